@@ -1,0 +1,46 @@
+/**
+ * Taking batches in, side by side: `bare` is a Fastify route that parses the same JSON and answers, `checked` the
+ * collection API without a store, `rollcall` all of it: validation, dedupe, and each message on disk before the answer.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { load } from './collect/load.ts';
+import { compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+
+const messages = 100;
+const connections = 32;
+const warmUp = 300;
+const count = 3_000;
+
+async function run(contender: string): Promise<Figures> {
+  // On the disk of the checkout: the system's folder for temporary files may be in memory.
+  const folder = await mkdtemp(join(import.meta.dirname, '.collect-'));
+  const server = await startPart(new URL('collect/server.ts', import.meta.url), [
+    contender,
+    join(folder, 'rollcall.db'),
+  ]);
+  try {
+    await load(server.ready as number, 0, warmUp, messages, connections);
+    const cpu = countCpu([server.pid]);
+    const { seconds, latencies } = await load(server.ready as number, warmUp, count, messages, connections);
+    const events = count * messages;
+    return {
+      perSecond: events / seconds,
+      p99Ms: latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length * 0.99)]!,
+      cpuMicros: cpu() / events,
+      memoryMb: peakMemoryMb(server.pid),
+    };
+  } finally {
+    await server.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+await compare({
+  name: 'collect',
+  contenders: { bare: () => run('bare'), checked: () => run('checked'), rollcall: () => run('rollcall') },
+  ratios: {
+    'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
+    'checked / bare': ['checked', 'bare', 'perSecond'],
+  },
+});

@@ -1,0 +1,35 @@
+/** One contender in a process of its own: `server.ts NAME FILE`. Tells its port. */
+import type { AddressInfo } from 'node:net';
+import Fastify from 'fastify';
+import { createAccept } from '../../src/accept.ts';
+import { systemClock } from '../../src/clock.ts';
+import { collect } from '../../src/collect/collect.ts';
+import type { Destination, Source } from '../../src/destination.ts';
+import { openStore } from '../../src/store/open.ts';
+
+const sources: readonly Source[] = [{ id: 'shop', writeKey: 'WK', enabled: true }];
+const destinations: readonly Destination[] = [
+  {
+    ...{ name: 'crm', enabled: true, sources: ['shop'], secrets: [], require: 'any', ratePerSecond: null },
+    endpoints: [{ id: 'e', url: 'http://127.0.0.1:9/', headers: {} }],
+  },
+];
+
+const [name = '', file = ''] = process.argv.slice(2);
+const app = Fastify();
+if (name === 'bare') {
+  app.post('/v1/batch', { bodyLimit: 512_000 }, async () => ({ success: true }));
+} else if (name === 'checked') {
+  await app.register(collect, { sources: () => sources, clock: systemClock, accept: async () => {} });
+} else {
+  // Delivery stays off: it would share the processor, and is measured elsewhere.
+  const store = await openStore({ urls: [`sqlite:${file}`], maxQueued: 100_000_000 }, systemClock);
+  const accept = createAccept(
+    store,
+    () => destinations,
+    () => {},
+  );
+  await app.register(collect, { sources: () => sources, clock: systemClock, accept });
+}
+await app.listen({ port: 0, host: '127.0.0.1' });
+process.send?.((app.server.address() as AddressInfo).port);

@@ -1,0 +1,96 @@
+/**
+ * Enqueue and deliver, side by side: `bare` is an undici loop over a queue in memory, the others keep every message in a
+ * store until it is delivered. The same signed bodies of 800 bytes, 64 connections, 4,000 messages on their way at most.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { startPostgres } from '../test/helpers/postgres.ts';
+import { type Contender, compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+
+const { values } = parseArgs({ strict: false, options: { count: { type: 'string' } } });
+const count = Number(values['count'] ?? 60_000);
+const warmUp = Math.round(count / 6);
+
+/** What a contender stores in besides its own process. */
+interface Service {
+  readonly extra: string;
+  readonly pid: number | null;
+  stop(): Promise<void>;
+}
+
+const none = async (): Promise<Service> => ({ extra: '', pid: null, stop: async () => {} });
+
+async function postgres(): Promise<Service> {
+  const server = await startPostgres();
+  return { extra: await server.database(), pid: server.pid, stop: () => server.stop() };
+}
+
+async function redis(): Promise<Service> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as { port: number };
+  probe.close();
+  const folder = await mkdtemp(join(import.meta.dirname, '.redis-'));
+  const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--appendonly', 'yes', '--save', ''];
+  const server = spawn('redis-server', options, { stdio: 'pipe' });
+  await new Promise<void>((resolve) => {
+    server.stdout.on('data', (chunk) => {
+      if (String(chunk).includes('Ready to accept connections')) resolve();
+    });
+  });
+  return {
+    extra: String(port),
+    pid: server.pid ?? null,
+    async stop() {
+      server.kill('SIGKILL');
+      await once(server, 'exit');
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+async function run(name: string, startService: () => Promise<Service>): Promise<Figures> {
+  // On the disk of the checkout: the system's folder for temporary files may be in memory.
+  const folder = await mkdtemp(join(import.meta.dirname, '.forward-'));
+  const sink = await startPart(new URL('forward/sink.ts', import.meta.url));
+  const service = await startService();
+  const orders = { url: `http://127.0.0.1:${sink.ready}/hook`, folder, count, warmUp, extra: service.extra };
+  const driver = await startPart(new URL('forward/driver.ts', import.meta.url), [name, JSON.stringify(orders)]);
+  try {
+    const cpu = countCpu(service.pid === null ? [driver.pid] : [driver.pid, service.pid]);
+    driver.process.send('go');
+    const [result] = (await once(driver.process, 'message')) as [{ seconds: number; p50: number; p99: number }];
+    const cpuMicros = cpu() / (count - warmUp);
+    const memoryMb = peakMemoryMb(driver.pid);
+    driver.process.send('stop');
+    await once(driver.process, 'exit');
+    return { perSecond: (count - warmUp) / result.seconds, cpuMicros, p50Ms: result.p50, p99Ms: result.p99, memoryMb };
+  } finally {
+    await service.stop();
+    await sink.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const contenders: Record<string, Contender> = {
+  bare: () => run('bare', none),
+  rollcall: () => run('rollcall', none),
+  graphile: () => run('graphile', postgres),
+};
+if (spawnSync('redis-server', ['--version']).status === 0) contenders['bullmq'] = () => run('bullmq', redis);
+
+await compare({
+  name: 'forward',
+  contenders,
+  ratios: {
+    'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
+    'rollcall / graphile': ['rollcall', 'graphile', 'perSecond'],
+    'rollcall / bullmq': ['rollcall', 'bullmq', 'perSecond'],
+    'CPU, rollcall / graphile': ['rollcall', 'graphile', 'cpuMicros'],
+    'CPU, rollcall / bullmq': ['rollcall', 'bullmq', 'cpuMicros'],
+  },
+});

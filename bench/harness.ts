@@ -1,0 +1,155 @@
+/**
+ * What all benchmarks share. A benchmark is `bench/NAME.ts`, which calls {@link compare} with its contenders:
+ *
+ *     await compare({
+ *       name: 'receiver-1kb',
+ *       contenders: { bare: () => measure(…), ours: () => measure(…), peer: () => measure(…) },
+ *       ratios: { 'ours / bare': ['ours', 'bare', 'perSecond'] },
+ *     });
+ *
+ * Each contender runs once per round and returns its figures; the rounds are interleaved, the medians count.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism, cpus, totalmem } from 'node:os';
+import { parseArgs } from 'node:util';
+
+/** Figures of one run, e.g. `{ perSecond, cpuMicros, memoryMb }`. The same names for all contenders. */
+export type Figures = Record<string, number>;
+
+/** Runs a contender once, from a fresh start, and cleans up after itself. */
+export type Contender = () => Promise<Figures>;
+
+export interface Comparison {
+  name: string;
+  contenders: Record<string, Contender>;
+  /** By label: the first contender's figure divided by the second one's. */
+  ratios?: Record<string, [contender: string, to: string, figure: string]>;
+}
+
+const { values } = parseArgs({
+  strict: false,
+  options: { json: { type: 'boolean' }, rounds: { type: 'string' }, only: { type: 'string' } },
+});
+
+/** Rounds asked for with `--rounds` (at least 1; 3 without the option). */
+export const rounds = Math.max(1, Number(values['rounds'] ?? 3) || 3);
+
+export const median = (numbers: readonly number[]): number => {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+};
+
+const rounded = (figure: number) => Number(figure.toPrecision(4));
+
+/** In turn, starting with another contender each round, so that no one always runs on a warm or a tired machine. */
+async function runRounds(contenders: [string, Contender][]): Promise<Map<string, Figures[]>> {
+  const runs = new Map<string, Figures[]>(contenders.map(([name]) => [name, []]));
+  for (let round = 0; round < rounds; round += 1) {
+    for (let i = 0; i < contenders.length; i += 1) {
+      const [name, run] = contenders[(i + round) % contenders.length]!;
+      console.error(`round ${round + 1}/${rounds}: ${name}`);
+      runs.get(name)!.push(await run());
+    }
+  }
+  return runs;
+}
+
+function medians(runs: Figures[]): Figures {
+  const names = Object.keys(runs[0] ?? {});
+  return Object.fromEntries(names.map((name) => [name, rounded(median(runs.map((run) => run[name] ?? Number.NaN)))]));
+}
+
+/**
+ * Runs all contenders for `--rounds` rounds, prints the table of medians and, with `--json`, one line
+ * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out.
+ */
+export async function compare({ name, contenders, ratios = {} }: Comparison): Promise<void> {
+  const only = typeof values['only'] === 'string' ? values['only'].split(',') : undefined;
+  const runs = await runRounds(Object.entries(contenders).filter(([each]) => only?.includes(each) ?? true));
+  const rows = new Map([...runs].map(([contender, figures]) => [contender, medians(figures)]));
+  const quotients: Record<string, number> = {};
+  for (const [label, [a, b, figure]] of Object.entries(ratios)) {
+    const quotient = (rows.get(a)?.[figure] ?? Number.NaN) / (rows.get(b)?.[figure] ?? Number.NaN);
+    if (!Number.isNaN(quotient)) quotients[label] = rounded(quotient);
+  }
+  console.log(`\n${name} (median of ${rounds}; ${machine()})`);
+  console.table(Object.fromEntries(rows));
+  if (Object.keys(quotients).length > 0) console.table(quotients);
+  if (values['json'] !== true) return;
+  const list = [...rows].map(([contender, figures]) => ({ contender, ...figures }));
+  console.log(JSON.stringify({ name, rows: list, ratios: quotients }));
+}
+
+/** The machine in one line, for `bench/RESULTS.md`. */
+export function machine(): string {
+  const gigabytes = Math.round(totalmem() / 2 ** 30);
+  return `${availableParallelism()} × ${cpus()[0]?.model.trim()}, ${gigabytes} GB, Node ${process.version}`;
+}
+
+/** A child process of a benchmark: a server, a sink, a contender that must have a heap of its own. */
+export interface Part {
+  pid: number;
+  /** What it sent with `process.send` when it was ready. */
+  ready: unknown;
+  process: ChildProcess;
+  stop(): Promise<void>;
+}
+
+/** Starts `file` with Node and waits for its first `process.send(…)`; it ends with {@link Part.stop}. */
+export async function startPart(file: string | URL, args: string[] = []): Promise<Part> {
+  const child = fork(file, args, { stdio: ['ignore', 2, 2, 'ipc'] });
+  const exited = once(child, 'exit');
+  const ready = await Promise.race([
+    once(child, 'message').then(([message]) => message),
+    exited.then(([code]) => Promise.reject(new Error(`${file} ended with ${code} before it was ready`))),
+  ]);
+  return {
+    pid: child.pid as number,
+    ready,
+    process: child,
+    async stop() {
+      child.kill();
+      await exited;
+    },
+  };
+}
+
+const microsPerTick = 10_000;
+
+function statOf(pid: number): { parent: number; micros: number } | undefined {
+  try {
+    // The name, in parentheses, may contain spaces.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+      .map(Number);
+    return { parent: fields[1]!, micros: (fields[11]! + fields[12]! + fields[13]! + fields[14]!) * microsPerTick };
+  } catch {
+    return undefined;
+  }
+}
+
+/** CPU time in microseconds of processes and all their descendants so far, the ended ones that were waited for too. */
+export function cpuOf(pids: readonly number[]): number {
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+  const stats = new Map(all.map((pid) => [pid, statOf(pid)]));
+  const belongs = (pid: number): boolean => pids.includes(pid) || (pid > 1 && belongs(stats.get(pid)?.parent ?? 0));
+  return all.filter(belongs).reduce((sum, pid) => sum + (stats.get(pid)?.micros ?? 0), 0);
+}
+
+/** Starts counting the CPU time of processes (Linux, in steps of 10 ms); the returned function tells microseconds. */
+export function countCpu(pids: readonly number[] = [process.pid]): () => number {
+  const before = cpuOf(pids);
+  return () => cpuOf(pids) - before;
+}
+
+/** Highest resident memory of a process so far, in MB (Linux). */
+export function peakMemoryMb(pid: number = process.pid): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? Number.NaN) / 1024;
+}

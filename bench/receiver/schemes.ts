@@ -1,0 +1,83 @@
+/** How each contender's sender signs. Every request has bytes of its own, so that none is a duplicate. */
+import { createHmac } from 'node:crypto';
+
+export const secret = 'a shared secret of usual length';
+export const base64Secret = Buffer.from('a shared secret of 24 by').toString('base64');
+
+const hmac = (algorithm: string, key: string | Buffer, text: string) => createHmac(algorithm, key).update(text);
+
+type Scheme = (body: string, n: number) => Record<string, string>;
+
+const rollcall: Scheme = (body, n) => ({
+  'x-signature': hmac('sha1', secret, body).digest('hex'),
+  'idempotency-key': `d${n}`,
+});
+
+// Taken anew for every signature: the peers refuse what is older than five minutes, and a whole run takes longer.
+const seconds = () => Math.floor(Date.now() / 1000);
+
+const standard =
+  (prefix: string): Scheme =>
+  (body, n) => {
+    const now = seconds();
+    const signed = hmac('sha256', Buffer.from(base64Secret, 'base64'), `m${n}.${now}.${body}`).digest('base64');
+    return {
+      [`${prefix}-id`]: `m${n}`,
+      [`${prefix}-timestamp`]: `${now}`,
+      [`${prefix}-signature`]: `v1,${signed}`,
+    };
+  };
+
+export const schemes: Record<string, Scheme> = {
+  plain: rollcall,
+  ours: rollcall,
+  'ours (async handler)': rollcall,
+  'fastify-raw-body': rollcall,
+  standardwebhooks: standard('webhook'),
+  svix: standard('svix'),
+  octokit: (body, n) => ({
+    'x-github-delivery': `d${n}`,
+    'x-hub-signature-256': `sha256=${hmac('sha256', secret, body).digest('hex')}`,
+  }),
+  stripe(body) {
+    const now = seconds();
+    return { 'stripe-signature': `t=${now},v1=${hmac('sha256', secret, `${now}.${body}`).digest('hex')}` };
+  },
+};
+
+const product = (i: number) => ({ sku: `SKU-${i}`, name: `Käsebrot No. ${i}`, price: 3.5 + i, quantity: (i % 3) + 1 });
+
+/** A track body of about `size` bytes, different for each `n`. */
+function bodyOf(size: number, n: number): string {
+  const body = {
+    version: 1,
+    type: 'track',
+    userId: `user-${n}`,
+    messageId: `message-${n}`,
+    event: 'Order Completed',
+    timestamp: '2026-01-02T03:04:05.678Z',
+    context: { ip: '203.0.113.7', locale: 'de-DE', library: { name: 'bench', version: '1.0.0' } },
+    properties: { order: `o-${n}`, total: 12.5, currency: 'EUR', products: [] as unknown[] },
+  };
+  const rest = size - JSON.stringify(body).length;
+  const each = JSON.stringify(product(100)).length + 1;
+  body.properties.products = Array.from({ length: Math.max(1, Math.floor(rest / each)) }, (_, i) => product(100 + i));
+  return JSON.stringify(body);
+}
+
+/** Whole HTTP requests, ready to be written to a socket. */
+export function requests(contender: string, size: number, count: number): Buffer[] {
+  const scheme = schemes[contender]!;
+  return Array.from({ length: count }, (_, n) => {
+    const body = bodyOf(size, n);
+    const headers = {
+      host: '127.0.0.1',
+      'user-agent': 'Rollcall/1.0',
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      ...scheme(body, n),
+    };
+    const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    return Buffer.from(`POST /hooks HTTP/1.1\r\n${head.join('')}\r\n${body}`);
+  });
+}

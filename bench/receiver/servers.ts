@@ -1,0 +1,98 @@
+/** Every contender as a Fastify app whose POST /hooks verifies, parses and calls a handler. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Webhooks } from '@octokit/webhooks';
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import rawBody from 'fastify-raw-body';
+import { Webhook as StandardWebhook } from 'standardwebhooks';
+import Stripe from 'stripe';
+import { Webhook as Svix } from 'svix';
+import { receiver } from '../../receivers/index.ts';
+import { base64Secret, secret } from './schemes.ts';
+
+let handled = 0;
+const handler = (message: unknown) => {
+  if (typeof message === 'object' && message !== null) handled += 1;
+};
+
+const received = { received: true };
+
+/** A route that gets the body as text, as the peers' guides have it, and leaves the rest to `take`. */
+function textRoute(take: (body: string, request: FastifyRequest) => unknown): FastifyInstance {
+  const app = Fastify();
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_, body, done) => done(null, body));
+  app.post('/hooks', async (request, reply) => {
+    try {
+      await take(request.body as string, request);
+      return received;
+    } catch {
+      return reply.code(401).send({ received: false });
+    }
+  });
+  return app;
+}
+
+function ours(track: (message: unknown) => unknown): FastifyInstance {
+  const app = Fastify();
+  app.register(receiver, { path: '/hooks', secret, on: { track } });
+  return app;
+}
+
+export const servers: Record<string, () => FastifyInstance> = {
+  plain() {
+    const app = Fastify();
+    app.post('/hooks', async (request) => {
+      handler(request.body);
+      return received;
+    });
+    return app;
+  },
+  ours: () => ours(handler),
+  'ours (async handler)': () => ours(async (message) => handler(message)),
+  'fastify-raw-body'() {
+    const app = Fastify();
+    app.register(rawBody, { encoding: false });
+    app.after(() => {
+      app.post('/hooks', async (request, reply) => {
+        const { rawBody: bytes } = request as FastifyRequest & { rawBody: Buffer };
+        const expected = createHmac('sha1', secret).update(bytes).digest();
+        const given = Buffer.from(String(request.headers['x-signature']), 'hex');
+        if (given.length !== expected.length || !timingSafeEqual(given, expected)) return reply.code(401).send();
+        handler(request.body);
+        return received;
+      });
+    });
+    return app;
+  },
+  standardwebhooks() {
+    const webhook = new StandardWebhook(base64Secret);
+    return textRoute((body, request) => handler(webhook.verify(body, request.headers)));
+  },
+  svix() {
+    const webhook = new Svix(base64Secret);
+    return textRoute((body, request) => {
+      webhook.verify(body, request.headers);
+      handler(JSON.parse(body));
+    });
+  },
+  octokit() {
+    const webhooks = new Webhooks({ secret });
+    webhooks.on('push', ({ payload }: { payload: unknown }) => handler(payload));
+    return textRoute((payload, request) =>
+      webhooks.verifyAndReceive({
+        id: request.headers['x-github-delivery'],
+        name: 'push',
+        payload,
+        signature: request.headers['x-hub-signature-256'],
+      }),
+    );
+  },
+  stripe() {
+    const stripe = new Stripe('sk_test_none');
+    return textRoute((body, request) =>
+      handler(stripe.webhooks.constructEvent(body, request.headers['stripe-signature'], secret)),
+    );
+  },
+};
+
+export const handledCount = () => handled;

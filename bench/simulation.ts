@@ -1,0 +1,132 @@
+/**
+ * A model of many processes and many endpoints, with the windows of `src/deliver/window.ts` themselves: how fairly what
+ * is pending is served, and what an endpoint sees when it comes back after an hour. `node bench/simulation.ts`
+ * [--processes 1000] [--endpoints 100000] [--sample 20].
+ *
+ * Endpoints do not influence each other in the model (claims go per destination), so a sample of them is played, each
+ * with all processes. Messages arrive at `rate` per endpoint and second; an endpoint answers within one step while no
+ * more than `capacity` are in flight to it, and 503 beyond that. A delivery that failed comes back by the backoff of
+ * `src/retry.ts`; one that is held back by the windows stays pending, uncharged.
+ */
+import { parseArgs } from 'node:util';
+import { Window } from '../src/deliver/window.ts';
+import { backoff } from '../src/retry.ts';
+
+const { values } = parseArgs({
+  options: {
+    processes: { type: 'string', default: '1000' },
+    endpoints: { type: 'string', default: '100000' },
+    sample: { type: 'string', default: '20' },
+  },
+});
+const processes = Number(values.processes);
+const STEP = 100;
+const MINUTE = 60_000;
+const OUTAGE = { from: 2 * MINUTE, to: 62 * MINUTE };
+const END = 90 * MINUTE;
+const RATE = 2;
+const CAPACITY = 20;
+
+interface Result {
+  readonly received: number;
+  readonly delivered: number;
+  /** Posts per second while it was down. */
+  readonly probes: number;
+  /** Highest rates over ten seconds after it came back, to the normal rate. */
+  readonly peak: number;
+  readonly peakRetries: number;
+  /** Milliseconds until nothing was pending. */
+  readonly drained: number;
+}
+
+/** Uniform and repeatable (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** One endpoint with a window in each process. */
+function play(seed: number): Result {
+  const random = generator(seed);
+  const windows = Array.from({ length: processes }, () => new Window({ pausedAt: null, deadSince: null }));
+  const retries: { at: number; tries: number }[] = [];
+  let fresh = 0;
+  let received = 0;
+  let delivered = 0;
+  let probes = 0;
+  let drained = Number.POSITIVE_INFINITY;
+  const posts: { at: number; retry: boolean }[] = [];
+  for (let now = 0; now < END; now += STEP) {
+    const arriving = (RATE * STEP) / 1_000;
+    const count = Math.floor(arriving) + (random() < arriving % 1 ? 1 : 0);
+    fresh += count;
+    received += count;
+    const up = now < OUTAGE.from || now >= OUTAGE.to;
+    const started: { window: Window; tries: number }[] = [];
+    const first = Math.floor(random() * processes);
+    for (let n = 0; n < processes && fresh + retries.length > 0; n += 1) {
+      const window = windows[(first + n) % processes] as Window;
+      for (let free = window.free(now); free > 0; free -= 1) {
+        const due = retries[0] !== undefined && retries[0].at <= now;
+        const retried = due && (fresh === 0 || !window.open || random() < 1 / 8);
+        if (!retried && fresh === 0) break;
+        const tries = retried ? (retries.shift()?.tries ?? 1) : 0;
+        if (!retried) fresh -= 1;
+        window.inFlight += 1;
+        started.push({ window, tries });
+        if (now >= OUTAGE.to) posts.push({ at: now, retry: retried });
+      }
+    }
+    if (!up) probes += started.length;
+    for (const [place, { window, tries }] of started.entries()) {
+      if (up && place < CAPACITY) {
+        window.succeeded(STEP / 2);
+        delivered += 1;
+      } else {
+        window.failed(now, now + STEP, up, random());
+        insert(retries, { at: now + backoff(tries + 1, random()), tries: tries + 1 });
+      }
+    }
+    if (now >= OUTAGE.to && fresh + retries.length === 0) drained = Math.min(drained, now - OUTAGE.to);
+  }
+  const seconds = (OUTAGE.to - OUTAGE.from) / 1_000;
+  const after = (retry: boolean) => peakRate(posts.filter((post) => !retry || post.retry).map(({ at }) => at)) / RATE;
+  return { received, delivered, probes: probes / seconds, peak: after(false), peakRetries: after(true), drained };
+}
+
+/** Keeps the earliest first. */
+function insert(retries: { at: number; tries: number }[], retry: { at: number; tries: number }): void {
+  let [low, high] = [0, retries.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((retries[middle]?.at ?? 0) < retry.at) low = middle + 1;
+    else high = middle;
+  }
+  retries.splice(low, 0, retry);
+}
+
+function peakRate(times: readonly number[]): number {
+  const perTen = new Map<number, number>();
+  for (const at of times) perTen.set(Math.floor(at / 10_000), (perTen.get(Math.floor(at / 10_000)) ?? 0) + 1);
+  return Math.max(0, ...perTen.values()) / 10;
+}
+
+const results = Array.from({ length: Number(values.sample) }, (_, seed) => play(seed + 1));
+const mean = (of: (result: Result) => number) => results.reduce((sum, each) => sum + of(each), 0) / results.length;
+const shares = results.map(({ delivered, received }) => delivered / received);
+const jain = shares.reduce((sum, x) => sum + x, 0) ** 2 / (shares.length * shares.reduce((sum, x) => sum + x * x, 0));
+console.log(`${processes} processes, ${results.length} of ${values.endpoints} endpoints, ${RATE} messages/s each`);
+console.table({
+  'fairness between endpoints (Jain, 1 is best)': Number(jain.toFixed(4)),
+  'posts per second to an endpoint that is down': Number(mean(({ probes }) => probes).toFixed(2)),
+  'highest rate of posts after the outage, to the normal rate': Number(mean(({ peak }) => peak).toFixed(2)),
+  'highest rate of retries after the outage, to the normal rate': Number(
+    mean(({ peakRetries }) => peakRetries).toFixed(2),
+  ),
+  'minutes to drain one hour': Number((mean(({ drained }) => drained) / MINUTE).toFixed(1)),
+});

@@ -1,0 +1,97 @@
+/**
+ * Audience sync side by side: stage, diff and commit with 1 % churn (half in, half out) against the bare full outer
+ * join of the same files, a Set in JavaScript and EXCEPT in Postgres; and a first sync into the durable store.
+ *
+ * `--members 1000000,10000000` says how many. `--only` takes names such as `rollcall 1M`.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { DuckDBInstance } from '@duckdb/node-api';
+import pg from 'pg';
+import { openDuckdb } from '../jobs/engines/duckdb/duckdb.ts';
+import { openPostgres } from '../jobs/engines/postgres/postgres.ts';
+import { systemClock } from '../src/clock.ts';
+import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
+import { type Contender, compare, type Figures, startPart } from './harness.ts';
+import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';
+
+const { values } = parseArgs({ strict: false, options: { members: { type: 'string' }, only: { type: 'string' } } });
+const sizes = String(values['members'] ?? '1000000,10000000')
+  .split(',')
+  .map(Number);
+const only = typeof values['only'] === 'string' ? values['only'].split(',') : null;
+const isWanted = (name: string) => only === null || only.some((wanted) => wanted.startsWith(name));
+
+async function prepare(members: number, server: PostgresServer | null): Promise<Data> {
+  const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
+  const churn = Math.floor(members / 200);
+  const instance = await DuckDBInstance.create();
+  const connection = await instance.connect();
+  const list = (from: number) => `select 'user_' || hash(i) as user_id from range(${from}, ${from + members}) as t(i)`;
+  await connection.run(`copy (${list(0)}) to '${folder}/old.parquet'`);
+  await connection.run(`copy (${list(churn)}) to '${folder}/new.parquet'`);
+  connection.closeSync();
+  instance.closeSync();
+  const path = join(folder, 'snapshot.duckdb');
+  const engine = await openDuckdb(
+    { type: 'duckdb', path, memoryLimit: null, threads: null },
+    { folder, clock: systemClock },
+  );
+  await moveSnapshot(engine, `select user_id from '${folder}/old.parquet'`);
+  await engine.close();
+  return { folder, members, postgres: server ? await preparePostgres(server, members, churn) : null };
+}
+
+async function preparePostgres(server: PostgresServer, members: number, churn: number): Promise<string> {
+  const url = await server.database();
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  for (const [name, from] of [
+    ['old_list', 0],
+    ['new_list', churn],
+  ] as const) {
+    const rows = `select 'user_' || md5(i::text) as user_id from generate_series(${from}, ${from + members - 1}) as t(i)`;
+    await client.query(`create table ${name} as ${rows}`);
+    await client.query(`vacuum analyze ${name}`);
+  }
+  await client.end();
+  const engine = await openPostgres({ type: 'postgres', url });
+  await moveSnapshot(engine, 'select user_id from old_list');
+  await engine.close();
+  return url;
+}
+
+async function measure(name: string, data: Data): Promise<Figures> {
+  const part = await startPart(new URL('sync/part.ts', import.meta.url), [name, JSON.stringify(data)]);
+  await part.stop();
+  return part.ready as Figures;
+}
+
+const needsPostgres = Object.keys(all).some((name) => name.startsWith('postgres') && isWanted(name));
+const server = needsPostgres ? await startPostgres(['work_mem = 256MB', 'max_wal_size = 8GB']) : null;
+const folders: string[] = [];
+try {
+  const contenders: Record<string, Contender> = {};
+  const ratios: Record<string, [string, string, string]> = {};
+  for (const members of sizes) {
+    const data = await prepare(members, server);
+    folders.push(data.folder);
+    const label = `${members / 1_000_000}M`;
+    for (const name of Object.keys(all)) contenders[`${name} ${label}`] = () => measure(name, data);
+    for (const [own, other] of [
+      ['rollcall', 'bare'],
+      ['rollcallUnchanged', 'bare'],
+      ['rollcallIn512Mb', 'bareIn512Mb'],
+      ['rollcall', 'javascriptSet'],
+      ['postgresRollcall', 'postgresExcept'],
+    ]) {
+      ratios[`${own} / ${other}, ${label}`] = [`${own} ${label}`, `${other} ${label}`, 'seconds'];
+    }
+  }
+  await compare({ name: 'sync', contenders, ratios });
+} finally {
+  await server?.stop();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,194 @@
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import pg from 'pg';
+import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
+import type { Engine, StageRequest } from '../../jobs/engines/port.ts';
+import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
+import { createSync } from '../../jobs/index.ts';
+import { createAccept } from '../../src/accept.ts';
+import { systemClock } from '../../src/clock.ts';
+import type { AudienceConfig } from '../../src/config/config.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import type { Figures } from '../harness.ts';
+
+/** Where the data lies: `old.parquet`, `new.parquet`, `snapshot.duckdb` (old, synced), and a Postgres with the same. */
+export interface Data {
+  readonly folder: string;
+  readonly members: number;
+  readonly postgres: string | null;
+}
+
+const DIFFERENT = 'o.user_id is distinct from n.user_id';
+
+/** Runs in a process of its own, so that its memory is its own. */
+export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
+  async bare({ folder }) {
+    const instance = await DuckDBInstance.create();
+    const connection = await instance.connect();
+    return timed(() =>
+      connection.run(
+        `select count(*) from '${folder}/old.parquet' o full join '${folder}/new.parquet' n on o.user_id = n.user_id where ${DIFFERENT}`,
+      ),
+    );
+  },
+  async bareIn512Mb({ folder }) {
+    const instance = await DuckDBInstance.create(':memory:', {
+      memory_limit: '512MB',
+      temp_directory: `${folder}/spill`,
+    });
+    const connection = await instance.connect();
+    return timed(() =>
+      connection.run(
+        `select count(*) from '${folder}/old.parquet' o full join '${folder}/new.parquet' n on o.user_id = n.user_id where ${DIFFERENT}`,
+      ),
+    );
+  },
+  rollcall: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'new'))),
+  rollcallIn512Mb: (data) => withSnapshot(data, '512MB', (engine) => moveSnapshot(engine, files(data, 'new'))),
+  rollcallUnchanged: (data) => withSnapshot(data, null, (engine) => moveSnapshot(engine, files(data, 'old'))),
+  async javascriptSet({ folder }) {
+    const instance = await DuckDBInstance.create();
+    const connection = await instance.connect();
+    return timed(async () => {
+      const before = new Set<string>();
+      for await (const chunk of await connection.stream(`from '${folder}/old.parquet'`)) {
+        for (const id of chunk.getColumnValues(0)) before.add(id as string);
+      }
+      let entered = 0;
+      for await (const chunk of await connection.stream(`from '${folder}/new.parquet'`)) {
+        for (const id of chunk.getColumnValues(0)) if (!before.delete(id as string)) entered += 1;
+      }
+      if (entered === 0 || before.size === 0) throw new Error('nothing changed');
+    });
+  },
+  async postgresExcept({ postgres }) {
+    const client = new pg.Client({ connectionString: postgres ?? '' });
+    await client.connect();
+    const figures = await timed(() =>
+      client.query(
+        `select count(*) from ((select user_id from new_list except select user_id from old_list)
+           union all (select user_id from old_list except select user_id from new_list)) as changes`,
+      ),
+    );
+    await client.end();
+    return figures;
+  },
+  async postgresRollcall({ postgres }) {
+    const engine = await openPostgres({ type: 'postgres', url: postgres ?? '' });
+    // Forth and back, so that every round begins with the same snapshot.
+    const figures = await moveSnapshot(engine, 'select user_id from new_list');
+    await moveSnapshot(engine, 'select user_id from old_list');
+    await engine.close();
+    return figures;
+  },
+  backfill: (data) => backfill(data),
+};
+
+async function timed(work: () => Promise<unknown>): Promise<Figures> {
+  const start = performance.now();
+  await work();
+  return { seconds: (performance.now() - start) / 1000 };
+}
+
+function files({ folder }: Data, list: 'old' | 'new'): string {
+  return `select user_id from '${folder}/${list}.parquet'`;
+}
+
+async function withSnapshot(data: Data, memoryLimit: string | null, work: (engine: Engine) => Promise<Figures>) {
+  const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
+  try {
+    const path = join(folder, 'audiences.duckdb');
+    copyFileSync(join(data.folder, 'snapshot.duckdb'), path);
+    const engine = await openDuckdb(
+      { type: 'duckdb', path, memoryLimit, threads: null },
+      { folder, clock: systemClock },
+    );
+    const figures = await work(engine);
+    await engine.close();
+    return figures;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Stage, commit and discard, as one sync does between its lease and its record. */
+export async function moveSnapshot(engine: Engine, sql: string): Promise<Figures> {
+  const { version } = await engine.snapshot('list');
+  const request: StageRequest = {
+    plan: `plan-${version + 1}`,
+    key: 'list',
+    kind: 'audience',
+    action: 'sync',
+    sql,
+    asOf: Date.now(),
+    toVersion: version + 1,
+    leavers: false,
+    leasedAt: version + 1,
+  };
+  const start = performance.now();
+  const staged = await engine.stage(request);
+  const stagedAt = performance.now();
+  await engine.commit(staged.plan);
+  await engine.discard(staged.plan);
+  const end = performance.now();
+  return {
+    seconds: (end - start) / 1000,
+    stageSeconds: (stagedAt - start) / 1000,
+    changes: staged.total,
+  };
+}
+
+/** The first sync of everybody, into a durable store with one destination. */
+async function backfill({ folder: data, members }: Data): Promise<Figures> {
+  const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
+  const clock = systemClock;
+  const store = await openSqliteStore({ path: join(folder, 'rollcall.db'), maxQueued: 2 * members, clock });
+  const destination = { name: 'crm', enabled: true, sources: ['personas'], secrets: [], ratePerSecond: null };
+  const destinations = [{ ...destination, endpoints: [], require: 'any' as const }];
+  const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: false };
+  const audience: AudienceConfig = {
+    kind: 'audience',
+    name: 'List',
+    key: 'list',
+    engine: 'lake',
+    source: 'personas',
+    schedule: null,
+    timezone: null,
+    sql: `select user_id from '${data}/old.parquet'`,
+    paused: false,
+    guard,
+  };
+  const path = join(folder, 'audiences.duckdb');
+  const marks = new Map<string, number>();
+  const sync = createSync({
+    store,
+    accept: createAccept(
+      store,
+      () => destinations,
+      () => {},
+    ),
+    config: () => ({
+      folder,
+      engines: { lake: { type: 'duckdb', path, memoryLimit: null, threads: null } },
+      audiences: [audience],
+      traits: [],
+      destinations,
+    }),
+    clock,
+    log: { info() {}, warn() {}, error() {} },
+    onProgress: ({ phase }) => {
+      if (!marks.has(phase)) marks.set(phase, performance.now());
+    },
+  });
+  const start = performance.now();
+  const [report] = await sync.run();
+  const seconds = (performance.now() - start) / 1000;
+  if (report?.runs[0]?.sent !== members) throw report?.error ?? new Error('not everybody was sent');
+  const sendSeconds = ((marks.get('commit') ?? 0) - (marks.get('send') ?? 0)) / 1000;
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+  // The first progress comes after the first batch of 5000.
+  return { seconds, perSecond: (members - 5000) / sendSeconds };
+}

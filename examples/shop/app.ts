@@ -1,0 +1,50 @@
+import { type IdentifyBody, receiver } from '@rollcall/receivers';
+import Fastify, { type FastifyInstance } from 'fastify';
+
+export interface ShopApp {
+  readonly fastify: FastifyInstance;
+  /** Who is in which audience, built from verified webhooks alone. */
+  readonly members: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly lifetimeValue: ReadonlyMap<string, number>;
+}
+
+/** What the app learnt from one verified webhook. */
+export type Told = (what: string, userId: string) => void;
+
+/** The customer's side: a Fastify app with the receiver kit. */
+export function createShopApp(secret: string, audiences: readonly string[], told: Told): ShopApp {
+  const members = new Map(audiences.map((key) => [key, new Set<string>()]));
+  const lifetimeValue = new Map<string, number>();
+
+  const audience = Object.fromEntries(
+    [...members].map(([key, users]) => [
+      key,
+      {
+        entered: ({ userId = '' }: IdentifyBody) => {
+          users.add(userId);
+          told(`entered ${key}`, userId);
+        },
+        exited: ({ userId = '' }: IdentifyBody) => {
+          users.delete(userId);
+          told(`left ${key}`, userId);
+        },
+      },
+    ]),
+  );
+
+  const fastify = Fastify();
+  fastify.register(receiver, {
+    path: '/hooks',
+    secret,
+    on: {
+      audience,
+      identify({ userId = '', traits }) {
+        lifetimeValue.set(userId, Number(traits['lifetime_value']));
+        told('new lifetime_value', userId);
+      },
+      track: ({ event, userId = '' }) => told(event, userId),
+      delete: ({ userId }) => told('must be deleted', userId),
+    },
+  });
+  return { fastify, members, lifetimeValue };
+}

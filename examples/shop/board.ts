@@ -1,0 +1,45 @@
+import pc from 'picocolors';
+
+const NAMES_SHOWN = 3;
+const QUIET = 150;
+
+/** Prints lines for people; what many users have in common becomes one line. */
+export function createBoard(print: (line: string) => void) {
+  const groups = new Map<string, string[]>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function flush(): void {
+    clearTimeout(timer);
+    for (const [what, users] of groups) {
+      const more = users.length > NAMES_SHOWN ? `, and ${users.length - NAMES_SHOWN} more` : '';
+      const names = `${users.slice(0, NAMES_SHOWN).join(', ')}${more}`;
+      line('verified', pc.green(`✓ ${String(users.length).padStart(3)} ${what}: `) + pc.dim(names));
+    }
+    groups.clear();
+  }
+
+  function line(who: string, text: string): void {
+    const time = new Date().toTimeString().slice(0, 8);
+    print(`${pc.dim(time)}  ${pc.bold(who.padEnd(9))} ${text}`);
+  }
+
+  return {
+    say: line,
+    /** A verified webhook; shown once no more have come for a moment. */
+    verified(what: string, user: string): void {
+      const users = groups.get(what) ?? [];
+      groups.set(what, [...users, user]);
+      clearTimeout(timer);
+      timer = setTimeout(flush, QUIET);
+    },
+    /** Shows at once what has been verified so far. */
+    flush,
+  };
+}
+
+/** `1 webhook`, `2 webhooks`. */
+export function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}
+
+export type Board = ReturnType<typeof createBoard>;

@@ -1,0 +1,92 @@
+import { EventEmitter, once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Client } from '@rollcall/client';
+import pino from 'pino';
+import { App } from '../../src/app.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { Run } from '../../src/store/port.ts';
+import { createShopApp, type ShopApp } from './app.ts';
+import { type Board, count } from './board.ts';
+import { appendOrders, createOrderBook, history, writeOrders } from './orders.ts';
+
+const FILE = join(import.meta.dirname, 'rollcall.yaml');
+const SECRET = 'a-secret-for-trying-out';
+const SEED = 7;
+const ORDERS = 300;
+const WARN = 40;
+
+/** The shop, its app and Rollcall, all in this process. */
+export interface Shop {
+  readonly app: ShopApp;
+  readonly rollcall: App;
+  /** Lets orders come in: into the shop's file, and to Rollcall as track calls. */
+  order(amount: number, at: number): void;
+  /** Resolves once so many webhooks are verified. */
+  untilVerified(number: number, signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Begins anew in an empty folder: sample orders that end at `end`, the shop's app listening, Rollcall started. */
+export async function openShop(folder: string, board: Board, end: number): Promise<Shop> {
+  const book = createOrderBook(SEED);
+  const file = join(folder, 'orders.csv');
+  writeOrders(file, history(book, ORDERS, end));
+
+  const webhooks = new EventEmitter();
+  let verified = 0;
+  const audiences = ['big_spenders', 'lapsed_customers', 'just_bought'];
+  const app = createShopApp(SECRET, audiences, (what, userId) => {
+    verified += 1;
+    board.verified(what, userId);
+    webhooks.emit('verified');
+  });
+  await app.fastify.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.fastify.server.address() as AddressInfo;
+
+  const env = { SHOP_DATA: folder, SHOP_SECRET: SECRET, SHOP_APP_PORT: String(port) };
+  const rollcall = await App.create(loadConfig(FILE, { ...process.env, ...env }), { log: readableLog(board) });
+  await rollcall.start({ collect: true, schedules: false });
+  const client = new Client('shop-write-key', { endpoint: rollcall.address ?? '', flushAt: 1 });
+  board.say('shop', `${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);
+  board.say('rollcall', `started; it takes messages at ${rollcall.address}`);
+
+  return {
+    app,
+    rollcall,
+    order(amount, at) {
+      const orders = Array.from({ length: amount }, () => book.next(at));
+      appendOrders(file, orders);
+      for (const { customer, amount } of orders) {
+        client.track({ userId: customer, event: 'Order Completed', properties: { total: amount } });
+      }
+      const list = orders.map(({ customer, amount }) => `${customer} ${amount.toFixed(2)}`);
+      board.say('shop', `${count(orders.length, 'new order')}: ${list.join(', ')}`);
+    },
+    async untilVerified(number, signal) {
+      while (verified < number) await once(webhooks, 'verified', { signal });
+    },
+    async close() {
+      await client.close();
+      await rollcall.close();
+      await app.fastify.close();
+      board.flush();
+    },
+  };
+}
+
+/** Rollcall's log as lines for people: what was computed, and what went wrong. */
+function readableLog(board: Board): pino.Logger {
+  const write = (line: string) => {
+    const { event, level, msg, ...fields } = JSON.parse(line);
+    if (event === 'sync_run' && (fields.first || fields.sent > 0)) board.say('computed', describeRun(fields));
+    else if (level >= WARN) board.say('rollcall', `${msg} ${fields.err?.message ?? ''}`);
+  };
+  return pino({ level: 'info' }, { write });
+}
+
+function describeRun(run: Pick<Run, 'key' | 'kind' | 'first' | 'members' | 'entered' | 'exited' | 'sent'>): string {
+  const { key, kind, first, members, entered, exited, sent } = run;
+  const changes = kind === 'trait' ? count(sent, 'new value') : `${entered} entered, ${exited} left`;
+  return `${key}${first ? ' (first sync)' : ''}: ${count(members, 'member')}, ${changes} → ${count(sent, 'webhook')}`;
+}

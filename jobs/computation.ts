@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto';
+import type { AudienceConfig, Config, TraitConfig } from '../src/config/config.ts';
+import type { Destination } from '../src/destination.ts';
+
+/** An audience or a computed trait: what a sync computes. */
+export type Computation = AudienceConfig | TraitConfig;
+
+/** The part of the configuration that the sync goes by. */
+export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'>;
+
+export function computations(config: SyncConfig): readonly Computation[] {
+  return [...config.audiences, ...config.traits];
+}
+
+/** Changes when the definition does, but not with its name, so that a renamed audience is known again. */
+export function definitionHash({ kind, engine, sql }: Pick<Computation, 'kind' | 'engine' | 'sql'>): string {
+  return createHash('sha256').update(`${kind}\n${engine}\n${sql}`).digest('hex').slice(0, 16);
+}
+
+/** Names of the destinations that hear of this source's audiences. */
+export function connectedTo(source: string, destinations: readonly Destination[]): readonly string[] {
+  return destinations.filter(({ enabled, sources }) => enabled && sources.includes(source)).map(({ name }) => name);
+}
+
+/** What a message about `user` supersedes, and is superseded by: one value per audience and user. */
+export function conflictKey(key: string, user: string): string {
+  return `${key}\u0000${user}`;
+}
+
+export function parseConflictKey(conflict: string): { readonly key: string; readonly user: string } | null {
+  const end = conflict.indexOf('\u0000');
+  return end < 0 ? null : { key: conflict.slice(0, end), user: conflict.slice(end + 1) };
+}

@@ -1,0 +1,91 @@
+import type { Clock } from '../src/clock.ts';
+import type { GuardConfig } from '../src/config/config.ts';
+import type { Message } from '../src/message.ts';
+import type { AcceptResult, AudienceRecord, Lane, PlanStep, Run, Store } from '../src/store/port.ts';
+import type { SyncConfig } from './computation.ts';
+import type { Engine, Kind } from './engines/port.ts';
+import type { Lease } from './lease.ts';
+
+/** The one way in, as far as a sync uses it. */
+export type AcceptChanges = (
+  source: string,
+  messages: readonly Message[],
+  options: { readonly lane: Lane; readonly only: readonly string[]; readonly step: PlanStep },
+) => Promise<AcceptResult>;
+
+/** A pino logger, or what looks like one. */
+export interface Log {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** How far a run is; `total` is null while it is not known. */
+export interface Progress {
+  readonly run: string;
+  readonly key: string;
+  readonly phase: 'stage' | 'send' | 'commit' | 'done';
+  readonly done: number;
+  readonly total: number | null;
+}
+
+/** What people are told of: the run was held for approval, failed, or is overdue. */
+export interface Notice {
+  readonly event: 'held' | 'failed' | 'overdue';
+  readonly key: string;
+  readonly run: Run | null;
+  readonly code: string | null;
+  readonly message: string;
+}
+
+/** What is synced: an audience of the configuration, or one that is gone from it and can only be retired. */
+export interface Subject {
+  readonly key: string;
+  readonly kind: Kind;
+  readonly engine: string;
+  readonly source: string;
+  readonly definition: { readonly sql: string; readonly hash: string; readonly guard: GuardConfig } | null;
+}
+
+export interface Sending {
+  /** That the run speaks as. */
+  readonly source: string;
+  readonly forgotten: Set<string>;
+  /** Settles when the batch that is being accepted right now is. */
+  busy: Promise<unknown>;
+}
+
+/** One subject's run in one process, under its lease, with its engine open. */
+export interface RunContext {
+  readonly store: Store;
+  readonly accept: AcceptChanges;
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onProgress: (progress: Progress) => void;
+  readonly onHeld: (run: Run) => Promise<void>;
+  /** Users forgotten while a run is sending: what it has read of them already is passed over. */
+  readonly sending: Set<Sending>;
+  readonly subject: Subject;
+  readonly lease: Lease;
+  readonly engine: Engine;
+  /** Aborts when the lease is lost or the process stops. */
+  readonly signal: AbortSignal;
+}
+
+/** An audience that the store knows nothing of yet. */
+export function newRecord(subject: Subject): AudienceRecord {
+  return {
+    key: subject.key,
+    kind: subject.kind,
+    engine: subject.engine,
+    source: subject.source,
+    version: 0,
+    sequence: 0,
+    definitionHash: subject.definition?.hash ?? '',
+    destinations: [],
+    lapsed: [],
+    columns: [],
+    lastRunAt: null,
+  };
+}

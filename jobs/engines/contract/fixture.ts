@@ -1,0 +1,48 @@
+import type { ChangeBatch, Engine, StageRequest } from '../port.ts';
+
+/** A new engine over an empty database; `reopen` opens the same database again. */
+export interface EngineFixture {
+  readonly engine: Engine;
+  reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
+}
+
+/** `user: present`, or the parsed traits of a computed trait, in the order of the plan. */
+export function told(batch: ChangeBatch): [string, unknown][] {
+  return batch.userIds.map((user, index) => {
+    const value = batch.values[index];
+    return [user, typeof value === 'string' ? JSON.parse(value) : batch.present[index]];
+  });
+}
+
+/** A query that returns these ids; null is a row without one. */
+export function usersSql(...users: readonly (string | null)[]): string {
+  if (users.length === 0) return `select cast(null as varchar) as user_id where false`;
+  const quoted = users.map((user) => (user === null ? 'null' : `'${user.replaceAll("'", "''")}'`));
+  return quoted.map((user) => `select cast(${user} as varchar) as user_id`).join(' union all ');
+}
+
+let plans = 0;
+
+export function request(changes: Partial<StageRequest> = {}): StageRequest {
+  plans += 1;
+  return {
+    plan: `plan-${plans}`,
+    key: 'club',
+    kind: 'audience',
+    action: 'sync',
+    sql: usersSql(),
+    asOf: Date.parse('2026-03-01T12:00:00Z'),
+    toVersion: 1,
+    leavers: false,
+    leasedAt: plans,
+    ...changes,
+  };
+}
+
+/** Stages and commits a membership as a sync does. */
+export async function settle(engine: Engine, changes: Partial<StageRequest>): Promise<void> {
+  const { version } = await engine.snapshot(changes.key ?? 'club');
+  const staged = await engine.stage(request({ toVersion: version + 1, ...changes }));
+  await engine.commit(staged.plan);
+  await engine.discard(staged.plan);
+}

@@ -1,0 +1,2 @@
+export { type EngineCase, engineCases } from './cases.ts';
+export type { EngineFixture } from './fixture.ts';

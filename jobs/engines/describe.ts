@@ -1,0 +1,56 @@
+import { RollcallError } from '../../src/errors.ts';
+import { type Column, type Dialect, freshAudience, freshTrait } from './plan-sql.ts';
+import type { StageRequest } from './port.ts';
+
+/** What a definition gives, once its columns are known. */
+export interface Described {
+  /** A query of (id, value, rows). */
+  readonly fresh: string;
+  /** The traits' keys. */
+  readonly columns: readonly string[];
+}
+
+/**
+ * Checks the columns of a definition's result and makes its clean form.
+ *
+ * @throws RollcallError `column_missing`, `column_type`
+ */
+export function describe(
+  request: StageRequest,
+  statement: string,
+  columns: readonly Column[],
+  dialect: Dialect,
+): Described {
+  const userId = columns.find((column) => column.name.toLowerCase() === 'user_id');
+  if (!userId) {
+    throw new RollcallError(
+      'column_missing',
+      `The SQL must return a column user_id; it returns ${columns.map((column) => column.name).join(', ') || 'none'}.`,
+    );
+  }
+  if (!dialect.isIdType(userId.type)) {
+    throw new RollcallError(
+      'column_type',
+      `The column user_id is a ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
+    );
+  }
+  if (request.kind === 'audience') return { fresh: freshAudience(statement, userId.name, dialect), columns: [] };
+  const values = columns.filter((column) => column !== userId);
+  if (values.length === 0) {
+    throw new RollcallError('column_missing', `The SQL must return a value column beside user_id.`);
+  }
+  const fields = values.map((column) => {
+    const value = dialect.traitValue(column);
+    if (value === null) {
+      throw new RollcallError(
+        'column_type',
+        `The column ${column.name} is a ${column.type}, which JSON can't tell. Cast it in the SQL.`,
+      );
+    }
+    return { key: values.length === 1 ? request.key : column.name, value };
+  });
+  return {
+    fresh: freshTrait(statement, userId.name, fields, dialect),
+    columns: fields.map(({ key }) => key),
+  };
+}

@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs';
+import type { Clock } from '../../../src/clock.ts';
+import type { EngineConfig } from '../../../src/config/config.ts';
+import type { Engine } from '../port.ts';
+import { createSqlEngine } from '../sql-engine.ts';
+import { duckdbDialect } from './dialect.ts';
+import { openSession } from './session.ts';
+
+/** How long a run waits for another process that has the file open. */
+const PATIENCE = 10_000;
+
+export interface DuckdbOptions {
+  /** Where relative paths in SQL are looked up. */
+  readonly folder: string;
+  readonly clock: Clock;
+  /** Nothing is written, not even the file itself. */
+  readonly readOnly?: boolean;
+  /** Milliseconds to wait for another process to close the file. */
+  readonly patience?: number;
+}
+
+/**
+ * The embedded engine: definitions run in DuckDB, over its own tables or any file that it reads. Open it only while it
+ * is needed, because DuckDB locks its file for one process.
+ *
+ * @throws RollcallError `engine_unreachable`
+ */
+export async function openDuckdb(
+  config: Extract<EngineConfig, { type: 'duckdb' }>,
+  { folder, clock, readOnly = false, patience = PATIENCE }: DuckdbOptions,
+): Promise<Engine> {
+  // A preview of what a first sync would do must not create the file.
+  const nothingYet = readOnly && config.path !== ':memory:' && !existsSync(config.path);
+  const session = await openSession({
+    path: nothingYet ? ':memory:' : config.path,
+    readOnly: readOnly && !nothingYet && config.path !== ':memory:',
+    settings: {
+      file_search_path: folder,
+      ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
+      ...(config.threads === null ? {} : { threads: String(config.threads) }),
+    },
+    patience,
+    clock,
+  });
+  return createSqlEngine({
+    dialect: duckdbDialect,
+    session,
+    writable: !readOnly,
+    tuned: { plan: () => [], members: () => [] },
+  });
+}

@@ -1,0 +1,95 @@
+import { type DuckDBConnection, DuckDBInstance, LIST, listValue, VARCHAR } from '@duckdb/node-api';
+import type { Clock } from '../../../src/clock.ts';
+import { RollcallError } from '../../../src/errors.ts';
+import { pause } from '../../pause.ts';
+import type { Session } from '../sql-engine.ts';
+
+const LOCK_RETRY = 200;
+/** What no other SQL would cure. */
+const EXHAUSTED = /No space left on device|Out of Memory Error/;
+
+export interface OpenOptions {
+  readonly path: string;
+  readonly readOnly: boolean;
+  readonly settings: Readonly<Record<string, string>>;
+  /** How long to wait for another process to let go of the file, in milliseconds. */
+  readonly patience: number;
+  readonly clock: Clock;
+}
+
+/**
+ * Opens the file, which DuckDB locks for this process; several sessions of one process share it.
+ *
+ * @throws RollcallError `engine_unreachable`, naming the process that holds the file
+ */
+export async function openSession(options: OpenOptions): Promise<Session> {
+  const instance = await openInstance(options);
+  try {
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    return duckdbSession(instance, connection);
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+}
+
+async function openInstance({ path, readOnly, settings, patience, clock }: OpenOptions): Promise<DuckDBInstance> {
+  let mode = readOnly ? { ...settings, access_mode: 'READ_ONLY' } : settings;
+  for (const start = clock.monotonic(); ; ) {
+    try {
+      return await DuckDBInstance.fromCache(path, { ...mode });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const isOpenHere = message.includes('different configuration');
+      if (isOpenHere && mode !== settings) {
+        mode = settings;
+        continue;
+      }
+      const mayPass = isOpenHere || message.includes('Could not set lock');
+      if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
+      await pause(clock, LOCK_RETRY);
+    }
+  }
+}
+
+function unreachable(path: string, message: string, cause: unknown): RollcallError {
+  const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
+  const reason = holder ? `it is in use by ${holder}` : message;
+  return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
+}
+
+function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): Session {
+  async function query(...parameters: Parameters<DuckDBConnection['run']>) {
+    try {
+      return await connection.run(...parameters);
+    } catch (error) {
+      if (!(error instanceof Error && EXHAUSTED.test(error.message))) throw error;
+      throw new RollcallError('engine_failed', error.message, { cause: error });
+    }
+  }
+  return {
+    async rows(sql, texts) {
+      const result = await (texts ? query(sql, [listValue([...texts])], [LIST(VARCHAR)]) : query(sql));
+      return result.getRowsJS();
+    },
+    async byColumn(sql) {
+      const result = await query(sql);
+      const columns = await result.getColumns();
+      return columns.length > 0 ? columns : Array.from({ length: result.columnCount }, () => []);
+    },
+    async run(sql) {
+      return Number((await query(sql)).rowsChanged);
+    },
+    async columns(sql) {
+      const result = await query(sql);
+      const types = result.columnTypes();
+      return result.columnNames().map((name, index) => ({ name, type: String(types[index]) }));
+    },
+    interrupt: () => connection.interrupt(),
+    async close() {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
+}

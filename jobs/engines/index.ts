@@ -1,0 +1,3 @@
+export type { Column, Dialect } from './plan-sql.ts';
+export * from './port.ts';
+export { createSqlEngine, type Session, type SqlDatabase } from './sql-engine.ts';

@@ -1,0 +1,119 @@
+import type { StageRequest } from './port.ts';
+
+/** A column of a definition's result, as its database names the type. */
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Where a dialect writes things its own way. */
+export interface Dialect {
+  /** A condition that holds for text of white space only. */
+  blank(expression: string): string;
+  /** A trait's value as something that `jsonObject` takes; null when it can't be told in JSON. */
+  traitValue(column: Column): string | null;
+  /** JSON text of an object with these keys and values. */
+  jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
+  /** Whether ids may be of this type. */
+  isIdType(type: string): boolean;
+  /** Numbers rows by user id, those without one last. */
+  numbered(rows: string): string;
+  /** Compares text by its bytes. */
+  readonly binary: string;
+}
+
+/** The tables of one key. */
+export interface Tables {
+  /** (user_id, value, since); null while there is no snapshot. */
+  readonly members: string | null;
+  /** (user_id, since): who left and has not come back. */
+  readonly leavers: string | null;
+}
+
+const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
+
+/** Quotes a name. */
+export function name(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`;
+}
+
+/** Quotes a string. */
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/**
+ * The query behind a plan: (n, user_id, value, was, now, rows). Users who stay as they are fold into one row without an
+ * id, and so do rows without a usable id, so that one pass over the data gives the changes and all the counts.
+ */
+export function planQuery(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
+  return dialect.numbered(planRows(request, fresh, tables));
+}
+
+function planRows(request: StageRequest, fresh: string, tables: Tables): string {
+  const members = tables.members ?? NO_ROWS;
+  const leavers = tables.leavers ?? NO_ROWS;
+  switch (request.action) {
+    case 'retire':
+      return `SELECT user_id, NULL::varchar AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${members} AS members`;
+    case 'backfill': {
+      const whole = `SELECT user_id, value, TRUE AS was, TRUE AS now, 1 AS rows FROM ${members} AS members`;
+      if (!request.leavers) return whole;
+      return `${whole} UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers`;
+    }
+    case 'resync':
+      return `WITH difference AS (${difference(request, fresh, members)})
+        SELECT * FROM difference
+        UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers
+          WHERE NOT EXISTS (SELECT 1 FROM difference WHERE difference.user_id = leavers.user_id)`;
+    case 'sync':
+      return difference(request, fresh, members);
+  }
+}
+
+function difference({ action, kind }: StageRequest, fresh: string, members: string): string {
+  // An audience's rows are not folded by user before the join: that would be the dearest step of all.
+  const [value, rows, same] =
+    kind === 'trait'
+      ? ['fresh.value', 'CAST(sum(rows) AS bigint)', ' AND fresh.value = members.value']
+      : ['NULL::varchar', 'count(*)', ''];
+  const stays = action === 'resync' ? 'FALSE' : `members.user_id IS NOT NULL AND fresh.id IS NOT NULL${same}`;
+  return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
+      was, now, ${rows} AS rows
+    FROM (
+      SELECT coalesce(fresh.id, members.user_id) AS id, ${value} AS value, coalesce(fresh.rows, 1) AS rows,
+        members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS now, ${stays} AS stays
+      FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id
+    ) AS joined
+    GROUP BY 1, 2, 3, 4`;
+}
+
+/** The definition's result as (id, value, rows): ids as text, null where unusable. */
+export function freshAudience(statement: string, userId: string, dialect: Dialect): string {
+  return `SELECT ${usable('id', dialect)} AS id, NULL::varchar AS value, 1 AS rows
+    FROM (SELECT CAST(${name(userId)} AS varchar) AS id FROM (\n${statement}\n) AS definition) AS ids`;
+}
+
+/** As for an audience; of several rows of a user the one with the greatest value counts, so that reruns agree. */
+export function freshTrait(
+  statement: string,
+  userId: string,
+  fields: readonly { readonly key: string; readonly value: string }[],
+  dialect: Dialect,
+): string {
+  const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
+  return `SELECT id, max(value${dialect.binary}) AS value, count(*) AS rows
+    FROM (
+      SELECT ${usable('id', dialect)} AS id, value
+      FROM (
+        SELECT CAST(${name(userId)} AS varchar) AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
+        FROM (\n${statement}\n) AS definition
+      ) AS described
+    ) AS cleaned
+    GROUP BY id
+    HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
+}
+
+function usable(id: string, dialect: Dialect): string {
+  return `CASE WHEN ${dialect.blank(id)} THEN NULL ELSE ${id} END`;
+}

@@ -1,0 +1,116 @@
+/**
+ * What an audience engine does: it keeps each snapshot (membership as last synced) beside the data, computes there what
+ * changed, and hands out only the changes. `test/contract/engine.ts` is the suite that every engine passes.
+ */
+export interface Engine {
+  /** The snapshot's version and size; version 0 when there is none. */
+  snapshot(key: string): Promise<Snapshot>;
+  /**
+   * Runs the definition once, compares it with the snapshot, and keeps the difference as a durable plan.
+   * Writes all of it or nothing; the snapshot stays as it is.
+   *
+   * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
+   */
+  stage(request: StageRequest): Promise<Staged>;
+  /** As `stage`, but leaves no trace: the counts and a few rows of each sort. */
+  preview(request: StageRequest, sampleSize: number): Promise<Preview>;
+  /** The counts of a plan staged earlier; null when there is none of that name. */
+  staged(plan: string): Promise<Staged | null>;
+  /** At most `limit` rows of a plan after position `after` (0 for the start), in order; no rows at its end. */
+  changes(plan: string, after: number, limit: number): Promise<ChangeBatch>;
+  /**
+   * Moves the snapshot to the plan's version in one transaction; again is harmless. The plan stays until `discard`.
+   *
+   * @throws RollcallError `snapshot_moved` when the snapshot is no longer the one that the plan was computed from
+   */
+  commit(plan: string): Promise<void>;
+  /** Removes a plan, committed or not. */
+  discard(plan: string): Promise<void>;
+  /** What the snapshot, once moved by `plan`, says of these users; those it never had are left out. */
+  lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
+  /** Takes users out of the snapshots and plans of these keys, or of every key. */
+  forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type Kind = 'audience' | 'trait';
+
+/**
+ * `sync`: what changed. `resync`: everything again, leavers included. `retire`: `false` to every member, then no
+ * snapshot. `backfill`: the snapshot as it stands, for a destination that lacks it.
+ */
+export type Action = 'sync' | 'resync' | 'retire' | 'backfill';
+
+export interface Snapshot {
+  readonly version: number;
+  readonly members: number;
+}
+
+export interface StageRequest {
+  /** Names the plan; letters, digits, `_` and `-` only. */
+  readonly plan: string;
+  readonly key: string;
+  readonly kind: Kind;
+  readonly action: Action;
+  /** The definition; not used by `retire` and `backfill`. */
+  readonly sql: string;
+  /** The value of `$now`, milliseconds since 1970. */
+  readonly asOf: number;
+  /** The version that the snapshot gets by `commit`. */
+  readonly toVersion: number;
+  /** Whether a backfill tells those who left, too. */
+  readonly leavers: boolean;
+  /** When the run took its lease: older plans of this key are leftovers of crashed runs and are removed. */
+  readonly leasedAt: number;
+  /** Interrupts the definition. */
+  readonly signal?: AbortSignal;
+}
+
+/** A plan's counts. */
+export interface Staged {
+  readonly plan: string;
+  readonly key: string;
+  readonly kind: Kind;
+  readonly action: Action;
+  readonly fromVersion: number;
+  readonly toVersion: number;
+  /** Members before and after. */
+  readonly before: number;
+  readonly members: number;
+  readonly entered: number;
+  readonly exited: number;
+  /** Members with another value than before (traits only). */
+  readonly changed: number;
+  /** Rows without a usable user id. */
+  readonly invalid: number;
+  /** Rows beyond the first of their user. */
+  readonly duplicates: number;
+  /** Rows of the plan: messages to send. */
+  readonly total: number;
+  /** The traits' keys, in order. */
+  readonly columns: readonly string[];
+}
+
+/** Rows of a plan, by column. */
+export interface ChangeBatch {
+  /** Position in the plan, from 1, rising. */
+  readonly positions: readonly number[];
+  readonly userIds: readonly string[];
+  /** Whether the user is a member now. */
+  readonly present: readonly boolean[];
+  /** JSON text of the traits object (traits only; null for those who are gone). */
+  readonly values: readonly (string | null)[];
+}
+
+export interface Preview extends Staged {
+  readonly sample: ChangeBatch;
+}
+
+/** What the snapshot says of a user. */
+export interface Standing {
+  readonly present: boolean;
+  /** JSON text of the traits object (traits only). */
+  readonly value: string | null;
+  /** The snapshot version that brought this. */
+  readonly since: number;
+}

@@ -1,0 +1,27 @@
+import type { EngineConfig } from '../../../src/config/config.ts';
+import type { Engine } from '../port.ts';
+import { createSqlEngine } from '../sql-engine.ts';
+import { postgresDialect } from './dialect.ts';
+import { openSession } from './session.ts';
+
+/**
+ * The push-down engine: definitions run in the customer's Postgres, and so does the comparison; only changes leave it.
+ * Snapshots and plans live in its schema `rollcall`.
+ *
+ * @throws RollcallError `engine_unreachable`
+ */
+export async function openPostgres(
+  { url }: Extract<EngineConfig, { type: 'postgres' }>,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Promise<Engine> {
+  return createSqlEngine({
+    dialect: postgresDialect,
+    session: await openSession(url),
+    writable: !readOnly,
+    tuned: {
+      plan: (table) => [`CREATE INDEX ON ${table} (n)`, `ANALYZE ${table}`],
+      // A hash index takes ids of any length.
+      members: (table) => [`CREATE INDEX ON ${table} USING hash (user_id)`, `ANALYZE ${table}`],
+    },
+  });
+}

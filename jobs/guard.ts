@@ -1,0 +1,23 @@
+import type { GuardConfig, Threshold } from '../src/config/config.ts';
+import type { Staged } from './engines/port.ts';
+
+/** Why a plan needs a person's approval (design section 8); null when it does not. A first sync never does. */
+export function holdReason(staged: Staged, guard: GuardConfig): string | null {
+  const { before, members, entered, exited } = staged;
+  if (before === 0) return null;
+  if (members === 0 && !guard.allowEmpty) return `The result is empty; ${before} users would leave.`;
+  if (before < guard.minMembers) return null;
+  if (exceeds(exited, guard.maxExits, before)) return over(exited, before, 'leave', 'maxExits', guard.maxExits);
+  if (exceeds(entered, guard.maxEntries, before)) return over(entered, before, 'enter', 'maxEntries', guard.maxEntries);
+  return null;
+}
+
+function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
+  if (threshold === null) return false;
+  return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;
+}
+
+function over(count: number, before: number, verb: string, name: string, threshold: Threshold): string {
+  const limit = 'count' in threshold ? String(threshold.count) : `${threshold.percent}%`;
+  return `${count} of ${before} users would ${verb}, more than ${name} (${limit}) allows.`;
+}

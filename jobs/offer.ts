@@ -1,0 +1,56 @@
+import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
+import { conflictKey, connectedTo, parseConflictKey } from './computation.ts';
+import type { RunContext } from './context.ts';
+import { acceptPatiently, bodiesOf } from './send.ts';
+
+const PAGE = 1000;
+
+/**
+ * Offers changes that died in delivery again, each to its destination, with the value of now (design section 8).
+ * Resolves to the sequence after them.
+ */
+export async function offerAgain(context: RunContext, run: Run, record: AudienceRecord): Promise<number> {
+  const { store, subject } = context;
+  const connected = new Set(connectedTo(subject.source, context.config().destinations));
+  const conflictPrefix = conflictKey(run.key, '');
+  let sequence = record.sequence;
+  for (let after: string | undefined; ; ) {
+    // What dies while this run goes on waits for the next one.
+    const filter = { source: subject.source, conflictPrefix, until: run.startedAt, limit: PAGE };
+    const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
+    const offered = letters.filter(({ destination }) => connected.has(destination));
+    sequence = await offer(context, run, { ...record, sequence }, offered);
+    await store.drop(offered.map(({ id }) => id));
+    after = letters.at(-1)?.id;
+    if (letters.length < PAGE) return sequence;
+  }
+}
+
+async function offer(
+  context: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  letters: readonly DeadLetter[],
+): Promise<number> {
+  const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
+  const standings = await context.engine.lookup(run.key, letters.map(userOf));
+  const body = bodiesOf(run, record.columns, record);
+  const sequence = record.sequence + 1;
+  for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
+    const messages = theirs.map((letter) => {
+      const userId = userOf(letter);
+      const standing = standings.get(userId);
+      return {
+        type: 'identify' as const,
+        messageId: `${run.id}:again:${letter.id}`,
+        userId,
+        integrations: null,
+        body: body(userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        conflict: conflictKey(run.key, userId),
+      };
+    });
+    const step = { lane: 'live' as const, only: [destination], run: run.id, cursor: run.cursor ?? '0' };
+    await acceptPatiently(context, messages, step);
+  }
+  return letters.length > 0 ? sequence : record.sequence;
+}

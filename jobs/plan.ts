@@ -1,0 +1,143 @@
+import type { Clock } from '../src/clock.ts';
+import type { Destination } from '../src/destination.ts';
+import type { AudienceRecord, Store } from '../src/store/port.ts';
+import { bodyBuilder } from './body.ts';
+import { connectedTo, type SyncConfig } from './computation.ts';
+import type { Subject } from './context.ts';
+import type { Engine, Preview } from './engines/port.ts';
+import { holdReason } from './guard.ts';
+import { missing } from './snapshot.ts';
+
+const SAMPLE = 2;
+const RECENT_CALLS = 10_000;
+const RECENT_RUNS = 100;
+/** Fewer say nothing about a rate. */
+const ENOUGH_CALLS = 100;
+
+/** What a sync of one audience or trait would do. */
+export interface SyncPlan {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  readonly first: boolean;
+  readonly before: number;
+  readonly members: number;
+  readonly entered: number;
+  readonly exited: number;
+  readonly changed: number;
+  readonly invalid: number;
+  readonly duplicates: number;
+  /** Messages to `destinations`; newcomers get the whole membership besides. */
+  readonly messages: number;
+  readonly destinations: readonly string[];
+  readonly newcomers: readonly string[];
+  /** POSTs, one per message and URL. */
+  readonly calls: number;
+  /** How long the calls take at the rate of an earlier run's; null when the attempt log has none to go by. */
+  readonly estimatedMs: number | null;
+  /** Why a guard would hold it. */
+  readonly held: string | null;
+  /** The audience that this one was renamed from; it would be retired. */
+  readonly renamedFrom: string | null;
+  /** Bodies as they would be sent. */
+  readonly sample: readonly string[];
+}
+
+export interface PlanRequest {
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts'>;
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly subject: Subject;
+  readonly former: AudienceRecord | null;
+  readonly asOf: number;
+  readonly config: () => SyncConfig;
+}
+
+/**
+ * Runs the definition and compares, and leaves no trace of it.
+ *
+ * @throws RollcallError `snapshot_lost`, `engine_changed`
+ */
+export async function planOf(request: PlanRequest): Promise<SyncPlan> {
+  const { store, engine, clock, subject, asOf } = request;
+  const { key, kind, definition } = subject;
+  const record = await store.audience(key);
+  const preview = await engine.preview(
+    {
+      plan: `plan-${clock.token(4)}`,
+      key,
+      kind,
+      action: 'sync',
+      sql: definition?.sql ?? '',
+      asOf,
+      toVersion: (record?.version ?? 0) + 1,
+      leavers: false,
+      leasedAt: clock.now(),
+    },
+    SAMPLE,
+  );
+  if (record && preview.fromVersion < record.version) throw missing(request, record);
+  const first = (record?.version ?? 0) === 0;
+  const all = request.config().destinations;
+  const connected = connectedTo(subject.source, all);
+  const destinations = first ? connected : connected.filter((name) => record?.destinations.includes(name));
+  const newcomers = connected.filter((name) => !destinations.includes(name));
+  const calls = preview.total * endpoints(destinations, all) + preview.members * endpoints(newcomers, all);
+  const rate = await measuredRate(request);
+  const { before, members, entered, exited, changed, invalid, duplicates } = preview;
+  return {
+    key,
+    kind,
+    first,
+    before,
+    members,
+    entered,
+    exited,
+    changed,
+    invalid,
+    duplicates,
+    messages: preview.total,
+    destinations,
+    newcomers,
+    calls,
+    estimatedMs: rate === null ? null : Math.ceil(calls / rate),
+    held: definition ? holdReason(preview, definition.guard) : null,
+    renamedFrom: request.former?.key ?? null,
+    sample: sampleBodies(preview, subject, record, asOf),
+  };
+}
+
+function endpoints(names: readonly string[], destinations: readonly Destination[]): number {
+  const named = destinations.filter(({ name }) => names.includes(name));
+  return named.reduce((sum, destination) => sum + destination.endpoints.length, 0);
+}
+
+/**
+ * Calls per millisecond, waits for retries and for slow endpoints included: those of the run that has the most in the
+ * newest part of the attempt log.
+ */
+async function measuredRate({ store }: PlanRequest): Promise<number | null> {
+  const calls = new Map<string, { count: number; start: number; end: number }>();
+  for (const { messageId, at, ms } of await store.attempts({ limit: RECENT_CALLS })) {
+    const run = messageId.slice(0, messageId.indexOf(':'));
+    const seen = calls.get(run) ?? { count: 0, start: at, end: at };
+    calls.set(run, { count: seen.count + 1, start: Math.min(seen.start, at), end: Math.max(seen.end, at + ms) });
+  }
+  const runs = new Set((await store.runs({ limit: RECENT_RUNS })).map(({ id }) => id));
+  const measured = [...calls].filter(([run, { count }]) => runs.has(run) && count >= ENOUGH_CALLS);
+  const largest = measured.map(([, seen]) => seen).sort((a, b) => b.count - a.count)[0];
+  return largest ? largest.count / Math.max(1, largest.end - largest.start) : null;
+}
+
+function sampleBodies(
+  { sample, columns }: Preview,
+  { key, kind }: Subject,
+  record: AudienceRecord | null,
+  at: number,
+): readonly string[] {
+  const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
+  const body = bodyBuilder({ key, kind, columns, removed, at });
+  const sequence = Math.max(record?.sequence ?? 0, at * 1000);
+  return sample.userIds.map((user, index) =>
+    body(user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+  );
+}

@@ -1,0 +1,247 @@
+import { RollcallError } from '../src/errors.ts';
+import { failpoint } from '../src/failpoint.ts';
+import type { AudienceRecord, Run } from '../src/store/port.ts';
+import { connectedTo } from './computation.ts';
+import { newRecord, type RunContext } from './context.ts';
+import type { Action, Staged } from './engines/port.ts';
+import { holdReason } from './guard.ts';
+import { offerAgain } from './offer.ts';
+import { sendPlan } from './send.ts';
+import { missing, nextVersion } from './snapshot.ts';
+
+export interface Order {
+  readonly action: Action;
+  /** The run's time, milliseconds since 1970. */
+  readonly asOf: number;
+}
+
+/**
+ * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then give
+ * the whole membership to destinations that lack it. Runs that were made or finished come back, oldest first.
+ */
+export async function performOrder(context: RunContext, order: Order): Promise<Run[]> {
+  const { store, subject } = context;
+  const runs: Run[] = [];
+  for (const run of await unfinishedRuns(context)) {
+    if (run.state === 'held' && order.action === 'sync') return [run];
+    if (run.state === 'held' || (order.action !== 'sync' && !(await context.engine.staged(run.id)))) {
+      runs.push(await rejectRun(context, run, `Replaced by a ${order.action}.`));
+    } else runs.push(await finishRun(context, run));
+  }
+  const record = (await store.audience(subject.key)) ?? newRecord(subject);
+  const run = await stageRun(context, order, record);
+  if (run.state !== 'sending') return [...runs, run];
+  runs.push(await finishRun(context, run));
+  if (order.action === 'retire') return runs;
+  return [...runs, ...(await backfillNewcomers(context, order))];
+}
+
+/** Runs of this subject that a crash or a guard left, oldest first. */
+export async function unfinishedRuns({ store, subject }: RunContext): Promise<readonly Run[]> {
+  const runs = await store.runs({ key: subject.key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
+  return runs.toReversed();
+}
+
+/** Gives the whole membership to each connected destination that lacks it, and nothing to the others. */
+async function backfillNewcomers(context: RunContext, { asOf }: Order): Promise<Run[]> {
+  const { store, subject } = context;
+  const runs: Run[] = [];
+  for (const name of connectedTo(subject.source, context.config().destinations)) {
+    const record = await store.audience(subject.key);
+    if (!record || record.destinations.includes(name)) continue;
+    const run = await stageRun(context, { action: 'backfill', asOf }, record, name);
+    runs.push(await finishRun(context, run));
+  }
+  return runs;
+}
+
+async function stageRun(context: RunContext, order: Order, known: AudienceRecord, newcomer?: string): Promise<Run> {
+  const { store, engine, clock, lease, subject } = context;
+  const startedAt = clock.now();
+  const record = {
+    ...known,
+    engine: subject.engine,
+    source: subject.source,
+    lastRunAt: startedAt,
+    // Above all that was ever sent, even if this store or an earlier life of the audience is forgotten.
+    sequence: Math.max(known.sequence, startedAt * 1000),
+  };
+  const connected = connectedTo(subject.source, context.config().destinations);
+  const run = newRun(context, order, record, startedAt, scopeOf(order.action, known, connected, newcomer));
+  try {
+    const toVersion = await nextVersion(context, order.action, known);
+    context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
+    const staged = await engine.stage({
+      plan: run.id,
+      key: subject.key,
+      kind: subject.kind,
+      action: order.action,
+      sql: subject.definition?.sql ?? '',
+      asOf: order.asOf,
+      toVersion,
+      leavers: newcomer !== undefined && known.lapsed.includes(newcomer),
+      leasedAt: lease.since,
+      signal: context.signal,
+    });
+    failpoint('sync_stage');
+    const reason = order.action === 'sync' || order.action === 'resync' ? guard(context, staged) : null;
+    const counted: Run = {
+      ...withCounts(run, staged),
+      state: reason ? 'held' : 'sending',
+      held: reason !== null,
+      reason,
+    };
+    await store.saveRun(counted, lease.fence, record);
+    if (reason) await context.onHeld(counted);
+    return counted;
+  } catch (error) {
+    if (context.signal.aborted) throw error;
+    await store.saveRun(failed(run, error, clock.now()), lease.fence, {
+      ...record,
+      engine: known.engine,
+      sequence: known.sequence,
+    });
+    throw error;
+  }
+}
+
+function guard({ subject }: RunContext, staged: Staged): string | null {
+  return subject.definition ? holdReason(staged, subject.definition.guard) : null;
+}
+
+/**
+ * Streams what is left of a run's plan, moves the snapshot, and records both. Whatever of it has been done before a
+ * crash is not done again.
+ */
+export async function finishRun(context: RunContext, run: Run): Promise<Run> {
+  const { store, engine, clock, lease, subject } = context;
+  try {
+    const staged = await engine.staged(run.id);
+    const before = (await store.audience(run.key)) ?? newRecord(subject);
+    if (!staged) throw missing(context, before);
+    const told = await sendPlan(context, run, staged, before);
+    context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
+    await engine.commit(run.id);
+    failpoint('sync_commit');
+    const after = recordAfter(run, staged, before, told);
+    const sequence =
+      run.action === 'sync' ? await offerAgain(context, (await store.run(run.id)) ?? run, after) : after.sequence;
+    const sent = (await store.run(run.id))?.sent ?? run.sent;
+    const done: Run = {
+      ...run,
+      destinations: told,
+      state: 'done',
+      held: false,
+      code: null,
+      sent,
+      finishedAt: clock.now(),
+    };
+    await store.saveRun(done, lease.fence, { ...after, sequence });
+    if (run.action === 'retire') await store.forgetAudience(run.key, lease.fence);
+    await discardPlan(context, run);
+    context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
+    return done;
+  } catch (error) {
+    // The run stays unfinished: the next sync goes on from its cursor.
+    // Read anew, because a destination may have dropped out of it meanwhile.
+    if (!context.signal.aborted) await store.saveRun(noted((await store.run(run.id)) ?? run, error), lease.fence);
+    throw error;
+  }
+}
+
+/** Gives up a run that was not sent, or whose plan is lost. */
+export async function rejectRun(context: RunContext, run: Run, reason: string): Promise<Run> {
+  const { store, clock, lease } = context;
+  const rejected: Run = { ...run, state: 'rejected', held: false, reason, finishedAt: clock.now() };
+  await store.saveRun(rejected, lease.fence);
+  await discardPlan(context, run);
+  return rejected;
+}
+
+/** The run is over by now: a plan that stays for once is removed by the next one. */
+async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
+  await engine
+    .discard(run.id)
+    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+}
+
+/** Has a held run go on. */
+export async function approveRun(context: RunContext, run: Run): Promise<Run> {
+  const approved: Run = { ...run, state: 'sending', held: false };
+  await context.store.saveRun(approved, context.lease.fence);
+  return finishRun(context, approved);
+}
+
+/** A sync speaks to those who have the membership so far; a first one or a resync to all; a backfill to one. */
+function scopeOf(action: Action, record: AudienceRecord, connected: readonly string[], newcomer: string | undefined) {
+  if (newcomer !== undefined) return [newcomer];
+  const everyone = action === 'resync' || (action === 'sync' && record.version === 0);
+  return everyone ? connected : connected.filter((name) => record.destinations.includes(name));
+}
+
+function newRun(
+  { clock, subject }: RunContext,
+  { action, asOf }: Order,
+  record: AudienceRecord,
+  startedAt: number,
+  destinations: readonly string[],
+): Run {
+  return {
+    id: `${startedAt.toString(36)}-${clock.token(4)}`,
+    key: subject.key,
+    kind: subject.kind,
+    action,
+    state: 'staged',
+    first: action === 'sync' && record.version === 0,
+    members: 0,
+    entered: 0,
+    exited: 0,
+    changed: 0,
+    invalid: 0,
+    duplicates: 0,
+    held: false,
+    reason: null,
+    code: null,
+    sent: 0,
+    cursor: null,
+    fromVersion: record.version,
+    toVersion: record.version,
+    definitionHash: subject.definition?.hash ?? record.definitionHash,
+    destinations,
+    asOf,
+    startedAt,
+    finishedAt: null,
+  };
+}
+
+function withCounts(run: Run, staged: Staged): Run {
+  const { members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion } = staged;
+  return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
+}
+
+function recordAfter(run: Run, staged: Staged, before: AudienceRecord, told: readonly string[]): AudienceRecord {
+  const isBackfill = run.action === 'backfill';
+  const destinations = isBackfill ? [...before.destinations, ...told] : told;
+  const once = new Set([...before.lapsed, ...before.destinations, ...(run.destinations ?? [])]);
+  const after = {
+    ...before,
+    sequence: before.sequence + staged.total,
+    destinations,
+    lapsed: [...once].filter((name) => !destinations.includes(name)),
+  };
+  if (isBackfill) return after;
+  const version = run.action === 'retire' ? 0 : run.toVersion;
+  return { ...after, version, definitionHash: run.definitionHash, columns: staged.columns };
+}
+
+function failed(run: Run, error: unknown, at: number): Run {
+  return { ...noted(run, error), state: 'failed', finishedAt: at };
+}
+
+function noted(run: Run, error: unknown): Run {
+  return {
+    ...run,
+    code: error instanceof RollcallError ? error.code : 'store_failed',
+    reason: error instanceof Error ? error.message : String(error),
+  };
+}

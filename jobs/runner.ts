@@ -1,0 +1,164 @@
+import type { Clock } from '../src/clock.ts';
+import { RollcallError } from '../src/errors.ts';
+import type { Run, Store } from '../src/store/port.ts';
+import type { SyncConfig } from './computation.ts';
+import type { AcceptChanges, Log, Notice, Progress, RunContext, Sending, Subject } from './context.ts';
+import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
+import type { Engine } from './engines/port.ts';
+import { type Lease, takeLease } from './lease.ts';
+import { pause } from './pause.ts';
+
+export interface SyncOptions {
+  readonly store: Store;
+  readonly accept: AcceptChanges;
+  /** Asked anew for every run, so that a reloaded configuration counts. */
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly openEngine?: OpenEngine;
+  readonly onProgress?: (progress: Progress) => void;
+  /** Told of held, failed and overdue runs; what it throws is logged. */
+  readonly notify?: (notice: Notice) => void | Promise<void>;
+}
+
+/** What became of one audience or trait in a sync. */
+export interface SyncReport {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** Runs made or finished, oldest first; the last one is held when a guard says so. */
+  readonly runs: readonly Run[];
+  /** Why it failed, or was not begun. */
+  readonly error: RollcallError | null;
+}
+
+/** Longer than the lease of a process that was killed. */
+export const PATIENCE = 40_000;
+export const NO_PATIENCE = 0;
+const LEASE_RETRY = 250;
+
+export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
+
+/** What every kind of run needs around it: an open engine, the lease, a report, an end. */
+export interface Runner {
+  readonly withEngine: WithEngine;
+  /**
+   * @param patience - milliseconds to wait for a run of another process
+   * @throws RollcallError `run_in_progress`
+   */
+  underLease<T>(subject: Subject, work: (context: RunContext) => Promise<T>, patience?: number): Promise<T>;
+  /** Does the work and makes its report; failures are announced and reported, never thrown. */
+  report(subject: Subject, work: () => Promise<readonly Run[]>): Promise<SyncReport>;
+  notify(notice: Notice): Promise<void>;
+  forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export function createRunner(options: SyncOptions): Runner {
+  const { store, accept, config, clock, log, onProgress = () => {} } = options;
+  const openEngine = options.openEngine ?? openConfigured;
+  const stopping = new AbortController();
+  const sending = new Set<Sending>();
+  const working = new Set<Promise<unknown>>();
+
+  const withEngine: WithEngine = async (name, readOnly, work) => {
+    const { engines, folder } = config();
+    const engineConfig = engines[name];
+    if (!engineConfig) throw new RollcallError('engine_unreachable', `The configuration has no engine ${name}.`);
+    const engine = await openEngine(engineConfig, { folder, clock, readOnly });
+    try {
+      return await work(engine);
+    } finally {
+      await engine.close();
+    }
+  };
+
+  async function waitForLease(key: string, patience: number): Promise<Lease> {
+    for (const start = clock.monotonic(); ; ) {
+      stopping.signal.throwIfAborted();
+      const lease = await takeLease(store, clock, key);
+      if (lease) return lease;
+      if (clock.monotonic() - start >= patience) {
+        throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
+      }
+      await pause(clock, LEASE_RETRY, stopping.signal);
+    }
+  }
+
+  async function notify(notice: Notice): Promise<void> {
+    const { event, key, run, code, message } = notice;
+    const fields = { event: `sync_${event}`, key, run: run?.id, code };
+    if (event === 'failed') log.error(fields, message);
+    else log.warn(fields, message);
+    try {
+      await options.notify?.(notice);
+    } catch (error) {
+      log.error({ err: error, key }, 'the notice could not be sent');
+    }
+  }
+
+  const onHeld = (run: Run) =>
+    notify({ event: 'held', key: run.key, run, code: 'run_held', message: run.reason ?? 'held' });
+
+  async function failed({ key, kind }: Subject, cause: unknown): Promise<SyncReport> {
+    const error = asRollcallError(cause);
+    if (error.code !== 'stopping' && error.code !== 'run_in_progress') {
+      const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
+      const run = last?.code === error.code ? last : null;
+      await notify({ event: 'failed', key, run, code: error.code, message: error.message });
+    }
+    return { key, kind, runs: [], error };
+  }
+
+  return {
+    withEngine,
+    async underLease(subject, work, patience = PATIENCE) {
+      const lease = await waitForLease(subject.key, patience);
+      const signal = AbortSignal.any([lease.signal, stopping.signal]);
+      const deps = { store, accept, config, clock, log, onProgress, onHeld, sending };
+      try {
+        return await withEngine(subject.engine, false, (engine) => work({ ...deps, subject, lease, engine, signal }));
+      } finally {
+        await lease.release();
+      }
+    },
+    async report(subject, work) {
+      const done = work().then(
+        (runs): SyncReport => {
+          for (const run of runs) log.info({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
+          return { key: subject.key, kind: subject.kind, runs, error: null };
+        },
+        (cause) => failed(subject, cause),
+      );
+      working.add(done);
+      try {
+        return await done;
+      } finally {
+        working.delete(done);
+      }
+    },
+    notify,
+    async forget(users, sources) {
+      const isMeant = ({ source }: { readonly source: string }) => sources?.includes(source) ?? true;
+      const theirs = [...sending].filter(isMeant);
+      for (const { forgotten } of theirs) for (const user of users) forgotten.add(user);
+      const audiences = (await store.audiences()).filter(isMeant);
+      const failures: unknown[] = [];
+      for (const [name, some] of Map.groupBy(audiences, ({ engine }) => engine)) {
+        const keys = sources && some.map(({ key }) => key);
+        await withEngine(name, false, (engine) => engine.forget(users, keys)).catch((cause) => failures.push(cause));
+      }
+      await Promise.allSettled(theirs.map(({ busy }) => busy));
+      // One engine that is gone or down must not keep the user in the others.
+      if (failures.length > 0) throw failures[0];
+    },
+    async stop() {
+      stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));
+      await Promise.allSettled(working);
+    },
+  };
+}
+
+function asRollcallError(error: unknown): RollcallError {
+  if (error instanceof RollcallError) return error;
+  return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
+}

@@ -1,0 +1,174 @@
+import cron, { type ScheduledTask } from 'node-cron';
+import type { Clock } from '../src/clock.ts';
+import type { Run } from '../src/store/port.ts';
+import { type Computation, computations, type SyncConfig } from './computation.ts';
+import type { Log } from './context.ts';
+
+const MINUTE = 60_000;
+/** A run last seen longer ago than this has surely missed a tick. */
+const LONGEST_LOOK_BACK = 31 * 24 * 60 * MINUTE;
+/** When to look again at an audience that another process is syncing, or was when it died. */
+const LOOK_AGAIN = 10_000;
+
+export interface ScheduleOptions {
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lastRunAt: (key: string) => Promise<number | null>;
+  readonly unfinished: (key: string) => Promise<readonly Run[]>;
+  /** Runs one sync; resolves to false when another process is at it. */
+  readonly run: (computation: Computation) => Promise<boolean>;
+  readonly overdue: (key: string, message: string) => Promise<void>;
+}
+
+export interface Schedules {
+  /** Starts what the configuration has by now, and catches up what was missed, once. */
+  start(): Promise<void>;
+  stop(): void;
+}
+
+export function createSchedules(options: ScheduleOptions): Schedules {
+  let started: Schedule[] = [];
+  const stop = () => {
+    for (const schedule of started) schedule.stop();
+    started = [];
+  };
+  return {
+    async start() {
+      stop();
+      started = computations(options.config())
+        .filter(({ schedule, paused }) => schedule !== null && !paused)
+        .map((computation) => new Schedule(computation, options));
+      await Promise.all(started.map((schedule) => schedule.start()));
+    },
+    stop,
+  };
+}
+
+/** One audience's ticks: never two runs at once, and ticks that come during a run make one more run after it. */
+class Schedule {
+  readonly #computation: Computation;
+  readonly #options: ScheduleOptions;
+  readonly #task: ScheduledTask;
+  #running = false;
+  #again: number | null = null;
+  #stopped = false;
+  /** The last tick that people were told of as missed. */
+  #announced = 0;
+  #cancelLook = () => {};
+
+  constructor(computation: Computation, options: ScheduleOptions) {
+    this.#computation = computation;
+    this.#options = options;
+    this.#task = createTask(computation, (date) => this.#tick(date.getTime()), options.log);
+    this.#task.on('execution:missed', ({ date }) => this.#tick(date.getTime()));
+  }
+
+  async start(): Promise<void> {
+    this.#task.start();
+    const now = this.#options.clock.now();
+    const { key } = this.#computation;
+    const last = await this.#options.lastRunAt(key);
+    if (last !== null && this.#missedSince(last, now) > 1) await this.#announceMissed(last, now);
+    if (await this.#isDue(last, now)) void this.#runFor(now);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelLook();
+    void this.#task.destroy();
+  }
+
+  async #isDue(last: number | null, now: number): Promise<boolean> {
+    if (last === null || (await this.#options.unfinished(this.#computation.key)).length > 0) return true;
+    return this.#missedSince(last, now) > 0;
+  }
+
+  #missedSince(last: number, now: number): number {
+    return missedTicks(this.#task, cron.parse(this.#computation.schedule ?? '').second, last, now);
+  }
+
+  async #announceMissed(last: number, at: number): Promise<void> {
+    if (at === this.#announced) return;
+    this.#announced = at;
+    const { key } = this.#computation;
+    await this.#options.overdue(
+      key,
+      `${key} missed a tick by more than its interval; it last ran at ${new Date(last).toISOString()}.`,
+    );
+  }
+
+  async #tick(at: number): Promise<void> {
+    const { key } = this.#computation;
+    if (this.#running) {
+      this.#again = at;
+      await this.#options.overdue(key, `${key} is due again while its last sync still runs.`);
+      return;
+    }
+    // Another process may have served this tick already.
+    const last = await this.#options.lastRunAt(key);
+    if (last === null || last < at) await this.#runFor(at);
+  }
+
+  async #runFor(at: number): Promise<void> {
+    if (this.#running || this.#stopped) return;
+    this.#running = true;
+    this.#again = null;
+    const begun = await this.#options.run(this.#computation).catch((error) => {
+      this.#options.log.error({ err: error, key: this.#computation.key }, 'the scheduled sync could not be run');
+      return true;
+    });
+    this.#running = false;
+    if (this.#stopped) return;
+    if (begun) {
+      if (this.#again !== null) await this.#runFor(this.#again);
+      return;
+    }
+    this.#lookAgain(at);
+    const last = await this.#options.lastRunAt(this.#computation.key);
+    if (last !== null && this.#missedSince(last, at) > 1) await this.#announceMissed(last, at);
+  }
+
+  #lookAgain(at: number): void {
+    const { clock, unfinished } = this.#options;
+    this.#cancelLook();
+    this.#cancelLook = clock.after(LOOK_AGAIN, async () => {
+      if ((await unfinished(this.#computation.key)).length > 0) await this.#runFor(at);
+      else await this.#tick(at);
+    });
+  }
+}
+
+function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: Log) {
+  return cron.createTask(schedule ?? '', ({ date }) => tick(date), {
+    name: key,
+    ...(timezone === null ? {} : { timezone }),
+    suppressMissedWarning: true,
+    logger: {
+      info: () => {},
+      debug: () => {},
+      warn: (message) => log.warn({ key }, message),
+      error: (message, error) => log.error({ key, err: error ?? message }, 'node-cron failed'),
+    },
+  });
+}
+
+/** How many ticks the schedule had after `last` and until `now`, as far as two, which is one missed by its interval. */
+export function missedTicks(
+  task: Pick<ScheduledTask, 'match'>,
+  seconds: readonly number[],
+  last: number,
+  now: number,
+): number {
+  const isLongAgo = now - last > LONGEST_LOOK_BACK;
+  const from = isLongAgo ? now - LONGEST_LOOK_BACK : last;
+  let ticks = 0;
+  for (let minute = from - (from % MINUTE); minute <= now; minute += MINUTE) {
+    for (const second of seconds) {
+      const at = minute + second * 1000;
+      if (at > from && at <= now && task.match(new Date(at))) ticks += 1;
+      if (ticks === 2) return ticks;
+    }
+  }
+  return isLongAgo ? 1 : ticks;
+}

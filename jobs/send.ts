@@ -1,0 +1,147 @@
+import { RollcallError } from '../src/errors.ts';
+import { failpoint } from '../src/failpoint.ts';
+import type { Message } from '../src/message.ts';
+import type { AudienceRecord, Lane, Run } from '../src/store/port.ts';
+import { type BodyBuilder, bodyBuilder } from './body.ts';
+import { conflictKey, connectedTo } from './computation.ts';
+import type { RunContext, Sending } from './context.ts';
+import type { ChangeBatch, Staged } from './engines/port.ts';
+import { pause } from './pause.ts';
+
+const BATCH = 5000;
+/** Failures of the store that pass: the sync waits. */
+const PASSING = new Set(['queue_full', 'store_full', 'store_busy']);
+const FIRST_WAIT = 100;
+const LONGEST_WAIT = 5000;
+
+/**
+ * Streams what is left of a plan into `accept`; every batch moves the run's cursor with it, or neither happens.
+ * Resolves to the destinations that got all of it.
+ */
+export async function sendPlan(
+  context: RunContext,
+  run: Run,
+  staged: Staged,
+  record: AudienceRecord,
+): Promise<readonly string[]> {
+  const { engine, sending } = context;
+  let scope = await stillConnected(context, run, record, run.destinations ?? []);
+  const toMessage = changeMessage(run, staged, record);
+  const lane = laneOf(run);
+  const state: Sending = { source: record.source, forgotten: new Set(), busy: Promise.resolve() };
+  sending.add(state);
+  let sent = run.sent;
+  let next = engine.changes(run.id, Number(run.cursor ?? 0), BATCH);
+  try {
+    for (;;) {
+      const batch = await next;
+      const last = batch.positions.at(-1);
+      scope = await stillConnected(context, run, record, scope);
+      if (last === undefined || scope.length === 0) return scope;
+      context.signal.throwIfAborted();
+      next = engine.changes(run.id, last, BATCH);
+      next.catch(() => {});
+      const messages = toMessages(batch, toMessage, state.forgotten);
+      state.busy = acceptPatiently(context, messages, { lane, only: scope, run: run.id, cursor: String(last) });
+      await state.busy;
+      failpoint('sync_stream');
+      sent += messages.length;
+      context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
+    }
+  } finally {
+    sending.delete(state);
+    await next.catch(() => {});
+  }
+}
+
+/** A destination that is disconnected during a run misses a part of it: the run goes on without it, for good. */
+async function stillConnected(
+  { store, subject, lease, config }: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  scope: readonly string[],
+): Promise<readonly string[]> {
+  const connected = connectedTo(subject.source, config().destinations);
+  const destinations = scope.filter((name) => connected.includes(name));
+  if (destinations.length < scope.length) {
+    const lapsed = [...new Set([...record.lapsed, ...scope.filter((name) => !connected.includes(name))])];
+    await store.saveRun({ ...run, destinations }, lease.fence, { ...record, lapsed });
+  }
+  return destinations;
+}
+
+export interface Batch {
+  readonly lane: Lane;
+  readonly only: readonly string[];
+  readonly run: string;
+  readonly cursor: string;
+}
+
+/** Accepts a batch of a run; while the backlog or the disk is full, waits and tries again. */
+export async function acceptPatiently(
+  { accept, subject, lease, clock, log, signal }: RunContext,
+  messages: readonly Message[],
+  { lane, only, run, cursor }: Batch,
+): Promise<void> {
+  for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    signal.throwIfAborted();
+    try {
+      await accept(subject.source, messages, { lane, only, step: { run, fence: lease.fence, cursor } });
+      return;
+    } catch (error) {
+      if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
+      if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'sync waits for the store');
+      await pause(clock, wait, signal);
+    }
+  }
+}
+
+/** The bodies of a run. */
+export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord): BodyBuilder {
+  return bodyBuilder({
+    key: run.key,
+    kind: run.kind,
+    columns: run.action === 'sync' || run.action === 'resync' ? columns : record.columns,
+    removed:
+      run.action === 'sync' || run.action === 'resync' ? record.columns.filter((name) => !columns.includes(name)) : [],
+    at: run.asOf,
+  });
+}
+
+type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
+
+/** Ids are the same whenever the plan is streamed: plan, scope and user. */
+function changeMessage(run: Run, staged: Staged, record: AudienceRecord): ToMessage {
+  const body = bodiesOf(run, staged.columns, record);
+  const scope = run.action === 'backfill' ? (run.destinations ?? []).join(',') : '*';
+  const idPrefix = `${run.id}:${scope}:`;
+  const conflictPrefix = conflictKey(run.key, '');
+  return (position, userId, present, value) => ({
+    type: 'identify',
+    messageId: idPrefix + userId,
+    userId,
+    integrations: null,
+    body: body(userId, present, value, record.sequence + position),
+    conflict: conflictPrefix + userId,
+  });
+}
+
+function toMessages(batch: ChangeBatch, toMessage: ToMessage, forgotten: ReadonlySet<string>): Message[] {
+  const messages: Message[] = [];
+  for (let index = 0; index < batch.userIds.length; index += 1) {
+    const userId = batch.userIds[index] as string;
+    if (forgotten.size > 0 && forgotten.has(userId)) continue;
+    const message = toMessage(
+      batch.positions[index] as number,
+      userId,
+      batch.present[index] as boolean,
+      batch.values[index] as string | null,
+    );
+    messages.push(message);
+  }
+  return messages;
+}
+
+function laneOf(run: Run): Lane {
+  return run.first || run.action === 'resync' || run.action === 'backfill' ? 'backfill' : 'live';
+}

@@ -1,0 +1,65 @@
+import { RollcallError } from '../src/errors.ts';
+import type { AudienceRecord } from '../src/store/port.ts';
+import type { RunContext } from './context.ts';
+import type { Action } from './engines/port.ts';
+
+type Place = Pick<RunContext, 'subject' | 'config'>;
+
+/**
+ * The version that the snapshot is to get.
+ *
+ * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
+ */
+export async function nextVersion(
+  context: Place & Pick<RunContext, 'engine' | 'log'>,
+  action: Action,
+  record: AudienceRecord,
+): Promise<number> {
+  const { engine, log } = context;
+  const { key, version } = record;
+  const snapshot = await engine.snapshot(key);
+  const next = Math.max(snapshot.version, version) + 1;
+  // An engine that only got another name still has it.
+  if (snapshot.version === version) return next;
+  if (action === 'retire' && snapshot.version === 0) {
+    log.warn({ key }, 'the snapshot is gone, so nobody can be told; the audience is forgotten');
+    return next;
+  }
+  if (hasMoved(context, record) && (action !== 'resync' || canReach(context, record))) throw missing(context, record);
+  if (action === 'resync') {
+    log.warn({ key }, 'the last snapshot is not at hand: who left since can not be told');
+    return next;
+  }
+  if (snapshot.version < version) throw missing(context, record);
+  throw new RollcallError(
+    'snapshot_moved',
+    `${key}: the engine's snapshot (version ${snapshot.version}) is ahead of the store (version ${version}): another or an older store. Run \`rollcall resync ${key}\` to tell everybody again.`,
+  );
+}
+
+/** Why the engine has not got what was last synced. */
+export function missing(context: Place, record: AudienceRecord): RollcallError {
+  const { key, engine } = record;
+  if (!hasMoved(context, record)) {
+    return new RollcallError(
+      'snapshot_lost',
+      `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\` to tell everybody again.`,
+    );
+  }
+  const way = canReach(context, record)
+    ? `run \`rollcall retire ${key}\`, which tells all members there that they left, and the next sync begins anew`
+    : `run \`rollcall resync ${key}\`, which tells the members of now and can't tell who left since`;
+  return new RollcallError(
+    'engine_changed',
+    `${key}: its snapshot is in the engine ${engine}, the configuration says ${context.subject.engine}. Set \`engine: ${engine}\` again, or ${way}.`,
+  );
+}
+
+function hasMoved({ subject }: Place, { engine, version }: AudienceRecord): boolean {
+  return version > 0 && engine !== subject.engine;
+}
+
+/** Whether the engine of the snapshot is still configured. */
+function canReach({ config }: Place, { engine }: AudienceRecord): boolean {
+  return engine in config().engines;
+}

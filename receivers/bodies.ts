@@ -1,0 +1,183 @@
+import { z } from 'zod';
+
+/** The seven kinds of message, as the `type` field of a webhook body spells them. */
+export const kinds = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
+
+/** One of the seven kinds. */
+export type Kind = (typeof kinds)[number];
+
+/** A free-form JSON object: traits, properties, parts of the context. */
+export type JsonObject = Record<string, unknown>;
+
+/** What is known about the device and the surroundings; membership changes carry `personas`. */
+export interface Context extends JsonObject {
+  personas?: Personas;
+}
+
+/** How an audience or computed trait marks its identify calls. */
+export interface Personas extends JsonObject {
+  computation_class?: string;
+  computation_id?: string;
+  computation_key?: string;
+  /** Rises with every change of the audience; a lower one than already seen is late and stale. */
+  sequence?: number;
+}
+
+interface Common {
+  version: 1;
+  /** ISO 8601, UTC, with milliseconds. */
+  timestamp: string;
+  context: Context;
+}
+
+/** Fields of everything but alias and delete; at least one of the two ids is there. */
+interface FromUser extends Common {
+  userId?: string | undefined;
+  anonymousId?: string | undefined;
+  messageId?: string | undefined;
+  integrations?: JsonObject | undefined;
+}
+
+export interface IdentifyBody extends FromUser {
+  type: 'identify';
+  traits: JsonObject;
+}
+
+export interface TrackBody extends FromUser {
+  type: 'track';
+  event: string;
+  properties: JsonObject;
+}
+
+/** The four page properties that the specification names; others pass through. */
+export interface PageProperties extends JsonObject {
+  path?: string | undefined;
+  referrer?: string | undefined;
+  title?: string | undefined;
+  url?: string | undefined;
+}
+
+export interface PageBody extends FromUser {
+  type: 'page';
+  name?: string | undefined;
+  properties: PageProperties;
+}
+
+export interface ScreenContext extends Context {
+  device?: { model?: string; type?: string } & JsonObject;
+  os?: { name?: string; version?: string } & JsonObject;
+  app?: { build?: string; name?: string; version?: string } & JsonObject;
+}
+
+export interface ScreenBody extends FromUser {
+  type: 'screen';
+  name?: string | undefined;
+  properties?: JsonObject | undefined;
+  context: ScreenContext;
+}
+
+export interface GroupBody extends FromUser {
+  type: 'group';
+  groupId: string;
+  traits: JsonObject;
+}
+
+/** Alias as it is on the wire, with the specification's spelling of its two ids. */
+export interface AliasBody extends Common {
+  type: 'alias';
+  'Previous ID': string;
+  'User ID': string;
+}
+
+/** A deletion notice: nothing but these three fields, not even a version. */
+export interface DeleteBody {
+  type: 'delete';
+  userId: string;
+  timestamp: string;
+}
+
+/** Body of one webhook request (specification, section 2.2). */
+export type WebhookBody = IdentifyBody | TrackBody | PageBody | ScreenBody | GroupBody | AliasBody | DeleteBody;
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+// z.record walks and copies every key, which costs more than parsing the JSON did.
+const object = z.custom<JsonObject>(isObject, 'expected an object');
+const objectOrEmpty = object.default(() => ({}));
+const timestamp = z.iso.datetime({ precision: 3 });
+const string = z.string();
+
+const common = {
+  version: z.literal(1),
+  timestamp,
+  context: z.custom<Context>(isObject, 'expected an object').default(() => ({})),
+};
+const fromUser = {
+  ...common,
+  userId: string.optional(),
+  anonymousId: string.optional(),
+  messageId: string.optional(),
+  integrations: object.optional(),
+};
+
+export const identifyBody = z.looseObject({ ...fromUser, type: z.literal('identify'), traits: objectOrEmpty });
+
+export const trackBody = z.looseObject({
+  ...fromUser,
+  type: z.literal('track'),
+  event: string,
+  properties: objectOrEmpty,
+});
+
+const pageKeys = ['path', 'referrer', 'title', 'url'] as const;
+/** A receiver must not lose an event for a title that is null: what is not a string is left out. */
+function pageProperties(properties: JsonObject): PageProperties {
+  const others = pageKeys.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
+  if (others.length === 0) return properties;
+  const result = { ...properties };
+  for (const key of others) delete result[key];
+  return result;
+}
+
+export const pageBody = z.looseObject({
+  ...fromUser,
+  type: z.literal('page'),
+  name: string.optional(),
+  properties: objectOrEmpty.transform(pageProperties),
+});
+
+export const screenBody = z.looseObject({
+  ...fromUser,
+  type: z.literal('screen'),
+  name: string.optional(),
+  properties: object.optional(),
+  context: z.custom<ScreenContext>(isObject, 'expected an object').default(() => ({})),
+});
+
+export const groupBody = z.looseObject({
+  ...fromUser,
+  type: z.literal('group'),
+  groupId: string,
+  traits: objectOrEmpty,
+});
+
+export const aliasBody = z.looseObject({
+  ...common,
+  type: z.literal('alias'),
+  'Previous ID': string,
+  'User ID': string,
+});
+
+export const deleteBody = z.object({ type: z.literal('delete'), userId: string, timestamp });
+
+/** Parses any of the seven bodies; unknown fields of all but delete pass through. */
+export const webhookBody = z.discriminatedUnion('type', [
+  identifyBody,
+  trackBody,
+  pageBody,
+  screenBody,
+  groupBody,
+  aliasBody,
+  deleteBody,
+]) satisfies z.ZodType<WebhookBody>;

@@ -1,0 +1,32 @@
+import type { ReceiverClock } from './options.ts';
+
+export const systemClock: ReceiverClock = {
+  now: () => Date.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** The outcome of `work`, or what `late` returns or throws when it is not there after `ms`. */
+export function within<T>(clock: ReceiverClock, ms: number, work: PromiseLike<T>, late: () => T): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(Math.max(0, ms), () => {
+      try {
+        resolve(late());
+      } catch (error) {
+        reject(error);
+      }
+    });
+    work.then(
+      (value) => {
+        cancel();
+        resolve(value);
+      },
+      (error) => {
+        cancel();
+        reject(error);
+      },
+    );
+  });
+}

@@ -1,0 +1,162 @@
+import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import type { Kind } from './bodies.ts';
+import { createCore } from './core.ts';
+import { headerOf, readBody } from './incoming.ts';
+import { type MessageOf, parseMessage } from './messages.ts';
+import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
+import { type Reply, refusal } from './reply.ts';
+import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
+
+/** What the plugins know about a request, as `request.webhook` in their scope. */
+export interface Webhook {
+  /** The bytes as received. */
+  rawBody: Buffer;
+  /** Place of the secret that matched; `undefined` where no secret is set. */
+  secret: number | undefined;
+  /** The same for every repetition of the request. */
+  key: string | undefined;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set in the scope of Rollcall's plugins as soon as the body has been read. */
+    webhook?: Webhook | null;
+  }
+}
+
+interface PathOption {
+  /** Where the route is, within the prefix if there is one (default `/`). */
+  path?: string;
+}
+
+export type ReceiverOptions = CoreOptions & PathOption;
+type RestOfOptions = VerifyOptions & AckOptions & PathOption & { drain?: number };
+
+/** Options of the plugins that take one kind of message. */
+export type KindOptions<K extends Kind> = RestOfOptions & { handler: Handler<MessageOf[K]>; error?: Handlers['error'] };
+
+const headOf = (request: FastifyRequest): RequestHead => ({
+  url: request.url,
+  header: (name) => headerOf(request.headers, name),
+});
+
+const send = (reply: FastifyReply, { status, headers, body }: Reply) => reply.code(status).headers(headers).send(body);
+
+const nothing = Buffer.alloc(0);
+
+const tooLargeError = () => Object.assign(new Error('the body is too large'), { statusCode: 413, code: 'too_large' });
+
+const marker = Symbol('rollcall.rawBody');
+
+/** Hands the body on as it came. Only the scope's own parsers are replaced. */
+function keepRawBody(scope: FastifyInstance, bodyLimit: number): void {
+  if (scope.hasRequestDecorator(marker)) return;
+  scope.decorateRequest(marker, null);
+  if (!scope.hasRequestDecorator('webhook')) scope.decorateRequest('webhook', null);
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser('application/json', (request, payload, done) => {
+    readBody(payload, bodyLimit, (error, rawBody) => {
+      if (rawBody === undefined) return done(error ?? tooLargeError());
+      // Kept apart from request.body, which the host's hooks may replace.
+      request.webhook = { rawBody, secret: undefined, key: undefined };
+      done(null, rawBody);
+    });
+  });
+}
+
+function verifyScope(scope: FastifyInstance, verifier: Verifier): void {
+  keepRawBody(scope, verifier.bodyLimit);
+  scope.addHook('onRequest', (request, reply, done) => {
+    const refused = verifier.head(headOf(request), request.log);
+    if (refused === undefined) done();
+    else send(reply, refused);
+  });
+  // Not in the parser: a request without content-type and body never meets one.
+  scope.addHook('preValidation', (request, reply, done) => {
+    const rawBody = request.webhook?.rawBody ?? nothing;
+    const finish = (result: VerifyResult) => {
+      if (!result.ok) return void send(reply, result.reply);
+      request.webhook = { rawBody, secret: result.secret, key: result.key };
+      done();
+    };
+    const result = verifier.body(headOf(request), rawBody, request.log);
+    if (result instanceof Promise) result.then(finish, done);
+    else finish(result);
+  });
+}
+
+/** A host's error handler may turn a 4xx into a 500, which the sender repeats for hours. */
+function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  const status = error.statusCode ?? 500;
+  if (status >= 500) request.log.error({ err: error }, 'webhook failed');
+  send(reply, refusal(status, error.code ?? 'error', status >= 500 ? 'internal error' : error.message));
+}
+
+const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: '5.x' });
+
+/**
+ * Verifies every request of the scope that it is registered in; `request.webhook` then holds the raw bytes.
+ * Register it inside a scope of its own: all routes there, and no others, are verified.
+ */
+export const signature = fp<VerifyOptions>(async (scope, options) => {
+  verifyScope(scope, createVerifier(options));
+}, meta('signature'));
+
+/** Options of `bodies`. */
+export interface BodiesOptions {
+  /** Largest body in bytes (default 1 MiB); where `signature` is registered before, its limit counts. */
+  bodyLimit?: number;
+}
+
+/** Parses the bodies of the scope: `request.body` becomes a `Message`, or an `UnknownMessage`; 400 for anything else. */
+export const bodies = fp<BodiesOptions>(async (scope, options) => {
+  keepRawBody(scope, options.bodyLimit ?? 1024 * 1024);
+  scope.addHook('preValidation', (request, reply, next) => {
+    const parsed = parseMessage(request.webhook?.rawBody ?? nothing);
+    if (!parsed.ok) return void send(reply, refusal(400, parsed.reason, parsed.detail));
+    request.body = parsed.message;
+    next();
+  });
+}, meta('bodies'));
+
+const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
+  const core = createCore(options);
+  verifyScope(scope, core.verifier);
+  scope.setErrorHandler(answerError);
+  scope.addHook('onReady', () => core.resume(scope.log));
+  scope.addHook('onClose', () => core.close());
+  scope.post(options.path ?? '/', { bodyLimit: core.verifier.bodyLimit }, (request, reply) => {
+    const { rawBody, key, secret } = request.webhook as Webhook;
+    const since = core.now() - reply.elapsedTime;
+    const answer = core.accept({ rawBody, key, secret, url: request.url, since }, request.log);
+    if (answer instanceof Promise) void answer.then((later) => send(reply, later));
+    else send(reply, answer);
+  });
+};
+
+/** One POST route that verifies, parses and calls typed handlers, in a scope of its own. */
+export const receiver = fp(receive, { ...meta('receiver'), encapsulate: true });
+
+function only<K extends Kind>(kind: K): FastifyPluginAsync<KindOptions<K>> {
+  const receiveOnly: FastifyPluginAsync<KindOptions<K>> = async (scope, { handler, error, ...options }) => {
+    const on = { [kind]: handler, ...(error && { error }) } as Handlers;
+    await receive(scope, { ...options, on } as ReceiverOptions);
+  };
+  return fp(receiveOnly, { ...meta(kind), encapsulate: true });
+}
+
+/** A receiver for identify calls only; other kinds are answered 200 and left alone. */
+export const onIdentify = only('identify');
+/** A receiver for track calls only. */
+export const onTrack = only('track');
+/** A receiver for page calls only. */
+export const onPage = only('page');
+/** A receiver for screen calls only. */
+export const onScreen = only('screen');
+/** A receiver for group calls only. */
+export const onGroup = only('group');
+/** A receiver for alias calls only. */
+export const onAlias = only('alias');
+/** A receiver for deletion notices only. */
+export const onDelete = only('delete');

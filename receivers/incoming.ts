@@ -1,0 +1,43 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+
+/** One header of a Node request; what came several times is joined, so that it can't pass for one value. */
+export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** Called once, with the whole body, with nothing when it is over the limit, or with what went wrong. */
+export type BodyRead = (error: Error | undefined, body: Buffer | undefined) => void;
+
+/**
+ * Reads a whole stream. A body that comes in one chunk, as nearly all do, is handed on as it is: copying it costs
+ * as much as hashing it.
+ */
+export function readBody(stream: Readable, limit: number, done: BodyRead): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let finished = false;
+
+  // The listener for errors stays: one that comes later must not end the process.
+  function finish(error: Error | undefined, body: Buffer | undefined): void {
+    stream.off('data', onData).off('end', onEnd).off('close', onClose);
+    if (!finished) done(error, body);
+    finished = true;
+  }
+  function onData(chunk: Buffer): void {
+    size += chunk.length;
+    if (size > limit) finish(undefined, undefined);
+    else chunks.push(chunk);
+  }
+  function onEnd(): void {
+    finish(undefined, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, size));
+  }
+  function onError(error: Error): void {
+    finish(error, undefined);
+  }
+  function onClose(): void {
+    finish(new Error('the body ended too early'), undefined);
+  }
+  stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+}

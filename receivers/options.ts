@@ -1,0 +1,110 @@
+import type { Kind } from './bodies.ts';
+import type { Message, MessageOf, UnknownMessage } from './messages.ts';
+import type { Secret } from './signature.ts';
+import type { Inbox, ReceiverStore } from './store.ts';
+
+export type Awaitable<T> = T | Promise<T>;
+
+/** The head of a request; `header` takes lowercase names. */
+export interface RequestHead {
+  /** Path and query, as far as the edge knows them. */
+  url: string;
+  header(name: string): string | undefined;
+}
+
+/**
+ * One secret, several while they are rotated, or a function that finds them for a request (tenants).
+ * The function returns `undefined` for an unknown tenant (401) and throws when it can't tell (503).
+ */
+export type SecretOption =
+  | Secret
+  | readonly Secret[]
+  | ((request: RequestHead) => Awaitable<Secret | readonly Secret[] | undefined>);
+
+/** What a handler may want to know about the request that brought its message. */
+export interface Delivery {
+  /** Aborts when the sender has been told to come again, and when the receiver stops waiting at its close. */
+  readonly signal: AbortSignal;
+  /** The bytes as received. */
+  readonly rawBody: Buffer;
+  readonly url: string;
+  /** The same for every repetition of this request: its signature, or its Idempotency-Key where no secret is set. */
+  readonly key: string | undefined;
+  /** Place of the secret that matched; `undefined` where no secret is set. */
+  readonly secret: number | undefined;
+}
+
+export type Handler<M> = (message: M, delivery: Delivery) => unknown;
+
+/** Takes the membership changes of one audience. */
+export interface AudienceHandlers {
+  entered?: Handler<MessageOf['identify']>;
+  exited?: Handler<MessageOf['identify']>;
+}
+
+/** A failure that `on.error` is told about. */
+export interface Failure {
+  stage: 'secret' | 'store' | 'handler' | 'invalid';
+  /** The sender no longer waits for the answer. */
+  late: boolean;
+  /** With `ack: 'stored'`: no further try will be made. */
+  gaveUp: boolean;
+  message?: Message | UnknownMessage | undefined;
+  delivery?: Delivery | undefined;
+}
+
+/** A verified request whose body is not one of the seven messages. */
+export interface Invalid {
+  reason: string;
+  detail: string;
+}
+
+/** Handlers by kind of message. The answer is 200 when they are done and 500 when they fail. */
+export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
+  /** By `computation_key`. Takes membership changes away from `identify`; one that is out of date is ignored. */
+  audience?: Record<string, AudienceHandlers>;
+  /** Called first, for every message of a known kind. */
+  any?: Handler<Message>;
+  /** Called for what nothing else takes, kinds of the future included. The answer is 200. */
+  unhandled?: Handler<Message | UnknownMessage>;
+  /** Keeps what does not parse; then the answer is 200 instead of a 400, which loses the event. */
+  invalid?: (invalid: Invalid, delivery: Delivery) => unknown;
+  /** Told of every failure, late ones too. */
+  error?: (error: unknown, failure: Failure) => unknown;
+};
+
+/** Structured log, as pino and Fastify have it. */
+export interface Log {
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+}
+
+/** Time, to be replaced in tests. */
+export interface ReceiverClock {
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** Calls back after `ms`; the returned function cancels. */
+  after(ms: number, callback: () => void): () => void;
+}
+
+export interface VerifyOptions {
+  /** `false` takes unsigned requests: for trying things out, or where something else has verified them. */
+  secret: SecretOption | false;
+  /** Largest body in bytes (default 1 MiB). */
+  bodyLimit?: number;
+  /** Try the usual mistakes on a mismatch and name the one that fits in the log (default: unless NODE_ENV is production). */
+  hints?: boolean;
+  /** Milliseconds until the sender is told to come again (default 4500; it waits for 5000). */
+  deadline?: number;
+  clock?: ReceiverClock;
+}
+
+/** When the sender hears 200: once handlers are done, or as soon as the message is stored. */
+export type AckOptions = { ack?: 'handled'; store?: ReceiverStore } | { ack: 'stored'; store: Inbox };
+
+export type CoreOptions = VerifyOptions &
+  AckOptions & {
+    on: Handlers;
+    /** Milliseconds that closing waits for handlers (default 10000). */
+    drain?: number;
+  };

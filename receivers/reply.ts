@@ -1,0 +1,42 @@
+/** What the kit answers, before an edge turns it into its framework's response. */
+export interface Reply {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+const json = { 'content-type': 'application/json; charset=utf-8' };
+
+const ok = (fields: Record<string, unknown>): Reply => ({
+  status: 200,
+  headers: json,
+  body: JSON.stringify({ received: true, ...fields }),
+});
+
+export const handled = ok({});
+export const stored = ok({ stored: true });
+export const duplicate = ok({ duplicate: true });
+export const stale = ok({ stale: true });
+export const unhandled = ok({ unhandled: true });
+export const quarantined = ok({ quarantined: true });
+
+/** An answer that says no; `code` is for machines, `message` for people. */
+export function refusal(status: number, code: string, message: string, headers: Record<string, string> = {}): Reply {
+  return { status, headers: { ...json, ...headers }, body: JSON.stringify({ code, message }) };
+}
+
+const retryLater = (code: string, message: string) => refusal(503, code, message, { 'retry-after': '1' });
+
+export const late = retryLater('deadline', 'not done in time; send it again');
+export const inProgress = retryLater('in_progress', 'the same request is being handled elsewhere');
+export const closing = retryLater('closing', 'shutting down; send it again');
+export const storeFailed = retryLater('store_failed', 'the store of the receiver failed; send it again');
+export const secretUnavailable = retryLater('secret_unavailable', 'the secret can not be read now; send it again');
+export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');
+// What is left of the body is not waited for.
+export const tooLarge = refusal(413, 'too_large', 'the body is larger than this receiver takes', {
+  connection: 'close',
+});
+export const unsupportedType = refusal(415, 'unsupported_media_type', 'expected content-type application/json');
+export const encoded = refusal(415, 'content_encoding', 'expected a body without content-encoding');
+export const methodNotAllowed = refusal(405, 'method_not_allowed', 'expected POST', { allow: 'POST' });

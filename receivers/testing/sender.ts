@@ -1,0 +1,162 @@
+import { once } from 'node:events';
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Kind } from '../bodies.ts';
+import { type Secret, sign } from '../signature.ts';
+
+/** What a receiver answered. */
+export interface Sent {
+  status: number;
+  body: string;
+}
+
+export interface SendOptions {
+  /** In place of, or beside, the usual ones; `undefined` leaves a header out, an array sends it several times. */
+  headers?: Record<string, string | string[] | undefined>;
+  /** Sizes of the pieces that the body is written in; the rest follows in one. */
+  pieces?: number[];
+  /** Milliseconds to wait before each piece. */
+  delay?: number;
+  /** Send only the pieces, as if more were to come. */
+  unfinished?: boolean;
+}
+
+/** A sender of webhooks that can misbehave. Bodies that are objects are stringified. */
+export interface Sender {
+  send(body: unknown, options?: SendOptions): Promise<Sent>;
+  /** The same bytes several times, one after the other. */
+  repeat(body: unknown, times: number): Promise<Sent[]>;
+  /** The same bytes several times at once. */
+  together(body: unknown, times: number): Promise<Sent[]>;
+  /** In another order: last first, unless the places are given. */
+  reorder(bodies: readonly unknown[], order?: readonly number[]): Promise<Sent[]>;
+  /** Changes one bit of the body after it was signed. */
+  corrupt(body: unknown, bit?: number): Promise<Sent>;
+  /** Announces the whole body, sends half of it and hangs up. */
+  cutOff(body: unknown): Promise<void>;
+}
+
+const toBytes = (body: unknown): Buffer => {
+  if (body instanceof Uint8Array) return Buffer.from(body);
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+};
+
+/** Headers and bytes of a signed request, for `fetch`, `app.inject` and the like. */
+export function signed(body: unknown, secret: Secret): { headers: Record<string, string>; body: string } {
+  const bytes = toBytes(body);
+  return {
+    headers: { 'content-type': 'application/json', 'x-signature': sign(bytes, secret) },
+    body: bytes.toString('utf8'),
+  };
+}
+
+const extras: Record<Kind, Record<string, unknown>> = {
+  identify: { traits: { plan: 'pro' } },
+  track: { event: 'Order Completed', properties: { total: 12.5 } },
+  page: { properties: { path: '/', referrer: '', title: 'Home', url: 'https://shop.example/' } },
+  screen: { name: 'Home', context: { os: { name: 'iOS', version: '26.0' } } },
+  group: { groupId: 'g1', traits: { name: 'Example' } },
+  alias: { 'Previous ID': 'anonymous-1', 'User ID': 'u1' },
+  delete: { userId: 'u1' },
+};
+
+/** A valid body of a kind, different each time; `fields` replace or add. */
+export function webhook(kind: Kind, fields: Record<string, unknown> = {}): Record<string, unknown> {
+  const timestamp = new Date().toISOString();
+  if (kind === 'delete') return { type: kind, userId: `u-${crypto.randomUUID()}`, timestamp, ...fields };
+  const ids = kind === 'alias' ? {} : { userId: 'u1', messageId: crypto.randomUUID() };
+  const own = kind === 'alias' ? { ...extras.alias, 'Previous ID': crypto.randomUUID() } : extras[kind];
+  return { version: 1, type: kind, ...ids, context: {}, ...own, timestamp, ...fields };
+}
+
+async function answerOf(request: ClientRequest): Promise<Sent> {
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  response.setEncoding('utf8');
+  let body = '';
+  for await (const chunk of response) body += chunk;
+  return { status: response.statusCode as number, body };
+}
+
+async function write(
+  request: ClientRequest,
+  bytes: Buffer,
+  { pieces = [], delay, unfinished }: SendOptions,
+): Promise<void> {
+  let at = 0;
+  for (const size of pieces) {
+    if (delay !== undefined) await wait(delay);
+    const piece = bytes.subarray(at, at + size);
+    at += size;
+    await new Promise<void>((resolve) => request.write(piece, () => resolve()));
+  }
+  if (unfinished) return;
+  if (delay !== undefined) await wait(delay);
+  request.end(bytes.subarray(at));
+}
+
+/** A sender for one receiver. */
+export function createSender({ url, secret }: { url: string; secret: Secret }): Sender {
+  const target = new URL(url);
+  const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
+
+  function open(bytes: Buffer, headers: SendOptions['headers'] = {}): ClientRequest {
+    const all = {
+      'content-type': 'application/json',
+      'content-length': String(bytes.length),
+      'user-agent': 'Rollcall/1.0',
+      'x-signature': sign(bytes, secret),
+      ...headers,
+    };
+    const given = Object.entries(all).filter(([, value]) => value !== undefined) as [string, string | string[]][];
+    return make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
+  }
+
+  async function send(body: unknown, options: SendOptions = {}): Promise<Sent> {
+    const bytes = toBytes(body);
+    const request = open(bytes, options.headers);
+    const answer = answerOf(request);
+    // The receiver may answer before it has read everything.
+    await Promise.race([write(request, bytes, options), answer]);
+    try {
+      return await answer;
+    } finally {
+      request.destroy();
+    }
+  }
+
+  return {
+    send,
+    async repeat(body, times) {
+      const bytes = toBytes(body);
+      const sent: Sent[] = [];
+      while (sent.length < times) sent.push(await send(bytes));
+      return sent;
+    },
+    together(body, times) {
+      const bytes = toBytes(body);
+      return Promise.all(Array.from({ length: times }, () => send(bytes)));
+    },
+    async reorder(bodies, order = [...bodies.keys()].reverse()) {
+      const sent: Sent[] = [];
+      for (const place of order) sent.push(await send(bodies[place]));
+      return sent;
+    },
+    corrupt(body, bit = 80) {
+      const bytes = toBytes(body);
+      const signature = sign(bytes, secret);
+      const place = (bit >> 3) % bytes.length;
+      bytes[place] = (bytes[place] as number) ^ (1 << (bit & 7));
+      return send(bytes, { headers: { 'x-signature': signature } });
+    },
+    async cutOff(body) {
+      const bytes = toBytes(body);
+      const request = open(bytes);
+      request.on('error', () => {});
+      await new Promise<void>((resolve) => request.write(bytes.subarray(0, bytes.length >> 1), () => resolve()));
+      const closed = new Promise<void>((resolve) => request.on('close', resolve));
+      request.destroy();
+      await closed;
+    },
+  };
+}

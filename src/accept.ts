@@ -1,0 +1,52 @@
+import type { Destination } from './destination.ts';
+import type { Message } from './message.ts';
+import { route } from './route/route.ts';
+import type { AcceptResult, Lane, NewMessage, PlanStep, Store } from './store/port.ts';
+
+export interface AcceptOptions {
+  /** `live` unless the messages are a backfill or deletion notices. */
+  readonly lane?: Lane;
+  /** Only these destinations, of those that the message would go to. */
+  readonly only?: readonly string[];
+  /** Moves a run's cursor in the same transaction, if its fence still holds. */
+  readonly step?: PlanStep;
+}
+
+/**
+ * The one way in: collection, deletion requests and the sync all call it. It resolves once the messages are on disk,
+ * all of them or (when it throws) none.
+ *
+ * @throws RollcallError `queue_full`, `store_full`, `store_busy`, `store_failed`, `fence_lost`
+ */
+export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
+
+/** Told the names of destinations that have new work. */
+export type WorkListener = (destinations: Iterable<string>) => void;
+
+export function createAccept(
+  store: Pick<Store, 'accept'>,
+  destinations: () => readonly Destination[],
+  onWork: WorkListener,
+): Accept {
+  return async (source, messages, options = {}) => {
+    const lane = options.lane ?? 'live';
+    const eligible = route(source, null, destinations()).filter(({ name }) => options.only?.includes(name) ?? true);
+    const everywhere = eligible.map(({ name }) => name);
+    const routed: NewMessage[] = messages.map((message) => ({
+      source,
+      messageId: message.messageId,
+      type: message.type,
+      userId: message.userId,
+      body: message.body,
+      destinations:
+        message.integrations === null
+          ? everywhere
+          : route(source, message.integrations, eligible).map(({ name }) => name),
+      lane,
+      conflict: message.conflict ?? null,
+    }));
+    const result = await store.accept({ messages: routed, step: options.step ?? null });
+    onWork(new Set(routed.flatMap((message) => message.destinations)));
+    return result;
+  };
+}

@@ -1,0 +1,270 @@
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { Dispatcher } from 'undici';
+import { createSync, type Progress, type Sync } from '../jobs/index.ts';
+import { type Accept, createAccept } from './accept.ts';
+import { adminApi } from './admin/api.ts';
+import { dashboard } from './admin/dashboard.ts';
+import { createGuard } from './admin/guard.ts';
+import { createMetrics, type Metrics } from './admin/metrics.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { collect } from './collect/collect.ts';
+import { openApi } from './collect/openapi.ts';
+import { Regulations } from './collect/regulation.ts';
+import { regulations as regulationRoutes } from './collect/regulations.ts';
+import type { Config } from './config/config.ts';
+import { createAgent } from './deliver/http/agent.ts';
+import { Worker } from './deliver/worker.ts';
+import type { Destination } from './destination.ts';
+import { RollcallError } from './errors.ts';
+import { createHttpServer } from './http-server.ts';
+import { noticeDestination, sendNotice } from './notices.ts';
+import { openStore } from './store/open.ts';
+import type { RunProgress, Settlement, Store } from './store/port.ts';
+import { VERSION } from './version.ts';
+
+export interface AppOptions {
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Reads the configuration file again, for a reload; throws `bad_configuration`. */
+  readonly readConfig?: () => Config;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/** Which parts of the service to start. */
+export interface StartOptions {
+  readonly collect: boolean;
+  readonly schedules: boolean;
+}
+
+/** The whole service: knows every part, starts them in order and stops them in reverse. */
+export class App {
+  readonly store: Store;
+  readonly accept: Accept;
+  readonly sync: Sync;
+  readonly regulations: Regulations;
+  readonly metrics: Metrics;
+  /** The address that collection answers at, once started. */
+  address: string | null = null;
+  private config: Config;
+  private readonly options: AppOptions;
+  private readonly clock: Clock;
+  private readonly agent: Dispatcher;
+  private readonly worker: Worker;
+  private server: FastifyInstance | null = null;
+  private scheduling = false;
+  private cancelResume = () => {};
+  private stopping = false;
+
+  private constructor(config: Config, store: Store, options: AppOptions) {
+    const { log, clock = systemClock, onProgress } = options;
+    this.config = config;
+    this.options = options;
+    this.store = store;
+    this.clock = clock;
+    this.metrics = createMetrics(store, () => clock.now());
+    this.agent = createAgent(config.network);
+    const { serviceName, attemptRetention } = config;
+    const destinations = this.destinations();
+    const onSettled = (settlement: Settlement) => {
+      this.metrics.settled(settlement);
+      logSettlement(log, settlement);
+    };
+    this.worker = new Worker({
+      store,
+      clock,
+      agent: this.agent,
+      serviceName,
+      destinations,
+      attemptRetention,
+      log,
+      onSettled,
+    });
+    this.accept = this.observed(
+      createAccept(
+        store,
+        () => this.destinations(),
+        (names) => this.worker.wake(names),
+      ),
+    );
+    this.sync = createSync({
+      store,
+      accept: this.accept,
+      config: () => this.config,
+      clock,
+      log,
+      ...(onProgress ? { onProgress } : {}),
+      notify: async (notice) => {
+        this.metrics.run(notice.key, notice.event, 0);
+        if (this.config.notify) await sendNotice(this.accept, clock, notice);
+      },
+    });
+    this.regulations = new Regulations({
+      store,
+      accept: this.accept,
+      sources: () => this.config.sources,
+      destinations: () => this.config.destinations,
+      forgetInEngines: (users, sources) => this.sync.forget(users, sources),
+      clock,
+      log,
+    });
+  }
+
+  /** Opens the store and builds the parts; nothing runs yet. */
+  static async create(config: Config, options: AppOptions): Promise<App> {
+    const store = await openStore(config.store, options.clock ?? systemClock);
+    return new App(config, store, options);
+  }
+
+  /** Delivery always runs; collection and schedules as asked for. */
+  async start({ collect: collects, schedules }: StartOptions): Promise<void> {
+    await this.worker.start();
+    await this.resumeRegulations();
+    if (collects) await this.listen();
+    this.scheduling = schedules;
+    if (schedules) await this.sync.start();
+  }
+
+  /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
+  async reload(config: Config): Promise<void> {
+    const fixed = ['store', 'listen', 'network', 'serviceName'] as const;
+    const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
+    if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
+    this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
+    this.worker.configure(this.destinations());
+    if (this.scheduling) await this.sync.start();
+    this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
+  }
+
+  /**
+   * Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry.
+   *
+   * @param onProgress - told how far the deliveries are
+   */
+  async delivered(runs: readonly string[], onProgress?: (progress: RunProgress) => void): Promise<RunProgress> {
+    for (;;) {
+      const all = await Promise.all(runs.map((run) => this.store.runProgress(run)));
+      const progress = all.reduce(addProgress, NO_PROGRESS);
+      onProgress?.(progress);
+      if (progress.untried === 0 || this.stopping) return progress;
+      await new Promise<void>((resolve) => this.clock.after(PROGRESS_INTERVAL, resolve));
+    }
+  }
+
+  /** Stops intake, then the sync, then delivery once what is in flight has ended. */
+  async close(): Promise<void> {
+    if (this.stopping) return;
+    this.stopping = true;
+    await this.server?.close();
+    await this.sync.stop();
+    this.cancelResume();
+    await this.regulations.close();
+    await this.worker.stop();
+    await this.store.close();
+    await this.agent.close();
+  }
+
+  private destinations(): readonly Destination[] {
+    return this.allDestinations.of(this.config);
+  }
+
+  /** The same list as long as the configuration is the same. */
+  private readonly allDestinations = {
+    config: null as Config | null,
+    list: [] as readonly Destination[],
+    of(config: Config): readonly Destination[] {
+      if (this.config !== config) this.list = [...config.destinations, ...noticeDestination(config)];
+      this.config = config;
+      return this.list;
+    },
+  };
+
+  /** Counts and logs what is accepted. */
+  private observed(accept: Accept): Accept {
+    const { log } = this.options;
+    return async (source, messages, options) => {
+      const startedAt = this.clock.monotonic();
+      try {
+        const result = await accept(source, messages, options);
+        this.metrics.accepted(source, result);
+        const ms = Math.round(this.clock.monotonic() - startedAt);
+        log.debug({ stage: 'accept', source, lane: options?.lane ?? 'live', ...result, ms }, 'accepted');
+        return result;
+      } catch (error) {
+        const code = error instanceof RollcallError ? error.code : 'internal_error';
+        this.metrics.refused(source, code);
+        log.warn({ stage: 'accept', source, messages: messages.length, code, err: error }, 'not accepted');
+        throw error;
+      }
+    };
+  }
+
+  private async listen(): Promise<void> {
+    const { log, readConfig } = this.options;
+    const server = createHttpServer(log, { ready: () => this.ready() });
+    const guard = createGuard(() => this.config.admin.token);
+    await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
+    await server.register(collect, { sources: () => this.config.sources, accept: this.accept, clock: this.clock });
+    await server.register(regulationRoutes, {
+      guard,
+      hasSource: (id: string) => this.config.sources.some((source) => source.id === id),
+      fileRegulation: (request) => this.regulations.file(request),
+      findRegulation: (id) => this.regulations.find(id),
+    });
+    await server.register(adminApi, {
+      guard,
+      registry: this.metrics.registry,
+      store: this.store,
+      destinations: () => this.config.destinations,
+      reload: async () => {
+        if (readConfig) await this.reload(readConfig());
+      },
+    });
+    await server.register(dashboard, { guard, config: () => this.config, store: this.store, clock: this.clock });
+    this.server = server;
+    this.address = await server.listen(this.config.listen);
+    log.info({ stage: 'collect', address: this.address }, 'Listening');
+  }
+
+  /** Takes up deletion requests that another process filed and did not finish, now and from time to time. */
+  private async resumeRegulations(): Promise<void> {
+    await this.regulations
+      .resume()
+      .catch((error) => this.options.log.warn({ err: error }, 'Could not look for requests'));
+    this.cancelResume = this.clock.after(REGULATION_INTERVAL, () => void this.resumeRegulations());
+    if (this.stopping) this.cancelResume();
+  }
+
+  private async ready(): Promise<void> {
+    if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
+    await this.store.ping();
+  }
+}
+
+/** How often unfinished deletion requests are looked for, in milliseconds. */
+const REGULATION_INTERVAL = 30_000;
+/** How often deliveries of a run are looked at, in milliseconds. */
+const PROGRESS_INTERVAL = 50;
+const NO_PROGRESS: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };
+
+function addProgress(sum: RunProgress, next: RunProgress): RunProgress {
+  return {
+    deliveries: sum.deliveries + next.deliveries,
+    untried: sum.untried + next.untried,
+    delivered: sum.delivered + next.delivered,
+    dead: sum.dead + next.dead,
+    superseded: sum.superseded + next.superseded,
+  };
+}
+
+/** One line per try, with the same fields everywhere; ordinary ones only when asked for. */
+function logSettlement(log: Logger, { claim, verdict, attempts }: Settlement): void {
+  const ordinary = verdict.kind === 'delivered' || verdict.kind === 'release';
+  if (ordinary && !log.isLevelEnabled('debug')) return;
+  const { id, destination, source, type, messageId, lane, tries } = claim;
+  const tried = attempts.map(({ endpoint, outcome, status, error, ms }) => ({ endpoint, outcome, status, error, ms }));
+  const fields = { stage: 'deliver', delivery: id, destination, source, type, messageId, lane, tries, verdict, tried };
+  if (verdict.kind === 'dead') log.warn(fields, 'dead letter');
+  else if (verdict.kind === 'retry') log.info(fields, 'will be retried');
+  else log.debug(fields, verdict.kind);
+}

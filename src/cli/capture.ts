@@ -1,0 +1,91 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type SignatureFault, verify } from '../../receivers/signature.ts';
+import type { Clock } from '../clock.ts';
+
+/** A request as it was received and answered. */
+export interface Captured {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What the JSON says, or the text itself where it is not JSON. */
+  readonly body: unknown;
+  readonly signature: 'verified' | 'unsigned' | SignatureFault;
+  readonly status: number;
+}
+
+export interface CaptureOptions {
+  /** Requests are verified with these; none takes unsigned ones. */
+  readonly secrets: readonly string[];
+  readonly bodyLimit: number;
+  /** Milliseconds before each answer. */
+  readonly delay: number;
+  /** The status for a request that is in order. */
+  readonly answer: () => number;
+  readonly onRequest: (request: Captured) => void;
+  readonly clock: Clock;
+}
+
+/** A server that takes any request, tells of it and answers as it is told to. */
+export function createCapture(options: CaptureOptions): Server {
+  return createServer((request, response) => {
+    receive(request, response, options).catch(() => request.destroy());
+  });
+}
+
+async function receive(request: IncomingMessage, response: ServerResponse, options: CaptureOptions): Promise<void> {
+  const at = new Date(options.clock.now()).toISOString();
+  const raw = await read(request, options.bodyLimit);
+  const signature = check(raw, request.headers['x-signature'], options.secrets);
+  const status = statusFor(raw, signature, options);
+  const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
+  options.onRequest({
+    at,
+    method: request.method ?? '',
+    path: request.url ?? '',
+    headers,
+    body: raw === null ? null : parsed(raw),
+    signature,
+    status,
+  });
+  const send = () => response.writeHead(status, raw === null ? { connection: 'close' } : {}).end();
+  if (options.delay === 0) send();
+  else response.once('close', options.clock.after(options.delay, send));
+}
+
+/** The bytes, or null as soon as they are too many. */
+async function read(request: IncomingMessage, limit: number): Promise<Buffer | null> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+    size += chunk.length;
+    if (size > limit) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function check(
+  raw: Buffer | null,
+  header: string | string[] | undefined,
+  secrets: readonly string[],
+): Captured['signature'] {
+  if (secrets.length === 0 || raw === null) return 'unsigned';
+  const result = verify(raw, header === undefined ? undefined : String(header), secrets);
+  return result.ok ? 'verified' : result.reason;
+}
+
+function statusFor(raw: Buffer | null, signature: Captured['signature'], options: CaptureOptions): number {
+  if (raw === null) return 413;
+  return signature === 'verified' || signature === 'unsigned' ? options.answer() : 401;
+}
+
+function parsed(raw: Buffer): unknown {
+  const text = raw.toString('utf8');
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,89 @@
+import type { Command } from 'commander';
+import type { Config } from '../../config/config.ts';
+import { RollcallError } from '../../errors.ts';
+import { type Context, EXIT } from '../context.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { count, print, printJson } from '../terminal.ts';
+
+const RELOAD_HELP = `
+Example:
+  $ rollcall config reload -c rollcall.yaml
+
+It asks the service at the file's listen address, with its admin token. Where listen.port is 0, send SIGHUP instead.`;
+
+export function addConfig(program: Command, context: Context): void {
+  const config = program
+    .command('config')
+    .description('check the configuration, print its JSON Schema, or have it applied');
+  config
+    .command('check')
+    .description('report every mistake in the configuration at once')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ rollcall config check -c rollcall.yaml\n\nExit code 2 when there are mistakes.',
+    )
+    .action((options: { config: string; json?: boolean }) => check(options, context));
+  config
+    .command('schema')
+    .description('print the JSON Schema of the configuration file, for editors')
+    .addHelpText('after', '\nExample:\n  $ rollcall config schema > rollcall.schema.json')
+    .action(() => printSchema(context));
+  config
+    .command('reload')
+    .description('have the running service apply the changed file')
+    .addOption(configOption())
+    .addHelpText('after', RELOAD_HELP)
+    .action((options: { config: string }) => reload(options, context));
+}
+
+async function printSchema({ terminal }: Context): Promise<void> {
+  const { configJsonSchema } = await import('../../config/schema.ts');
+  print(terminal, JSON.stringify(configJsonSchema(), null, 2));
+}
+
+async function check({ config: file, json }: { config: string; json?: boolean }, context: Context): Promise<void> {
+  const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
+  try {
+    const { sources, destinations, audiences, traits } = loadConfig(file);
+    const counts = {
+      sources: sources.length,
+      destinations: destinations.length,
+      audiences: audiences.length,
+      traits: traits.length,
+    };
+    const summary = Object.entries(counts).map(([what, number]) => count(number, what.slice(0, -1)));
+    if (json) printJson(context.terminal, { file, ...counts });
+    else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
+  } catch (error) {
+    if (!json || !(error instanceof ConfigurationError)) throw error;
+    for (const mistake of error.mistakes) printJson(context.terminal, mistake);
+    context.setExitCode(EXIT.usage);
+  }
+}
+
+async function reload({ config: file }: { config: string }, { terminal }: Context): Promise<void> {
+  const { loadConfig } = await import('../../config/load.ts');
+  const { request } = await import('undici');
+  const { listen, admin } = loadConfig(file);
+  if (listen.port === 0) throw new RollcallError('bad_usage', 'listen.port is 0: send SIGHUP to the service instead.');
+  const { statusCode, body } = await request(`${localUrl(listen)}/api/reload`, {
+    method: 'POST',
+    headers: admin.token === null ? {} : { authorization: `Bearer ${admin.token}` },
+  }).catch((error: Error) => {
+    throw new RollcallError('not_found', `No service answers at ${localUrl(listen)}: ${error.message}`, {
+      cause: error,
+    });
+  });
+  const answer = await body.text();
+  if (statusCode !== 200) throw new RollcallError('bad_configuration', `The service did not apply it: ${answer}`);
+  print(terminal, 'The service has applied the configuration.');
+}
+
+/** A service that listens on every address is asked on this machine's own. */
+function localUrl({ host, port }: Config['listen']): string {
+  const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+  const address = everywhere[host] ?? host;
+  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
+}

@@ -1,0 +1,103 @@
+import { setTimeout } from 'node:timers/promises';
+import { type Command, Option } from 'commander';
+import { RollcallError } from '../../errors.ts';
+import type { Regulation, RegulationType } from '../../store/port.ts';
+import { type Context, EXIT } from '../context.ts';
+import { collect } from '../options.ts';
+import { count, note, print, printJson } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+
+const TYPES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS'];
+const NOTIFIES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE'];
+const POLL_INTERVAL = 100;
+/** Polls without any change before the rest is left to the next start. */
+const PATIENCE = 50;
+/** Attempts looked at per user: more than destinations and endpoints make in a moment. */
+const ATTEMPTS = 1000;
+const HELP = `
+Examples:
+  $ rollcall forget user-42 -c rollcall.yaml
+  $ rollcall forget user-42 --type SUPPRESS_WITH_DELETE     and keep the user out from now on
+
+The users are erased here, and each affected source's destinations are sent one delete notification per user.
+With --json the request is {"id","type","status","sources","users","createdAt","finishedAt"}.`;
+
+interface ForgetOptions extends AppCommandOptions {
+  readonly type: RegulationType;
+  readonly source?: readonly string[];
+}
+
+export function addForget(program: Command, context: Context): void {
+  addAppOptions(program.command('forget').description('file a deletion request'))
+    .argument('<user-id...>', 'at most 5000')
+    .addOption(new Option('-t, --type <type>', 'kind of request').choices(TYPES).default('DELETE_ONLY'))
+    .option('--source <id>', 'only this source; may be given several times', collect)
+    .addHelpText('after', HELP)
+    .action((users: string[], options: ForgetOptions) => forget(users, options, context));
+}
+
+async function forget(users: readonly string[], options: ForgetOptions, context: Context): Promise<void> {
+  const { terminal, setExitCode } = context;
+  if (users.length > 5000) throw new RollcallError('bad_usage', 'A request takes at most 5000 users.');
+  await withApp(options, { terminal }, async (opened) => {
+    const { app, config } = opened;
+    const unknown = options.source?.find((id) => !config.sources.some((source) => source.id === id));
+    if (unknown !== undefined) throw new RollcallError('bad_usage', `There is no source ${unknown}.`);
+    await app.start({ collect: false, schedules: false });
+    const userIds = [...new Set(users)];
+    const id = await app.regulations.file({ type: options.type, sources: options.source ?? null, userIds });
+    const regulation = await awaitRegulation(id, opened, terminal.signal);
+    await awaitNotices(regulation, opened, terminal.signal);
+    if (options.json) printJson(terminal, line(regulation));
+    else print(terminal, `${regulation.id}: ${regulation.status}, ${count(userIds.length, 'user')}.`);
+    if (regulation.status === 'PARTIAL_SUCCESS') note(terminal, 'An engine could not be reached; see the log.');
+    if (regulation.status !== 'FINISHED') setExitCode(EXIT.failed);
+  });
+}
+
+/** The request, once it is carried out or the command is interrupted. */
+async function awaitRegulation(id: string, { app }: Opened, signal: AbortSignal): Promise<Regulation> {
+  for (;;) {
+    const regulation = await app.regulations.find(id);
+    if (regulation === null) throw new RollcallError('store_failed', `The request ${id} is gone.`);
+    const open = regulation.status === 'INITIALIZED' || regulation.status === 'RUNNING';
+    if (!open || signal.aborted) return regulation;
+    await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** Waits until each notice was posted once, or nothing has moved for some seconds: then the next start goes on. */
+async function awaitNotices(
+  { type, sources, userIds, createdAt }: Regulation,
+  { app, config }: Opened,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!NOTIFIES.includes(type)) return;
+  const scope = sources ?? config.sources.map(({ id }) => id);
+  const affected = config.destinations.flatMap((each) => (each.enabled ? each.sources : []));
+  const expected = affected.filter((id) => scope.includes(id)).length;
+  const open = new Set(userIds);
+  for (let unchanged = 0; open.size > 0 && unchanged < PATIENCE && !signal.aborted; unchanged += 1) {
+    for (const userId of open) {
+      const attempts = await app.store.attempts({ userId, since: createdAt, limit: ATTEMPTS });
+      const posted = new Set(attempts.filter((each) => each.type === 'delete').map(({ delivery }) => delivery));
+      // They go out in order, so that the first one missing tells enough.
+      if (posted.size < expected) break;
+      open.delete(userId);
+      unchanged = 0;
+    }
+    if (open.size > 0) await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
+  }
+}
+
+function line({ id, type, status, sources, userIds, createdAt, finishedAt }: Regulation) {
+  return {
+    id,
+    type,
+    status,
+    sources,
+    users: userIds.length,
+    createdAt: new Date(createdAt).toISOString(),
+    finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
+  };
+}

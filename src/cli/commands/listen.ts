@@ -1,0 +1,87 @@
+import type { AddressInfo } from 'node:net';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { systemClock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import { type Captured, createCapture } from '../capture.ts';
+import type { Context } from '../context.ts';
+import { describeRequest } from '../describe-request.ts';
+import { collect, jsonOption, milliseconds, wholeNumber } from '../options.ts';
+import { aborted, note, print, printJson } from '../terminal.ts';
+
+interface ListenOptions {
+  readonly port: number;
+  readonly host: string;
+  readonly secret: readonly string[];
+  readonly fail?: Failure;
+  readonly slow: number;
+  readonly maxBody: number;
+  readonly json?: boolean;
+}
+
+/** Answers on purpose badly: this status, to this share of the requests. */
+interface Failure {
+  readonly status: number;
+  readonly share: number;
+}
+
+const EXAMPLES = `
+Examples:
+  $ rollcall listen --port 9000 --secret s3cret      verify and print what arrives
+  $ rollcall listen --port 0 --json | jq .body       any free port, one JSON object per request
+  $ rollcall listen --port 9000 --fail 503:0.3       answer 503 to 30 % of the requests
+  $ rollcall listen --port 9000 --slow 6s            answer later than Rollcall waits (5 s)
+
+With --json a request is {"at","method","path","headers","body","signature","status"}; signature is one of
+verified, unsigned, signature_missing, signature_malformed, signature_mismatch.`;
+
+export function addListen(program: Command, context: Context): void {
+  program
+    .command('listen')
+    .description('receive webhooks for trying things out: verifies, prints, and can answer badly on purpose')
+    .option('-p, --port <n>', 'port to listen on; 0 takes a free one', wholeNumber(0, 65535), 9000)
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .addOption(
+      new Option('-s, --secret <secret>', 'verify X-Signature; may be given several times while rotating')
+        .argParser(collect)
+        .default([], 'none')
+        .env('ROLLCALL_LISTEN_SECRET'),
+    )
+    .option('--fail <status[:share]>', 'answer with this status, to this share (0 to 1) of the requests', failure)
+    .option('--slow <duration>', 'wait before each answer', milliseconds, 0)
+    .option('--max-body <bytes>', 'refuse larger bodies with 413', wholeNumber(1), 1024 * 1024)
+    .addOption(jsonOption())
+    .addHelpText('after', EXAMPLES)
+    .action((options: ListenOptions) => listen(options, context));
+}
+
+async function listen(options: ListenOptions, { terminal }: Context): Promise<void> {
+  const { port, host, fail, slow, secret, maxBody } = options;
+  const colour = terminal.stdout.isTTY === true;
+  const server = createCapture({
+    secrets: secret,
+    bodyLimit: maxBody,
+    delay: slow,
+    clock: systemClock,
+    answer: () => (fail && systemClock.random() < fail.share ? fail.status : 200),
+    onRequest: (request: Captured) =>
+      options.json ? printJson(terminal, request) : print(terminal, describeRequest(request, colour)),
+  });
+  const failed = new Promise<never>((_, reject) => server.once('error', reject));
+  const listening = new Promise<void>((resolve) => server.listen(port, host, resolve));
+  await Promise.race([listening, failed]).catch((error: NodeJS.ErrnoException) => {
+    const reason = error.code === 'EADDRINUSE' ? `port ${port} is taken; --port 0 takes a free one` : error.message;
+    throw new RollcallError('bad_usage', `Can't listen on ${host}: ${reason}.`, { cause: error });
+  });
+  const { address, port: actual, family } = server.address() as AddressInfo;
+  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`;
+  note(terminal, `Listening on ${url}${secret.length > 0 ? ', verifying signatures' : ''}. Ctrl-C ends it.`);
+  await Promise.race([aborted(terminal.signal), failed]);
+  server.close();
+  server.closeAllConnections();
+}
+
+function failure(text: string): Failure {
+  const { status, share = '1' } = /^(?<status>[2-5]\d\d)(?::(?<share>0|1|0?\.\d+|1\.0+))?$/.exec(text)?.groups ?? {};
+  if (status === undefined) throw new InvalidArgumentError('It must be a status and a share, such as 503:0.3.');
+  return { status: Number(status), share: Number(share) };
+}

@@ -1,0 +1,61 @@
+import type { Command } from 'commander';
+import { RollcallError } from '../../errors.ts';
+import type { Context } from '../context.ts';
+import { configOption } from '../options.ts';
+import { aborted, note } from '../terminal.ts';
+import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
+
+const SIGNALS = `
+It ends in order on SIGINT or SIGTERM: nothing accepted is lost. A second signal ends it at once.
+SIGHUP, or rollcall config reload, applies a changed configuration file.`;
+
+export function addServe(program: Command, context: Context): void {
+  program
+    .command('start')
+    .description('run everything in one process: collection, delivery, schedules, dashboard')
+    .addOption(configOption())
+    .addHelpText('after', `\nExample:\n  $ rollcall start -c rollcall.yaml\n${SIGNALS}`)
+    .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: true }, context));
+  program
+    .command('serve')
+    .description('run collection and delivery, no schedules')
+    .addOption(configOption())
+    .addHelpText('after', `\nExample:\n  $ rollcall serve -c rollcall.yaml\n${SIGNALS}`)
+    .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
+}
+
+/** Runs until it is told to end. */
+export async function serve(
+  options: AppCommandOptions,
+  roles: { readonly collect: boolean; readonly schedules: boolean },
+  { terminal }: Context,
+  adapt: OpenOptions['adapt'] = (config) => config,
+): Promise<void> {
+  await withApp(options, { terminal, talkative: true, adapt }, async (opened) => {
+    const { app } = opened;
+    await app.start(roles).catch(explainListenError);
+    const hangUp = () => void reload(opened);
+    process.on('SIGHUP', hangUp);
+    const ended = aborted(terminal.signal);
+    if (app.address !== null) note(terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
+    await ended;
+    process.off('SIGHUP', hangUp);
+    note(terminal, 'Stopping: what is in flight is finished first.');
+  });
+}
+
+/** A mistake in the changed file is no reason to stop with what was right. */
+async function reload({ reload: apply, log }: Opened): Promise<void> {
+  try {
+    await apply();
+  } catch (error) {
+    log.error({ err: error }, 'The changed configuration was not applied');
+  }
+}
+
+function explainListenError(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'EADDRINUSE') throw error;
+  throw new RollcallError('bad_configuration', 'The port of listen is taken. Set listen.port; 0 takes a free one.', {
+    cause: error,
+  });
+}

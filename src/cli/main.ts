@@ -1,0 +1,24 @@
+#!/usr/bin/env node
+import { startFolder } from '../config/start-folder.ts';
+import { runProgram } from './program.ts';
+
+const stopping = new AbortController();
+let signals = 0;
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    signals += 1;
+    // A second one means "at once": what is in flight is sent again by the next start.
+    if (signals > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
+    stopping.abort();
+  });
+}
+// A reader that has seen enough, such as `head`, is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
+
+const folder = startFolder();
+if (folder !== null) process.chdir(folder);
+const { stdout, stderr } = process;
+process.exitCode = await runProgram(process.argv.slice(2), { stdout, stderr, signal: stopping.signal });

@@ -1,0 +1,39 @@
+import { InvalidArgumentError, Option } from 'commander';
+import ms from 'ms';
+
+export const configOption = () =>
+  new Option('-c, --config <file>', 'configuration file').default('rollcall.yaml').env('ROLLCALL_CONFIG');
+
+export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
+
+/** A whole number in a range, for an option's value. */
+export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= minimum && value <= maximum) return value;
+    const bound = maximum === Number.MAX_SAFE_INTEGER ? 'on' : `to ${maximum}`;
+    throw new InvalidArgumentError(`It must be a whole number from ${minimum} ${bound}.`);
+  };
+}
+
+/** Milliseconds of `250ms`, `6s`, `2h`, `30d`. */
+export function milliseconds(text: string): number {
+  if (/^\d+(ms|s|m|h|d|w)$/.test(text)) return ms(text as ms.StringValue);
+  throw new InvalidArgumentError('It must be a number with a unit: ms, s, m, h, d or w, such as 6s.');
+}
+
+/** Milliseconds since 1970 of an ISO 8601 date or date-time; a date without a time is its start in UTC. */
+export function instantOption(text: string): number {
+  const time = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text.includes('T') ? utc(text) : text) : Number.NaN;
+  if (!Number.isNaN(time)) return time;
+  throw new InvalidArgumentError('It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z.');
+}
+
+function utc(text: string): string {
+  return /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? text : `${text}Z`;
+}
+
+/** For options that may be given several times. */
+export function collect(value: string, previous: readonly string[] = []): readonly string[] {
+  return [...previous, value];
+}

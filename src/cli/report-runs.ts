@@ -1,0 +1,32 @@
+import type { SyncReport } from '../../jobs/index.ts';
+import { type Context, EXIT } from './context.ts';
+import { awaitDeliveries } from './deliveries.ts';
+import type { ProgressView } from './progress.ts';
+import { deliverySummary, runLines, runTable } from './show-run.ts';
+import { note, print, printJson } from './terminal.ts';
+import type { Opened } from './with-app.ts';
+
+/** Waits for the deliveries of what was run, prints the runs, and sets the exit code. */
+export async function reportRuns(
+  reports: readonly SyncReport[],
+  { app, config }: Opened,
+  progress: ProgressView,
+  json: boolean | undefined,
+  { terminal, setExitCode }: Context,
+): Promise<void> {
+  const runs = reports.flatMap((report) => report.runs);
+  const sent = runs.filter(({ state }) => state === 'done');
+  const { store } = app;
+  const { destinations } = config;
+  const deliveries = await awaitDeliveries(sent, { store, destinations, progress, signal: terminal.signal });
+  progress.stop();
+  if (json) for (const line of await runLines(runs)) printJson(terminal, line);
+  else if (runs.length > 0) print(terminal, runTable(runs));
+  if (deliveries === null) note(terminal, 'Interrupted: a running service sends what is left, or the next start does.');
+  else if (!json && runs.length > 0) print(terminal, deliverySummary(deliveries));
+  for (const { key, error } of reports) if (error) note(terminal, `${key}: ${error.code}: ${error.message}`);
+  const held = runs.filter((run) => run.state === 'held');
+  for (const { key, id } of held) note(terminal, `${key} is held: rollcall approve ${id}, or rollcall reject ${id}`);
+  if (deliveries === null || reports.some(({ error }) => error !== null)) setExitCode(EXIT.failed);
+  else if (held.length > 0) setExitCode(EXIT.held);
+}

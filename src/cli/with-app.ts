@@ -1,0 +1,74 @@
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { Logger } from 'pino';
+import type { Progress } from '../../jobs/index.ts';
+import type { App } from '../app.ts';
+import type { Config } from '../config/config.ts';
+import { createLogger } from './logger.ts';
+import { configOption, jsonOption } from './options.ts';
+import type { Terminal } from './terminal.ts';
+
+/** Options of every command that works on the store. */
+export interface AppCommandOptions {
+  readonly config: string;
+  readonly json?: boolean;
+  readonly verbose?: boolean;
+}
+
+export function addAppOptions(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .option('-v, --verbose', 'log at the configured level, not only errors');
+}
+
+export interface OpenOptions {
+  readonly terminal: Terminal;
+  /** Logs at the configured level even if nobody asks. */
+  readonly talkative?: boolean;
+  /** What this command makes of the configuration, now and at every reload. */
+  readonly adapt?: (config: Config) => Config;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+export interface Opened {
+  readonly app: App;
+  readonly config: Config;
+  readonly log: Logger;
+  /** Reads the configuration file again and applies it. */
+  readonly reload: () => Promise<void>;
+}
+
+/** Reads the configuration, builds the service, does the work, and closes what it opened whatever happens. */
+export async function withApp<T>(
+  options: AppCommandOptions,
+  { terminal, talkative = false, adapt = (config) => config, onProgress }: OpenOptions,
+  work: (opened: Opened) => Promise<T>,
+): Promise<T> {
+  // Loaded only here: commands that do without the service start in half the time.
+  const [{ App }, { loadConfig }] = await Promise.all([import('../app.ts'), import('../config/load.ts')]);
+  const file = resolve(options.config);
+  const config = adapt(loadConfig(options.config));
+  // SQL may name files; they resolve as all paths of the configuration do.
+  process.chdir(config.folder);
+  const log = createLogger(
+    talkative || options.verbose || config.logLevel === 'silent' ? config.logLevel : 'error',
+    terminal,
+  );
+  const readConfig = () => adapt(loadConfig(file));
+  const app = await App.create(config, { log, readConfig, ...(onProgress ? { onProgress } : {}) });
+  let closing: Promise<void> | null = null;
+  const close = () => {
+    closing ??= app.close();
+    return closing;
+  };
+  // What is being done is given up at its next safe point, and goes on at the next start.
+  const interrupt = () => void close().catch((error) => log.error({ err: error }, 'could not stop in order'));
+  terminal.signal.addEventListener('abort', interrupt, { once: true });
+  try {
+    return await work({ app, config, log, reload: async () => app.reload(readConfig()) });
+  } finally {
+    terminal.signal.removeEventListener('abort', interrupt);
+    await close();
+  }
+}

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+
+/** The only door to time and randomness, so that tests can hold both. */
+export interface Clock {
+  /** Milliseconds since 1970, UTC. */
+  now(): number;
+  /** A number in [0, 1). */
+  random(): number;
+  uuid(): string;
+  /** Calls back after `ms`; the returned function cancels. Keeps the process alive only if asked to. */
+  after(ms: number, callback: () => void, keepAlive?: boolean): () => void;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  random: () => Math.random(),
+  uuid: () => randomUUID(),
+  after(ms, callback, keepAlive = false) {
+    const timer = setTimeout(callback, ms);
+    if (!keepAlive) timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+/** When this process started, milliseconds since 1970; the same in all its threads. */
+export const processStart: number = Date.now() - process.uptime() * 1000;
+
+const STEPS = 8;
+
+/**
+ * Calls back after `ms` during which the event loop was turning. A loop that is blocked cannot see the answer
+ * that has long arrived, so however long the block lasts it counts for an eighth of `ms` at most, and the loop
+ * gets a last turn before the call.
+ */
+export function deadline(clock: Clock, ms: number, callback: () => void, keepAlive = false): () => void {
+  let left = STEPS;
+  let cancel = () => {};
+  const step = () => {
+    cancel = left-- > 0 ? clock.after(ms / STEPS, step, keepAlive) : clock.after(0, callback, keepAlive);
+  };
+  step();
+  return () => cancel();
+}

@@ -1,0 +1,34 @@
+/** A client as far as the end of the process concerns it. */
+export interface Exiting {
+  /** The process has nothing left to do: send what is queued. */
+  close(): Promise<unknown>;
+  /** The process ends now: say what is lost. */
+  abandon(): void;
+}
+
+/** Clients with messages that are not settled; those without are free to be collected. */
+const pending = new Set<Exiting>();
+
+const onBeforeExit = () => {
+  for (const client of pending) void client.close();
+};
+
+const onExit = () => {
+  for (const client of pending) client.abandon();
+};
+
+/** Calls `close` when the event loop runs empty and `abandon` when the process exits, until {@link unguard}. */
+export function guard(client: Exiting): void {
+  if (pending.size === 0) {
+    process.on('beforeExit', onBeforeExit);
+    process.on('exit', onExit);
+  }
+  pending.add(client);
+}
+
+/** The client has nothing queued any more. */
+export function unguard(client: Exiting): void {
+  if (!pending.delete(client) || pending.size > 0) return;
+  process.off('beforeExit', onBeforeExit);
+  process.off('exit', onExit);
+}

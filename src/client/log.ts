@@ -1,0 +1,4 @@
+import debug from 'debug';
+
+/** Prints to stderr when the environment variable DEBUG is `analytics`. */
+export const log = debug('analytics');

@@ -1,0 +1,178 @@
+import type { Clock } from './clock.ts';
+import { ClientError, type ClientErrorCode } from './errors.ts';
+
+/** Largest message in bytes of UTF-8 JSON, as sent. */
+export const MAX_MESSAGE_BYTES = 32_000;
+
+/** Free-form values; what `JSON.stringify` leaves out is not sent. */
+export type Fields = Record<string, unknown>;
+
+/** What every message may carry. */
+export interface Common {
+  /** When it happened: a Date, or ISO 8601 text that is sent as given. Default: now. */
+  timestamp?: Date | string | undefined;
+  /** Identifies the message over retries, 1 to 99 characters. Default: a random UUID. */
+  messageId?: string | undefined;
+  /** What is known apart from the user: `ip`, `userAgent`, `app`, …. */
+  context?: Fields | undefined;
+  /** Destination name → false (do not send) or true; `All: false` disables every one not set true. */
+  integrations?: Fields | undefined;
+}
+
+/** Who: a `userId`, an `anonymousId`, or both. */
+export interface Who {
+  userId?: string | null | undefined;
+  anonymousId?: string | null | undefined;
+}
+
+export interface IdentifyMessage extends Common, Who {
+  traits?: Fields | undefined;
+}
+
+export interface TrackMessage extends Common, Who {
+  event: string;
+  properties?: Fields | undefined;
+}
+
+export interface PageMessage extends Common, Who {
+  name?: string | undefined;
+  category?: string | undefined;
+  /** `url`, `title`, `referrer`, `path` and any others. */
+  properties?: Fields | undefined;
+  /** Other name of `properties`, which win where both have a key. */
+  traits?: Fields | undefined;
+}
+
+export interface ScreenMessage extends PageMessage {}
+
+export interface GroupMessage extends Common, Who {
+  groupId: string;
+  traits?: Fields | undefined;
+}
+
+export interface AliasMessage extends Common {
+  userId: string;
+  previousId: string;
+}
+
+/** The fields of all kinds, as far as a caller without types may go. */
+interface AnyMessage extends Common, Who {
+  event?: unknown;
+  name?: unknown;
+  category?: unknown;
+  groupId?: string | null;
+  previousId?: string | null;
+  properties?: Fields | undefined;
+  traits?: Fields | undefined;
+}
+
+export type Kind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
+
+/**
+ * Checks a message and writes it as the JSON that is sent. Serialised at the call, so that later changes to the
+ * objects passed in do not reach it.
+ *
+ * @throws ClientError naming the field that is missing or wrong; `too_large` over {@link MAX_MESSAGE_BYTES}.
+ */
+export function serialize(type: Kind, message: AnyMessage, clock: Clock): string {
+  if (!isObject(message)) throw new ClientError('invalid_message', `${type} takes an object`);
+  check(type, message);
+  const paged = type === 'page' || type === 'screen';
+  const fields = {
+    type,
+    messageId: message.messageId ?? clock.uuid(),
+    timestamp: timestamp(message.timestamp ?? undefined, clock),
+    userId: message.userId || undefined,
+    anonymousId: message.anonymousId || undefined,
+    previousId: message.previousId || undefined,
+    groupId: message.groupId || undefined,
+    event: message.event,
+    name: message.name ?? undefined,
+    category: message.category ?? undefined,
+    properties:
+      (paged && message.traits ? { ...message.traits, ...message.properties } : message.properties) ?? undefined,
+    traits: paged ? undefined : (message.traits ?? undefined),
+    context: message.context ?? undefined,
+    integrations: message.integrations ?? undefined,
+  };
+  return limited(type, stringify(type, fields));
+}
+
+function stringify(type: Kind, fields: Fields): string {
+  try {
+    return JSON.stringify(fields);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new ClientError('invalid_message', `${type} cannot be written as JSON: ${why}`, undefined, { cause });
+  }
+}
+
+function limited(type: Kind, text: string): string {
+  // UTF-8 takes at most 3 bytes for a unit of the string, so that most need no count.
+  if (text.length * 3 <= MAX_MESSAGE_BYTES) return text;
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_MESSAGE_BYTES) {
+    throw new ClientError('too_large', `${type} has ${bytes} bytes, at most ${MAX_MESSAGE_BYTES} are allowed`);
+  }
+  return text;
+}
+
+function check(type: Kind, m: AnyMessage): void {
+  if (type === 'track') {
+    if (!isGiven(m.event) || m.event === '') fail('event_not_defined', 'event', 'is required');
+    if (typeof m.event !== 'string') fail('event_not_string', 'event', 'must be a string');
+  }
+  const user = hasId('userId', m.userId);
+  if (type === 'alias') {
+    if (!user) fail('no_user_id', 'userId', 'is required');
+    if (!hasId('previousId', m.previousId)) fail('no_previous_id', 'previousId', 'is required');
+  } else if (!hasId('anonymousId', m.anonymousId) && !user) {
+    fail('no_user_anon_id', 'userId', 'or anonymousId is required');
+  }
+  if (type === 'group' && !hasId('groupId', m.groupId)) fail('no_group_id', 'groupId', 'is required');
+  if (isGiven(m.messageId)) checkMessageId(m.messageId);
+  if (isGiven(m.name) && typeof m.name !== 'string') fail('name_not_string', 'name', 'must be a string');
+  object('properties_not_object', 'properties', m.properties);
+  object('traits_not_object', 'traits', m.traits);
+  object('context_not_object', 'context', m.context);
+  object('integrations_not_object', 'integrations', m.integrations);
+}
+
+/** Whether an id is there at all; an empty one is not. */
+function hasId(field: string, id: unknown): boolean {
+  if (!isGiven(id) || id === '') return false;
+  if (typeof id !== 'string') fail('id_not_string', field, 'must be a string');
+  return true;
+}
+
+function checkMessageId(id: unknown): void {
+  if (typeof id !== 'string') fail('id_not_string', 'messageId', 'must be a string');
+  else if (id.length < 1 || id.length > 99) fail('invalid_message', 'messageId', 'must have 1 to 99 characters');
+}
+
+function object(code: ClientErrorCode, field: string, value: unknown): void {
+  if (isGiven(value) && !isObject(value)) fail(code, field, 'must be an object');
+}
+
+/** Callers without types say null for nothing. */
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function timestamp(value: Date | string | undefined, clock: Clock): string {
+  if (value === undefined) return new Date(clock.now()).toISOString();
+  if (value instanceof Date) {
+    if (!Number.isNaN(value.getTime())) return value.toISOString();
+  } else if (typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value) && !Number.isNaN(Date.parse(value))) {
+    return value;
+  }
+  return fail('invalid_timestamp', 'timestamp', 'must be a Date or ISO 8601 text');
+}
+
+function fail(code: ClientErrorCode, field: string, what: string): never {
+  throw new ClientError(code, `${field} ${what}`, field);
+}

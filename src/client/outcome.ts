@@ -1,0 +1,62 @@
+import type { Answer } from './transport.ts';
+
+/** One message that the service did not take from a batch that it took. */
+export interface Rejection {
+  /** Its place in the batch. */
+  index: number;
+  code: string | undefined;
+  message: string;
+}
+
+/** What became of one try to send a batch. */
+export type Outcome =
+  | { kind: 'sent'; rejected: Rejection[] }
+  /** `retryAfter`: milliseconds that the service asked to wait. */
+  | { kind: 'retry'; message: string; status?: number; retryAfter?: number }
+  | { kind: 'refused'; message: string; status: number; code?: string };
+
+/** A service that asks for a longer wait is asked again after this one, in milliseconds. */
+const LONGEST_WAIT = 5 * 60_000;
+
+/** The status decides: 2xx sent; 408, 425, 429, 5xx and no answer to be tried again; all others refused. */
+export function classify(answer: Answer, now: number): Outcome {
+  if ('error' in answer) return { kind: 'retry', message: answer.error.message };
+  const { status } = answer;
+  const body = parse(answer.body);
+  if (status >= 200 && status < 300) return { kind: 'sent', rejected: rejections(body) };
+  const message = `the service answered ${status}${typeof body['message'] === 'string' ? `: ${body['message']}` : ''}`;
+  if (status >= 500 || status === 408 || status === 425 || status === 429) {
+    const wait = retryAfter(answer.retryAfter, now);
+    return { kind: 'retry', message, status, ...(wait === undefined ? {} : { retryAfter: wait }) };
+  }
+  return { kind: 'refused', message, status, ...(typeof body['code'] === 'string' ? { code: body['code'] } : {}) };
+}
+
+function parse(body: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(body);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function rejections(body: Record<string, unknown>): Rejection[] {
+  const list = body['rejected'];
+  if (!Array.isArray(list)) return [];
+  const seen = new Map<number, Rejection>();
+  for (const item of list as ({ index?: unknown; code?: unknown; message?: unknown } | null)[]) {
+    if (!Number.isInteger(item?.index)) continue;
+    const index = item?.index as number;
+    const code = typeof item?.code === 'string' ? item.code : undefined;
+    seen.set(index, { index, code, message: typeof item?.message === 'string' ? item.message : 'rejected' });
+  }
+  return [...seen.values()];
+}
+
+/** Seconds or an HTTP date, as milliseconds from `now`. */
+function retryAfter(header: string | undefined, now: number): number | undefined {
+  if (header === undefined) return undefined;
+  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), LONGEST_WAIT);
+}

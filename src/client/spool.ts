@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { Batch } from './batch.ts';
+import { processStart, systemClock } from './clock.ts';
+import type { Keeper } from './queue.ts';
+
+/** What an earlier client left. */
+export interface Leftover {
+  batches: Batch[];
+  /** Messages that were cut off, by a full disk or a loss of power. */
+  damaged: number;
+}
+
+interface Entry {
+  fd: number;
+  name: SpoolName;
+  bytes: number;
+}
+
+/** Parts of a file name: who may send it, and its place in the order. */
+interface SpoolName {
+  /** Hash of the write key: a spool serves several clients, none sends what another was given. */
+  key: string;
+  since: string;
+  client: string;
+  sequence: string;
+  /** The process that has it, 0 for none. */
+  pid: number;
+  /** When that process took it, milliseconds since 1970. */
+  claimed: number;
+}
+
+/**
+ * Keeps each batch in a file of the folder until it is settled. A message is with the operating system before the
+ * call that queued it returns: that survives any end of the process, not a loss of power.
+ *
+ * Processes of one machine may share the folder; each takes over only what belongs to a process that is gone.
+ */
+export class Spool implements Keeper {
+  readonly #folder: string;
+  readonly #key: string;
+  readonly #client = systemClock.uuid().slice(0, 8);
+  readonly #entries = new Map<Batch, Entry>();
+  #sequence = 0;
+  #broken = false;
+
+  /** Makes the folder. @throws if that is impossible. */
+  constructor(folder: string, writeKey: string) {
+    this.#folder = folder;
+    this.#key = createHash('sha256').update(writeKey).digest('hex').slice(0, 16);
+    fs.mkdirSync(folder, { recursive: true });
+  }
+
+  /**
+   * Takes over what ended processes left of this write key, in the order in which it was queued.
+   *
+   * @param now the time from which on it is tried, milliseconds since 1970
+   */
+  adopt(now: number): Leftover {
+    const leftover: Leftover = { batches: [], damaged: 0 };
+    for (const file of fs.readdirSync(this.#folder).sort()) {
+      const name = parse(file);
+      if (!name || name.key !== this.#key || isOwned(name)) continue;
+      const mine = { ...name, pid: process.pid, claimed: systemClock.now() };
+      if (!this.#rename(name, mine)) continue;
+      this.#restore(mine, now, leftover);
+    }
+    return leftover;
+  }
+
+  append(batch: Batch, line: Buffer): void {
+    this.#attempt(() => {
+      const entry = this.#entries.get(batch) ?? this.#create(batch);
+      let written = 0;
+      try {
+        while (written < line.length) written += fs.writeSync(entry.fd, line, written);
+        entry.bytes += written;
+      } catch (error) {
+        fs.ftruncateSync(entry.fd, entry.bytes);
+        throw error;
+      }
+    });
+  }
+
+  forget(batch: Batch): void {
+    const entry = this.#entries.get(batch);
+    if (!entry) return;
+    this.#entries.delete(batch);
+    this.#attempt(() => {
+      fs.closeSync(entry.fd);
+      fs.unlinkSync(this.#path(entry.name));
+    });
+  }
+
+  /** Leaves what is not settled to the next client. */
+  release(): void {
+    for (const { fd, name } of this.#entries.values()) {
+      this.#attempt(() => {
+        fs.closeSync(fd);
+        this.#rename(name, { ...name, pid: 0 });
+      });
+    }
+    this.#entries.clear();
+  }
+
+  #create(batch: Batch): Entry {
+    const name: SpoolName = {
+      key: this.#key,
+      since: String(batch.since).padStart(13, '0'),
+      client: this.#client,
+      sequence: String(this.#sequence++).padStart(10, '0'),
+      pid: process.pid,
+      claimed: systemClock.now(),
+    };
+    const entry = { fd: fs.openSync(this.#path(name), 'a', 0o600), name, bytes: 0 };
+    this.#entries.set(batch, entry);
+    return entry;
+  }
+
+  #restore(name: SpoolName, now: number, leftover: Leftover): void {
+    const { lines, damaged } = whole(fs.readFileSync(this.#path(name), 'utf8'));
+    leftover.damaged += damaged;
+    const batch = Batch.restore(now, Buffer.from(lines.join('')), lines.length);
+    this.#entries.set(batch, { fd: fs.openSync(this.#path(name), 'a'), name, bytes: batch.bytes });
+    if (lines.length > 0) leftover.batches.push(batch);
+    else this.forget(batch);
+  }
+
+  /** @returns false if another process was faster */
+  #rename(from: SpoolName, to: SpoolName): boolean {
+    try {
+      fs.renameSync(this.#path(from), this.#path(to));
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
+    }
+  }
+
+  #path({ key, since, client, sequence, pid, claimed }: SpoolName): string {
+    return path.join(this.#folder, `${[key, since, client, sequence, pid, claimed].join('-')}.spool`);
+  }
+
+  /** A disk that fails must not stop the host: messages stay in memory and are sent from there. */
+  #attempt(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (!this.#broken) process.emitWarning(`the spool does not keep messages: ${error}`, 'RollcallWarning');
+      this.#broken = true;
+    }
+  }
+}
+
+function parse(file: string): SpoolName | undefined {
+  const match = /^([0-9a-f]{16})-(\d+)-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)\.spool$/.exec(file);
+  if (!match) return undefined;
+  const [, key = '', since = '', client = '', sequence = '', pid, claimed] = match;
+  return { key, since, client, sequence, pid: Number(pid), claimed: Number(claimed) };
+}
+
+/** Whether a process is there that sends it. In a container the new process often has the id of the one that died. */
+function isOwned({ pid, claimed }: SpoolName): boolean {
+  if (pid === 0) return false;
+  if (pid === process.pid) return claimed >= Math.floor(processStart);
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** The messages that are complete, each with its separator. */
+function whole(text: string): { lines: string[]; damaged: number } {
+  const lines = text.split(/(?<=\n)/);
+  const kept = lines.filter((line) => line.endsWith(',\n') && isJson(line.slice(0, -2)));
+  return { lines: kept, damaged: lines.length - kept.length - (text === '' ? 1 : 0) };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

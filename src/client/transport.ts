@@ -1,0 +1,97 @@
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions, request } from 'node:http';
+import { urlToHttpOptions } from 'node:url';
+import { type Clock, deadline } from './clock.ts';
+import { version } from './version.ts';
+
+/** What the service answered, or why there is no answer. */
+export type Answer = { status: number; retryAfter: string | undefined; body: string } | { error: Error };
+
+// `import` of node:http reads all its exports, which loads the WebSocket of undici: 10 MB that nobody here needs.
+const http = process.getBuiltinModule('node:http');
+const https = process.getBuiltinModule('node:https');
+
+/** Longest answer that is read; 2,500 rejections fit. */
+const MAX_ANSWER_BYTES = 1024 * 1024;
+/** Idle connections are closed by us before a usual server does, whose close could cross with our next request. */
+const IDLE_TIMEOUT = 4_000;
+
+/** Posts request bodies over one kept connection. */
+export class Transport {
+  readonly #clock: Clock;
+  readonly #timeout: number;
+  readonly #agent: Agent;
+  readonly #options: RequestOptions;
+  readonly #request: typeof request;
+  #current: ClientRequest | undefined;
+
+  constructor(url: URL, writeKey: string, settings: { clock: Clock; requestTimeout: number }) {
+    this.#clock = settings.clock;
+    this.#timeout = settings.requestTimeout;
+    const { Agent, request } = url.protocol === 'https:' ? https : http;
+    this.#request = request;
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_TIMEOUT });
+    this.#options = {
+      ...urlToHttpOptions(url),
+      auth: `${writeKey}:`,
+      method: 'POST',
+      agent: this.#agent,
+      headers: { 'content-type': 'application/json', 'user-agent': `rollcall-client/${version}` },
+    };
+  }
+
+  /** Sends one body. Never rejects. */
+  post(body: Buffer): Promise<Answer> {
+    return new Promise((resolve) => {
+      const request = this.#request(this.#options);
+      this.#current = request;
+      const giveUp = () => request.destroy(new Error(`no answer within ${this.#timeout} ms`));
+      const stop = deadline(this.#clock, this.#timeout, giveUp);
+      const settle = (answer: Answer) => {
+        stop();
+        this.#current = undefined;
+        resolve(answer);
+      };
+      // A request in flight does not hold the process: `flush`, `close` and the exit hook do, as long as they wait.
+      request.on('socket', (socket) => socket.unref());
+      let answered = false;
+      request.on('error', (error) => {
+        if (!answered) settle({ error });
+      });
+      request.on('response', (response) => {
+        answered = true;
+        read(response, settle);
+      });
+      request.end(body);
+    });
+  }
+
+  /** Ends the request in flight, as failed. */
+  abort(): void {
+    this.#current?.destroy(new Error('aborted'));
+  }
+
+  /** Closes the connection. */
+  close(): void {
+    this.abort();
+    this.#agent.destroy();
+  }
+}
+
+/** Once there is a status it decides, even if the rest of the answer is cut off. */
+function read(response: IncomingMessage, settle: (answer: Answer) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  response.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= MAX_ANSWER_BYTES) chunks.push(chunk);
+    else response.destroy();
+  });
+  response.on('error', () => {});
+  response.on('close', () => {
+    settle({
+      status: response.statusCode ?? 0,
+      retryAfter: response.headers['retry-after'],
+      body: Buffer.concat(chunks).toString(),
+    });
+  });
+}

@@ -1,0 +1,93 @@
+import { RollcallError } from '../errors.ts';
+import { type Envelope, instant, isRejection, type Message, readMessage } from '../message.ts';
+import type { CollectLimits } from './limits.ts';
+
+/** An item of a batch that was not taken, while the others were. */
+export interface RejectedItem {
+  readonly index: number;
+  readonly messageId: string | null;
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface BatchContent {
+  readonly messages: readonly Message[];
+  readonly rejected: readonly RejectedItem[];
+}
+
+/** How often a context that all messages share may repeat, measured against the size of a batch. */
+const MAX_GROWTH = 4;
+
+/**
+ * Takes a batch apart. Its `context` and `integrations` count for every message; what a message says itself wins.
+ *
+ * @throws RollcallError `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
+ *   `integrations_not_object`, `too_large`
+ */
+export function readBatch(body: unknown, envelope: Envelope, limits: CollectLimits): BatchContent {
+  const batch = objectOf(body);
+  const items = itemsOf(batch, limits);
+  const shared = { ...envelope, sentAt: instant(batch['sentAt']), ...sharedFields(batch, items.length, limits) };
+  const messages: Message[] = [];
+  const rejected: RejectedItem[] = [];
+  for (const [index, item] of items.entries()) {
+    const result = readMessage(item, shared);
+    if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(item), ...result });
+    else messages.push(result);
+  }
+  return { messages, rejected };
+}
+
+/** @throws RollcallError with the code of what is wrong */
+export function readCall(body: unknown, envelope: Envelope): Message {
+  const result = readMessage(body, envelope);
+  if (isRejection(result)) throw new RollcallError(result.code, result.message);
+  return result;
+}
+
+function objectOf(body: unknown): Record<string, unknown> {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
+  throw new RollcallError('invalid_message', 'A batch must be a JSON object.');
+}
+
+function itemsOf({ batch }: Record<string, unknown>, { batchMessages }: CollectLimits): readonly unknown[] {
+  if (!Array.isArray(batch) || batch.length === 0) {
+    throw new RollcallError('empty_batch', 'A batch needs a list of messages named `batch`.');
+  }
+  if (batch.length > batchMessages) {
+    throw new RollcallError('too_many_messages', `A batch must not have more than ${batchMessages} messages.`);
+  }
+  return batch;
+}
+
+function sharedFields(batch: Record<string, unknown>, count: number, { batchBytes }: CollectLimits) {
+  const context = sharedField(batch, 'context');
+  const integrations = sharedField(batch, 'integrations');
+  if (context === null && integrations === null) return {};
+  if (lengthOf([context, integrations]) * count > MAX_GROWTH * batchBytes) {
+    throw new RollcallError('too_large', 'context and integrations of the batch are too large to count for so many.');
+  }
+  return { ...(context && { context }), ...(integrations && { integrations }) };
+}
+
+function sharedField(batch: Record<string, unknown>, name: 'context' | 'integrations') {
+  const value = batch[name] ?? null;
+  if (value === null) return null;
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw new RollcallError(`${name}_not_object`, `${name} of the batch must be an object.`);
+  }
+  return value as Record<string, unknown>;
+}
+
+function lengthOf(value: unknown): number {
+  try {
+    return JSON.stringify(value).length;
+  } catch {
+    throw new RollcallError('too_deep', 'context and integrations of the batch are nested too deep.');
+  }
+}
+
+function messageIdOf(item: unknown): string | null {
+  const id = (item as { messageId?: unknown } | null)?.messageId;
+  return typeof id === 'string' ? id.slice(0, 100) : null;
+}

@@ -1,0 +1,126 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import * as z from 'zod';
+import { RollcallError } from '../errors.ts';
+import { answerError } from '../http-errors.ts';
+import type { Regulation, RegulationType } from '../store/port.ts';
+import { errorAnswer, jsonSchema } from './schemas.ts';
+
+/** A deletion request as somebody files it. */
+export interface RegulationRequest {
+  readonly type: RegulationType;
+  /** Null for every source. */
+  readonly sources: readonly string[] | null;
+  readonly userIds: readonly string[];
+}
+
+export interface RegulationsOptions {
+  /** Throws a RollcallError for requests that may not pass. */
+  readonly guard: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+  readonly hasSource: (id: string) => boolean;
+  /** Resolves to the request's id once it is durable; the work goes on in the background. */
+  readonly fileRegulation: (request: RegulationRequest) => Promise<string>;
+  readonly findRegulation: (id: string) => Promise<Regulation | null>;
+}
+
+const MAX_USERS = 5_000;
+/** For 5,000 ids of some 800 bytes. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+const requestBody = z.object({
+  regulationType: z.enum(['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS']),
+  subjectType: z.literal('USER_ID'),
+  subjectIds: z
+    .array(z.string().regex(/^[^\0]+$/, 'must be a user id: not empty, no NUL character'))
+    .min(1)
+    .max(MAX_USERS),
+});
+
+const filed = z.object({ data: z.object({ regulateId: z.string() }) });
+const found = z.object({
+  data: z.object({
+    regulation: z.object({
+      id: z.string(),
+      regulationType: requestBody.shape.regulationType,
+      overallStatus: z.enum(['INITIALIZED', 'RUNNING', 'FINISHED', 'FAILED', 'PARTIAL_SUCCESS']),
+      sources: z.array(z.string()).nullable().describe('Null for every source.'),
+      subjects: z.int().describe('Number of user ids.'),
+      createdAt: z.iso.datetime(),
+      finishedAt: z.iso.datetime().nullable(),
+    }),
+  }),
+});
+
+/** Deletion requests: `POST /regulations`, `POST /regulations/sources/{id}`, `GET /regulations/{id}`. */
+export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, options) => {
+  app.setErrorHandler(answerError);
+  app.removeContentTypeParser('text/plain');
+  // The schemas are for the documentation; bodies are checked with zod.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.addHook('onRequest', options.guard);
+
+  const file = async (body: unknown, sources: readonly string[] | null) => {
+    const { regulationType, subjectIds } = checked(body);
+    const userIds = [...new Set(subjectIds)];
+    return { data: { regulateId: await options.fileRegulation({ type: regulationType, sources, userIds }) } };
+  };
+  const schema = {
+    ...documentation('File a deletion request', filed),
+    body: jsonSchema(requestBody),
+  };
+  app.post('/regulations', { schema, bodyLimit: MAX_BYTES }, (request) => file(request.body, null));
+  app.post<{ Params: { id: string } }>(
+    '/regulations/sources/:id',
+    { schema: { ...schema, summary: 'File a deletion request for one source' }, bodyLimit: MAX_BYTES },
+    async ({ params, body }) => {
+      if (!options.hasSource(params.id)) throw new RollcallError('not_found', `There is no source ${params.id}.`);
+      return file(body, [params.id]);
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/regulations/:id',
+    { schema: documentation('What became of a deletion request', found) },
+    async ({ params }) => {
+      const regulation = await options.findRegulation(params.id);
+      if (regulation === null) throw new RollcallError('not_found', `There is no regulation ${params.id}.`);
+      return { data: { regulation: shown(regulation) } };
+    },
+  );
+};
+
+function checked(body: unknown): z.infer<typeof requestBody> {
+  const result = requestBody.safeParse(body);
+  if (result.success) return result.data;
+  const problems = result.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`);
+  throw new RollcallError('invalid_request', problems.join('; '));
+}
+
+/** Without the user ids: they are to be forgotten. */
+function shown({ id, type, status, sources, userIds, createdAt, finishedAt }: Regulation) {
+  return {
+    id,
+    regulationType: type,
+    overallStatus: status,
+    sources,
+    subjects: userIds.length,
+    createdAt: new Date(createdAt).toISOString(),
+    finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
+  };
+}
+
+function documentation(summary: string, answer: z.ZodType) {
+  return {
+    summary,
+    tags: ['Deletion requests'],
+    security: [{ adminToken: [] }],
+    response: {
+      200: { description: 'Done.', ...jsonSchema(answer) },
+      400: errorAnswer('Not a valid request.'),
+      401: errorAnswer('The admin token is missing or wrong.'),
+      403: errorAnswer('No admin token is configured, and the request is not from this machine.'),
+      404: errorAnswer('No such source or regulation.'),
+    },
+  };
+}

@@ -1,0 +1,89 @@
+import type { FastifySchema } from 'fastify';
+import * as z from 'zod';
+import { type MessageType, messageSchemas } from '../message.ts';
+import { DEFAULT_LIMITS } from './limits.ts';
+
+/** How requests and answers look, for the documentation: messages are checked by `readMessage`, one by one. */
+
+type ClientType = Exclude<MessageType, 'delete'>;
+
+const object = z.record(z.string(), z.unknown());
+const travel = {
+  sentAt: z.string().optional().describe("When it was sent, by the client's clock; corrects `timestamp`."),
+  writeKey: z.string().optional().describe('For clients that send no Authorization header.'),
+};
+const timestamp = z.string().optional().describe('ISO 8601; the time of arrival if absent.');
+
+const error = z.object({
+  code: z.string().describe('Stable and meant for programs.'),
+  message: z.string(),
+  error: z.string().describe('The same as `message`.'),
+});
+const done = z.object({ success: z.literal(true) });
+const rejected = z.object({
+  index: z.int().describe('Place in the batch, from 0.'),
+  messageId: z.string().nullable(),
+  code: z.string(),
+  message: z.string(),
+});
+
+const batch = z.looseObject({
+  batch: z
+    .array(
+      z.discriminatedUnion('type', [
+        itemSchema('identify'),
+        itemSchema('track'),
+        itemSchema('page'),
+        itemSchema('screen'),
+        itemSchema('group'),
+        itemSchema('alias'),
+      ]),
+    )
+    .min(1)
+    .max(DEFAULT_LIMITS.batchMessages),
+  context: object.optional().describe("Counts for every message; a message's own wins."),
+  integrations: object.optional().describe("Counts for every message; a message's own wins."),
+  ...travel,
+});
+
+function itemSchema<Type extends ClientType>(type: Type) {
+  return messageSchemas[type].extend({ type: z.literal(type), timestamp });
+}
+
+/** For the other paths of the same route. */
+export const hiddenRoute: FastifySchema = { hide: true };
+
+export function callRoute(type: ClientType): FastifySchema {
+  return collectRoute(`One ${type} message`, messageSchemas[type].extend({ timestamp, ...travel }), done);
+}
+
+export function batchRoute(): FastifySchema {
+  return collectRoute('Many messages', batch, done.extend({ rejected: z.array(rejected).optional() }));
+}
+
+function collectRoute(summary: string, body: z.ZodType, answer: z.ZodType): FastifySchema {
+  return {
+    summary,
+    tags: ['Tracking API'],
+    security: [{ writeKey: [] }, {}],
+    body: jsonSchema(body),
+    response: {
+      200: { description: 'Durable.', ...jsonSchema(answer) },
+      400: errorAnswer('Not taken; sending it again is in vain.'),
+      401: errorAnswer('Unknown write key.'),
+      403: errorAnswer('The source is disabled.'),
+      429: errorAnswer('Over the rate limit; try again after `Retry-After` seconds.'),
+      503: errorAnswer('Can take no more now; try again after `Retry-After` seconds.'),
+    },
+  };
+}
+
+/** What clients may send, as JSON Schema. */
+export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return rest;
+}
+
+export function errorAnswer(description: string): Record<string, unknown> {
+  return { description, ...jsonSchema(error) };
+}

@@ -1,0 +1,14 @@
+import type { Server } from 'node:http';
+import type { FastifyHttpOptions } from 'fastify';
+import { answerClientError } from '../http-errors.ts';
+
+/** What the server that carries these routes must bound, for all of them. */
+export const serverOptions = {
+  /** A request that dribbles in longer than this is answered 408, in milliseconds; Node looks every `connectionsCheckingInterval`. */
+  requestTimeout: 30_000,
+  // Node ignores a request timeout that is shorter than the one for headers.
+  http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000, maxHeaderSize: 16 * 1024 },
+  /** Longer than load balancers keep idle connections, so that they don't send into one that is closing. */
+  keepAliveTimeout: 72_000,
+  clientErrorHandler: answerClientError,
+} satisfies FastifyHttpOptions<Server>;

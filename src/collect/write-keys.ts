@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import type { Source } from '../destination.ts';
+
+/**
+ * Finds the source that a write key belongs to. Digests are compared, so that the time taken tells nothing about how
+ * much of a key was guessed right.
+ */
+export function createWriteKeys(sources: () => readonly Source[]): (writeKey: string) => Source | undefined {
+  let indexed: readonly Source[] | null = null;
+  let byDigest = new Map<string, Source>();
+  return (writeKey) => {
+    const current = sources();
+    if (current !== indexed) {
+      byDigest = new Map(current.map((source) => [digest(source.writeKey), source]));
+      indexed = current;
+    }
+    return byDigest.get(digest(writeKey));
+  };
+}
+
+/** The user name of Basic credentials, with or without the colon; null when there is none. */
+export function basicWriteKey(authorization: string | undefined): string | null {
+  const credentials = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(authorization ?? '')?.[1];
+  if (credentials === undefined) return null;
+  const [writeKey = ''] = Buffer.from(credentials, 'base64').toString().split(':', 1);
+  return writeKey === '' ? null : writeKey;
+}
+
+function digest(writeKey: string): string {
+  return createHash('sha256').update(writeKey).digest('base64');
+}

@@ -1,0 +1,81 @@
+import type { Destination, Source } from '../destination.ts';
+
+/** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
+export interface Config {
+  /** Absolute folder of the configuration file; relative paths resolve against it. */
+  readonly folder: string;
+  readonly serviceName: string;
+  readonly store: StoreConfig;
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly network: NetworkConfig;
+  readonly admin: { readonly token: string | null };
+  readonly sources: readonly Source[];
+  readonly destinations: readonly Destination[];
+  readonly engines: Readonly<Record<string, EngineConfig>>;
+  readonly audiences: readonly AudienceConfig[];
+  readonly traits: readonly TraitConfig[];
+  /** How long attempts are kept, in milliseconds. */
+  readonly attemptRetention: number;
+  /** A webhook that held, failed and overdue runs are announced to. */
+  readonly notify: { readonly url: string; readonly secret: string | null } | null;
+  readonly logLevel: string;
+}
+
+export interface StoreConfig {
+  /** `sqlite:` with an absolute path (or `:memory:`), or `postgres://…`; several mean shards. */
+  readonly urls: readonly string[];
+  /** Undelivered messages per destination at most; above it intake answers 503. */
+  readonly maxQueued: number;
+}
+
+export interface NetworkConfig {
+  /** CIDR ranges that endpoints may resolve to although they are private. */
+  readonly allow: readonly string[];
+  /** PEM text of certificate authorities trusted besides the public ones. */
+  readonly ca: readonly string[];
+  /** An HTTP proxy that all deliveries go through. */
+  readonly proxy: string | null;
+}
+
+export type EngineConfig =
+  | {
+      readonly type: 'duckdb';
+      readonly path: string;
+      readonly memoryLimit: string | null;
+      readonly threads: number | null;
+    }
+  | { readonly type: 'postgres'; readonly url: string };
+
+interface ComputationConfig {
+  readonly name: string;
+  /** The trait's key in bodies; for a trait query of several columns, the columns are the keys. */
+  readonly key: string;
+  readonly engine: string;
+  readonly source: string;
+  /** node-cron expression; null means only `sync --once` runs it. */
+  readonly schedule: string | null;
+  readonly timezone: string | null;
+  readonly sql: string;
+  readonly paused: boolean;
+  readonly guard: GuardConfig;
+}
+
+export interface AudienceConfig extends ComputationConfig {
+  readonly kind: 'audience';
+}
+
+export interface TraitConfig extends ComputationConfig {
+  readonly kind: 'trait';
+}
+
+/** What may change in one run without a person's approval. */
+export interface GuardConfig {
+  readonly maxExits: Threshold | null;
+  readonly maxEntries: Threshold | null;
+  /** The thresholds count only from so many members before the run on. */
+  readonly minMembers: number;
+  readonly allowEmpty: boolean;
+}
+
+/** A count, or a percentage of the members before the run. */
+export type Threshold = { readonly count: number } | { readonly percent: number };

@@ -1,0 +1,125 @@
+import ipaddr from 'ipaddr.js';
+import ms from 'ms';
+import cron from 'node-cron';
+import * as z from 'zod';
+import { RESERVED_HEADERS } from '../destination.ts';
+import type { Threshold } from './config.ts';
+
+/** A whole number, also as text, since what comes from the environment is text. */
+export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
+  const bound = maximum === Number.MAX_SAFE_INTEGER ? 'on' : `to ${maximum}`;
+  const error = `must be a whole number from ${minimum} ${bound}`;
+  const number = z.int(error).min(minimum, error).max(maximum, error);
+  return z.union([number, z.string().regex(/^\d+$/, error).transform(Number).pipe(number)], error);
+}
+
+/** A switch, also as the text `true` or `false`. */
+export const flag = z
+  .union([z.boolean(), z.enum(['true', 'false'])], 'must be true or false')
+  .transform((value) => value === true || value === 'true');
+
+export const text = z.string().refine((value) => value.trim() !== '', 'must not be empty');
+
+/** A name that people type and read; the colon is kept for names that Rollcall makes. */
+export const label = z
+  .string()
+  .regex(/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$/u, 'must be 1 to 100 letters, digits, spaces, dots, _ or -');
+
+/** A secret is never shown, so the message doesn't repeat it. */
+export const secret = z
+  .string()
+  .min(1, 'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable');
+
+export const httpUrl = z.string().superRefine((value, context) => {
+  const fault = urlFault(value, ['http:', 'https:']);
+  if (fault) context.addIssue(fault);
+});
+
+export const storeUrl = z.string().superRefine((value, context) => {
+  if (/^sqlite:./.test(value)) return;
+  const fault = urlFault(value, ['postgres:', 'postgresql:']);
+  if (fault) context.addIssue('must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB');
+});
+
+export const postgresUrl = z.string().superRefine((value, context) => {
+  if (urlFault(value, ['postgres:', 'postgresql:'])) context.addIssue('must be postgres://USER:PASSWORD@HOST/DATABASE');
+});
+
+export const range = z
+  .string()
+  .refine(
+    (value) => ipaddr.isValidCIDR(value) || ipaddr.isValid(value),
+    'must be a range such as 10.0.0.0/8 or an address',
+  );
+
+export const duration = z
+  .string()
+  .regex(/^\d+ ?(ms|s|m|h|d|w)$/, 'must be a number with a unit: ms, s, m, h, d or w, such as 30d')
+  .transform((value) => ms(value as ms.StringValue));
+
+const SECONDS = { s: 1, m: 60, h: 3600 };
+
+/** Starts per second. */
+export const rate = z
+  .string()
+  .regex(/^[1-9]\d*\/[smh]$/, 'must be a number per s, m or h, such as 100/s')
+  .transform((value) => {
+    const [count, unit] = value.split('/') as [string, keyof typeof SECONDS];
+    return Number(count) / SECONDS[unit];
+  });
+
+const THRESHOLD = 'must be a count, such as 500, or a percentage, such as 20%';
+
+export const threshold = z
+  .union([z.int(THRESHOLD).min(0, THRESHOLD), z.string().regex(/^\d+$|^\d+(\.\d+)?%$/, THRESHOLD)], THRESHOLD)
+  .transform((value): Threshold => {
+    const amount = Number.parseFloat(String(value));
+    return String(value).endsWith('%') ? { percent: amount } : { count: amount };
+  });
+
+export const schedule = z.string().superRefine((value, context) => {
+  const { valid, errors } = cron.validateDetailed(value);
+  if (valid) return;
+  const reason = errors.map(({ message }) => message).join('; ');
+  context.addIssue(
+    `is not a cron expression (${reason}). Five fields, or six with seconds first, such as */15 * * * *`,
+  );
+});
+
+export const timezone = z.string().refine((value) => {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: value });
+    return true;
+  } catch {
+    return false;
+  }
+}, 'is not a time zone that this machine knows. Use a name such as Europe/Berlin');
+
+export const headers = z.record(z.string(), z.string()).superRefine((value, context) => {
+  const names = Object.keys(value);
+  if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
+  const seen = new Set<string>();
+  for (const name of names) {
+    const fault = headerFault(name, value[name] ?? '', seen);
+    if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
+    seen.add(name.toLowerCase());
+  }
+});
+
+function headerFault(name: string, value: string, seen: ReadonlySet<string>): string | null {
+  if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return 'is not a header name';
+  if (RESERVED_HEADERS.has(name.toLowerCase())) return 'is set by Rollcall or by the connection and cannot be replaced';
+  if (seen.has(name.toLowerCase())) return 'is given twice: upper and lower case make no difference';
+  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return 'has a character that headers cannot carry, such as a newline';
+  return null;
+}
+
+function urlFault(value: string, protocols: readonly string[]): string | null {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  if (/[\x00-\x20\x7f]/.test(value)) return 'must not contain spaces, newlines or control characters';
+  const url = URL.parse(value);
+  if (!url || !protocols.includes(url.protocol) || url.host === '') {
+    return `must be a full URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
+  }
+  return null;
+}

@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { LineCounter, parseDocument } from 'yaml';
+import type { Config } from './config.ts';
+import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
+import { normalise } from './normalise.ts';
+import { checkReferences } from './references.ts';
+import { fileSchema } from './schema.ts';
+import { type Environment, fillVariables } from './variables.ts';
+
+/**
+ * Reads, checks and completes a configuration file.
+ *
+ * @throws ConfigurationError (`bad_configuration`) with every mistake in it
+ */
+export function loadConfig(file: string, env: Environment = process.env): Config {
+  const path = resolve(file);
+  return parseConfig(read(path, file), { file, folder: dirname(path), env });
+}
+
+export { ConfigurationError };
+
+export interface ParseOptions {
+  /** How mistakes name the file. */
+  readonly file: string;
+  /** What relative paths resolve against; absolute. */
+  readonly folder: string;
+  readonly env: Environment;
+}
+
+/** As `loadConfig`, for a text at hand. */
+export function parseConfig(text: string, { file, folder, env }: ParseOptions): Config {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
+  const refuse = (mistakes: readonly Mistake[]): never => {
+    const shown = mistakes.map(({ path, message }) => ({
+      path: showPath(path),
+      line: lineOf(document, lines, path),
+      message,
+    }));
+    shown.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+    throw new ConfigurationError(file, shown);
+  };
+  if (document.errors.length > 0) {
+    const faults = document.errors.map(({ message, pos }) => ({ path: '', line: lines.linePos(pos[0]).line, message }));
+    throw new ConfigurationError(file, faults);
+  }
+  const missing: Mistake[] = [];
+  const content = fillVariables(document.toJS() ?? {}, env, missing);
+  const checked = fileSchema.safeParse(content, { error: explain });
+  const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
+  const mistakes = firstOfEachPath([...missing, ...issues, ...checkReferences(content)]);
+  if (!checked.success || mistakes.length > 0) return refuse(mistakes);
+  const faults: Mistake[] = [];
+  const config = normalise(checked.data, folder, faults);
+  return faults.length > 0 ? refuse(faults) : config;
+}
+
+function read(path: string, shown: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const message = `cannot be read: ${(error as Error).message}. Name the file with -c FILE`;
+    throw new ConfigurationError(shown, [{ path: '', line: null, message }]);
+  }
+}
+
+/** One mistake often shows in several ways. */
+function firstOfEachPath(mistakes: readonly Mistake[]): readonly Mistake[] {
+  const seen = new Map<string, Mistake>();
+  for (const mistake of mistakes) {
+    const path = showPath(mistake.path);
+    if (!seen.has(path)) seen.set(path, mistake);
+  }
+  return [...seen.values()];
+}

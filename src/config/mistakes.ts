@@ -1,0 +1,103 @@
+import { type Document, isMap, isPair, type LineCounter, type Node } from 'yaml';
+import type { $ZodIssue } from 'zod/v4/core';
+import { RollcallError } from '../errors.ts';
+
+export type Path = readonly PropertyKey[];
+
+/** One thing that is wrong with a configuration, and what to do about it. */
+export interface Mistake {
+  readonly path: Path;
+  readonly message: string;
+}
+
+/** A mistake as it is shown. */
+export interface ShownMistake {
+  /** Such as `destinations[0].webhooks[1].url`; empty for the file as a whole. */
+  readonly path: string;
+  /** Null when the mistake is no place in the file. */
+  readonly line: number | null;
+  readonly message: string;
+}
+
+/** Everything that is wrong with a configuration file, at once. */
+export class ConfigurationError extends RollcallError {
+  readonly file: string;
+  readonly mistakes: readonly ShownMistake[];
+
+  constructor(file: string, mistakes: readonly ShownMistake[]) {
+    const count = mistakes.length === 1 ? 'a mistake' : `${mistakes.length} mistakes`;
+    super('bad_configuration', [`${file} has ${count}:`, ...mistakes.map(showMistake)].join('\n'));
+    this.file = file;
+    this.mistakes = mistakes;
+  }
+}
+
+function showMistake({ path, line, message }: ShownMistake): string {
+  return `  ${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
+}
+
+/** What zod found, in our words; unions are taken apart as far as one branch was plainly meant. */
+export function fromIssue(issue: $ZodIssue, parent: Path = []): readonly Mistake[] {
+  const path = [...parent, ...issue.path];
+  if (issue.code === 'unrecognized_keys') {
+    const lines = issue.message.split('\n');
+    return issue.keys.map((key, index) => ({ path: [...path, key], message: lines[index] ?? 'is not a known key' }));
+  }
+  if (issue.code === 'invalid_key') return issue.issues.flatMap((nested) => fromIssue(nested, path));
+  if (issue.code === 'invalid_union') {
+    const meant = issue.errors.filter((branch) => !branch.some(isWrongType));
+    if (meant.length === 1 && meant[0]) return meant[0].flatMap((nested) => fromIssue(nested, path));
+  }
+  return [{ path, message: issue.message }];
+}
+
+function isWrongType(issue: $ZodIssue): boolean {
+  return issue.code === 'invalid_type' && issue.path.length === 0;
+}
+
+/** zod's messages where a schema has none of its own. */
+export function explain(issue: { readonly code?: string; readonly [key: string]: unknown }): string | undefined {
+  if (issue.code === 'invalid_type') {
+    if (issue['input'] === undefined || issue['input'] === null) return 'is required';
+    const hint = issue['expected'] === 'string' ? '. Put it in quotes' : '';
+    return `must be ${named(String(issue['expected']))}, not ${named(kindOf(issue['input']))}${hint}`;
+  }
+  if (issue.code === 'invalid_value') return `must be ${(issue['values'] as readonly unknown[]).join(' or ')}`;
+  return undefined;
+}
+
+function kindOf(value: unknown): string {
+  return Array.isArray(value) ? 'array' : typeof value;
+}
+
+function named(kind: string): string {
+  const names: Record<string, string> = { array: 'a list', object: 'a map', record: 'a map', string: 'text' };
+  return names[kind] ?? `a ${kind}`;
+}
+
+/** As people write it: `a.b[0].c`. */
+export function showPath(path: Path): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`;
+    return text === '' ? String(part) : `${text}.${String(part)}`;
+  }, '');
+}
+
+/** Line of the place, or of the nearest place around it. */
+export function lineOf(document: Document, lines: LineCounter, path: Path): number | null {
+  for (let length = path.length; length > 0; length -= 1) {
+    const offset = offsetOf(document, path.slice(0, length));
+    if (offset !== undefined) return lines.linePos(offset).line;
+  }
+  return null;
+}
+
+function offsetOf(document: Document, path: Path): number | undefined {
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  const last = path.at(-1);
+  if (isMap(parent)) {
+    const pair = parent.items.find((item) => isPair(item) && String(item.key) === String(last));
+    return (pair?.key as Node | undefined)?.range?.[0];
+  }
+  return (document.getIn(path, true) as Node | undefined)?.range?.[0];
+}

@@ -1,0 +1,133 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type Destination, endpointId, type Source } from '../destination.ts';
+import type { AudienceConfig, Config, EngineConfig, GuardConfig, StoreConfig } from './config.ts';
+import type { Mistake } from './mistakes.ts';
+import { engineNames, keyOf } from './references.ts';
+import type { ConfigFile } from './schema.ts';
+
+const PER_DESTINATION = 1_000_000;
+
+/**
+ * The plain configuration that the program consumes.
+ *
+ * @param faults - gets what only shows when files are opened
+ */
+export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): Config {
+  const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
+  const [defaultEngine = ''] = engineNames(file.engines);
+  faults.push(...sharedFiles(engines));
+  const computation = (item: ConfigFile['audiences'][number]) => computationOf(item, defaultEngine);
+  return {
+    folder,
+    serviceName: file.serviceName,
+    store: storeOf(file.store, folder),
+    listen: file.listen,
+    network: {
+      allow: file.network.allow.map((range) => (range.includes('/') ? range : wholeAddress(range))),
+      ca: file.network.ca.map((path, index) => certificate(path, folder, index, faults)),
+      proxy: file.network.proxy ?? null,
+    },
+    admin: { token: file.admin.token ?? null },
+    sources: file.sources.map(sourceOf),
+    destinations: file.destinations.map(destinationOf),
+    engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },
+    audiences: file.audiences.map((item) => ({ kind: 'audience', ...computation(item) })),
+    traits: file.traits.map((item) => ({ kind: 'trait', ...computation(item) })),
+    attemptRetention: file.attempts.keep,
+    notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
+    logLevel: file.log.level,
+  };
+}
+
+function storeOf(store: ConfigFile['store'], folder: string): StoreConfig {
+  const given = typeof store === 'string' ? { url: store, maxQueued: PER_DESTINATION } : store;
+  const urls = given.urls ?? [given.url ?? 'sqlite:./rollcall.db'];
+  return { urls: urls.map((url) => absoluteUrl(url, folder)), maxQueued: given.maxQueued };
+}
+
+function absoluteUrl(url: string, folder: string): string {
+  const path = url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : null;
+  return path === null || path === ':memory:' ? url : `sqlite:${resolve(folder, path)}`;
+}
+
+function wholeAddress(address: string): string {
+  return `${address}/${address.includes(':') ? 128 : 32}`;
+}
+
+function certificate(path: string, folder: string, index: number, faults: Mistake[]): string {
+  const place = ['network', 'ca', index];
+  try {
+    const pem = readFileSync(resolve(folder, path), 'utf8');
+    if (!pem.includes('-----BEGIN CERTIFICATE-----')) faults.push({ path: place, message: 'holds no PEM certificate' });
+    return pem;
+  } catch (error) {
+    faults.push({ path: place, message: `cannot be read: ${(error as Error).message}` });
+    return '';
+  }
+}
+
+function sourceOf({ rateLimit, ...source }: ConfigFile['sources'][number]): Source {
+  return rateLimit === undefined ? source : { ...source, ratePerSecond: rateLimit };
+}
+
+function destinationOf(destination: ConfigFile['destinations'][number]): Destination {
+  const { name, enabled, sources, require, webhookUrl } = destination;
+  const webhooks = destination.webhooks ?? (webhookUrl === undefined ? [] : [{ url: webhookUrl, headers: {} }]);
+  return {
+    name,
+    enabled,
+    sources: [...new Set(sources)],
+    secrets: destination.sharedSecret ?? [],
+    endpoints: webhooks.map(({ url, headers }) => ({ id: endpointId(name, url), url, headers })),
+    require,
+    ratePerSecond: destination.rateLimit ?? null,
+  };
+}
+
+function engineOf(engine: ConfigFile['engines'][string], folder: string): EngineConfig {
+  if (engine.type === 'postgres') return engine;
+  return {
+    type: 'duckdb',
+    path: resolve(folder, engine.path),
+    memoryLimit: engine.memoryLimit ?? null,
+    threads: engine.threads ?? null,
+  };
+}
+
+/** Each engine's snapshots need a file of their own. */
+function sharedFiles(engines: readonly (readonly [string, EngineConfig])[]): readonly Mistake[] {
+  const paths = engines.map(([, engine]) => (engine.type === 'duckdb' ? engine.path : null));
+  return engines.flatMap(([name], index) => {
+    const first = paths.indexOf(paths[index] ?? null);
+    if (paths[index] === null || first === index) return [];
+    return [{ path: ['engines', name], message: `has the same file as ${engines[first]?.[0]}. Set another path` }];
+  });
+}
+
+function embeddedEngine(folder: string): EngineConfig {
+  return { type: 'duckdb', path: resolve(folder, 'audiences.duckdb'), memoryLimit: null, threads: null };
+}
+
+function computationOf(item: ConfigFile['audiences'][number], defaultEngine: string): Omit<AudienceConfig, 'kind'> {
+  return {
+    name: item.name,
+    key: keyOf(item),
+    engine: item.engine ?? defaultEngine,
+    source: item.source,
+    schedule: item.schedule ?? null,
+    timezone: item.timezone ?? null,
+    sql: item.sql,
+    paused: item.paused,
+    guard: guardOf(item.guard),
+  };
+}
+
+function guardOf(guard: ConfigFile['audiences'][number]['guard']): GuardConfig {
+  return {
+    maxExits: guard.maxExits ?? null,
+    maxEntries: guard.maxEntries ?? null,
+    minMembers: guard.minMembers,
+    allowEmpty: guard.allowEmpty,
+  };
+}

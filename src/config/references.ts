@@ -1,0 +1,150 @@
+import snakeCase from 'lodash/snakeCase.js';
+import * as z from 'zod';
+import type { Mistake, Path } from './mistakes.ts';
+import { suggestion } from './schema.ts';
+
+const word = z.string().catch('');
+const words = z.array(word).catch([]);
+const list = <S extends z.core.$ZodShape>(shape: S) =>
+  z.array(z.union([z.object(shape), z.unknown().transform(() => null)])).catch([]);
+
+/** As much of a file as the rules between its parts need; what is malformed is passed over here and told elsewhere. */
+const outline = z.object({
+  sources: list({ id: word, writeKey: word }),
+  destinations: list({
+    name: word,
+    sources: words,
+    webhooks: z
+      .array(z.object({ url: word }))
+      .optional()
+      .catch([]),
+    webhookUrl: word.optional(),
+  }),
+  engines: z.record(z.string(), z.unknown()).catch({}),
+  audiences: list({ name: word, key: word, engine: word, source: word }),
+  traits: list({ name: word, key: word, engine: word, source: word }),
+  store: z.object({ url: word.optional(), urls: words.optional() }).optional().catch(undefined),
+});
+type Outline = z.output<typeof outline>;
+
+/** Mistakes between the parts of a file: names that are taken twice, or that nothing has. */
+export function checkReferences(file: unknown): readonly Mistake[] {
+  const read = outline.safeParse(file);
+  if (!read.success) return [];
+  return [
+    ...duplicates(read.data.sources, 'sources', 'id'),
+    ...duplicates(read.data.sources, 'sources', 'writeKey'),
+    ...duplicates(read.data.destinations, 'destinations', 'name'),
+    ...checkDestinations(read.data),
+    ...checkComputations(read.data),
+    ...checkStore(read.data.store),
+  ];
+}
+
+function duplicates<K extends string>(
+  items: readonly (Readonly<Record<K, string>> | null)[],
+  section: string,
+  field: K,
+): readonly Mistake[] {
+  return items.flatMap((item, index) => {
+    if (!item?.[field]) return [];
+    const first = items.findIndex((other) => other?.[field] === item[field]);
+    return first === index
+      ? []
+      : [{ path: [section, index, field], message: `is the same as that of ${section}[${first}]` }];
+  });
+}
+
+function checkDestinations({ destinations, sources }: Outline): readonly Mistake[] {
+  const ids = sources.flatMap((source) => source?.id || []);
+  return destinations.flatMap((destination, index) => {
+    if (!destination) return [];
+    const path: Path = ['destinations', index];
+    const urls = destination.webhooks?.map(({ url }) => url) ?? [];
+    const repeated = urls.findIndex((url, place) => url !== '' && urls.indexOf(url) < place);
+    return [
+      ...exactlyOne(path, destination, 'webhooks', 'webhookUrl'),
+      ...destination.sources.flatMap((source, place) => unknown([...path, 'sources', place], source, ids, 'source')),
+      ...(repeated < 0
+        ? []
+        : [{ path: [...path, 'webhooks', repeated, 'url'], message: 'is given twice in this destination' }]),
+    ];
+  });
+}
+
+function checkComputations({ sources, engines, audiences, traits }: Outline): readonly Mistake[] {
+  const ids = sources.flatMap((source) => source?.id || []);
+  const names = engineNames(engines);
+  const taken = new Map<string, string>();
+  const check = (section: string, items: Outline['audiences']): readonly Mistake[] =>
+    items.flatMap((item, index) => {
+      if (!item) return [];
+      const path: Path = [section, index];
+      const own = `${section}[${index}]`;
+      return [
+        ...unknown([...path, 'source'], item.source, ids, 'source'),
+        ...unknown([...path, 'engine'], item.engine, names, 'engine'),
+        ...checkKey(path, own, item, taken),
+      ];
+    });
+  return [...check('audiences', audiences), ...check('traits', traits)];
+}
+
+/** The engines of a file, the default first; a file that names none has this one. */
+export function engineNames(engines: Readonly<Record<string, unknown>>): readonly string[] {
+  const names = Object.keys(engines);
+  return names.length > 0 ? names : ['lake'];
+}
+
+/** The trait's key that an audience's or computed trait's name gives (spec section 6). */
+export function keyOf(computation: { readonly name: string; readonly key?: string | undefined }): string {
+  return computation.key || snakeCase(computation.name);
+}
+
+function checkKey(
+  path: Path,
+  own: string,
+  item: { readonly name: string; readonly key: string },
+  taken: Map<string, string>,
+): readonly Mistake[] {
+  if (item.name === '' && item.key === '') return [];
+  const key = keyOf(item);
+  if (key === '') {
+    return [{ path: [...path, 'name'], message: 'has no letter or digit to make a key of. Set key beside it' }];
+  }
+  const other = taken.get(key);
+  if (other === undefined) {
+    taken.set(key, own);
+    return [];
+  }
+  const field = item.key ? 'key' : 'name';
+  return [
+    { path: [...path, field], message: `gives the key ${key}, as ${other} does. Set another key on one of them` },
+  ];
+}
+
+function unknown(path: Path, given: string, known: readonly string[], what: string): readonly Mistake[] {
+  if (given === '' || known.includes(given)) return [];
+  return [{ path, message: `names the ${what} "${given}", which there is not${suggestion(given, known)}` }];
+}
+
+function checkStore(store: Outline['store']): readonly Mistake[] {
+  if (!store) return [];
+  const { urls = [] } = store;
+  const repeated = urls.findIndex((url, place) => url !== '' && urls.indexOf(url) < place);
+  return [
+    ...(store.url !== undefined && store.urls !== undefined ? exactlyOne(['store'], store, 'url', 'urls') : []),
+    ...(repeated < 0 ? [] : [{ path: ['store', 'urls', repeated], message: 'is given twice' }]),
+  ];
+}
+
+function exactlyOne<A extends string, B extends string>(
+  path: Path,
+  item: Readonly<Partial<Record<A | B, unknown>>>,
+  one: A,
+  other: B,
+): readonly Mistake[] {
+  if (item[one] === undefined && item[other] === undefined) return [{ path, message: `needs ${one} (or ${other})` }];
+  if (item[one] === undefined || item[other] === undefined) return [];
+  return [{ path: [...path, other], message: `cannot stand beside ${one}: give one of the two` }];
+}

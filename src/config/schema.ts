@@ -1,0 +1,166 @@
+import { closestMatch } from 'leven';
+import * as z from 'zod';
+import {
+  duration,
+  flag,
+  headers,
+  httpUrl,
+  label,
+  postgresUrl,
+  range,
+  rate,
+  schedule,
+  secret,
+  storeUrl,
+  text,
+  threshold,
+  timezone,
+  whole,
+} from './formats.ts';
+
+/** A map of known keys. An unknown one is named with the key that was probably meant: one line of the message for each. */
+function section<S extends z.core.$ZodShape>(shape: S) {
+  const known = Object.keys(shape);
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? issue.keys.map((key) => `is not a known key${suggestion(key, known)}`).join('\n')
+        : undefined,
+  });
+}
+
+/** `. Did you mean …?`, or which ones there are. */
+export function suggestion(given: string, known: readonly string[]): string {
+  const match = closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
+  if (match !== undefined) return `. Did you mean ${match}?`;
+  return known.length > 0 ? `. There is: ${known.join(', ')}` : '';
+}
+
+const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>
+  z.union([item, z.array(item).min(1, error)], error).transform((value) => (Array.isArray(value) ? value : [value]));
+
+const webhook = section({
+  url: httpUrl.describe('Full URL, http or https'),
+  headers: headers.default({}).describe('Static headers, at most 5'),
+});
+
+const destination = section({
+  name: label.describe('Names the destination in logs, dead letters and on the command line'),
+  sources: z.array(text).min(1, 'needs at least one source').describe('Ids of the sources connected to it'),
+  enabled: flag.default(true).describe('A disabled destination keeps its pending deliveries waiting'),
+  sharedSecret: oneOrMore(secret, 'must be a secret, or a list of secrets while rotating')
+    .optional()
+    .describe('Signs every request (X-Signature). A list while rotating: the first signs'),
+  webhooks: z
+    .array(webhook)
+    .min(1, 'needs at least one webhook')
+    .max(5, 'may have at most 5 webhooks')
+    .optional()
+    .describe('1 to 5 URLs that every message is posted to'),
+  webhookUrl: httpUrl.optional().describe('Short for a list of one webhook'),
+  require: z.enum(['any', 'all']).default('any').describe('Whose success delivers a message'),
+  rateLimit: rate.optional().describe('Deliveries started at most, such as 100/s'),
+}).meta({ oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }] });
+
+const guard = section({
+  maxExits: threshold.optional().describe('More exits than this hold the run: a count, or a percentage of the members'),
+  maxEntries: threshold.optional().describe('More entries than this hold the run'),
+  minMembers: whole(0).default(0).describe('The thresholds count only from so many members on'),
+  allowEmpty: flag.default(false).describe('Lets an empty result pass over a snapshot that is not empty'),
+});
+
+const computation = {
+  name: text,
+  key: z
+    .string()
+    .regex(/^[\p{L}\p{N}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
+    .optional()
+    .describe("The trait's key in bodies; snake_case of the name unless given"),
+  engine: text.optional().describe('One of engines; the first unless given'),
+  source: text.describe('The source that its messages speak as'),
+  schedule: schedule.optional().describe('node-cron expression; without one only `sync --once` runs it'),
+  timezone: timezone.optional().describe('Time zone of the schedule; that of the machine unless given'),
+  sql: text.describe('A single query that returns user_id; $now is the time of the run, a UTC TIMESTAMP'),
+  paused: flag.default(false).describe('No runs while it is true'),
+  guard: guard.prefault({}),
+};
+
+const engine = z.discriminatedUnion(
+  'type',
+  [
+    section({
+      type: z.literal('duckdb'),
+      path: text.default('./audiences.duckdb').describe('File of the snapshots'),
+      memoryLimit: z
+        .string()
+        .regex(/^\d+(\.\d+)? ?[KMGT]i?B$/i, 'must be a size such as 2GB')
+        .optional()
+        .describe('As DuckDB takes it, such as 2GB'),
+      threads: whole(1, 1024).optional(),
+    }),
+    section({ type: z.literal('postgres'), url: postgresUrl }),
+  ],
+  { error: 'needs a type: duckdb or postgres' },
+);
+
+/** The configuration file (design section 4), as `rollcall config schema` prints it. */
+export const fileSchema = section({
+  serviceName: z
+    .string()
+    .regex(/^[\w!#$%&'*+.^`|~-]+$/, 'must be a single word: it becomes the header User-Agent: NAME/1.0')
+    .default('Rollcall')
+    .describe('Header User-Agent: NAME/1.0'),
+  store: z
+    .union(
+      [
+        storeUrl,
+        section({
+          url: storeUrl.optional(),
+          urls: z.array(storeUrl).min(1, 'needs at least one URL').optional().describe('Several stores: shards'),
+          maxQueued: whole(1).default(1_000_000).describe('Undelivered messages per destination at most'),
+        }),
+      ],
+      'must be a URL such as sqlite:./rollcall.db, or { url, maxQueued }',
+    )
+    .default('sqlite:./rollcall.db'),
+  listen: section({ host: text.default('127.0.0.1'), port: whole(0, 65535).default(8080) }).prefault({}),
+  network: section({
+    allow: z.array(range).default([]).describe('Private ranges that endpoints may resolve to; refused otherwise'),
+    ca: oneOrMore(text, 'must be a PEM file, or a list of them')
+      .default([])
+      .describe('PEM files of certificate authorities trusted besides the public ones'),
+    proxy: httpUrl.optional().describe('HTTP proxy for all deliveries'),
+  }).prefault({}),
+  admin: section({ token: secret.optional() })
+    .prefault({})
+    .describe('For /regulations, /api and the dashboard; without a token they answer on loopback only'),
+  sources: z
+    .array(
+      section({
+        id: label,
+        writeKey: z.string().min(1, 'must not be empty').describe('What clients prove themselves with'),
+        enabled: flag.default(true),
+        rateLimit: rate.optional().describe('Requests to the collection API at most, such as 100/s'),
+      }),
+    )
+    .min(1, 'needs at least one source'),
+  destinations: z.array(destination).default([]),
+  engines: z.record(label, engine).default({}).describe('A DuckDB engine named lake, if none is given'),
+  audiences: z.array(section(computation)).default([]),
+  traits: z.array(section(computation)).default([]),
+  attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back') }).prefault({}),
+  notify: section({ url: httpUrl, secret: secret.optional() })
+    .optional()
+    .describe('A webhook that held, failed and overdue runs are announced to'),
+  log: section({
+    level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  }).prefault({}),
+});
+
+/** The file's content, checked, defaults filled. */
+export type ConfigFile = z.output<typeof fileSchema>;
+
+/** JSON Schema of the file, for editors. */
+export function configJsonSchema(): object {
+  return z.toJSONSchema(fileSchema, { io: 'input' });
+}

@@ -1,0 +1,64 @@
+import type { Outcome } from '../store/port.ts';
+
+/** What an attempt came to: a class (design section 6) and its machine-readable cause. */
+export interface Classified {
+  readonly outcome: Exclude<Outcome, 'skipped'>;
+  /** Null on success. */
+  readonly error: string | null;
+}
+
+const RETRIED_STATUSES = new Set([408, 425, 429]);
+
+export function classifyStatus(status: number): Classified {
+  if (status >= 200 && status < 300) return { outcome: 'success', error: null };
+  const error = `status_${status}`;
+  return { outcome: status >= 500 || RETRIED_STATUSES.has(status) ? 'retry' : 'refused', error };
+}
+
+/** TLS failures told apart by their OpenSSL or Node code. */
+const TLS_CAUSES: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'self_signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'self_signed',
+  CERT_HAS_EXPIRED: 'expired',
+  CERT_NOT_YET_VALID: 'not_yet_valid',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'wrong_host',
+  UNABLE_TO_GET_ISSUER_CERT: 'unknown_ca',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'unknown_ca',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'unknown_ca',
+  CERT_UNTRUSTED: 'unknown_ca',
+  CERT_CHAIN_TOO_LONG: 'invalid_chain',
+  INVALID_CA: 'invalid_chain',
+  INVALID_PURPOSE: 'invalid_chain',
+  PATH_LENGTH_EXCEEDED: 'invalid_chain',
+  CERT_SIGNATURE_FAILURE: 'invalid_chain',
+  CERT_REJECTED: 'rejected',
+  CERT_REVOKED: 'revoked',
+  HOSTNAME_MISMATCH: 'wrong_host',
+};
+
+/** Certificates that OpenSSL refuses for what they are made of. */
+const WEAK_CERTIFICATE = /^ERR_SSL_(EE|CA)_(KEY|MD)_TOO_(SMALL|WEAK)$/;
+
+/** Raised instead of connecting to an address that `network` does not allow. */
+export const ADDRESS_REFUSED = 'ADDRESS_REFUSED';
+/** Raised when the time for an attempt is over. */
+export const TIMEOUT = 'TIMEOUT';
+
+export function classifyError(failure: unknown): Classified {
+  const code = errorCode(failure);
+  if (code === ADDRESS_REFUSED) return { outcome: 'address_refused', error: 'address_refused' };
+  if (code === TIMEOUT || code === 'UND_ERR_CONNECT_TIMEOUT') return { outcome: 'retry', error: 'timeout' };
+  const tls = TLS_CAUSES[code];
+  if (tls) return { outcome: 'tls_untrusted', error: tls };
+  if (WEAK_CERTIFICATE.test(code)) return { outcome: 'tls_untrusted', error: 'weak_certificate' };
+  return { outcome: 'retry', error: code };
+}
+
+/** Several addresses tried in vain give one error with a list; the first tells the cause. */
+function errorCode(failure: unknown): string {
+  const { code, errors, cause } = failure as { code?: unknown; errors?: unknown[]; cause?: unknown };
+  if (typeof code === 'string') return code;
+  if (errors?.[0]) return errorCode(errors[0]);
+  if (cause) return errorCode(cause);
+  return 'connection_failed';
+}

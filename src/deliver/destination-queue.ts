@@ -1,0 +1,255 @@
+import type { Clock } from '../clock.ts';
+import type { Destination } from '../destination.ts';
+import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
+import type { Exchange } from './exchange.ts';
+import { Outlet } from './outlet.ts';
+import { Rate } from './rate.ts';
+import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
+import { type EndpointResult, isExpired, judge } from './verdict.ts';
+import { Window } from './window.ts';
+
+/** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
+const WAITING_LIMIT = 256;
+
+export interface QueueHooks {
+  readonly clock: Clock;
+  readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
+  /** Whether this process still holds its claims. */
+  readonly holdsClaims: () => boolean;
+  /** Whether no more attempts may begin. */
+  readonly isStopping: () => boolean;
+  readonly onSettled: (settlement: Settlement) => void;
+  /** Called when an endpoint dies, comes back, or is paused. */
+  readonly onEndpointChange: (state: EndpointState) => void;
+  /** Called when there may be room for more. */
+  readonly onRoom: (queue: DestinationQueue) => void;
+}
+
+/** What is claimed for one destination and on its way to the destination's endpoints. */
+export class DestinationQueue {
+  readonly name: string;
+  private destination: Destination;
+  private outlets: readonly Outlet[] = [];
+  private buffer: Claim[] = [];
+  private readonly hooks: QueueHooks;
+  private readonly rate: Rate;
+  private running = 0;
+  private readonly onDrained: (() => void)[] = [];
+  /** Rises when everything in hand is given up: what was begun before settles nothing. */
+  private generation = 0;
+
+  constructor(
+    destination: Destination,
+    serviceName: string,
+    states: ReadonlyMap<string, EndpointState>,
+    hooks: QueueHooks,
+  ) {
+    this.name = destination.name;
+    this.destination = destination;
+    this.hooks = hooks;
+    this.rate = new Rate(destination.ratePerSecond, hooks.clock);
+    this.configure(destination, serviceName, states);
+  }
+
+  /** Takes a changed configuration; what is known of unchanged endpoints stays, and what has not begun is given back. */
+  configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
+    const before = this.outlets;
+    this.destination = destination;
+    this.rate.change(destination.ratePerSecond);
+    this.outlets = destination.endpoints.map((endpoint) => {
+      const prepared = prepareEndpoint(endpoint, destination, serviceName);
+      const known = before.find(({ id }) => id === endpoint.id);
+      if (known) return Object.assign(known, { prepared });
+      const { pausedAt = null, deadSince = null } = states.get(endpoint.id) ?? {};
+      return new Outlet(prepared, new Window({ pausedAt, deadSince }), this.hooks.clock);
+    });
+    this.halt();
+    for (const outlet of before) outlet.wakeAll();
+  }
+
+  /** Begins nothing more: the destination is gone from the configuration. */
+  retire(): void {
+    this.destination = { ...this.destination, enabled: false };
+    this.halt();
+  }
+
+  get enabled(): boolean {
+    return this.destination.enabled;
+  }
+
+  /** Claims in hand: those waiting to begin and those begun. */
+  get held(): number {
+    return this.buffer.length + this.running;
+  }
+
+  get idle(): boolean {
+    return this.held === 0;
+  }
+
+  /** Deliveries that should be claimed now, in few large claims, but so that the endpoints never wait for the store. */
+  room(): number {
+    if (!this.enabled) return 0;
+    let size = 0;
+    for (const { window, waiting } of this.outlets) {
+      if (!window.open) continue;
+      if (waiting >= WAITING_LIMIT) return 0;
+      size = Math.max(size, window.size);
+    }
+    if (size === 0) return this.idle && this.outlets.some(({ hasRoom }) => hasRoom) ? 1 : 0;
+    const wanted = size * 2 - this.held;
+    if (wanted < size / 2) return 0;
+    return Math.max(0, Math.min(wanted, this.rate.available - this.buffer.length));
+  }
+
+  /** When `room` may be more than now although nothing ends before: a probe is due, or the rate allows it. */
+  nextRoomAt(): number | null {
+    if (!this.enabled) return null;
+    const now = this.hooks.clock.now();
+    if (this.rate.available < 1) return now + this.rate.delay;
+    if (!this.idle || !this.probing) return null;
+    const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ window }) => window.probeAt);
+    return probes.length > 0 ? Math.max(now + 1, Math.min(...probes)) : null;
+  }
+
+  /** Whether only a probe can be sent: then a delivery that was tried already should be it. */
+  get probing(): boolean {
+    return !this.outlets.some(({ window }) => window.open);
+  }
+
+  /** Since when no endpoint takes anything; null while one does. */
+  get heldBackSince(): number | null {
+    let since: number | null = null;
+    for (const { window } of this.outlets) {
+      const closed = window.pausedAt ?? window.deadSince;
+      if (closed === null) return null;
+      since = Math.max(since ?? 0, closed);
+    }
+    return since;
+  }
+
+  add(claims: readonly Claim[]): void {
+    for (const claim of claims) this.buffer.push(claim);
+    this.pump();
+  }
+
+  /** Resolves once no delivery is under way. */
+  async drained(): Promise<void> {
+    while (this.running > 0) await new Promise<void>((resolve) => this.onDrained.push(resolve));
+  }
+
+  /** Gives back what has not begun, uncharged. */
+  releaseBuffer(): void {
+    const buffer = this.buffer;
+    this.buffer = [];
+    for (const claim of buffer) {
+      this.hooks.onSettled({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
+    }
+  }
+
+  /** Gives back what has not begun, and has attempts that wait for a busy endpoint look again whether they may begin. */
+  halt(): void {
+    this.releaseBuffer();
+    for (const outlet of this.outlets) outlet.wakeAll();
+  }
+
+  /** Drops what is in hand without a word: the claims are no longer ours. */
+  abandon(): void {
+    this.generation += 1;
+    this.buffer = [];
+    for (const outlet of this.outlets) outlet.wakeAll();
+  }
+
+  /** Pauses or resumes an endpoint as another process or a person did. */
+  setPaused(endpoint: string, pausedAt: number | null): void {
+    const window = this.outlets.find(({ id }) => id === endpoint)?.window;
+    if (!window || (window.pausedAt === null) === (pausedAt === null)) return;
+    if (pausedAt === null) window.resume();
+    else window.pause(pausedAt);
+    this.hooks.onRoom(this);
+  }
+
+  /** Begins what there is room for, and gives back what has no prospect of it. */
+  private pump(): void {
+    const { isStopping, holdsClaims } = this.hooks;
+    while (this.buffer.length > 0 && !isStopping() && holdsClaims()) {
+      if (!this.outlets.some(({ hasRoom }) => hasRoom)) {
+        if (this.probing) break;
+        return;
+      }
+      if (!this.rate.take()) break;
+      this.running += 1;
+      void this.deliver(this.buffer.shift() as Claim).finally(() => this.finished());
+    }
+    this.releaseBuffer();
+  }
+
+  private finished(): void {
+    this.running -= 1;
+    if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
+    this.hooks.onRoom(this);
+  }
+
+  /** One try: every endpoint that has not answered for good is posted to, at once. */
+  private async deliver(claimed: Claim): Promise<void> {
+    const { clock } = this.hooks;
+    const { generation } = this;
+    const claim = this.startClock(claimed);
+    if (isExpired(claim, clock.now())) {
+      // Without a time, no try is charged.
+      const verdict = { kind: 'dead', reason: 'expired', status: null, firstAt: null } as const;
+      this.hooks.onSettled({ claim, verdict, attempts: [] });
+      return;
+    }
+    const body = Buffer.from(claim.body);
+    const open = this.outlets.filter(({ id }) => claim.marks[id] === undefined);
+    const results = await Promise.all(open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation)));
+    if (generation !== this.generation) return;
+    const { require } = this.destination;
+    const endpoints = this.outlets.map(({ id }) => id);
+    const verdict = judge({ claim, require, endpoints, results, now: clock.now(), random: clock.random() });
+    const attempts = verdict.kind === 'release' ? [] : attemptsOf(claim, results, clock.now());
+    this.hooks.onSettled({ claim, verdict, attempts });
+  }
+
+  /** A probe that was held back before its first attempt: its four hours began when it was. */
+  private startClock(claim: Claim): Claim {
+    const heldSince = claim.firstAt === null ? this.heldBackSince : null;
+    return heldSince === null ? claim : { ...claim, firstAt: Math.max(claim.acceptedAt, heldSince) };
+  }
+
+  private async tryEndpoint(outlet: Outlet, claim: Claim, body: Buffer, generation: number): Promise<EndpointResult> {
+    const endpoint = outlet.id;
+    const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
+    if (skipped) return { endpoint, skipped, until: outlet.nextChance };
+    const exchange = await this.hooks.post(outlet.prepared, claim, body);
+    if (outlet.leave(exchange)) {
+      const { pausedAt, deadSince } = outlet.window;
+      this.hooks.onEndpointChange({ endpoint, destination: this.name, pausedAt, deadSince });
+    }
+    // The endpoint is free for the next delivery, though this one may wait for another endpoint.
+    this.pump();
+    if (this.outlets.length > 1) this.hooks.onRoom(this);
+    return { endpoint, exchange };
+  }
+
+  private mayPost(outlet: Outlet, generation: number): boolean {
+    const { isStopping, holdsClaims } = this.hooks;
+    const isOurs = generation === this.generation && holdsClaims();
+    return isOurs && !isStopping() && this.enabled && this.outlets.includes(outlet);
+  }
+}
+
+function attemptsOf(claim: Claim, results: readonly EndpointResult[], now: number): Attempt[] {
+  const attempts: Attempt[] = [];
+  for (const result of results) {
+    const { endpoint } = result;
+    if ('exchange' in result) {
+      const { at, ms, outcome, status, error, response } = result.exchange;
+      attempts.push({ endpoint, at, ms, outcome, status, error, response });
+    } else if (claim.tries === 0 && result.skipped !== 'cut') {
+      const error = `endpoint_${result.skipped}`;
+      attempts.push({ endpoint, at: now, ms: 0, outcome: 'skipped', status: null, error, response: null });
+    }
+  }
+  return attempts;
+}

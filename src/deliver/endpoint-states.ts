@@ -1,0 +1,76 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import { backoff } from '../retry.ts';
+import type { EndpointState, Store } from '../store/port.ts';
+
+const RETRY_BASE = 50;
+const RETRY_CAP = 5_000;
+
+export interface EndpointStatesOptions {
+  readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Resolves after so many milliseconds, or at once when the process stops. */
+  readonly pause: (ms: number) => Promise<void>;
+  readonly isStopping: () => boolean;
+}
+
+/** What is known of dead and paused endpoints, kept the same here and in the store. */
+export class EndpointStates {
+  /** By endpoint. */
+  current: ReadonlyMap<string, EndpointState> = new Map();
+  private readonly options: EndpointStatesOptions;
+  /** Changes on their way to the store. */
+  private marking = 0;
+
+  constructor(options: EndpointStatesOptions) {
+    this.options = options;
+  }
+
+  async load(): Promise<void> {
+    const states = await this.options.store.endpoints();
+    this.current = new Map(states.map((state) => [state.endpoint, state]));
+  }
+
+  /**
+   * Finds what other processes paused and people resumed.
+   *
+   * @param apply - told of each endpoint that is or was in a special state
+   */
+  async refresh(apply: (endpoint: string, destination: string, pausedAt: number | null) => void): Promise<void> {
+    if (this.marking > 0) return;
+    const states = await this.options.store.endpoints();
+    if (this.marking > 0) return;
+    const current = new Map(states.map((state) => [state.endpoint, state]));
+    for (const { endpoint, destination } of [...this.current.values(), ...states]) {
+      apply(endpoint, destination, current.get(endpoint)?.pausedAt ?? null);
+    }
+    this.current = current;
+  }
+
+  /** Writes a change, again and again until the store takes it or a newer one replaces it. */
+  async mark(state: EndpointState): Promise<void> {
+    const { store, clock, log, pause, isStopping } = this.options;
+    const { endpoint, destination, pausedAt, deadSince } = state;
+    this.current = new Map(this.current).set(endpoint, state);
+    log.warn({ stage: 'deliver', destination, endpoint, pausedAt, deadSince }, news(state));
+    this.marking += 1;
+    for (let failures = 0; this.current.get(endpoint) === state; ) {
+      try {
+        await store.markEndpoint(state);
+        break;
+      } catch (error) {
+        failures += 1;
+        log.warn({ err: error, endpoint }, 'The state of an endpoint could not be stored; trying again');
+        if (isStopping()) break;
+        await pause(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
+      }
+    }
+    this.marking -= 1;
+  }
+}
+
+function news({ pausedAt, deadSince }: EndpointState): string {
+  if (pausedAt !== null) return 'The endpoint answered 410: paused until it is resumed';
+  return deadSince === null ? 'The endpoint answers again' : 'The endpoint is dead: only probes go to it';
+}

@@ -1,0 +1,172 @@
+import { type BrotliDecompress, createBrotliDecompress, createGunzip, createInflate, type Gunzip } from 'node:zlib';
+import type { Dispatcher } from 'undici';
+import type { Clock } from '../clock.ts';
+import { ATTEMPT_TIMEOUT, retryAfter } from '../retry.ts';
+import type { Outcome } from '../store/port.ts';
+import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
+
+/** What one POST to one endpoint came to. */
+export interface Exchange {
+  readonly outcome: Exclude<Outcome, 'skipped'>;
+  readonly status: number | null;
+  readonly error: string | null;
+  /** The start of a failed endpoint's answer. */
+  readonly response: string | null;
+  /** Earliest time that the endpoint wants to be asked again. */
+  readonly notBefore: number | null;
+  /** When the attempt began, and the time until its status (or failure) was known, in milliseconds. */
+  readonly at: number;
+  readonly ms: number;
+}
+
+export interface PostRequest {
+  readonly origin: string;
+  readonly path: string;
+  readonly headers: string[];
+  readonly body: Buffer;
+}
+
+/** Bytes of a response that are read at most, before and after decoding. */
+export const RESPONSE_LIMIT = 64 * 1024;
+
+/** Posts once. It never rejects: a remote's failure is a result, and five seconds cover everything. */
+export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
+  return new Promise((resolve) => {
+    const handler = new ExchangeHandler(clock, resolve);
+    try {
+      agent.dispatch({ ...request, method: 'POST' }, handler);
+    } catch (error) {
+      handler.onResponseError(null, error);
+    }
+  });
+}
+
+class ExchangeHandler implements Dispatcher.DispatchHandler {
+  private readonly clock: Clock;
+  private readonly done: (exchange: Exchange) => void;
+  private readonly at: number;
+  private readonly startedAt: number;
+  private readonly cancelTimer: () => void;
+  private controller: Dispatcher.DispatchController | null = null;
+  private finished = false;
+  private status: number | null = null;
+  private ms = 0;
+  private notBefore: number | null = null;
+  private encoding: string | undefined;
+  private readonly chunks: Buffer[] = [];
+  private received = 0;
+
+  constructor(clock: Clock, done: (exchange: Exchange) => void) {
+    this.clock = clock;
+    this.done = done;
+    this.at = clock.now();
+    this.startedAt = clock.monotonic();
+    this.cancelTimer = clock.after(ATTEMPT_TIMEOUT, () => this.cut());
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    // The connection came too late: nothing may be sent any more. A process that was stopped for a while may see its
+    // connection before its timer.
+    if (this.finished || this.clock.monotonic() - this.startedAt >= ATTEMPT_TIMEOUT) this.cut();
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status < 200) return;
+    this.status = status;
+    this.ms = this.clock.monotonic() - this.startedAt;
+    this.notBefore = retryAfter(single(headers['retry-after']), this.clock.now());
+    this.encoding = single(headers['content-encoding'])?.toLowerCase();
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.received += chunk.length;
+    if (this.keepsResponse()) this.chunks.push(chunk);
+    if (this.received > RESPONSE_LIMIT) this.cut();
+  }
+
+  onResponseEnd(): void {
+    this.finish(null);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
+    this.finish(error);
+  }
+
+  /** Ends the exchange from our side; a status that is known stays. */
+  private cut(): void {
+    this.finish(this.status === null ? timeoutError() : null);
+    this.controller?.abort(timeoutError());
+  }
+
+  private finish(failure: unknown): void {
+    if (this.finished) return;
+    this.finished = true;
+    this.cancelTimer();
+    if (this.status === null) {
+      const { outcome, error } = classifyError(failure ?? new Error('No response.'));
+      const ms = this.clock.monotonic() - this.startedAt;
+      this.done({ outcome, error, status: null, response: null, notBefore: null, at: this.at, ms });
+      return;
+    }
+    const { status, notBefore, at, ms } = this;
+    const { outcome, error } = classifyStatus(status);
+    const result = { outcome, error, status, notBefore, at, ms };
+    if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
+    else {
+      const raw = Buffer.concat(this.chunks).subarray(0, RESPONSE_LIMIT);
+      decode(raw, this.encoding).then((response) => this.done({ ...result, response }));
+    }
+  }
+
+  /** What a successful endpoint answers is of no use to anyone. */
+  private keepsResponse(): boolean {
+    return this.status !== null && (this.status < 200 || this.status >= 300);
+  }
+}
+
+function timeoutError(): Error {
+  return Object.assign(new Error(`No response within ${ATTEMPT_TIMEOUT} ms.`), { code: TIMEOUT });
+}
+
+function single(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
+}
+
+const DECODERS: Readonly<Record<string, () => Gunzip | BrotliDecompress>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** Text of a response; of one that inflates to more than the limit, the start. */
+async function decode(raw: Buffer, encoding: string | undefined): Promise<string> {
+  const decoder = encoding === undefined ? undefined : DECODERS[encoding]?.();
+  return storable(decoder ? await inflate(raw, decoder) : raw);
+}
+
+/** Not every database takes a NUL in a text. */
+function storable(bytes: Buffer): string {
+  return bytes.toString('utf8').replaceAll('\0', '\ufffd');
+}
+
+async function inflate(raw: Buffer, decoder: Gunzip | BrotliDecompress): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    decoder.end(raw);
+    for await (const chunk of decoder) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size >= RESPONSE_LIMIT) break;
+    }
+  } catch {
+    // A body that was cut off, or is not what its header says, is shown as far as it could be read.
+  }
+  return Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT);
+}

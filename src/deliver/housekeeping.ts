@@ -1,0 +1,49 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import { RETRY_WINDOW } from '../retry.ts';
+import type { Store } from '../store/port.ts';
+import type { DestinationQueue } from './destination-queue.ts';
+
+/** Rows changed in one transaction at most. */
+const STEP = 1_000;
+
+export interface HousekeepingOptions {
+  readonly store: Pick<Store, 'rescue' | 'expire' | 'bury' | 'backlog' | 'prune'>;
+  readonly clock: Clock;
+  readonly attemptRetention: number;
+  readonly log: Logger;
+  readonly queues: ReadonlyMap<string, DestinationQueue>;
+}
+
+/** Ends what has no one to end it; resolves to the number of deliveries freed from processes that died. */
+export async function housekeeping(options: HousekeepingOptions): Promise<number> {
+  const { store, clock, attemptRetention, log, queues } = options;
+  const freed = await store.rescue();
+  if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
+  for (const { destination, pending } of await store.backlog()) {
+    if (pending === 0) continue;
+    const queue = queues.get(destination);
+    const ended = await (queue ? expire(options, destination, queue) : inSteps(() => store.bury(destination, STEP)));
+    if (ended > 0) log.warn({ stage: 'deliver', destination, ended, removed: !queue }, 'Made dead letters');
+  }
+  await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
+  return freed;
+}
+
+/** The four hours run on for deliveries that are held back; those never tried count from when the endpoints died. */
+async function expire({ store, clock }: HousekeepingOptions, name: string, queue: DestinationQueue): Promise<number> {
+  const heldSince = queue.heldBackSince;
+  if (queue.enabled && heldSince === null) return 0;
+  const before = clock.now() - RETRY_WINDOW;
+  const untriedToo = queue.enabled && heldSince !== null && heldSince <= before;
+  return inSteps(() => store.expire(name, before, untriedToo, STEP));
+}
+
+async function inSteps(step: () => Promise<number>): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const changed = await step();
+    total += changed;
+    if (changed < STEP) return total;
+  }
+}

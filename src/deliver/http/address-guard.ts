@@ -1,0 +1,53 @@
+import ipaddr from 'ipaddr.js';
+
+/** Whether an address may be connected to. */
+export type AddressGuard = (address: string) => boolean;
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Range = [Address, number];
+
+/** IPv6 ranges that carry an IPv4 address, with the place of its first byte: mapped, translated, NAT64, 6to4 (RFC 4291, 6145, 6052, 3056). */
+const EMBEDDED: readonly (readonly [Range, number])[] = [
+  [ipaddr.parseCIDR('::ffff:0:0/96'), 12],
+  [ipaddr.parseCIDR('::ffff:0:0:0/96'), 12],
+  [ipaddr.parseCIDR('64:ff9b::/96'), 12],
+  [ipaddr.parseCIDR('2002::/16'), 2],
+];
+/** All that is assigned for global use; what lies outside is local, reserved or obsolete. */
+const GLOBAL_IPV6 = ipaddr.parseCIDR('2000::/3');
+
+/**
+ * Lets public addresses pass and, of the others (private, loopback, link-local with the clouds' metadata, shared,
+ * multicast, reserved …), only those in `allow`.
+ *
+ * @param allow - CIDR ranges, such as `127.0.0.0/8`
+ */
+export function createAddressGuard(allow: readonly string[]): AddressGuard {
+  const allowed = allow.map((range) => ipaddr.parseCIDR(range));
+  return (text) => {
+    if (!ipaddr.isValid(text)) return false;
+    const address = ipaddr.parse(text);
+    return isAllowed(address, allowed) || isPublic(address, allowed);
+  };
+}
+
+/** An address that embeds another is as good as the embedded one. */
+function isPublic(address: Address, allowed: readonly Range[]): boolean {
+  if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
+  const embedded = embeddedIPv4(address);
+  if (embedded) return isAllowed(embedded, allowed) || isPublic(embedded, allowed);
+  return address.range() === 'unicast' && isAllowed(address, [GLOBAL_IPV6]);
+}
+
+function embeddedIPv4(address: ipaddr.IPv6): ipaddr.IPv4 | null {
+  for (const [range, offset] of EMBEDDED) {
+    if (address.match(range as [ipaddr.IPv6, number])) {
+      return new ipaddr.IPv4(address.toByteArray().slice(offset, offset + 4));
+    }
+  }
+  return null;
+}
+
+function isAllowed(address: Address, allowed: readonly Range[]): boolean {
+  return allowed.some((range) => address.kind() === range[0].kind() && address.match(range as [ipaddr.IPv4, number]));
+}

@@ -1,0 +1,87 @@
+import type { Clock } from '../clock.ts';
+import { backoff } from '../retry.ts';
+import type { Settlement } from '../store/port.ts';
+
+/** Settlements written in one transaction at most. */
+const BATCH_LIMIT = 1_000;
+const RETRY_BASE = 50;
+const RETRY_CAP = 2_000;
+
+export type Settle = (settlements: readonly Settlement[]) => Promise<void>;
+
+export interface SettlerHooks {
+  readonly onWritten: (settlements: readonly Settlement[]) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Gathers settlements while one batch is being written, and keeps them until the store has taken them. */
+export class Settler {
+  private readonly settle: Settle;
+  private readonly clock: Clock;
+  private readonly hooks: SettlerHooks;
+  private queue: Settlement[] = [];
+  /** The batch that the store has at hand. */
+  private batch: readonly Settlement[] = [];
+  private writing: Promise<void> | null = null;
+  private isHopeless = () => false;
+
+  constructor(settle: Settle, clock: Clock, hooks: SettlerHooks) {
+    this.settle = settle;
+    this.clock = clock;
+    this.hooks = hooks;
+  }
+
+  /** Settlements not yet written. */
+  get size(): number {
+    return this.queue.length + this.batch.length;
+  }
+
+  add(settlement: Settlement): void {
+    this.queue.push(settlement);
+    this.writing ??= this.write();
+  }
+
+  /** Resolves once everything added so far is written, or a failure finds that it `isHopeless` to go on. */
+  async flush(isHopeless: () => boolean): Promise<void> {
+    this.isHopeless = isHopeless;
+    while (this.writing) await this.writing;
+  }
+
+  /** Has everything written now or never. */
+  handIn(): void {
+    const rest = this.queue;
+    this.queue = [];
+    if (rest.length > 0) this.settle(rest).catch((error) => this.hooks.onFailure(error));
+  }
+
+  /** Forgets settlements of claims that are no longer ours. */
+  clear(): void {
+    this.queue = [];
+    this.batch = [];
+  }
+
+  private async write(): Promise<void> {
+    // Those of the same turn go together.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let failures = 0; this.queue.length > 0; ) {
+      const batch = this.queue.splice(0, BATCH_LIMIT);
+      this.batch = batch;
+      try {
+        await this.settle(batch);
+        this.batch = [];
+        failures = 0;
+        this.hooks.onWritten(batch);
+      } catch (error) {
+        failures += 1;
+        this.hooks.onFailure(error);
+        // Unless they were cleared in between.
+        if (this.batch === batch) this.queue = batch.concat(this.queue);
+        this.batch = [];
+        if (this.isHopeless()) break;
+        const pause = backoff(failures, this.clock.random(), RETRY_BASE, RETRY_CAP);
+        await new Promise<void>((resolve) => this.clock.after(pause, resolve));
+      }
+    }
+    this.writing = null;
+  }
+}

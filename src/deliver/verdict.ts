@@ -1,0 +1,87 @@
+import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../retry.ts';
+import type { Claim, DeadReason, EndpointMarks, Verdict } from '../store/port.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */
+export type SkipCause = 'dead' | 'paused' | 'cut';
+
+/** What happened at one endpoint in one try: an exchange, or why there was none and when to come again. */
+export type EndpointResult =
+  | { readonly endpoint: string; readonly exchange: Exchange }
+  | { readonly endpoint: string; readonly skipped: SkipCause; readonly until: number };
+
+export interface TryInput {
+  readonly claim: Claim;
+  readonly require: 'any' | 'all';
+  /** Ids of the destination's endpoints as they are configured now. */
+  readonly endpoints: readonly string[];
+  readonly results: readonly EndpointResult[];
+  readonly now: number;
+  readonly random: number;
+}
+
+/** What is to become of a delivery after a try (design section 6); the only place that decides it. */
+export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
+  const marks = newMarks(claim.marks, results);
+  const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
+  const firstAt = claim.firstAt ?? posted.reduce((first, { at }) => Math.min(first, at), now);
+  const isCut = results.some((result) => 'skipped' in result && result.skipped === 'cut');
+  if (posted.length === 0 && results.length > 0)
+    return { kind: 'release', dueAt: isCut ? null : nextChance(claim, results, now) };
+  if (succeeded(require, marks, endpoints)) {
+    // The endpoint that was cut still gets its one first attempt.
+    return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : { kind: 'delivered' };
+  }
+  if (endpoints.every((endpoint) => marks[endpoint] !== undefined))
+    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null };
+  const notBefore = Math.max(0, ...posted.map((exchange) => exchange.notBefore ?? 0));
+  const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
+  if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt };
+  return { kind: 'retry', dueAt, firstAt, marks };
+}
+
+/** A delivery whose four hours were over before it could be tried again. */
+export function isExpired(claim: Claim, now: number): boolean {
+  return claim.firstAt !== null && now >= claim.firstAt + RETRY_WINDOW;
+}
+
+function newMarks(before: EndpointMarks, results: readonly EndpointResult[]): EndpointMarks {
+  const marks: Record<string, 'ok' | 'refused'> = { ...before };
+  for (const result of results) {
+    if (!('exchange' in result)) continue;
+    const { outcome } = result.exchange;
+    if (outcome === 'success') marks[result.endpoint] = 'ok';
+    else if (outcome !== 'retry') marks[result.endpoint] = 'refused';
+  }
+  return marks;
+}
+
+/** The success of an endpoint that is no longer configured still counts where any will do. */
+function succeeded(require: 'any' | 'all', marks: EndpointMarks, endpoints: readonly string[]): boolean {
+  if (require === 'any') return Object.values(marks).includes('ok');
+  return endpoints.every((endpoint) => marks[endpoint] === 'ok');
+}
+
+/** The gravest refusal names the reason. */
+function refusal(posted: readonly Exchange[]): { reason: DeadReason; status: number | null } {
+  const refused = posted.filter(({ outcome }) => outcome !== 'success');
+  for (const reason of ['tls_untrusted', 'address_refused'] as const) {
+    if (refused.some(({ outcome }) => outcome === reason)) return { reason, status: lastStatus(refused) };
+  }
+  return { reason: 'refused', status: lastStatus(refused) };
+}
+
+function lastStatus(posted: readonly Exchange[]): number | null {
+  return posted.findLast(({ status }) => status !== null)?.status ?? null;
+}
+
+/**
+ * When to come again for an endpoint that takes nothing now. The longer a delivery has waited, the rarer: a backlog that
+ * waits for one endpoint of several must not be claimed anew with every probe.
+ */
+function nextChance({ firstAt }: Claim, results: readonly EndpointResult[], now: number): number {
+  const until = Math.min(...results.map((result) => ('until' in result ? result.until : now)));
+  const patience = firstAt === null ? 0 : Math.min(BACKOFF_CAP, Math.ceil((now - firstAt) / 4));
+  const at = Math.max(until, now + Math.max(1_000, patience));
+  return firstAt === null ? at : Math.max(now, Math.min(at, firstAt + RETRY_WINDOW));
+}

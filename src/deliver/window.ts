@@ -1,0 +1,130 @@
+import { backoff } from '../retry.ts';
+
+/** Attempts in flight to a new endpoint, and to any endpoint at most. */
+const INITIAL_LIMIT = 16;
+const MAX_LIMIT = 256;
+/** An endpoint that answers within so many milliseconds takes over a thousand a second with this many in flight. */
+const FAST_ANSWER = 50;
+const FAST_LIMIT = 64;
+/** Failures in a row, with no success between, that make an endpoint dead: unreachable ones, and those of one that answers. */
+const UNREACHABLE_FAILURES = 5;
+const ANSWERED_FAILURES = 10;
+/** Pause between probes of a dead endpoint, in milliseconds. */
+const PROBE_BASE = 1_000;
+const PROBE_CAP = 30_000;
+
+export interface WindowOptions {
+  readonly pausedAt: number | null;
+  readonly deadSince: number | null;
+  /** Upper bound of attempts in flight; lower where several processes share an endpoint. */
+  readonly maxLimit?: number;
+}
+
+/**
+ * How many attempts may be in flight to one endpoint. It grows with successes and halves with failures, as TCP's
+ * does, down to one probe at a time: circuit breaker, fair share and ramp after an outage in one.
+ */
+export class Window {
+  /** Attempts in flight now. */
+  inFlight = 0;
+  /** Since when the endpoint answers no probe; null while it does. */
+  deadSince: number | null;
+  /** Paused by a 410 until a person resumes it. */
+  pausedAt: number | null;
+  /** Earliest time of the next probe of a dead endpoint. */
+  probeAt = 0;
+  private readonly maxLimit: number;
+  private limit: number;
+  /** Growth is fast below this, and careful above. */
+  private threshold: number;
+  private lastDecrease = Number.NEGATIVE_INFINITY;
+  private failures = 0;
+  private probes = 0;
+
+  constructor({ pausedAt, deadSince, maxLimit = MAX_LIMIT }: WindowOptions) {
+    this.pausedAt = pausedAt;
+    this.deadSince = deadSince;
+    this.maxLimit = maxLimit;
+    this.threshold = maxLimit;
+    this.limit = deadSince === null ? Math.min(INITIAL_LIMIT, maxLimit) : 1;
+  }
+
+  /** Takes attempts as they come, as opposed to one probe now and then, or none. */
+  get open(): boolean {
+    return this.deadSince === null && this.pausedAt === null;
+  }
+
+  /** Attempts that may begin now. */
+  free(now: number): number {
+    if (this.pausedAt !== null) return 0;
+    if (this.deadSince !== null) return this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
+    return Math.max(0, Math.floor(this.limit) - this.inFlight);
+  }
+
+  /** Attempts in flight at the present size, whether used or not. */
+  get size(): number {
+    return this.open ? Math.floor(this.limit) : 1;
+  }
+
+  /**
+   * The endpoint answered; a refusal of one message says nothing against its health.
+   *
+   * @param ms - how long it took: a fast endpoint gains nothing from more connections, a far one does
+   */
+  succeeded(ms: number): void {
+    this.inFlight -= 1;
+    this.failures = 0;
+    this.probes = 0;
+    this.deadSince = null;
+    // A window that is not used has not shown that it could be larger.
+    if (this.inFlight + 1 < this.limit / 2 || (ms < FAST_ANSWER && this.limit >= FAST_LIMIT)) return;
+    const growth = this.limit < this.threshold ? 1 : 1 / this.limit;
+    this.limit = Math.min(this.maxLimit, this.limit + growth);
+  }
+
+  /**
+   * @param startedAt - when the attempt began: several failures of one round halve the window once
+   * @param answered - whether the endpoint gave a status at all
+   */
+  failed(startedAt: number, now: number, answered: boolean, random: number): void {
+    this.inFlight -= 1;
+    this.failures += 1;
+    if (this.deadSince !== null) {
+      // What was in flight when the endpoint died says nothing new.
+      if (startedAt >= this.probeAt) this.scheduleProbe(now, random);
+      return;
+    }
+    if (startedAt > this.lastDecrease) {
+      this.limit = Math.max(1, this.limit / 2);
+      this.threshold = this.limit;
+      this.lastDecrease = now;
+    }
+    const lost = answered
+      ? this.failures >= ANSWERED_FAILURES && this.limit === 1
+      : this.failures >= UNREACHABLE_FAILURES;
+    if (lost) this.die(now, random);
+  }
+
+  pause(now: number): void {
+    this.pausedAt = now;
+  }
+
+  resume(): void {
+    this.pausedAt = null;
+    this.probeAt = 0;
+  }
+
+  private die(now: number, random: number): void {
+    this.deadSince = now;
+    this.limit = 1;
+    // After the outage it doubles up to half of what it can take, then feels its way.
+    this.threshold = this.maxLimit / 2;
+    this.scheduleProbe(now, random);
+  }
+
+  private scheduleProbe(now: number, random: number): void {
+    this.probes += 1;
+    // Not before half of the step, so that a dead endpoint is never hurried.
+    this.probeAt = Math.ceil(now + backoff(this.probes, 0.5 + random / 2, PROBE_BASE, PROBE_CAP));
+  }
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+
+/** A URL that deliveries are posted to, with its static headers. */
+export interface Endpoint {
+  /** Stable name of this URL within its destination; safe to log. */
+  readonly id: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Headers that static ones can't replace (design section 6), in lower case: ours, and those of the connection. */
+export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
+  'user-agent',
+  'content-type',
+  'x-signature',
+  'idempotency-key',
+  'content-length',
+  'content-encoding',
+  'host',
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]);
+
+/** A "Webhooks" setting (spec section 2.1): 1 to 5 endpoints, a shared secret, the sources connected to it. */
+export interface Destination {
+  readonly name: string;
+  readonly enabled: boolean;
+  readonly sources: readonly string[];
+  /** The first one signs; empty when requests go unsigned. */
+  readonly secrets: readonly string[];
+  readonly endpoints: readonly Endpoint[];
+  /** Whose success delivers a message: that of any endpoint (the spec's rule) or of all. */
+  readonly require: 'any' | 'all';
+  /** Deliveries started per second at most; null means no limit. */
+  readonly ratePerSecond: number | null;
+}
+
+/** Where messages come from; it proves itself with its write key. */
+export interface Source {
+  readonly id: string;
+  readonly writeKey: string;
+  readonly enabled: boolean;
+  /** Collection requests per second at most; absent means no limit. */
+  readonly ratePerSecond?: number;
+}
+
+/** The stable id of an endpoint: it follows the URL, so that a changed URL starts with a clean record. */
+export function endpointId(destination: string, url: string): string {
+  return createHash('sha256').update(`${destination}\n${url}`).digest('hex').slice(0, 16);
+}
+
+/** A URL as it may be shown: without user, password, query and fragment. */
+export function redactUrl(url: string): string {
+  const parsed = URL.parse(url);
+  return parsed ? `${parsed.protocol}//${parsed.host}${parsed.pathname}` : '(invalid URL)';
+}

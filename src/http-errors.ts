@@ -1,0 +1,93 @@
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { type ErrorCode, RollcallError } from './errors.ts';
+
+/** What every failed request is answered with; clients of the ecosystem read one or the other field. */
+export interface ErrorBody {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly error: string;
+}
+
+/** Codes that are not the fault of the request as such (400). */
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  unknown_source: 401,
+  unauthorized: 401,
+  source_disabled: 403,
+  forbidden: 403,
+  not_found: 404,
+  unknown_audience: 404,
+  unknown_run: 404,
+  request_timeout: 408,
+  run_held: 409,
+  run_in_progress: 409,
+  unsupported_media_type: 415,
+  rate_limited: 429,
+  internal_error: 500,
+  sql_failed: 500,
+  engine_unreachable: 500,
+  snapshot_lost: 500,
+  bad_configuration: 500,
+  store_full: 503,
+  store_failed: 503,
+  store_busy: 503,
+  store_closed: 503,
+  store_outdated: 503,
+  queue_full: 503,
+  overloaded: 503,
+  stopping: 503,
+};
+
+/** Seconds after which a client may try again where nothing better is known. */
+const RETRY_AFTER = 5;
+
+export function statusOf(code: ErrorCode): number {
+  return STATUS[code] ?? 400;
+}
+
+export function errorBody(code: ErrorCode, message: string): ErrorBody {
+  return { code, message, error: message };
+}
+
+/** Answers in JSON whatever went wrong; what nobody foresaw is logged and told to nobody. */
+export function answerError(error: FastifyError | RollcallError, request: FastifyRequest, reply: FastifyReply): void {
+  const known = error instanceof RollcallError ? error : fromFastify(error);
+  const status = statusOf(known.code);
+  if (status >= 500) request.log.error({ err: error }, known.code === 'internal_error' ? 'request failed' : known.code);
+  if (status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER);
+  if (known.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="rollcall"');
+  reply.code(status).send(errorBody(known.code, known.message));
+}
+
+export function answerNotFound(request: FastifyRequest, reply: FastifyReply): void {
+  const path = request.url.split('?', 1)[0];
+  reply.code(404).send(errorBody('not_found', `There is nothing at ${request.method} ${path}.`));
+}
+
+/** For Fastify's option `clientErrorHandler`: requests that never got as far as a route. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const body = late
+    ? errorBody('request_timeout', 'The request took too long to arrive.')
+    : errorBody('invalid_request', 'This is not a valid HTTP request.');
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : statusOf(body.code);
+  const json = JSON.stringify(body);
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${Buffer.byteLength(json)}\r\nconnection: close\r\n\r\n${json}`,
+  );
+}
+
+function fromFastify(error: FastifyError): RollcallError {
+  const status = error.statusCode ?? 500;
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new RollcallError('too_large', 'The request is too large.');
+  if (status === 415) return new RollcallError('unsupported_media_type', 'The body must be JSON.');
+  if (status === 404) return new RollcallError('not_found', 'There is nothing here.');
+  if (status >= 400 && status < 500) return new RollcallError('invalid_request', error.message);
+  return new RollcallError('internal_error', 'Something went wrong here.');
+}

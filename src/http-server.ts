@@ -1,0 +1,28 @@
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { serverOptions } from './collect/server.ts';
+import { answerError, answerNotFound } from './http-errors.ts';
+
+export interface HealthChecks {
+  /** Throws when messages can't be taken now. */
+  readonly ready: () => Promise<void>;
+}
+
+/** The listening server with its health routes; the stages register theirs on it. */
+export function createHttpServer(log: FastifyBaseLogger, { ready }: HealthChecks): FastifyInstance {
+  const server = fastify({
+    ...serverOptions,
+    loggerInstance: log,
+    logController: new LogController({ disableRequestLogging: true }),
+    forceCloseConnections: 'idle',
+    return503OnClosing: true,
+  });
+  server.setErrorHandler(answerError);
+  server.setNotFoundHandler(answerNotFound);
+  const documentation = { schema: { tags: ['Health'] } };
+  server.get('/healthz', documentation, async () => ({ status: 'ok' }));
+  server.get('/readyz', documentation, async () => {
+    await ready();
+    return { status: 'ok' };
+  });
+  return server;
+}

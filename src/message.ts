@@ -1,0 +1,310 @@
+import * as z from 'zod';
+import type { ErrorCode } from './errors.ts';
+
+/** The seven kinds (spec sections 2.2 and 6). */
+export const MESSAGE_TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
+export type MessageType = (typeof MESSAGE_TYPES)[number];
+
+/** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
+export interface Message {
+  readonly type: MessageType;
+  /** Deduplicated per source. */
+  readonly messageId: string;
+  readonly userId: string | null;
+  /** Destinations switched on or off for this message; null when it says nothing. */
+  readonly integrations: Readonly<Record<string, unknown>> | null;
+  /** The webhook body (spec section 2.2) as JSON text. */
+  readonly body: string;
+  /** Names the user and audience of a membership change, so that a newer one supersedes it. */
+  readonly conflict?: string;
+}
+
+/** Why a message can't be taken. */
+export interface Rejection {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** What a message borrows from the request that brought it. */
+export interface Envelope {
+  /** The kind that the path names; items of a batch name their own. */
+  readonly type?: MessageType;
+  readonly receivedAt: number;
+  /** When the client sent it, by the client's clock. */
+  readonly sentAt?: unknown;
+  readonly context?: Readonly<Record<string, unknown>>;
+  readonly integrations?: Readonly<Record<string, unknown>>;
+  /** Makes an id for a message that brings none. */
+  readonly newId: () => string;
+}
+
+/** A call, and an item of a batch, in bytes of JSON (spec section 8). */
+export const MAX_MESSAGE_BYTES = 32 * 1024;
+/** Levels of nesting; the parsers of common languages give up from 512 on. */
+const MAX_DEPTH = 500;
+
+// Free-form objects are not walked: that costs more than parsing them did.
+const object = (code: ErrorCode) =>
+  z.custom<Record<string, unknown>>(isPlainObject, code).meta({ type: 'object' }).nullish();
+// Postgres can't store a NUL character.
+const id = z
+  .custom<string>((value) => typeof value === 'string' && !value.includes('\0'), 'id_not_string' satisfies ErrorCode)
+  .meta({ type: 'string' });
+const optionalId = id.nullish();
+
+const common = {
+  userId: optionalId,
+  anonymousId: optionalId,
+  messageId: id
+    .refine((value) => value.length <= 100, 'id_too_long' satisfies ErrorCode)
+    .meta({ maxLength: 100 })
+    .nullish(),
+  context: object('context_not_object'),
+  integrations: object('integrations_not_object'),
+};
+
+/** What clients may send, by kind. Every other field passes through: the check reads the input, which stays what counts. */
+export const messageSchemas = {
+  identify: z.object({ ...common, traits: object('traits_not_object') }),
+  track: z.object({
+    ...common,
+    event: z
+      .custom((event) => event !== undefined && event !== null && event !== '', 'event_not_defined' satisfies ErrorCode)
+      .pipe(z.string('event_not_string' satisfies ErrorCode))
+      .meta({ type: 'string' }),
+    properties: object('properties_not_object'),
+  }),
+  page: z.object({
+    ...common,
+    name: z.string('name_not_string' satisfies ErrorCode).nullish(),
+    properties: object('properties_not_object'),
+  }),
+  screen: z.object({
+    ...common,
+    name: z.string('name_not_string' satisfies ErrorCode).nullish(),
+    properties: object('properties_not_object'),
+  }),
+  group: z.object({ ...common, groupId: optionalId, traits: object('traits_not_object') }),
+  alias: z.object({ ...common, previousId: optionalId }),
+} as const;
+
+const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
+  id_not_string: 'userId, anonymousId, groupId, previousId and messageId must be strings without NUL characters.',
+  id_too_long: 'messageId must not be longer than 100 characters.',
+  traits_not_object: 'traits must be an object.',
+  properties_not_object: 'properties must be an object.',
+  context_not_object: 'context must be an object.',
+  integrations_not_object: 'integrations must be an object.',
+  event_not_defined: 'A track needs an event name.',
+  event_not_string: 'event must be a string.',
+  name_not_string: 'name must be a string.',
+  no_user_anon_id: 'A userId or an anonymousId is needed.',
+  no_group_id: 'A group needs a groupId.',
+  no_previous_id: 'An alias needs a previousId.',
+  no_user_id: 'An alias needs a userId.',
+  unknown_type: 'type must be one of identify, track, page, screen, group, alias.',
+  invalid_message: 'A message must be a JSON object.',
+  too_large: 'A message must not be larger than 32 KB.',
+  too_deep: `A message must not be nested deeper than ${MAX_DEPTH} levels.`,
+};
+
+/** Checks what a client sent and makes the message of it, or says what is wrong with it. Leaves the input as it is. */
+export function readMessage(input: unknown, envelope: Envelope): Message | Rejection {
+  if (!isPlainObject(input)) return rejection('invalid_message');
+  const type = envelope.type ?? input['type'];
+  if (!isClientType(type)) return rejection('unknown_type');
+  const checked = messageSchemas[type].safeParse(input);
+  if (!checked.success) return rejection((checked.error.issues[0]?.message ?? 'invalid_message') as ErrorCode);
+  const missing = missingId(type, input);
+  if (missing) return rejection(missing);
+  const integrations = merged(envelope.integrations, input['integrations']);
+  const body = bodyText(webhookBody(type, input, integrations, envelope));
+  if (body === null) return rejection('too_deep');
+  if (isTooLarge(type, input, body)) return rejection('too_large');
+  return {
+    type,
+    messageId: text(input['messageId']) ?? envelope.newId(),
+    userId: text(input['userId']),
+    integrations: integrations && Object.keys(integrations).length > 0 ? integrations : null,
+    body,
+  };
+}
+
+export function isRejection(result: Message | Rejection): result is Rejection {
+  return 'code' in result;
+}
+
+/** The notice that a user must be deleted: no version, no context (spec section 2.2). */
+export function deletionNotice(userId: string, messageId: string, at: number): Message {
+  const body = JSON.stringify({ type: 'delete', userId, timestamp: new Date(at).toISOString() });
+  return { type: 'delete', messageId, userId, integrations: null, body };
+}
+
+/** Fields that are written anew, or say how a message travels and not what happened. */
+const OWN_FIELDS = new Set([
+  ...['type', 'version', 'timestamp', 'originalTimestamp', 'context', 'integrations'],
+  ...['writeKey', 'sentAt', 'receivedAt', '_metadata', '__proto__'],
+]);
+/** Kinds that always carry this object (spec section 2.2). */
+const DETAILS = { identify: 'traits', group: 'traits', track: 'properties', page: 'properties', screen: null } as const;
+
+function webhookBody(
+  type: ClientType,
+  input: Record<string, unknown>,
+  integrations: Record<string, unknown> | null,
+  envelope: Envelope,
+): Record<string, unknown> {
+  const body: Record<string, unknown> = { version: 1, type };
+  if (type === 'alias') {
+    body['Previous ID'] = input['previousId'];
+    body['User ID'] = input['userId'];
+  } else {
+    for (const name of Object.keys(input)) {
+      const value = input[name];
+      if (value !== null && !OWN_FIELDS.has(name)) body[name] = value;
+    }
+    const details = DETAILS[type];
+    if (details !== null) body[details] ??= {};
+    if (type === 'page') body['properties'] = pageProperties(body['properties'] as Record<string, unknown>);
+    if (integrations !== null) body['integrations'] = integrations;
+  }
+  writeTimestamps(body, type, input, envelope);
+  body['context'] = merged(envelope.context, input['context']) ?? {};
+  return body;
+}
+
+const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
+
+/** A page's four own properties are strings (spec section 2.2): numbers and booleans become text, all else is left out. */
+function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
+  const others = PAGE_STRINGS.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
+  if (others.length === 0) return properties;
+  const result = { ...properties };
+  for (const key of others) {
+    const value = properties[key];
+    if (typeof value === 'number' || typeof value === 'boolean') result[key] = String(value);
+    else delete result[key];
+  }
+  return result;
+}
+
+/** `receivedAt − (sentAt − originalTimestamp)` where the client told when it sent the message, else as given. */
+function writeTimestamps(
+  body: Record<string, unknown>,
+  type: ClientType,
+  input: Record<string, unknown>,
+  { receivedAt, sentAt }: Envelope,
+): void {
+  const original = input['timestamp'] ?? input['originalTimestamp'];
+  const given = instant(original);
+  const sent = given === null ? null : instant(input['sentAt'] ?? sentAt);
+  const corrected = given === null || sent === null ? given : inRange(receivedAt - (sent - given));
+  const timestamp = corrected ?? given ?? receivedAt;
+  body['timestamp'] = isoTime(timestamp);
+  if (given !== null && given !== timestamp && type !== 'alias') body['originalTimestamp'] = original;
+}
+
+let second = Number.NaN;
+let prefix = '';
+
+/** As `toISOString`, which costs as much as half a message: times of one batch mostly share their second. */
+function isoTime(time: number): string {
+  const start = Math.floor(time / 1000);
+  if (start !== second) {
+    second = start;
+    prefix = new Date(start * 1000).toISOString().slice(0, -4);
+  }
+  return `${prefix}${String(time - start * 1000).padStart(3, '0')}Z`;
+}
+
+const UTC_MILLISECONDS = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?$/i;
+
+/**
+ * Milliseconds since 1970 of what real clients send: ISO 8601 with any form of offset (UTC without one) and up to
+ * nanoseconds, or epoch milliseconds. Null for all else, and beyond the years 0 to 9999.
+ */
+export function instant(value: unknown): number | null {
+  if (typeof value === 'number') return inRange(value);
+  if (typeof value !== 'string') return null;
+  if (UTC_MILLISECONDS.test(value)) return inRange(Date.parse(value));
+  const parts = ISO_8601.exec(value);
+  if (parts === null) return null;
+  const [, date, time = '00:00', offset = 'Z'] = parts;
+  return inRange(Date.parse(`${date}T${time.replace(',', '.')}${normalOffset(offset)}`));
+}
+
+/** `+01`, `+0100` and `+01:00` are the same. */
+function normalOffset(offset: string): string {
+  if (offset.length === 1) return 'Z';
+  return `${offset.slice(0, 3)}:${offset.slice(3).replace(':', '') || '00'}`;
+}
+
+/** A time that is written with four digits for the year. */
+function inRange(time: number): number | null {
+  return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
+}
+
+/** Null when it is nested too deep. Keys named `__proto__` are left out, as they are a trap for receivers. */
+function bodyText(body: Record<string, unknown>): string | null {
+  const json = toJson(body);
+  // Each level takes two characters at least, which spares nearly all messages the walk.
+  if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
+  if (!json.includes('__proto__')) return json;
+  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
+}
+
+/** Null when the engine's stack ends before the nesting does; JSON.parse has no such end. */
+function toJson(value: unknown): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
+}
+
+/** The input is measured only where its body, which has nearly all of it, comes near the limit. */
+function isTooLarge(type: ClientType, input: Record<string, unknown>, body: string): boolean {
+  if (type !== 'alias' && body.length < MAX_MESSAGE_BYTES / 4) return false;
+  const json = toJson(input);
+  return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
+}
+
+/** What the request says of all its messages, overruled by what the message says; null when neither says anything. */
+function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
+  const given = isPlainObject(own) ? own : null;
+  return shared === undefined ? given : { ...shared, ...given };
+}
+
+type ClientType = keyof typeof messageSchemas;
+
+function isClientType(type: unknown): type is ClientType {
+  return typeof type === 'string' && Object.hasOwn(messageSchemas, type);
+}
+
+function missingId(type: ClientType, input: Record<string, unknown>): ErrorCode | null {
+  if (type === 'alias') {
+    if (!text(input['previousId'])) return 'no_previous_id';
+    return text(input['userId']) ? null : 'no_user_id';
+  }
+  if (type === 'group' && !text(input['groupId'])) return 'no_group_id';
+  return text(input['userId']) || text(input['anonymousId']) ? null : 'no_user_anon_id';
+}
+
+function rejection(code: ErrorCode): Rejection {
+  return { code, message: EXPLANATIONS[code] ?? code };
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

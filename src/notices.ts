@@ -1,0 +1,49 @@
+import type { Accept } from './accept.ts';
+import type { Clock } from './clock.ts';
+import type { Config } from './config/config.ts';
+import { type Destination, endpointId } from './destination.ts';
+
+/** What people are told of: a held, failed or overdue run. */
+export interface RunNotice {
+  readonly event: 'held' | 'failed' | 'overdue';
+  readonly key: string;
+  readonly run: { readonly id: string } | null;
+  readonly code: string | null;
+  readonly message: string;
+}
+
+/** Names that no configured source or destination can have, because of the colon. */
+const NOTICE_SOURCE = 'rollcall:notices';
+const NOTICE_DESTINATION = 'rollcall:notify';
+
+/** The `notify` webhook as a destination: notices are signed, retried and kept like any other message. */
+export function noticeDestination({ notify }: Config): readonly Destination[] {
+  if (notify === null) return [];
+  const endpoint = { id: endpointId(NOTICE_DESTINATION, notify.url), url: notify.url, headers: {} };
+  return [
+    {
+      name: NOTICE_DESTINATION,
+      enabled: true,
+      sources: [NOTICE_SOURCE],
+      secrets: notify.secret === null ? [] : [notify.secret],
+      endpoints: [endpoint],
+      require: 'any',
+      ratePerSecond: null,
+    },
+  ];
+}
+
+/** Sends a notice as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
+export async function sendNotice(accept: Accept, clock: Clock, notice: RunNotice): Promise<void> {
+  const { event, key, run, code, message } = notice;
+  const body = JSON.stringify({
+    version: 1,
+    type: 'track',
+    event: `Run ${event[0]?.toUpperCase()}${event.slice(1)}`,
+    properties: { key, run: run?.id ?? null, code, message },
+    timestamp: new Date(clock.now()).toISOString(),
+    context: {},
+  });
+  const messageId = clock.uuid();
+  await accept(NOTICE_SOURCE, [{ type: 'track', messageId, userId: null, integrations: null, body }]);
+}

@@ -1,0 +1,45 @@
+/** Base and cap of the backoff between tries of one delivery, in milliseconds (design section 6). */
+export const BACKOFF_BASE = 1_000;
+export const BACKOFF_CAP = 5 * 60_000;
+/** Nothing is tried longer than this after its first attempt (spec section 7), in milliseconds. */
+export const RETRY_WINDOW = 4 * 3_600_000;
+/** Time for one attempt from DNS to the response head (spec section 4.1), in milliseconds. */
+export const ATTEMPT_TIMEOUT = 5_000;
+
+export interface RetryInput {
+  /** Tries made, this one included. */
+  readonly tries: number;
+  readonly firstAt: number;
+  readonly now: number;
+  /** Earliest time that the endpoint wants to be asked again; null when it named none. */
+  readonly notBefore: number | null;
+  /** A number in [0, 1). */
+  readonly random: number;
+}
+
+/**
+ * When to try again, or null when the four hours leave no time for it: exponential backoff with full jitter, which
+ * `Retry-After` can only delay; the last try still ends within the four hours.
+ */
+export function nextTry({ tries, firstAt, now, notBefore, random }: RetryInput): number | null {
+  const latest = firstAt + RETRY_WINDOW - ATTEMPT_TIMEOUT;
+  if (now >= latest) return null;
+  const dueAt = Math.max(now + backoff(tries, random), notBefore ?? 0);
+  return Math.min(Math.ceil(dueAt), latest);
+}
+
+/** Full jitter: anything between nothing and the exponential step. */
+export function backoff(tries: number, random: number, base = BACKOFF_BASE, cap = BACKOFF_CAP): number {
+  return random * Math.min(cap, base * 2 ** Math.min(tries - 1, 30));
+}
+
+/** Milliseconds since 1970 that a `Retry-After` header means (RFC 9110 section 10.2.3); null when it says nothing usable. */
+export function retryAfter(header: string | undefined, now: number): number | null {
+  const value = header?.trim();
+  if (!value) return null;
+  if (/^\d{1,10}$/.test(value)) return now + Number(value) * 1_000;
+  // Date.parse takes much that is no HTTP date, such as "-5" or "1.5", and the oldest form names no zone.
+  const isDate = /^[A-Za-z]{3,9},? /.test(value);
+  const date = isDate ? Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) : Number.NaN;
+  return Number.isNaN(date) ? null : date;
+}

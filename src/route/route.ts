@@ -1,0 +1,27 @@
+import type { Destination } from '../destination.ts';
+
+/** The name under which the integrations object speaks of this kind of destination (spec section 1). */
+export const INTEGRATION_NAME = 'Webhooks';
+
+/**
+ * The destinations that a message of this source goes to.
+ *
+ * Keys of the integrations object are case sensitive (spec section 2.3): `Webhooks: false` disables, `true` or an object
+ * enables; `All: false` disables what is not enabled by name.
+ */
+export function route(
+  source: string,
+  integrations: Readonly<Record<string, unknown>> | null,
+  destinations: readonly Destination[],
+): readonly Destination[] {
+  if (!integrationEnabled(integrations)) return [];
+  return destinations.filter((destination) => destination.enabled && destination.sources.includes(source));
+}
+
+function integrationEnabled(integrations: Readonly<Record<string, unknown>> | null): boolean {
+  if (integrations === null) return true;
+  const named = Object.hasOwn(integrations, INTEGRATION_NAME) ? integrations[INTEGRATION_NAME] : undefined;
+  if (named === false) return false;
+  if (named === true || (typeof named === 'object' && named !== null)) return true;
+  return !(Object.hasOwn(integrations, 'All') && integrations['All'] === false);
+}

@@ -1,0 +1,369 @@
+import type { MessageType } from '../message.ts';
+
+/** Deletion notices go before live messages, and those before backfills. */
+export const LANES = ['deletion', 'live', 'backfill'] as const;
+export type Lane = (typeof LANES)[number];
+
+/** A message on its way in, already routed; one delivery is made for each of its destinations. */
+export interface NewMessage {
+  readonly source: string;
+  /** Deduplicated per source for at least 24 hours. */
+  readonly messageId: string;
+  readonly type: MessageType;
+  readonly userId: string | null;
+  /** The JSON text that is signed and sent as it is. */
+  readonly body: string;
+  readonly destinations: readonly string[];
+  readonly lane: Lane;
+  /** Names the user and audience of a membership change: a newer one supersedes an older one (design section 6). */
+  readonly conflict: string | null;
+}
+
+/** The right to act for something, given by a lease; a larger token supersedes a smaller one. */
+export interface Fence {
+  readonly lease: string;
+  readonly token: number;
+}
+
+/** Where a run stands in its plan once a batch is accepted; checked and moved in the same transaction. */
+export interface PlanStep {
+  readonly run: string;
+  readonly fence: Fence;
+  /** The cursor after this batch, as the engine gave it. */
+  readonly cursor: string;
+}
+
+export interface AcceptRequest {
+  readonly messages: readonly NewMessage[];
+  readonly step: PlanStep | null;
+}
+
+export interface AcceptResult {
+  readonly accepted: number;
+  readonly duplicates: number;
+  /** Messages of users who are to be kept out. */
+  readonly suppressed: number;
+}
+
+/** What became of an endpoint within one delivery; those not named may be tried. */
+export type EndpointMarks = Readonly<Record<string, 'ok' | 'refused'>>;
+
+/** A delivery handed to this process until it is settled or the process's lease ends. */
+export interface Claim {
+  /** Unique over all stores; sent as `Idempotency-Key`. */
+  readonly id: string;
+  readonly destination: string;
+  readonly source: string;
+  readonly messageId: string;
+  readonly type: MessageType;
+  readonly userId: string | null;
+  readonly body: string;
+  readonly lane: Lane;
+  readonly conflict: string | null;
+  readonly run: string | null;
+  /** Tries so far. */
+  readonly tries: number;
+  readonly acceptedAt: number;
+  /** Start of the four hours: the first attempt; null before it. */
+  readonly firstAt: number | null;
+  readonly marks: EndpointMarks;
+}
+
+export interface ClaimRequest {
+  readonly destination: string;
+  readonly limit: number;
+  /** What goes first: first tries in the order of the lanes, due retries (one claim in eight), or backfills (likewise). */
+  readonly order: 'usual' | 'retries' | 'backfills';
+}
+
+export interface ClaimResult {
+  /** For each request, the deliveries claimed. */
+  readonly claims: readonly (readonly Claim[])[];
+  /** For each destination that gave fewer than asked: when its next retry is due; null when nothing waits. */
+  readonly nextDue: Readonly<Record<string, number | null>>;
+}
+
+export const OUTCOMES = ['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** One POST to one endpoint, or why it was not made. */
+export interface Attempt {
+  readonly endpoint: string;
+  readonly at: number;
+  readonly ms: number;
+  readonly outcome: Outcome;
+  /** HTTP status; null when none arrived. */
+  readonly status: number | null;
+  /** Machine-readable cause, such as `timeout` or `ECONNREFUSED`; null on success. */
+  readonly error: string | null;
+  /** The start of what a failed endpoint answered. */
+  readonly response: string | null;
+}
+
+export type DeadReason =
+  | 'refused'
+  | 'expired'
+  | 'tls_untrusted'
+  | 'address_refused'
+  | 'destination_removed'
+  | 'undeliverable';
+
+/** What is to become of a claimed delivery. */
+export type Verdict =
+  | { readonly kind: 'delivered' }
+  /** Tried in vain; again at `dueAt`. */
+  | { readonly kind: 'retry'; readonly dueAt: number; readonly firstAt: number; readonly marks: EndpointMarks }
+  /** Given back untried, at once or at `dueAt`; not charged as a try. */
+  | { readonly kind: 'release'; readonly dueAt: number | null }
+  | {
+      readonly kind: 'dead';
+      readonly reason: DeadReason;
+      readonly status: number | null;
+      readonly firstAt: number | null;
+    };
+
+export interface Settlement {
+  readonly claim: Claim;
+  readonly verdict: Verdict;
+  readonly attempts: readonly Attempt[];
+}
+
+export interface AttemptRecord extends Attempt {
+  readonly delivery: string;
+  readonly destination: string;
+  readonly source: string;
+  readonly type: MessageType;
+  readonly userId: string | null;
+  readonly messageId: string;
+}
+
+export interface AttemptFilter {
+  readonly destination?: string;
+  readonly endpoint?: string;
+  readonly delivery?: string;
+  readonly messageId?: string;
+  readonly userId?: string;
+  readonly outcome?: Outcome;
+  readonly since?: number;
+  readonly limit: number;
+}
+
+export interface DeadLetter {
+  readonly id: string;
+  readonly destination: string;
+  readonly source: string;
+  readonly type: MessageType;
+  readonly userId: string | null;
+  readonly messageId: string;
+  readonly reason: DeadReason;
+  readonly status: number | null;
+  readonly attempts: number;
+  readonly firstAt: number | null;
+  readonly lastAt: number;
+  readonly body: string;
+  readonly conflict: string | null;
+}
+
+export interface DeadLetterFilter {
+  readonly ids?: readonly string[];
+  readonly destination?: string;
+  readonly source?: string;
+  readonly reason?: DeadReason;
+  readonly type?: MessageType;
+  readonly userId?: string;
+  readonly conflictPrefix?: string;
+  readonly since?: number;
+  readonly until?: number;
+  /** Only letters after this id, in the order of the listing. */
+  readonly after?: string;
+  readonly limit: number;
+}
+
+/** A dead letter sent again, with another body where the value of now differs. */
+export interface Replay {
+  readonly id: string;
+  readonly body: string | null;
+}
+
+/** What the store remembers of an endpoint over restarts. */
+export interface EndpointState {
+  readonly endpoint: string;
+  readonly destination: string;
+  /** Paused by a 410 until a person resumes it. */
+  readonly pausedAt: number | null;
+  /** Since when it answers no probe. */
+  readonly deadSince: number | null;
+}
+
+export interface Backlog {
+  readonly destination: string;
+  /** Deliveries neither delivered nor dead. */
+  readonly pending: number;
+  readonly dead: number;
+}
+
+export type RunState = 'staged' | 'held' | 'sending' | 'committed' | 'done' | 'failed' | 'rejected';
+
+/** One sync of one audience or computed trait. */
+export interface Run {
+  readonly id: string;
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** What was asked for: the changes, everything again, or `false` to everyone. */
+  readonly action: 'sync' | 'resync' | 'retire' | 'backfill';
+  readonly state: RunState;
+  readonly first: boolean;
+  readonly members: number;
+  readonly entered: number;
+  readonly exited: number;
+  /** Members whose value changed (traits only). */
+  readonly changed: number;
+  readonly invalid: number;
+  readonly duplicates: number;
+  readonly held: boolean;
+  /** Why it was held, or what failed. */
+  readonly reason: string | null;
+  readonly code: string | null;
+  /** Messages accepted so far: a `PlanStep` adds those of its batch, duplicates too. */
+  readonly sent: number;
+  readonly cursor: string | null;
+  readonly fromVersion: number;
+  readonly toVersion: number;
+  readonly definitionHash: string;
+  /** The only destinations to send to; null for all that the source is connected to. */
+  readonly destinations: readonly string[] | null;
+  readonly asOf: number;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+}
+
+/** How far the deliveries of a run are. */
+export interface RunProgress {
+  readonly deliveries: number;
+  /** Not tried yet, or being tried for the first time. */
+  readonly untried: number;
+  readonly delivered: number;
+  readonly dead: number;
+  readonly superseded: number;
+}
+
+/** What the store remembers of an audience or computed trait. */
+export interface AudienceRecord {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** Name of the engine that holds the snapshot: an audience gone from the configuration can still be retired. */
+  readonly engine: string;
+  /** The source that its messages speak as. */
+  readonly source: string;
+  /** The snapshot's version after the last committed run; 0 before the first. */
+  readonly version: number;
+  /** Rises with every change that is sent. */
+  readonly sequence: number;
+  readonly definitionHash: string;
+  /** Destinations that have the whole membership. */
+  readonly destinations: readonly string[];
+  /** Destinations that once had it and missed changes since: on their return they are told the leavers too. */
+  readonly lapsed: readonly string[];
+  /** The trait keys that members were told, for `retire`. */
+  readonly columns: readonly string[];
+  /** Start of the last run, by schedule or by hand. */
+  readonly lastRunAt: number | null;
+}
+
+export type RegulationType = 'DELETE_ONLY' | 'SUPPRESS_WITH_DELETE' | 'SUPPRESS_ONLY' | 'UNSUPPRESS';
+export type RegulationStatus = 'INITIALIZED' | 'RUNNING' | 'FINISHED' | 'FAILED' | 'PARTIAL_SUCCESS';
+
+/** A deletion request and what became of it. */
+export interface Regulation {
+  readonly id: string;
+  readonly type: RegulationType;
+  readonly status: RegulationStatus;
+  /** Null for every source. */
+  readonly sources: readonly string[] | null;
+  readonly userIds: readonly string[];
+  readonly createdAt: number;
+  readonly finishedAt: number | null;
+}
+
+/**
+ * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
+ * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `queue_full`, `fence_lost`.
+ */
+export interface Store {
+  /** Writes a batch or nothing. Throws `queue_full` when a destination's backlog is at its limit. */
+  accept(request: AcceptRequest): Promise<AcceptResult>;
+
+  /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process. */
+  join(ttl: number): Promise<number>;
+  /** Extends the lease; false when it had ended and the claims were given to others. */
+  heartbeat(owner: number, ttl: number): Promise<boolean>;
+  /** Ends the lease; claims still held are free at once. */
+  leave(owner: number): Promise<void>;
+  /** Frees the claims of processes whose lease has ended; resolves to their number. */
+  rescue(): Promise<number>;
+
+  claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
+  /** Verdicts over claims that this owner no longer holds are passed over. */
+  settle(owner: number, settlements: readonly Settlement[]): Promise<void>;
+  /**
+   * Makes dead letters of deliveries first held back or tried before `before`; resolves to their number, at most `limit`.
+   * With `untriedToo` also of those that were never tried.
+   */
+  expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
+  /** Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone. */
+  bury(destination: string, limit: number): Promise<number>;
+  /** One row per destination that was ever delivered to. */
+  backlog(): Promise<readonly Backlog[]>;
+
+  endpoints(): Promise<readonly EndpointState[]>;
+  markEndpoint(state: EndpointState): Promise<void>;
+
+  attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
+  /** Drops attempts made before `before`, and message ids older than the dedupe window; at most `limit` rows. */
+  prune(before: number, limit: number): Promise<number>;
+
+  deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
+  /** Queues dead letters again; one whose conflict key has a newer delivery pending is dropped instead. */
+  replay(replays: readonly Replay[]): Promise<number>;
+  drop(ids: readonly string[]): Promise<number>;
+
+  /** Takes a lease for `ttl` ms; null while another holds it. The fence's token rises with every taking. */
+  takeLease(lease: string, ttl: number): Promise<Fence | null>;
+  renewLease(fence: Fence, ttl: number): Promise<boolean>;
+  releaseLease(fence: Fence): Promise<void>;
+
+  audience(key: string): Promise<AudienceRecord | null>;
+  audiences(): Promise<readonly AudienceRecord[]>;
+  forgetAudience(key: string, fence: Fence): Promise<void>;
+  /** Records a run, new or changed, and with it what is known of its audience. Throws `fence_lost`. */
+  saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
+  run(id: string): Promise<Run | null>;
+  /** The newest first, by start. */
+  runs(filter: {
+    readonly key?: string;
+    readonly states?: readonly RunState[];
+    readonly limit: number;
+  }): Promise<readonly Run[]>;
+  runProgress(run: string): Promise<RunProgress>;
+
+  saveRegulation(regulation: Regulation): Promise<void>;
+  regulation(id: string): Promise<Regulation | null>;
+  /** Regulations neither finished nor failed, oldest first. */
+  openRegulations(): Promise<readonly Regulation[]>;
+  /**
+   * Takes users out of pending deliveries, dead letters, attempts and message ids, a part at a time, from where `cursor` says;
+   * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
+   */
+  erase(
+    users: readonly string[],
+    sources: readonly string[] | null,
+    cursor: string | null,
+  ): Promise<{ readonly cursor: string | null; readonly inFlight: number }>;
+  /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
+  suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
+
+  /** Resolves when the store answers; throws otherwise. */
+  ping(): Promise<void>;
+  /** Lets what was begun finish, then closes. */
+  close(): Promise<void>;
+}

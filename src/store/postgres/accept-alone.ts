@@ -1,0 +1,168 @@
+import { RollcallError } from '../../errors.ts';
+import { failpoint } from '../../failpoint.ts';
+import { MESSAGE_TYPES } from '../../message.ts';
+import { type AcceptRequest, type AcceptResult, type Fence, LANES, type NewMessage, type PlanStep } from '../port.ts';
+import { seenKey } from './accept.ts';
+import { int2, text, uuid } from './arrays.ts';
+import { CLAIMED, type Context, READY, WAITING } from './context.ts';
+import { Changes } from './counters.ts';
+import type { Session } from './database.ts';
+import { suppressed } from './suppression.ts';
+
+/**
+ * One request in a transaction of several statements. What an older change was doing is read by a later statement than
+ * the one that locked it: only that sees what was committed while it waited for the lock.
+ *
+ * @throws RollcallError `queue_full`, `fence_lost`, `unknown_run`
+ */
+export function acceptAlone(context: Context, { messages, step }: AcceptRequest): Promise<AcceptResult> {
+  return context.db.transaction(async (session) => {
+    failpoint('accept');
+    if (step) await moveCursor(session, step, messages.length);
+    const out = await suppressed(context, session, messages);
+    const wanted = messages.filter((message) => !out.has(message));
+    const fresh = await notSeen(context, session, wanted);
+    const changes = new Changes();
+    for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes);
+    await changes.write(session, context.parts.accept);
+    await checkLimit(context, session, changes, fresh);
+    failpoint('commit');
+    return {
+      accepted: fresh.length,
+      duplicates: wanted.length - fresh.length,
+      suppressed: messages.length - wanted.length,
+    };
+  });
+}
+
+const MOVE_CURSOR = `
+  UPDATE rollcall.run SET cursor = $2, sent = sent + $3
+  WHERE id = $1 AND (SELECT token FROM rollcall.lease WHERE name = $4 FOR SHARE) = $5`;
+
+async function moveCursor(session: Session, { run, cursor, fence }: PlanStep, sent: number): Promise<void> {
+  const moved = await session.run(MOVE_CURSOR, [run, cursor, sent, fence.lease, fence.token]);
+  if (moved > 0) return;
+  await checkFence(session, fence);
+  throw new RollcallError('unknown_run', `There is no run ${run}.`);
+}
+
+/**
+ * Holds the lease's row until the transaction ends, so that no other process takes it over meanwhile.
+ *
+ * @throws RollcallError `fence_lost` when another process has taken the lease since
+ */
+export async function checkFence(session: Session, { lease, token }: Fence): Promise<void> {
+  const [row] = await session.rows<[number]>('SELECT token FROM rollcall.lease WHERE name = $1 FOR SHARE', [lease]);
+  if (row?.[0] !== token) {
+    throw new RollcallError('fence_lost', `Another process has taken over ${lease}; this one stops.`);
+  }
+}
+
+/** Notes the message ids; the messages whose ids are new. */
+async function notSeen({ db }: Context, session: Session, messages: readonly NewMessage[]): Promise<NewMessage[]> {
+  const byKey = new Map<string, { key: Buffer; message: NewMessage }>();
+  for (const message of messages) {
+    const key = seenKey(message);
+    const name = key.toString('hex');
+    if (!byKey.has(name)) byKey.set(name, { key, message });
+  }
+  const rows = await session.rows<[string]>(
+    `INSERT INTO rollcall.seen (id, day) SELECT k, ${db.now} / 86400000 FROM unnest($1::uuid[]) AS k ORDER BY k
+     ON CONFLICT (id) DO NOTHING RETURNING id::text`,
+    [uuid([...byKey.values()].map(({ key }) => key))],
+  );
+  const isNew = new Set(rows.map(([id]) => id.replaceAll('-', '')));
+  return [...byKey].filter(([name]) => isNew.has(name)).map(([, { message }]) => message);
+}
+
+/** In parts in which no conflict key comes twice: a later change supersedes an earlier one of the same batch. */
+function passes(messages: readonly NewMessage[]): NewMessage[][] {
+  const parts: NewMessage[][] = [[]];
+  const times = new Map<string, number>();
+  for (const message of messages) {
+    const part = message.conflict === null ? 0 : (times.get(message.conflict) ?? 0);
+    if (message.conflict !== null) times.set(message.conflict, part + 1);
+    if (part === parts.length) parts.push([]);
+    parts[part]?.push(message);
+  }
+  return parts;
+}
+
+const DROP_DEAD = `
+  DELETE FROM rollcall.dead_letter d USING unnest($1::text[], $2::text[]) AS k (conflict, destination)
+  WHERE d.conflict = k.conflict AND d.destination = k.destination RETURNING d.destination`;
+
+const TAKE_BACK = `
+  WITH older AS MATERIALIZED (
+    SELECT d.id, d.state FROM unnest($1::text[], $2::text[]) AS k (conflict, destination)
+    JOIN rollcall.delivery d ON d.conflict = k.conflict AND d.destination = k.destination
+    ORDER BY d.id FOR UPDATE OF d
+  )
+  DELETE FROM rollcall.delivery
+  WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
+  RETURNING destination, run, tries`;
+
+const insertSql = (now: string) => `
+  INSERT INTO rollcall.delivery
+    (destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+  SELECT m.destination, m.lane,
+    CASE WHEN m.conflict IS NOT NULL AND EXISTS (
+      SELECT 1 FROM rollcall.delivery o
+      WHERE o.conflict = m.conflict AND o.destination = m.destination AND o.state = ${CLAIMED}
+    ) THEN ${WAITING} ELSE ${READY} END,
+    ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
+  FROM unnest($1::text[], $2::smallint[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    AS m (destination, lane, type, source, message_id, user_id, conflict, body)`;
+
+/** Older changes are taken back unless they are in flight; then the new ones wait for them. */
+async function insert(
+  { db }: Context,
+  session: Session,
+  messages: readonly NewMessage[],
+  run: string | null,
+  changes: Changes,
+): Promise<void> {
+  const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
+  const keyed = rows.filter(({ conflict }) => conflict !== null);
+  if (keyed.length > 0) {
+    const keys = [text(keyed.map(({ conflict }) => conflict)), text(keyed.map(({ destination }) => destination))];
+    for (const [destination] of await session.rows<[string]>(DROP_DEAD, keys)) {
+      changes.add({ destination, run: null, dead: -1 });
+    }
+    const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keys);
+    for (const [destination, olderRun, tries] of older) {
+      changes.add({ destination, run: olderRun, pending: -1, superseded: 1, untried: tries === 0 ? -1 : 0 });
+    }
+  }
+  await session.run(insertSql(db.now), [
+    text(rows.map(({ destination }) => destination)),
+    int2(rows.map(({ lane }) => LANES.indexOf(lane))),
+    int2(rows.map(({ type }) => MESSAGE_TYPES.indexOf(type))),
+    text(rows.map(({ source }) => source)),
+    text(rows.map(({ messageId }) => messageId)),
+    text(rows.map(({ userId }) => userId)),
+    text(rows.map(({ conflict }) => conflict)),
+    text(rows.map(({ body }) => body)),
+    run,
+  ]);
+  for (const { destination } of rows) changes.add({ destination, run, pending: 1, deliveries: 1, untried: 1 });
+}
+
+/** Deletion notices are exempt from the limit: a full queue must not keep a user's data alive. */
+async function checkLimit(
+  { maxQueued }: Context,
+  session: Session,
+  changes: Changes,
+  messages: readonly NewMessage[],
+): Promise<void> {
+  const limited = new Set(
+    messages.filter(({ lane }) => lane !== 'deletion').flatMap(({ destinations }) => destinations),
+  );
+  const [full] = await session.rows<[string]>(
+    `SELECT destination FROM rollcall.backlog WHERE destination = ANY ($1::text[])
+     GROUP BY destination HAVING sum(pending) > $2::bigint LIMIT 1`,
+    [text(changes.grown().filter((destination) => limited.has(destination))), maxQueued],
+  );
+  if (!full) return;
+  throw new RollcallError('queue_full', `Destination ${full[0]} has ${maxQueued} undelivered messages; try later.`);
+}

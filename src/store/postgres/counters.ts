@@ -1,0 +1,79 @@
+import { int4, text } from './arrays.ts';
+import type { Session } from './database.ts';
+
+/** Parts of each counter. Two writers with the same part only wait for each other's commit. */
+export const PARTS = 32;
+
+/** SQL that adds to the backlog; `rows` is a query for destination, pending, dead. */
+export const addToBacklog = (part: string, rows: string) => `
+  INSERT INTO rollcall.backlog (destination, part, pending, dead)
+  SELECT r.destination, ${part}, r.pending, r.dead FROM (${rows}) AS r (destination, pending, dead) ORDER BY r.destination
+  ON CONFLICT (destination, part) DO UPDATE
+  SET pending = backlog.pending + excluded.pending, dead = backlog.dead + excluded.dead`;
+
+/** SQL that adds to the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
+export const addToProgress = (part: string, rows: string) => `
+  INSERT INTO rollcall.run_progress (run, part, deliveries, untried, delivered, dead, superseded)
+  SELECT r.run, ${part}, r.deliveries, r.untried, r.delivered, r.dead, r.superseded
+  FROM (${rows}) AS r (run, deliveries, untried, delivered, dead, superseded) ORDER BY r.run
+  ON CONFLICT (run, part) DO UPDATE SET
+    deliveries = run_progress.deliveries + excluded.deliveries, untried = run_progress.untried + excluded.untried,
+    delivered = run_progress.delivered + excluded.delivered, dead = run_progress.dead + excluded.dead,
+    superseded = run_progress.superseded + excluded.superseded`;
+
+interface Change {
+  readonly destination: string;
+  readonly run: string | null;
+  readonly pending?: number;
+  readonly dead?: number;
+  readonly deliveries?: number;
+  readonly untried?: number;
+  readonly delivered?: number;
+  readonly died?: number;
+  readonly superseded?: number;
+}
+
+const BACKLOG = addToBacklog('$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[])');
+const PROGRESS = addToProgress(
+  '$1',
+  'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[])',
+);
+
+type Sums = Required<Omit<Change, 'destination' | 'run'>>;
+const NOTHING: Sums = { pending: 0, dead: 0, deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 };
+
+/** Sums up what a transaction of several statements changes, to write it at its end: then no counter is held for long. */
+export class Changes {
+  private readonly backlog = new Map<string, Sums>();
+  private readonly progress = new Map<string, Sums>();
+
+  add({ destination, run, ...change }: Change): void {
+    sum(this.backlog, destination, change);
+    if (run !== null) sum(this.progress, run, change);
+  }
+
+  /** Destinations that hold more than before. */
+  grown(): string[] {
+    return [...this.backlog].filter(([, { pending }]) => pending > 0).map(([destination]) => destination);
+  }
+
+  async write(session: Session, part: number): Promise<void> {
+    const backlog = [...this.backlog].filter(([, { pending, dead }]) => pending !== 0 || dead !== 0);
+    if (backlog.length > 0) {
+      const column = (name: keyof Sums) => int4(backlog.map(([, sums]) => sums[name]));
+      await session.run(BACKLOG, [part, text(backlog.map(([name]) => name)), column('pending'), column('dead')]);
+    }
+    const progress = [...this.progress];
+    if (progress.length > 0) {
+      const column = (name: keyof Sums) => int4(progress.map(([, sums]) => sums[name]));
+      const columns = (['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const).map(column);
+      await session.run(PROGRESS, [part, text(progress.map(([run]) => run)), ...columns]);
+    }
+  }
+}
+
+function sum(into: Map<string, Sums>, key: string, change: Partial<Sums>): void {
+  const sums = { ...(into.get(key) ?? NOTHING) };
+  for (const [name, value] of Object.entries(change)) sums[name as keyof Sums] += value;
+  into.set(key, sums);
+}

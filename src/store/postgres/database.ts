@@ -1,0 +1,176 @@
+import pg from 'pg';
+import type { Clock } from '../../clock.ts';
+import { type ErrorCode, RollcallError } from '../../errors.ts';
+
+/** Milliseconds since 1970 by the database's clock, which is the same for all processes; stable within a statement. */
+const DATABASE_TIME = '(extract(epoch FROM statement_timestamp()) * 1000)::bigint';
+/** Longest statement, in milliseconds; the client gives up a little later, as when the connection leads nowhere. */
+const STATEMENT_TIMEOUT = 10_000;
+const QUERY_TIMEOUT = 12_000;
+/** Longest wait for a connection, free or new. */
+const CONNECT_TIMEOUT = 5_000;
+const CONNECTIONS = 8;
+/** Deadlocks and clashes of two writers are tried again, this often. */
+const RETRIES = 5;
+const CLASHES = new Set(['40001', '40P01']);
+
+export interface Session {
+  /** Rows as arrays. */
+  rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
+  /** The number of rows changed. */
+  run(sql: string, values?: readonly unknown[]): Promise<number>;
+}
+
+export interface DatabaseOptions {
+  readonly url: string;
+  readonly clock: Clock;
+  /** SQL for milliseconds since 1970; tests hold it still. */
+  readonly time?: string;
+}
+
+/** Connections to one database. Broken ones are replaced by the next use; nothing here needs to be restarted. */
+export class Database implements Session {
+  /** SQL for the time, in milliseconds since 1970. */
+  readonly now: string;
+  readonly clock: Clock;
+  private readonly pool: pg.Pool;
+  private readonly names = new Map<string, string>();
+  private closed = false;
+
+  constructor({ url, clock, time = DATABASE_TIME }: DatabaseOptions) {
+    this.clock = clock;
+    this.now = time;
+    this.pool = new pg.Pool({
+      connectionString: url,
+      application_name: 'rollcall',
+      max: CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_TIMEOUT,
+      query_timeout: QUERY_TIMEOUT,
+      statement_timeout: STATEMENT_TIMEOUT,
+      // A process that is stopped in a transaction must not hold its locks.
+      idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
+      keepAlive: true,
+      allowExitOnIdle: true,
+      options: SESSION.map((setting) => `-c ${setting}`).join(' '),
+      types: { getTypeParser: parserOf as typeof pg.types.getTypeParser },
+    });
+    // A connection that breaks is dropped by the pool; whoever was using it gets the error of the query.
+    this.pool.on('error', () => undefined);
+    this.pool.on('connect', (client) => client.on('error', () => undefined));
+  }
+
+  rows<T extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
+    return this.attempt(async () => (await this.pool.query<T>(this.statement(sql, values))).rows);
+  }
+
+  run(sql: string, values: readonly unknown[] = []): Promise<number> {
+    return this.attempt(async () => (await this.pool.query(this.statement(sql, values))).rowCount ?? 0);
+  }
+
+  /** All of `work` or nothing of it; run again when it clashes with another transaction. */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.attempt(async () => {
+      const client = await this.pool.connect();
+      const session: Session = {
+        rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []) =>
+          (await client.query<R>(this.statement(sql, values))).rows,
+        run: async (sql, values = []) => (await client.query(this.statement(sql, values))).rowCount ?? 0,
+      };
+      try {
+        await client.query('BEGIN');
+        const result = await work(session);
+        await client.query('COMMIT');
+        client.release();
+        return result;
+      } catch (error) {
+        const rolledBack = await client.query('ROLLBACK').then(
+          () => true,
+          () => false,
+        );
+        client.release(!rolledBack);
+        throw error;
+      }
+    });
+  }
+
+  /** How far a time by this process's clock is from now; SQL adds it to the database's. */
+  fromNow(time: number): number;
+  fromNow(time: number | null): number | null;
+  fromNow(time: number | null): number | null {
+    return time === null ? null : Math.round(time - this.clock.now());
+  }
+
+  /** A distance from the database's now as a time by this process's clock. */
+  local(distance: number): number;
+  local(distance: number | null): number | null;
+  local(distance: number | null): number | null {
+    return distance === null ? null : this.clock.now() + distance;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.pool.end();
+  }
+
+  private async attempt<T>(work: () => Promise<T>): Promise<T> {
+    if (this.closed) throw new RollcallError('store_closed', 'The store is closed.');
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await work();
+      } catch (error) {
+        const { code, constraint } = error as { code?: string; constraint?: string };
+        const clashed = CLASHES.has(code ?? '') || (code === '23505' && constraint === 'delivery_conflict');
+        if (!clashed || tries > RETRIES) throw storeError(error);
+      }
+    }
+  }
+
+  /** Each statement is prepared once per connection, under a name. */
+  private statement(text: string, values: readonly unknown[]) {
+    let name = this.names.get(text);
+    if (name === undefined) {
+      name = `s${this.names.size}`;
+      this.names.set(text, name);
+    }
+    return { name, text, values: values as unknown[], rowMode: 'array' as const };
+  }
+}
+
+/**
+ * Every statement is made for an index. A plan made while a table was empty, kept for the connection's life, must not
+ * scan it once it holds a million rows. Commits are on disk before they return, whatever the server's default is.
+ */
+const SESSION = [
+  'synchronous_commit=on',
+  'enable_seqscan=off',
+  'enable_bitmapscan=off',
+  'enable_mergejoin=off',
+  'jit=off',
+];
+
+const INT8 = 20;
+
+function parserOf(oid: number, format?: 'text' | 'binary') {
+  return oid === INT8 ? Number : pg.types.getTypeParser(oid, format);
+}
+
+/** What a failure of Postgres means to the caller. */
+export function storeError(error: unknown): RollcallError {
+  if (error instanceof RollcallError) return error;
+  const { code = '', message } = error as { code?: string; message?: string };
+  return new RollcallError(
+    meaningOf(code, message ?? ''),
+    `The database failed: ${message || code || String(error)}.`,
+    {
+      cause: error,
+    },
+  );
+}
+
+function meaningOf(code: string, message: string): ErrorCode {
+  if (code === '53100' || code === '54000') return 'store_full';
+  if (code === '3F000' || code === '42P01' || code === '42703') return 'store_outdated';
+  // Too many connections, locks, deadlocks, statements cancelled for taking too long, no free connection.
+  if (['53300', '55P03', '40001', '40P01', '57014', '25P03'].includes(code)) return 'store_busy';
+  return /timeout/i.test(message) ? 'store_busy' : 'store_failed';
+}

@@ -1,0 +1,60 @@
+interface Waiting<T, R> {
+  readonly item: T;
+  readonly resolve: (result: R) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Rows in one group at most, unless a single item has more. */
+const LIMIT = 4_000;
+
+/** Group commit: what comes while one group is being written goes into the next, with one round trip and one sync to disk. */
+export class Group<T, R> {
+  private readonly perform: (items: readonly T[]) => Promise<readonly R[]>;
+  private readonly rows: (item: T) => number;
+  private queue: Waiting<T, R>[] = [];
+  private working: Promise<void> | null = null;
+
+  /** @param perform - resolves to the result of each item */
+  constructor(perform: (items: readonly T[]) => Promise<readonly R[]>, rows: (item: T) => number) {
+    this.perform = perform;
+    this.rows = rows;
+  }
+
+  add(item: T): Promise<R> {
+    return new Promise((resolve, reject) => {
+      this.queue.push({ item, resolve, reject });
+      this.working ??= this.work();
+    });
+  }
+
+  /** Resolves once all that was added is done. */
+  async idle(): Promise<void> {
+    while (this.working) await this.working;
+  }
+
+  private async work(): Promise<void> {
+    // Those of the same turn go together.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.queue.length > 0) {
+      const group = this.take();
+      try {
+        const results = await this.perform(group.map(({ item }) => item));
+        for (const [index, { resolve }] of group.entries()) resolve(results[index] as R);
+      } catch (error) {
+        for (const { reject } of group) reject(error);
+      }
+    }
+    this.working = null;
+  }
+
+  private take(): Waiting<T, R>[] {
+    let rows = 0;
+    let count = 0;
+    for (const { item } of this.queue) {
+      rows += this.rows(item);
+      if (count > 0 && rows > LIMIT) break;
+      count += 1;
+    }
+    return this.queue.splice(0, count);
+  }
+}

@@ -1,0 +1,52 @@
+import type { Fence } from '../port.ts';
+import type { Claims } from './claim.ts';
+import type { Context } from './context.ts';
+import type { Settlements } from './settle.ts';
+
+export async function join({ db }: Context, ttl: number): Promise<number> {
+  const sql = `INSERT INTO rollcall.owner (lease_until) VALUES (${db.now} + $1) RETURNING id`;
+  const [row] = await db.rows<[number]>(sql, [ttl]);
+  return row?.[0] as number;
+}
+
+export async function heartbeat({ db }: Context, owner: number, ttl: number): Promise<boolean> {
+  const sql = `UPDATE rollcall.owner SET lease_until = ${db.now} + $2 WHERE id = $1 AND lease_until > ${db.now}`;
+  return (await db.run(sql, [owner, ttl])) > 0;
+}
+
+/** The lease ends first: from then on nothing more can be claimed under it. */
+export async function leave({ db }: Context, settlements: Settlements, owner: number): Promise<void> {
+  await db.run('UPDATE rollcall.owner SET lease_until = 0 WHERE id = $1', [owner]);
+  await settlements.giveBack(owner);
+}
+
+/** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
+const FORGET_AFTER = 60_000;
+
+export async function rescue({ db }: Context, settlements: Settlements, claims: Claims): Promise<number> {
+  const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
+  let freed = await claims.freeUntold((owner, ids) => settlements.giveBack(owner, ids));
+  for (const [owner] of ended) freed += await settlements.giveBack(owner);
+  await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
+  return freed;
+}
+
+export async function takeLease({ db }: Context, lease: string, ttl: number): Promise<Fence | null> {
+  const [row] = await db.rows<[number]>(
+    `INSERT INTO rollcall.lease (name, token, lease_until) VALUES ($1, 1, ${db.now} + $2)
+     ON CONFLICT (name) DO UPDATE SET token = lease.token + 1, lease_until = excluded.lease_until
+     WHERE lease.lease_until <= ${db.now} RETURNING token`,
+    [lease, ttl],
+  );
+  return row ? { lease, token: row[0] } : null;
+}
+
+export async function renewLease({ db }: Context, { lease, token }: Fence, ttl: number): Promise<boolean> {
+  const sql = `UPDATE rollcall.lease SET lease_until = ${db.now} + $3 WHERE name = $1 AND token = $2`;
+  return (await db.run(sql, [lease, token, ttl])) > 0;
+}
+
+/** Ends the lease but keeps its row: the token must rise for ever. */
+export async function releaseLease({ db }: Context, { lease, token }: Fence): Promise<void> {
+  await db.run('UPDATE rollcall.lease SET lease_until = 0 WHERE name = $1 AND token = $2', [lease, token]);
+}

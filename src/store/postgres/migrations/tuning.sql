@@ -1,0 +1,19 @@
+-- For real Postgres only; run with every migration, harmless when repeated.
+-- A queue turns its whole content over many times an hour: the default of vacuuming once a fifth of the table has
+-- changed is far too late for a table whose size is the backlog. A fixed number of dead rows, and no pauses, keeps table
+-- and indexes at a few megabytes. Partitions by time would not do better here: deliveries leave in any order.
+-- Rows are not updated in place (their state is in every index), so there is nothing to gain from a fillfactor.
+ALTER TABLE rollcall.delivery SET (
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 50000
+);
+-- Counters are updated in place for ever: room on the page lets Postgres do that without touching the index.
+ALTER TABLE rollcall.backlog SET (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE rollcall.run_progress SET (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE rollcall.owner SET (fillfactor = 50);
+ALTER TABLE rollcall.lease SET (fillfactor = 50);
+-- Grow at one end and are pruned at the other: a twentieth is a vacuum every few hours at most.
+ALTER TABLE rollcall.seen SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE rollcall.attempt SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+-- Bodies are sent as they are stored, once: compressing the large ones would cost more than it saves.
+ALTER TABLE rollcall.delivery ALTER body SET STORAGE EXTERNAL;

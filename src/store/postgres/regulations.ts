@@ -1,0 +1,76 @@
+import { MESSAGE_TYPES } from '../../message.ts';
+import type { Regulation } from '../port.ts';
+import { text } from './arrays.ts';
+import { CLAIMED, type Context } from './context.ts';
+import { addToBacklog, addToProgress } from './counters.ts';
+
+export async function saveRegulation({ db }: Context, regulation: Regulation): Promise<void> {
+  const { id, status, createdAt } = regulation;
+  await db.run(
+    `INSERT INTO rollcall.regulation VALUES ($1, $2, $3, $4)
+     ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record`,
+    [id, status, createdAt, JSON.stringify(regulation)],
+  );
+}
+
+export async function regulation({ db }: Context, id: string): Promise<Regulation | null> {
+  const [row] = await db.rows<[string]>('SELECT record FROM rollcall.regulation WHERE id = $1', [id]);
+  return row ? (JSON.parse(row[0]) as Regulation) : null;
+}
+
+export async function openRegulations({ db }: Context): Promise<Regulation[]> {
+  const rows = await db.rows<[string]>(
+    "SELECT record FROM rollcall.regulation WHERE status IN ('INITIALIZED', 'RUNNING') ORDER BY created_at",
+  );
+  return rows.map(([record]) => JSON.parse(record) as Regulation);
+}
+
+/** Rows looked at in one statement, so that others get their turn. */
+const ERASE_STEP = 20_000;
+const TABLES = ['delivery', 'dead_letter', 'attempt'] as const;
+const NOTICE = MESSAGE_TYPES.indexOf('delete');
+const IS_THEIRS = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
+  AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
+
+const ERASE = {
+  attempt: `DELETE FROM rollcall.attempt WHERE ${IS_THEIRS} AND $4::smallint IS NOT NULL`,
+  dead_letter: `
+    WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination)
+    ${addToBacklog('$4::smallint', 'SELECT destination, 0, -count(*) FROM gone GROUP BY destination')}`,
+  delivery: `
+    WITH gone AS (
+      DELETE FROM rollcall.delivery WHERE ${IS_THEIRS} AND state <> ${CLAIMED} RETURNING destination, run, tries
+    ), counted AS (${addToBacklog('$4::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')})
+    ${addToProgress(
+      '$4::smallint',
+      `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,
+    )}`,
+};
+
+/** Tables are scanned by id: deletions are rare, and an index by user would cost every accept. */
+export async function erase(
+  { db, parts }: Context,
+  users: readonly string[],
+  sources: readonly string[] | null,
+  cursor: string | null,
+): Promise<{ readonly cursor: string | null; readonly inFlight: number }> {
+  const [given = 'delivery', from = '0'] = cursor?.split(':') ?? [];
+  const phase = (TABLES as readonly string[]).indexOf(given);
+  const table = TABLES[phase] ?? 'attempt';
+  const theirs = text(users);
+  const scope = sources && text(sources);
+  const [row] = await db.rows<[number | null, number]>(
+    `SELECT max(id), count(*) FROM (SELECT id FROM rollcall.${table} WHERE id > $1 ORDER BY id LIMIT ${ERASE_STEP}) AS part`,
+    [Number(from)],
+  );
+  const [end = null, count = 0] = row ?? [];
+  if (end !== null) await db.run(ERASE[table], [Number(from), end, theirs, parts.settle, scope]);
+  const next = count === ERASE_STEP ? `${table}:${end}` : phase + 1 < TABLES.length ? `${TABLES[phase + 1]}:0` : null;
+  const [posting] = await db.rows<[number]>(
+    `SELECT count(*) FROM rollcall.delivery d JOIN rollcall.owner o ON o.id = d.owner
+     WHERE d.state = ${CLAIMED} AND d.type <> ${NOTICE} AND d.user_id = ANY ($1::text[])
+       AND ($2::text[] IS NULL OR d.source = ANY ($2::text[]))`,
+    [theirs, scope],
+  );
+  return { cursor: next, inFlight: posting?.[0] ?? 0 };
+}

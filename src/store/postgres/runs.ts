@@ -1,0 +1,77 @@
+import type { AudienceRecord, Fence, Run, RunProgress, RunState } from '../port.ts';
+import { checkFence } from './accept-alone.ts';
+import { text } from './arrays.ts';
+import { Conditions } from './conditions.ts';
+import type { Context } from './context.ts';
+
+export async function audience({ db }: Context, key: string): Promise<AudienceRecord | null> {
+  const [row] = await db.rows<[string]>('SELECT record FROM rollcall.audience WHERE key = $1', [key]);
+  return row ? (JSON.parse(row[0]) as AudienceRecord) : null;
+}
+
+export async function audiences({ db }: Context): Promise<AudienceRecord[]> {
+  const rows = await db.rows<[string]>('SELECT record FROM rollcall.audience ORDER BY key');
+  return rows.map(([record]) => JSON.parse(record) as AudienceRecord);
+}
+
+export function forgetAudience({ db }: Context, key: string, fence: Fence): Promise<void> {
+  return db.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run('DELETE FROM rollcall.audience WHERE key = $1', [key]);
+  });
+}
+
+/** `cursor` and `sent` of a run that is known belong to `accept`, which moves them with each batch. */
+export function saveRun({ db }: Context, run: Run, fence: Fence, record?: AudienceRecord): Promise<void> {
+  return db.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(
+      `INSERT INTO rollcall.run (id, key, state, started_at, cursor, sent, record) VALUES ($1, $2, $3, $4, $5, $6, $7)
+       ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record`,
+      [run.id, run.key, run.state, run.startedAt, run.cursor, run.sent, JSON.stringify(run)],
+    );
+    if (!record) return;
+    await session.run(
+      'INSERT INTO rollcall.audience VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET record = excluded.record',
+      [record.key, JSON.stringify(record)],
+    );
+  });
+}
+
+type RunRow = readonly [record: string, cursor: string | null, sent: number];
+
+const runOf = ([record, cursor, sent]: RunRow): Run => ({ ...(JSON.parse(record) as Run), cursor, sent });
+
+export async function run({ db }: Context, id: string): Promise<Run | null> {
+  const [row] = await db.rows<RunRow>('SELECT record, cursor, sent FROM rollcall.run WHERE id = $1', [id]);
+  return row ? runOf(row) : null;
+}
+
+export interface RunFilter {
+  readonly key?: string;
+  readonly states?: readonly RunState[];
+  readonly limit: number;
+}
+
+/** The newest first. */
+export async function runs({ db }: Context, { key, states, limit }: RunFilter): Promise<Run[]> {
+  const conditions = new Conditions().add('key = ?', key).add('state = ANY (?::text[])', states && text(states));
+  const rows = await db.rows<RunRow>(
+    `SELECT record, cursor, sent FROM rollcall.run ${conditions.where()}
+     ORDER BY started_at DESC, id DESC LIMIT ${conditions.parameter(limit)}`,
+    conditions.values,
+  );
+  return rows.map(runOf);
+}
+
+export async function runProgress({ db }: Context, id: string): Promise<RunProgress> {
+  const sums = ['deliveries', 'untried', 'delivered', 'dead', 'superseded'].map(
+    (name) => `coalesce(sum(${name}), 0)::bigint`,
+  );
+  const [row] = await db.rows<[number, number, number, number, number]>(
+    `SELECT ${sums.join(', ')} FROM rollcall.run_progress WHERE run = $1`,
+    [id],
+  );
+  const [deliveries = 0, untried = 0, delivered = 0, dead = 0, superseded = 0] = row ?? [];
+  return { deliveries, untried, delivered, dead, superseded };
+}

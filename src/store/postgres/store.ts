@@ -1,0 +1,130 @@
+import type { Clock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import type { Store } from '../port.ts';
+import { Intake } from './accept.ts';
+import { attempts, prune } from './attempts.ts';
+import { Claims } from './claim.ts';
+import type { Context } from './context.ts';
+import { PARTS } from './counters.ts';
+import { Database } from './database.ts';
+import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
+import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { heartbeat, join, leave, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
+import { checkVersion } from './migrate.ts';
+import { erase, openRegulations, regulation, saveRegulation } from './regulations.ts';
+import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
+import { Settlements } from './settle.ts';
+import { suppress } from './suppression.ts';
+
+export interface PostgresOptions {
+  readonly url: string;
+  /** Undelivered messages per destination at most; each process may go beyond it by what it accepts at once. */
+  readonly maxQueued: number;
+  readonly clock: Clock;
+  /** SQL for milliseconds since 1970, the database's clock unless given. */
+  readonly time?: string;
+}
+
+/**
+ * Opens the store that any number of processes share. The database's clock decides about leases and due times; times
+ * cross as distances from now, so that the clocks of hosts may differ.
+ *
+ * @throws RollcallError `store_outdated` when migrations are pending, `store_failed` when the database can't be reached
+ */
+export async function openPostgresStore({ maxQueued, ...options }: PostgresOptions): Promise<Store> {
+  const db = new Database(options);
+  try {
+    await checkVersion(db);
+    return storeOn(await contextOf(db, maxQueued));
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+async function contextOf(db: Database, maxQueued: number): Promise<Context> {
+  const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
+  const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
+  return {
+    db,
+    store: meta.get('store') ?? '',
+    suppressionKey: meta.get('suppression_key') ?? '',
+    maxQueued,
+    parts: { accept: part, settle: part + 1 },
+  };
+}
+
+function storeOn(context: Context): Store {
+  const { db } = context;
+  const intake = new Intake(context);
+  const claims = new Claims(context);
+  const settlements = new Settlements(context);
+  const running = new Set<Promise<unknown>>();
+  let closing: Promise<void> | null = null;
+
+  /** Refuses once closing has begun; closing waits for what was begun before. */
+  function during<T>(work: () => Promise<T>): Promise<T> {
+    if (closing) return Promise.reject(new RollcallError('store_closed', 'The store is closed.'));
+    const result = work();
+    const done: Promise<void> = result.then(
+      () => void running.delete(done),
+      () => void running.delete(done),
+    );
+    running.add(done);
+    return result;
+  }
+
+  return {
+    accept: (request) => during(() => intake.accept(request)),
+    join: (ttl) => during(() => join(context, ttl)),
+    heartbeat: (owner, ttl) => during(() => heartbeat(context, owner, ttl)),
+    leave: (owner) =>
+      during(async () => {
+        await leave(context, settlements, owner);
+        claims.left(owner);
+      }),
+    rescue: () => during(() => rescue(context, settlements, claims)),
+    claim: (owner, requests) => during(() => claims.claim(owner, requests)),
+    settle: (owner, given) =>
+      during(async () => {
+        await settlements.settle(owner, given);
+        claims.settled(
+          owner,
+          given.map(({ claim }) => claim.id),
+        );
+      }),
+    expire: (...given) => during(() => expire(context, ...given)),
+    bury: (destination, limit) => during(() => bury(context, destination, limit)),
+    backlog: () => during(() => backlog(context)),
+    endpoints: () => during(() => endpoints(context)),
+    markEndpoint: (state) => during(() => markEndpoint(context, state)),
+    attempts: (filter) => during(() => attempts(context, filter)),
+    prune: (before, limit) => during(() => prune(context, before, limit)),
+    deadLetters: (filter) => during(() => deadLetters(context, filter)),
+    replay: (replays) => during(() => replay(context, replays)),
+    drop: (ids) => during(() => drop(context, ids)),
+    takeLease: (lease, ttl) => during(() => takeLease(context, lease, ttl)),
+    renewLease: (fence, ttl) => during(() => renewLease(context, fence, ttl)),
+    releaseLease: (fence) => during(() => releaseLease(context, fence)),
+    audience: (key) => during(() => audience(context, key)),
+    audiences: () => during(() => audiences(context)),
+    forgetAudience: (key, fence) => during(() => forgetAudience(context, key, fence)),
+    saveRun: (...given) => during(() => saveRun(context, ...given)),
+    run: (id) => during(() => run(context, id)),
+    runs: (filter) => during(() => runs(context, filter)),
+    runProgress: (id) => during(() => runProgress(context, id)),
+    saveRegulation: (given) => during(() => saveRegulation(context, given)),
+    regulation: (id) => during(() => regulation(context, id)),
+    openRegulations: () => during(() => openRegulations(context)),
+    erase: (users, sources, cursor) => during(() => erase(context, users, sources, cursor)),
+    suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
+    ping: () => during(async () => void (await db.run('SELECT 1'))),
+    close() {
+      closing ??= (async () => {
+        await Promise.all(running);
+        await db.close();
+      })();
+      return closing;
+    },
+  };
+}

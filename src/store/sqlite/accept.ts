@@ -1,0 +1,150 @@
+import { createHmac } from 'node:crypto';
+import { RollcallError } from '../../errors.ts';
+import { failpoint } from '../../failpoint.ts';
+import { MESSAGE_TYPES } from '../../message.ts';
+import type { AcceptResult, Fence, PlanStep } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { BacklogChanges, RunChanges } from './counters.ts';
+
+/** source, message id, index of the type, user id, body, index into `routes`, index of the lane, conflict key. */
+export type MessageTuple = readonly [string, string, number, string | null, string, number, number, string | null];
+
+export interface AcceptArguments {
+  readonly messages: readonly MessageTuple[];
+  readonly routes: readonly (readonly string[])[];
+  readonly step: PlanStep | null;
+  readonly maxQueued: number;
+}
+
+export const READY = 0;
+export const CLAIMED = 1;
+const WAITING = 2;
+const DELETION_LANE = 0;
+const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
+
+export function accept(db: Connection, now: number, request: AcceptArguments): AcceptResult {
+  failpoint('accept');
+  const run = request.step ? moveCursor(db, request.step, request.messages.length) : null;
+  const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
+  const routes = request.routes.map((names) => names.map((name) => db.nameId(name)));
+  const isSeen = seenCheck(db);
+  const isSuppressed = suppressionCheck(db);
+  const deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
+  let duplicates = 0;
+  let suppressed = 0;
+  for (const [source, messageId, type, userId, body, route, lane, conflict] of request.messages) {
+    if (userId !== null && type !== DELETE_TYPE && isSuppressed?.(source, userId)) {
+      suppressed += 1;
+      continue;
+    }
+    const sourceId = db.nameId(source);
+    if (isSeen(sourceId, messageId)) {
+      duplicates += 1;
+      continue;
+    }
+    for (const destination of routes[route] ?? []) {
+      let state = READY;
+      if (conflict !== null) {
+        state = supersede(db, conflict, destination, backlog, runs);
+        if (deadConflicts) dropDeadChange(db, conflict, destination, backlog);
+      }
+      db.run(
+        `INSERT INTO delivery (destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
+         VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        destination,
+        lane,
+        state,
+        now,
+        sourceId,
+        type,
+        messageId,
+        userId,
+        now,
+        run,
+        conflict,
+        body,
+      );
+      backlog.add(destination, 1, 0, lane === DELETION_LANE);
+      if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
+    }
+  }
+  backlog.write(request.maxQueued);
+  runs.write();
+  return { accepted: request.messages.length - duplicates - suppressed, duplicates, suppressed };
+}
+
+/** Takes an older change back unless it is in flight, in which case the new one waits for it. */
+function supersede(
+  db: Connection,
+  conflict: string,
+  destination: number,
+  backlog: BacklogChanges,
+  runs: RunChanges,
+): number {
+  let state = READY;
+  const older = db.tuples<[number, number, number | null, number]>(
+    'SELECT id, state, run, tries FROM delivery WHERE conflict = ? AND destination = ?',
+    conflict,
+    destination,
+  );
+  for (const [id, olderState, run, tries] of older) {
+    if (olderState === CLAIMED) {
+      state = WAITING;
+      continue;
+    }
+    db.run('DELETE FROM delivery WHERE id = ?', id);
+    backlog.add(destination, -1, 0);
+    if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
+  }
+  return state;
+}
+
+function dropDeadChange(db: Connection, conflict: string, destination: number, backlog: BacklogChanges): void {
+  const dropped = db.run('DELETE FROM dead_letter WHERE conflict = ? AND destination = ?', conflict, destination);
+  if (dropped > 0) backlog.add(destination, 0, -dropped);
+}
+
+function moveCursor(db: Connection, step: PlanStep, sent: number): number {
+  checkFence(db, step.fence);
+  const run = db.nameId(step.run);
+  const moved = db.run('UPDATE run SET cursor = ?, sent = sent + ? WHERE id = ?', step.cursor, sent, run);
+  if (moved === 0) throw new RollcallError('unknown_run', `There is no run ${step.run}.`);
+  return run;
+}
+
+/** @throws RollcallError `fence_lost` when another process has taken the lease since */
+export function checkFence(db: Connection, fence: Fence): void {
+  const row = db.get<{ token: number }>('SELECT token FROM lease WHERE name = ?', fence.lease);
+  if (row?.token !== fence.token) {
+    throw new RollcallError('fence_lost', `Another process has taken over ${fence.lease}; this one stops.`);
+  }
+}
+
+/** Notes a message id, and tells whether it was there already in either generation. */
+function seenCheck(db: Connection): (source: number, messageId: string) => boolean {
+  const current = db.meta('seen_generation') === '1' ? 1 : 0;
+  const before = 1 - current;
+  const hasBefore = db.get(`SELECT 1 FROM seen_${before} LIMIT 1`) !== undefined;
+  return (source, messageId) => {
+    if (db.run(`INSERT OR IGNORE INTO seen_${current} VALUES (?, ?)`, source, messageId) === 0) return true;
+    return (
+      hasBefore &&
+      db.get(`SELECT 1 FROM seen_${before} WHERE source = ? AND message_id = ?`, source, messageId) !== undefined
+    );
+  };
+}
+
+function suppressionCheck(db: Connection): ((source: string, userId: string) => boolean) | null {
+  if (db.get('SELECT 1 FROM suppression LIMIT 1') === undefined) return null;
+  const hash = suppressionHash(db);
+  const isKept = (scope: string, userId: string) =>
+    db.get('SELECT 1 FROM suppression WHERE hash = ?', hash(scope, userId)) !== undefined;
+  return (source, userId) => isKept('', userId) || isKept(source, userId);
+}
+
+/** Scope is a source, or empty for every source. */
+export function suppressionHash(db: Connection): (scope: string, userId: string) => Buffer {
+  const key = db.meta('suppression_key') ?? '';
+  return (scope, userId) => createHmac('sha256', key).update(`${scope}\0${userId}`).digest();
+}

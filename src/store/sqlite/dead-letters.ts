@@ -1,0 +1,177 @@
+import { MESSAGE_TYPES } from '../../message.ts';
+import type { DeadReason } from '../port.ts';
+import { READY } from './accept.ts';
+import { Conditions } from './conditions.ts';
+import type { Connection, Row } from './connection.ts';
+import { BacklogChanges, RunChanges } from './counters.ts';
+
+export interface StoredDeadLetter extends Row {
+  id: number;
+  destination: number;
+  source: number;
+  type: number;
+  user_id: string | null;
+  message_id: string;
+  reason: string;
+  status: number | null;
+  tries: number;
+  first_at: number | null;
+  last_at: number;
+  body: string;
+  conflict: string | null;
+}
+
+export interface DeadLetterQuery {
+  readonly ids?: readonly number[];
+  readonly destination?: string;
+  readonly source?: string;
+  readonly reason?: string;
+  readonly type?: string;
+  readonly userId?: string;
+  readonly conflictPrefix?: string;
+  readonly since?: number;
+  readonly until?: number;
+  readonly after?: number;
+  readonly limit: number;
+}
+
+export function deadLetters(db: Connection, _now: number, query: DeadLetterQuery) {
+  const conditions = new Conditions()
+    .equals('destination', query.destination, (name) => db.knownNameId(name))
+    .equals('source', query.source, (name) => db.knownNameId(name))
+    .equals('reason', query.reason)
+    .equals('type', query.type, (type) => (MESSAGE_TYPES as readonly string[]).indexOf(type))
+    .equals('user_id', query.userId)
+    .from('last_at', query.since)
+    .before('last_at', query.until)
+    .after('id', query.after)
+    .prefix('conflict', query.conflictPrefix)
+    .oneOf('id', query.ids);
+  const rows = db.all<StoredDeadLetter>(
+    `SELECT * FROM dead_letter ${conditions.where()} ORDER BY id LIMIT ?`,
+    ...conditions.values,
+    query.limit,
+  );
+  return rows.map((row) => ({ ...row, destination: db.name(row.destination), source: db.name(row.source) }));
+}
+
+export interface ReplayArguments {
+  readonly replays: readonly { readonly id: number; readonly body: string | null }[];
+}
+
+/** A changed body gets a new id, since receivers take the same id for the same message. */
+export function replay(db: Connection, now: number, { replays }: ReplayArguments): number {
+  const backlog = new BacklogChanges(db);
+  let queued = 0;
+  for (const { id, body } of replays) {
+    const letter = db.get<{ destination: number; conflict: string | null }>(
+      'SELECT destination, conflict FROM dead_letter WHERE id = ?',
+      id,
+    );
+    if (!letter) continue;
+    const { destination, conflict } = letter;
+    if (!hasNewer(db, conflict, destination)) {
+      db.run(
+        `INSERT INTO delivery (id, destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, conflict, body)
+         SELECT ?, destination, lane, ${READY}, ?, 0, source, type, message_id, user_id, ?, conflict, coalesce(?, body)
+         FROM dead_letter WHERE id = ?`,
+        body === null ? id : null,
+        now,
+        now,
+        body,
+        id,
+      );
+      backlog.add(destination, 1, 0, true);
+      queued += 1;
+    }
+    db.run('DELETE FROM dead_letter WHERE id = ?', id);
+    backlog.add(destination, 0, -1);
+  }
+  backlog.write();
+  return queued;
+}
+
+function hasNewer(db: Connection, conflict: string | null, destination: number): boolean {
+  if (conflict === null) return false;
+  const newer = 'SELECT 1 FROM delivery WHERE conflict = ? AND destination = ?';
+  return db.get(newer, conflict, destination) !== undefined;
+}
+
+export function drop(db: Connection, _now: number, { ids }: { readonly ids: readonly number[] }): number {
+  const backlog = new BacklogChanges(db);
+  let dropped = 0;
+  for (const id of ids) {
+    const row = db.get<{ destination: number }>('DELETE FROM dead_letter WHERE id = ? RETURNING destination', id);
+    if (!row) continue;
+    backlog.add(row.destination, 0, -1);
+    dropped += 1;
+  }
+  backlog.write();
+  return dropped;
+}
+
+export interface ExpireArguments {
+  readonly destination: string;
+  readonly before: number;
+  readonly untriedToo: boolean;
+  readonly limit: number;
+}
+
+export function expire(
+  db: Connection,
+  now: number,
+  { destination, before, untriedToo, limit }: ExpireArguments,
+): number {
+  const id = db.knownNameId(destination);
+  if (id === null) return 0;
+  const ready = `SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY} AND destination = ?1`;
+  const lanes = 'lane IN (0, 1, 2)';
+  const tried = `${ready} AND (tries > 0) = 1 AND ${lanes} AND due_at <= ?4 AND first_at <= ?2 LIMIT ?3`;
+  let ids = db.tuples<[number]>(tried, id, before, limit, now);
+  if (untriedToo && ids.length < limit) {
+    const untried = `${ready} AND (tries > 0) = 0 AND ${lanes} AND due_at <= ?2 LIMIT ?3`;
+    ids = ids.concat(db.tuples<[number]>(untried, id, before, limit - ids.length));
+  }
+  return buryAll(db, now, ids, 'expired');
+}
+
+export interface BuryArguments {
+  readonly destination: string;
+  readonly limit: number;
+}
+
+export function bury(db: Connection, now: number, { destination, limit }: BuryArguments): number {
+  const id = db.knownNameId(destination);
+  if (id === null) return 0;
+  const ids = db.tuples<[number]>(
+    `SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY} AND destination = ?
+     AND (tries > 0) IN (0, 1) AND lane IN (0, 1, 2) LIMIT ?`,
+    id,
+    limit,
+  );
+  return buryAll(db, now, ids, 'destination_removed');
+}
+
+function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[], reason: DeadReason): number {
+  const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
+  for (const [id] of ids) {
+    db.run(
+      `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
+         ?, NULL, tries, first_at, ?, body FROM delivery WHERE id = ?`,
+      reason,
+      now,
+      id,
+    );
+    const row = db.get<{ destination: number; run: number | null; tries: number }>(
+      'DELETE FROM delivery WHERE id = ? RETURNING destination, run, tries',
+      id,
+    );
+    if (!row) continue;
+    backlog.add(row.destination, -1, 1);
+    if (row.run !== null) runs.add(row.run, { dead: 1, untried: row.tries === 0 ? -1 : 0 });
+  }
+  backlog.write();
+  runs.write();
+  return ids.length;
+}

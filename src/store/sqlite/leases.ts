@@ -1,0 +1,60 @@
+import type { Fence } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { freeClaims, hasExited, rescue } from './settle.ts';
+
+export function join(db: Connection, now: number, { ttl }: { readonly ttl: number }): number {
+  rescue(db, now);
+  const row = db.get<{ id: number }>(
+    'INSERT INTO owner (lease_until, host, pid) VALUES (?, ?, ?) RETURNING id',
+    now + ttl,
+    db.host,
+    db.pid,
+  );
+  return row?.id as number;
+}
+
+export interface OwnerArguments {
+  readonly owner: number;
+  readonly ttl: number;
+}
+
+export function heartbeat(db: Connection, now: number, { owner, ttl }: OwnerArguments): boolean {
+  return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
+}
+
+export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
+  freeClaims(db, owner);
+  db.run('DELETE FROM owner WHERE id = ?', owner);
+}
+
+export interface LeaseArguments {
+  readonly lease: string;
+  readonly ttl: number;
+}
+
+export function takeLease(db: Connection, now: number, { lease, ttl }: LeaseArguments): Fence | null {
+  const held = db.get<{ token: number; lease_until: number; host: string; pid: number }>(
+    'SELECT token, lease_until, host, pid FROM lease WHERE name = ?',
+    lease,
+  );
+  if (held && held.lease_until > now && !hasExited(db, held.host, held.pid)) return null;
+  const token = (held?.token ?? 0) + 1;
+  db.run('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?, ?)', lease, token, now + ttl, db.host, db.pid);
+  return { lease, token };
+}
+
+export interface FenceArguments {
+  readonly fence: Fence;
+  readonly ttl: number;
+}
+
+export function renewLease(db: Connection, now: number, { fence, ttl }: FenceArguments): boolean {
+  return (
+    db.run('UPDATE lease SET lease_until = ? WHERE name = ? AND token = ?', now + ttl, fence.lease, fence.token) > 0
+  );
+}
+
+/** Ends the lease but keeps its row: the token must rise for ever. */
+export function releaseLease(db: Connection, _now: number, { fence }: { readonly fence: Fence }): void {
+  db.run('UPDATE lease SET lease_until = 0 WHERE name = ? AND token = ?', fence.lease, fence.token);
+}

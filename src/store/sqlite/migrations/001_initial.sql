@@ -1,0 +1,125 @@
+-- Strings that stand in many rows (destinations, sources, endpoints, runs) are kept once.
+CREATE TABLE name (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE) STRICT;
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- One message for one destination, until it is delivered or dead.
+-- state: 0 ready, 1 claimed, 2 waiting for an older change of the same conflict key that is in flight.
+-- AUTOINCREMENT, because the id is part of the Idempotency-Key and must never come again.
+CREATE TABLE delivery (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  destination INTEGER NOT NULL,
+  lane INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  tries INTEGER NOT NULL,
+  owner INTEGER,
+  source INTEGER NOT NULL,
+  type INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  user_id TEXT,
+  accepted_at INTEGER NOT NULL,
+  first_at INTEGER,
+  run INTEGER,
+  conflict TEXT,
+  marks TEXT,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX delivery_ready ON delivery (destination, tries > 0, lane, due_at) WHERE state = 0;
+CREATE INDEX delivery_claimed ON delivery (owner) WHERE state = 1;
+CREATE INDEX delivery_conflict ON delivery (conflict, destination) WHERE conflict IS NOT NULL;
+
+CREATE TABLE dead_letter (
+  id INTEGER PRIMARY KEY,
+  destination INTEGER NOT NULL,
+  lane INTEGER NOT NULL,
+  source INTEGER NOT NULL,
+  type INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  user_id TEXT,
+  run INTEGER,
+  conflict TEXT,
+  reason TEXT NOT NULL,
+  status INTEGER,
+  tries INTEGER NOT NULL,
+  first_at INTEGER,
+  last_at INTEGER NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
+
+-- Counters, so that nothing ever counts the rows above.
+CREATE TABLE backlog (destination INTEGER PRIMARY KEY, pending INTEGER NOT NULL, dead INTEGER NOT NULL) STRICT;
+
+-- Message ids of the last 24 to 48 hours, in two generations: pruning empties one whole table.
+CREATE TABLE seen_0 (source INTEGER NOT NULL, message_id TEXT NOT NULL, PRIMARY KEY (source, message_id)) STRICT, WITHOUT ROWID;
+CREATE TABLE seen_1 (source INTEGER NOT NULL, message_id TEXT NOT NULL, PRIMARY KEY (source, message_id)) STRICT, WITHOUT ROWID;
+
+-- Append-only; searched by scanning back from the newest, pruned from the oldest.
+CREATE TABLE attempt (
+  id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  delivery INTEGER NOT NULL,
+  destination INTEGER NOT NULL,
+  endpoint INTEGER NOT NULL,
+  source INTEGER NOT NULL,
+  type INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  user_id TEXT,
+  outcome INTEGER NOT NULL,
+  status INTEGER,
+  ms INTEGER NOT NULL,
+  error TEXT,
+  response TEXT
+) STRICT;
+
+CREATE TABLE endpoint (
+  id INTEGER PRIMARY KEY,
+  destination INTEGER NOT NULL,
+  paused_at INTEGER,
+  dead_since INTEGER
+) STRICT;
+
+-- Processes that deliver. A process on this host whose pid is gone has lost its lease at once.
+CREATE TABLE owner (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  lease_until INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  pid INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE lease (
+  name TEXT PRIMARY KEY,
+  token INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  pid INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE audience (key TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run (
+  id INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  state TEXT NOT NULL,
+  cursor TEXT,
+  sent INTEGER NOT NULL,
+  record TEXT NOT NULL,
+  deliveries INTEGER NOT NULL DEFAULT 0,
+  untried INTEGER NOT NULL DEFAULT 0,
+  delivered INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0,
+  superseded INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX run_open ON run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
+
+CREATE TABLE regulation (
+  id TEXT PRIMARY KEY,
+  status TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  record TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX regulation_open ON regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');
+
+-- HMAC of scope and user id under a key in meta; no id is kept.
+CREATE TABLE suppression (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;

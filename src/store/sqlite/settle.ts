@@ -1,0 +1,208 @@
+import { failpoint } from '../../failpoint.ts';
+import { CLAIMED, READY } from './accept.ts';
+import type { Connection } from './connection.ts';
+import { BacklogChanges, RunChanges } from './counters.ts';
+
+/** at, endpoint, ms, index of the outcome, status, error, response */
+export type AttemptTuple = readonly [number, string, number, number, number | null, string | null, string | null];
+
+export interface SettleEntry {
+  readonly id: number;
+  readonly destination: string;
+  readonly source: string;
+  readonly type: number;
+  readonly messageId: string;
+  readonly userId: string | null;
+  readonly conflict: string | null;
+  readonly run: string | null;
+  readonly tries: number;
+  readonly verdict:
+    | readonly ['delivered']
+    | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
+    | readonly ['release', dueAt: number | null]
+    | readonly ['dead', reason: string, status: number | null, firstAt: number | null];
+  readonly attempts: readonly AttemptTuple[];
+}
+
+export interface SettleArguments {
+  readonly owner: number;
+  readonly entries: readonly SettleEntry[];
+}
+
+export function settle(db: Connection, now: number, { owner, entries }: SettleArguments): void {
+  const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
+  for (const entry of entries) {
+    logAttempts(db, entry);
+    settleOne(db, now, owner, entry, backlog, runs);
+  }
+  backlog.write();
+  runs.write();
+  failpoint('settle');
+}
+
+function settleOne(
+  db: Connection,
+  now: number,
+  owner: number,
+  entry: SettleEntry,
+  backlog: BacklogChanges,
+  runs: RunChanges,
+): void {
+  const { id, verdict, conflict } = entry;
+  const destination = db.nameId(entry.destination);
+  const run = entry.run === null ? null : db.nameId(entry.run);
+  const untried = entry.tries === 0 ? -1 : 0;
+  // Whoever holds the delivery now sets free what waits for it.
+  if (conflict !== null && !isHeldBy(db, id, owner)) return;
+  // A newer change may wait for this one: then this one is not tried again.
+  const newerWaits = conflict !== null && freeWaiting(db, conflict, destination);
+  const outlived = newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release');
+  if (outlived || verdict[0] === 'delivered') {
+    if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
+    backlog.add(destination, -1, 0);
+    if (run !== null) runs.add(run, outlived ? { superseded: 1, untried } : { delivered: 1, untried });
+  } else if (verdict[0] === 'retry') {
+    const [, dueAt, firstAt, marks] = verdict;
+    const changed = db.run(
+      `UPDATE delivery SET state = ${READY}, owner = NULL, tries = tries + 1, due_at = ?, first_at = ?, marks = ?
+       WHERE id = ? AND owner = ?`,
+      dueAt,
+      firstAt,
+      marks,
+      id,
+      owner,
+    );
+    if (changed > 0 && run !== null && untried !== 0) runs.add(run, { untried });
+    failpoint('retry');
+  } else if (verdict[0] === 'release') {
+    release(db, id, owner, verdict[1]);
+  } else if (bury(db, id, owner, verdict[1], verdict[2], verdict[3], now, newerWaits)) {
+    backlog.add(destination, -1, newerWaits ? 0 : 1);
+    if (run !== null) runs.add(run, { dead: 1, untried });
+  }
+}
+
+function isHeldBy(db: Connection, id: number, owner: number): boolean {
+  return db.get('SELECT 1 FROM delivery WHERE id = ? AND owner = ?', id, owner) !== undefined;
+}
+
+function release(db: Connection, id: number, owner: number, dueAt: number | null): void {
+  db.run(
+    `UPDATE delivery SET state = ${READY}, owner = NULL, due_at = coalesce(?, due_at) WHERE id = ? AND owner = ?`,
+    dueAt,
+    id,
+    owner,
+  );
+}
+
+/** Moves a claimed delivery to the dead letters; one that a newer change has replaced is only dropped. */
+function bury(
+  db: Connection,
+  id: number,
+  owner: number,
+  reason: string,
+  status: number | null,
+  firstAt: number | null,
+  now: number,
+  replaced: boolean,
+): boolean {
+  if (!replaced) {
+    db.run(
+      `INSERT INTO dead_letter
+       SELECT id, destination, lane, source, type, message_id, user_id, run, conflict, ?, ?,
+         tries + ?, coalesce(first_at, ?), ?, body
+       FROM delivery WHERE id = ? AND owner = ?`,
+      reason,
+      status,
+      firstAt === null ? 0 : 1,
+      firstAt,
+      now,
+      id,
+      owner,
+    );
+  }
+  return db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) > 0;
+}
+
+function freeWaiting(db: Connection, conflict: string, destination: number): boolean {
+  return (
+    db.run(
+      `UPDATE delivery SET state = ${READY} WHERE conflict = ? AND destination = ? AND state = 2`,
+      conflict,
+      destination,
+    ) > 0
+  );
+}
+
+/** Gives back what processes held whose lease has ended; resolves to the number of deliveries. */
+export function rescue(db: Connection, now: number): number {
+  let freed = 0;
+  for (const { id, lease_until, host, pid } of db.all<{ id: number; lease_until: number; host: string; pid: number }>(
+    'SELECT id, lease_until, host, pid FROM owner',
+  )) {
+    if (lease_until > now && !hasExited(db, host, pid)) continue;
+    freed += freeClaims(db, id);
+    db.run('DELETE FROM owner WHERE id = ?', id);
+  }
+  return freed;
+}
+
+/** Gives back everything that an owner holds. */
+export function freeClaims(db: Connection, owner: number): number {
+  const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
+  const claims = db.all<{
+    id: number;
+    destination: number;
+    conflict: string | null;
+    run: number | null;
+    tries: number;
+  }>(
+    `SELECT id, destination, conflict, run, tries FROM delivery INDEXED BY delivery_claimed WHERE state = ${CLAIMED} AND owner = ?`,
+    owner,
+  );
+  for (const { id, destination, conflict, run, tries } of claims) {
+    if (conflict !== null && freeWaiting(db, conflict, destination)) {
+      db.run('DELETE FROM delivery WHERE id = ?', id);
+      backlog.add(destination, -1, 0);
+      if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
+    } else release(db, id, owner, null);
+  }
+  backlog.write();
+  runs.write();
+  return claims.length;
+}
+
+/** Whether a process on this host is gone; of other hosts only the lease tells. */
+export function hasExited(db: Connection, host: string, pid: number): boolean {
+  if (host !== db.host || pid === db.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
+  }
+}
+
+function logAttempts(db: Connection, entry: SettleEntry): void {
+  for (const [at, endpoint, ms, outcome, status, error, response] of entry.attempts) {
+    db.run(
+      `INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      at,
+      entry.id,
+      db.nameId(entry.destination),
+      db.nameId(endpoint),
+      db.nameId(entry.source),
+      entry.type,
+      entry.messageId,
+      entry.userId,
+      outcome,
+      status,
+      ms,
+      error,
+      response,
+    );
+  }
+}

@@ -1,0 +1,211 @@
+import type { Clock } from '../../clock.ts';
+import { MESSAGE_TYPES } from '../../message.ts';
+import * as port from '../port.ts';
+import type { MessageTuple } from './accept.ts';
+import type { ClaimTuple } from './claim.ts';
+import type { SettleEntry } from './settle.ts';
+import { StoreThread } from './store-thread.ts';
+
+export interface SqliteOptions {
+  /** A file, or `:memory:`. */
+  readonly path: string;
+  /** Undelivered messages per destination at most. */
+  readonly maxQueued: number;
+  readonly clock: Clock;
+}
+
+/**
+ * Opens (and if need be creates or migrates) the embedded store.
+ *
+ * @throws RollcallError `store_failed` when the file can't be opened, `store_outdated` when a newer Rollcall made it
+ */
+export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions): Promise<port.Store> {
+  const { thread, store } = await StoreThread.open(path, clock);
+  const ids = new DeliveryIds(store);
+  return {
+    accept: (request) => thread.call('accept', acceptArguments(request, maxQueued)),
+    join: (ttl) => thread.call('join', { ttl }),
+    heartbeat: (owner, ttl) => thread.call('heartbeat', { owner, ttl }),
+    leave: (owner) => thread.call('leave', { owner }),
+    rescue: () => thread.call('rescue', undefined),
+    claim: async (owner, requests) => {
+      const { claims, nextDue } = await thread.call('claim', { owner, requests });
+      const named = claims.map((rows, index) =>
+        rows.map((row) => claimOf(ids, (requests[index] as port.ClaimRequest).destination, row)),
+      );
+      return { claims: named, nextDue };
+    },
+    settle: (owner, settlements) =>
+      thread.call('settle', { owner, entries: settlements.map((settlement) => settleEntry(ids, settlement)) }),
+    expire: (destination, before, untriedToo, limit) =>
+      thread.call('expire', { destination, before, untriedToo, limit }),
+    bury: (destination, limit) => thread.call('bury', { destination, limit }),
+    backlog: () => thread.call('backlog', undefined),
+    endpoints: () => thread.call('endpoints', undefined),
+    markEndpoint: (state) => thread.call('markEndpoint', state),
+    attempts: async ({ delivery, outcome, ...filter }) => {
+      const rows = await thread.call('attempts', {
+        ...filter,
+        ...(delivery === undefined ? {} : { delivery: ids.number(delivery) }),
+        ...(outcome === undefined ? {} : { outcome: port.OUTCOMES.indexOf(outcome) }),
+      });
+      return rows.map((row) => ({
+        delivery: ids.name(row.delivery),
+        destination: row.destination,
+        endpoint: row.endpoint,
+        source: row.source,
+        type: typeOf(row.type),
+        userId: row.user_id,
+        messageId: row.message_id,
+        at: row.at,
+        ms: row.ms,
+        outcome: port.OUTCOMES[row.outcome] as port.Outcome,
+        status: row.status,
+        error: row.error,
+        response: row.response,
+      }));
+    },
+    prune: (before, limit) => thread.call('prune', { before, limit }),
+    deadLetters: async ({ ids: only, after, ...filter }) => {
+      const rows = await thread.call('deadLetters', {
+        ...filter,
+        ...(only === undefined ? {} : { ids: only.map((id) => ids.number(id)) }),
+        ...(after === undefined ? {} : { after: ids.number(after) }),
+      });
+      return rows.map(({ id, type, user_id, message_id, tries, first_at, last_at, reason, ...row }) => ({
+        id: ids.name(id),
+        destination: row.destination,
+        source: row.source,
+        type: typeOf(type),
+        userId: user_id,
+        messageId: message_id,
+        reason: reason as port.DeadReason,
+        status: row.status,
+        attempts: tries,
+        firstAt: first_at,
+        lastAt: last_at,
+        body: row.body,
+        conflict: row.conflict,
+      }));
+    },
+    replay: (replays) =>
+      thread.call('replay', { replays: replays.map(({ id, body }) => ({ id: ids.number(id), body })) }),
+    drop: (letters) => thread.call('drop', { ids: letters.map((id) => ids.number(id)) }),
+    takeLease: (lease, ttl) => thread.call('takeLease', { lease, ttl }),
+    renewLease: (fence, ttl) => thread.call('renewLease', { fence, ttl }),
+    releaseLease: (fence) => thread.call('releaseLease', { fence }),
+    audience: (key) => thread.call('audience', { key }),
+    audiences: () => thread.call('audiences', undefined),
+    forgetAudience: (key, fence) => thread.call('forgetAudience', { key, fence }),
+    saveRun: (run, fence, audience) => thread.call('saveRun', { run, fence, audience: audience ?? null }),
+    run: (id) => thread.call('run', { id }),
+    runs: (filter) => thread.call('runs', filter),
+    runProgress: (id) => thread.call('runProgress', { id }),
+    saveRegulation: (regulation) => thread.call('saveRegulation', { regulation }),
+    regulation: (id) => thread.call('regulation', { id }),
+    openRegulations: () => thread.call('openRegulations', undefined),
+    erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
+    suppress: (users, sources, on) => thread.call('suppress', { users, sources, on }),
+    ping: async () => thread.call('ping', undefined),
+    close: () => thread.close(),
+  };
+}
+
+/** Ids that stay unique when a database is made anew: receivers may remember those of the old one. */
+class DeliveryIds {
+  private readonly prefix: string;
+
+  constructor(store: string) {
+    this.prefix = `${store}-`;
+  }
+
+  name(id: number): string {
+    return this.prefix + id.toString(36);
+  }
+
+  /** -1, which no row has, for an id of another store. */
+  number(name: string): number {
+    const digits = name.slice(this.prefix.length);
+    return name.startsWith(this.prefix) && /^[0-9a-z]{1,11}$/.test(digits) ? Number.parseInt(digits, 36) : -1;
+  }
+}
+
+function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number) {
+  const routes: (readonly string[])[] = [];
+  const indexOf = new Map<readonly string[], number>();
+  const tuples = messages.map((message): MessageTuple => {
+    let route = indexOf.get(message.destinations);
+    if (route === undefined) {
+      route = routes.push(message.destinations) - 1;
+      indexOf.set(message.destinations, route);
+    }
+    const { source, messageId, type, userId, body, lane, conflict } = message;
+    return [source, messageId, MESSAGE_TYPES.indexOf(type), userId, body, route, port.LANES.indexOf(lane), conflict];
+  });
+  return { messages: tuples, routes, step, maxQueued };
+}
+
+const NO_MARKS: port.EndpointMarks = {};
+
+function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port.Claim {
+  const [id, source, messageId, type, userId, body, lane, conflict, run, tries, acceptedAt, firstAt, marks] = tuple;
+  return {
+    id: ids.name(id),
+    destination,
+    source,
+    messageId,
+    type: typeOf(type),
+    userId,
+    body,
+    lane: port.LANES[lane] as port.Lane,
+    conflict,
+    run,
+    tries,
+    acceptedAt,
+    firstAt,
+    marks: marks === null ? NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
+  };
+}
+
+function settleEntry(ids: DeliveryIds, { claim, verdict, attempts }: port.Settlement): SettleEntry {
+  return {
+    id: ids.number(claim.id),
+    destination: claim.destination,
+    source: claim.source,
+    type: MESSAGE_TYPES.indexOf(claim.type),
+    messageId: claim.messageId,
+    userId: claim.userId,
+    conflict: claim.conflict,
+    run: claim.run,
+    tries: claim.tries,
+    verdict: verdictTuple(verdict),
+    attempts: attempts.map(({ at, endpoint, ms, outcome, status, error, response }) => [
+      at,
+      endpoint,
+      Math.round(ms),
+      port.OUTCOMES.indexOf(outcome),
+      status,
+      error,
+      response,
+    ]),
+  };
+}
+
+function verdictTuple(verdict: port.Verdict): SettleEntry['verdict'] {
+  switch (verdict.kind) {
+    case 'delivered':
+      return ['delivered'];
+    case 'retry': {
+      const marks = Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
+      return ['retry', verdict.dueAt, verdict.firstAt, marks];
+    }
+    case 'release':
+      return ['release', verdict.dueAt];
+    case 'dead':
+      return ['dead', verdict.reason, verdict.status, verdict.firstAt];
+  }
+}
+
+function typeOf(index: number): port.Claim['type'] {
+  return MESSAGE_TYPES[index] as port.Claim['type'];
+}

@@ -1,0 +1,86 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import type { ErrorCode } from '../../errors.ts';
+import { armFailpoint, type Failpoint, failpoint } from '../../failpoint.ts';
+import { Connection, storeError } from './connection.ts';
+import { migrate } from './migrate.ts';
+import { type Operation, type OperationResult, verbs } from './verbs.ts';
+
+/** What the thread is started with. */
+export interface ThreadData {
+  readonly path: string;
+  /** Used if the database is new. */
+  readonly identity: { readonly store: string; readonly suppressionKey: string };
+  readonly failpoint: { readonly name: Failpoint; readonly passes: number } | null;
+}
+
+export type ThreadRequest = { readonly operations: readonly Operation[] } | 'close';
+export type ThreadReply =
+  | { readonly opened: string }
+  | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
+  | { readonly results: readonly OperationResult[] };
+
+/**
+ * SQLite is synchronous, so it lives in a thread of its own: neither a sync to disk nor a wait for another process's
+ * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
+ */
+function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
+  if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes);
+  let connection: Connection;
+  try {
+    connection = open(data);
+  } catch (error) {
+    const { code, message } = storeError(error);
+    port.postMessage({ failed: { code, message } } satisfies ThreadReply);
+    return;
+  }
+  port.postMessage({ opened: connection.meta('store') ?? '' } satisfies ThreadReply);
+  port.on('message', (request: ThreadRequest) => {
+    if (request === 'close') {
+      connection.close();
+      port.close();
+      return;
+    }
+    port.postMessage({ results: perform(connection, request.operations) } satisfies ThreadReply);
+  });
+}
+
+function open({ path, identity }: ThreadData): Connection {
+  const connection = new Connection(path);
+  migrate(connection);
+  connection.transaction(() => {
+    if (connection.meta('store') !== null) return;
+    connection.setMeta('store', identity.store);
+    connection.setMeta('suppression_key', identity.suppressionKey);
+  });
+  return connection;
+}
+
+/** All operations share one commit; an operation that is refused undoes itself only. */
+function perform(connection: Connection, operations: readonly Operation[]): OperationResult[] {
+  try {
+    const results = connection.transaction(() => {
+      const done = operations.map((operation) => performOne(connection, operation));
+      failpoint('commit');
+      return done;
+    });
+    return results;
+  } catch (error) {
+    const { code, message } = storeError(error);
+    return operations.map(() => ({ code, message }));
+  }
+}
+
+const REFUSALS = new Set<ErrorCode>(['queue_full', 'fence_lost', 'unknown_run']);
+
+function performOne(connection: Connection, { verb, now, args }: Operation): OperationResult {
+  try {
+    const work = verbs[verb] as (db: Connection, now: number, args: unknown) => unknown;
+    return { value: connection.savepoint(() => work(connection, now, args)) };
+  } catch (error) {
+    const { code, message } = storeError(error);
+    if (!REFUSALS.has(code)) throw error;
+    return { code, message };
+  }
+}
+
+if (parentPort) serve(parentPort, workerData as ThreadData);

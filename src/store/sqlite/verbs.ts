@@ -1,0 +1,62 @@
+import { accept } from './accept.ts';
+import { attempts, prune } from './attempts.ts';
+import { claim } from './claim.ts';
+import type { Connection } from './connection.ts';
+import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
+import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { heartbeat, join, leave, releaseLease, renewLease, takeLease } from './leases.ts';
+import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
+import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
+import { rescue, settle } from './settle.ts';
+
+/** What the store's thread can be asked to do, each within the transaction that it opens. */
+export const verbs = {
+  accept,
+  attempts,
+  audience,
+  audiences,
+  backlog,
+  bury,
+  claim,
+  deadLetters,
+  drop,
+  endpoints,
+  erase,
+  expire,
+  forgetAudience,
+  heartbeat,
+  join,
+  leave,
+  markEndpoint,
+  openRegulations,
+  ping: () => undefined,
+  prune,
+  regulation,
+  releaseLease,
+  renewLease,
+  replay,
+  rescue,
+  run,
+  runProgress,
+  runs,
+  saveRegulation,
+  saveRun,
+  settle,
+  suppress,
+  takeLease,
+} satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
+
+export type Verbs = typeof verbs;
+export type VerbName = keyof Verbs;
+export type VerbArguments<V extends VerbName> =
+  Parameters<Verbs[V]> extends [unknown, unknown, infer A] ? A : undefined;
+export type VerbResult<V extends VerbName> = ReturnType<Verbs[V]>;
+
+export interface Operation {
+  readonly verb: VerbName;
+  readonly now: number;
+  readonly args: unknown;
+}
+
+/** What became of an operation; a failure crosses threads as code and message. */
+export type OperationResult = { readonly value: unknown } | { readonly code: string; readonly message: string };

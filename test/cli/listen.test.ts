@@ -1,0 +1,65 @@
+import t from 'tap';
+import { request } from 'undici';
+import { sign } from '../../receivers/signature.ts';
+import { listen, rollcall, start } from './helpers.ts';
+
+async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<number> {
+  const { statusCode, body: answer } = await request(url, { method: 'POST', body, headers });
+  await answer.dump();
+  return statusCode;
+}
+
+t.test('it verifies what arrives and prints it as JSON lines', async (t) => {
+  const listener = await listen(t, '--secret', 'new', '--secret', 'old');
+  const body = '{"type":"track","event":"Größe"}';
+  t.equal(await post(`${listener.url}/a?b=c`, body, { 'x-signature': sign(body, 'old') }), 200);
+  t.equal(await post(listener.url, body, { 'x-signature': sign(body, 'other') }), 401);
+  t.equal(await post(listener.url, body), 401);
+  t.match(await listener.stop(), [
+    { method: 'POST', path: '/a?b=c', body: { event: 'Größe' }, signature: 'verified', status: 200 },
+    { signature: 'signature_mismatch', status: 401 },
+    { signature: 'signature_missing', status: 401 },
+  ]);
+});
+
+t.test('it takes anything when there is no secret, also what is not JSON', async (t) => {
+  const listener = await listen(t);
+  t.equal(await post(listener.url, 'hello'), 200);
+  t.equal(await post(listener.url, ''), 200);
+  t.match(await listener.stop(), [{ body: 'hello', signature: 'unsigned' }, { body: '' }]);
+});
+
+t.test('it answers badly on purpose, always or to a share', async (t) => {
+  const always = await listen(t, '--fail', '503');
+  t.equal(await post(always.url, '{}'), 503);
+  const never = await listen(t, '--fail', '503:0');
+  t.equal(await post(never.url, '{}'), 200);
+  t.match(await always.stop(), [{ status: 503 }]);
+  t.match(await never.stop(), [{ status: 200 }]);
+});
+
+t.test('bodies are bounded', async (t) => {
+  const listener = await listen(t, '--max-body', '10');
+  t.equal(await post(listener.url, '0123456789'), 200);
+  t.equal(await post(listener.url, '0123456789a'), 413);
+  t.match(await listener.stop(), [{ status: 200 }, { status: 413, body: null }]);
+});
+
+t.test('a slow answer does not keep it from ending', async (t) => {
+  const running = start(['listen', '--port', '0', '--slow', '1h']);
+  const [url] = await running.stderr.match(/http:\S+:\d+/);
+  const refused = t.rejects(request(`${url}/slow`, { method: 'POST', body: '{"type":"page"}' }));
+  await running.stdout.match(/POST \/slow {2}unsigned → 200\n.*"type": "page"/s);
+  t.match(await running.stop(), { code: 0 });
+  await refused;
+});
+
+t.test('a port that is taken is said to be', async (t) => {
+  const listener = await listen(t);
+  const { port } = new URL(listener.url);
+  t.match(await rollcall(['listen', '--port', port]), {
+    code: 2,
+    stderr: new RegExp(`port ${port} is taken; --port 0`),
+  });
+  await listener.stop();
+});

@@ -1,0 +1,24 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import t from 'tap';
+import { startPostgres } from '../helpers/postgres.ts';
+import { listen, rollcall, workspace } from './helpers.ts';
+
+t.test('with Postgres a service refuses to start until migrate has run', async (t) => {
+  const postgres = await startPostgres();
+  t.teardown(() => postgres.stop());
+  const listener = await listen(t);
+  const { config } = await workspace(t, listener.url, `store: ${await postgres.database()}\n`);
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 1, stderr: /store_outdated.*rollcall migrate/ });
+  t.match(await rollcall(['migrate', '-c', config]), { code: 0, stdout: /Applied: 1/ });
+  t.match(await rollcall(['migrate', '-c', config]), { code: 0, stdout: /up to date/ });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stdout: /2 delivered/ });
+  t.match(await listener.stop(), { length: 2 });
+});
+
+t.test('SQLite is brought up to date by any start', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['migrate', '--json', '-c', config]), { code: 0, stdout: '{"applied":[]}\n' });
+  const text = await readFile(config, 'utf8');
+  await writeFile(config, `${text}store: sqlite:./none/rollcall.db\n`);
+  t.match(await rollcall(['migrate', '-c', config]), { code: 1, stderr: /store_failed/ });
+});

@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { request } from 'undici';
+import { type Finished, jsonLines, type Request, workspace } from './helpers.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+
+interface Options {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** The command line as users have it: in a process of its own. */
+function launch(args: readonly string[], { cwd, env }: Options = {}): ChildProcess {
+  return spawn(process.execPath, [MAIN, ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+async function run(args: readonly string[], options?: Options): Promise<Finished> {
+  const child = launch(args, options);
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout as NodeJS.ReadableStream),
+    text(child.stderr as NodeJS.ReadableStream),
+    once(child, 'close'),
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** The first line of stderr with an address, and the address. */
+async function addressOf(child: ChildProcess): Promise<string> {
+  for await (const line of createInterface({ input: child.stderr as NodeJS.ReadableStream })) {
+    const url = /http:\/\/[\d.]+:\d+/.exec(line)?.[0];
+    if (url !== undefined) return url;
+  }
+  throw new Error('the process ended without an address');
+}
+
+t.test('help goes to stdout, usage errors to stderr with exit code 2', async (t) => {
+  t.match(await run(['--help']), { code: 0, stdout: /^Usage: rollcall/, stderr: '' });
+  t.match(await run(['lisen']), { code: 2, stdout: '', stderr: /Did you mean listen\?/ });
+});
+
+t.test('in a checkout, npm runs it with files of the folder where it was typed', async (t) => {
+  const cwd = fileURLToPath(new URL('../../examples/shop/', import.meta.url));
+  const npm = spawn('npm', ['run', '-s', 'rollcall', '--', 'config', 'check', '-c', 'rollcall.yaml'], { cwd });
+  const [stdout, [code]] = await Promise.all([text(npm.stdout), once(npm, 'close')]);
+  t.equal(code, 0);
+  t.match(stdout, /^rollcall\.yaml is valid: 2 sources, 1 destination, 3 audiences, 1 trait/);
+});
+
+t.test('a mistake in the configuration exits 2 and is named with its line', async (t) => {
+  const folder = t.testdir();
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration file
+  await writeFile(join(folder, 'rollcall.yaml'), 'sources:\n  - { id: shop, writeKey: "${SHOP_KEY}" }\n');
+  t.match(await run(['start'], { cwd: folder }), { code: 2, stderr: /line 2: sources\[0\]\.writeKey .*SHOP_KEY/ });
+  const env = { SHOP_KEY: 'x', ROLLCALL_CONFIG: join(folder, 'rollcall.yaml') };
+  t.match(await run(['config', 'check'], { env }), { code: 0, stdout: /is valid/ });
+});
+
+t.test('a sync from another folder reaches a listener, signed', async (t) => {
+  const listener = launch(['listen', '--port', '0', '--json', '--secret', 's3cret']);
+  t.teardown(() => listener.kill('SIGKILL'));
+  const printed = text(listener.stdout as NodeJS.ReadableStream);
+  const { config } = await workspace(t, await addressOf(listener));
+  const sync = await run(['sync', '--once', '--json', '-c', config], { cwd: t.testdir() });
+  t.equal(sync.code, 0, sync.stderr);
+  t.match(jsonLines(sync), [{ key: 'big_spenders', first: true, entered: 2, sent: 2 }]);
+  listener.kill('SIGINT');
+  t.match(jsonLines<Request>({ stdout: await printed }), [
+    { signature: 'verified', status: 200, body: { type: 'identify' } },
+    { signature: 'verified', status: 200, body: { type: 'identify' } },
+  ]);
+});
+
+t.test('the service takes messages until SIGTERM and ends with exit code 0', async (t) => {
+  const listener = launch(['listen', '--port', '0', '--json']);
+  t.teardown(() => listener.kill('SIGKILL'));
+  const received = createInterface({ input: listener.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
+  const { config } = await workspace(t, await addressOf(listener), 'log: { level: info }\n');
+  const service = launch(['start', '-c', config]);
+  t.teardown(() => service.kill('SIGKILL'));
+  const url = await addressOf(service);
+  const { statusCode, body } = await request(`${url}/v1/track`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa('personas-key:')}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ event: 'Hello', userId: 'u1' }),
+  });
+  await body.dump();
+  t.equal(statusCode, 200);
+  t.match(JSON.parse(String((await received.next()).value)), { body: { type: 'track', event: 'Hello', userId: 'u1' } });
+  const code = once(service, 'close');
+  service.kill('SIGTERM');
+  t.same(await code, [0, null]);
+});

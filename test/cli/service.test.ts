@@ -1,0 +1,78 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import t from 'tap';
+import { jsonLines, listen, orders, type Running, rollcall, start, workspace } from './helpers.ts';
+
+const LISTENING = /http:\/\/127\.0\.0\.1:(\d+)/;
+
+/** A service on a port that its configuration names from then on. */
+async function serve(config: string): Promise<{ service: Running; port: string }> {
+  const service = start(['serve', '-c', config]);
+  const [, port = ''] = await service.stderr.match(LISTENING);
+  const text = await readFile(config, 'utf8');
+  await writeFile(config, text.replace('port: 0', `port: ${port}`));
+  return { service, port };
+}
+
+t.test('a changed file is applied on request; one with mistakes is not, and the service goes on', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /SIGHUP/ });
+  const { service, port } = await serve(config);
+  t.match(await rollcall(['config', 'reload', '-c', config]), { code: 0, stdout: /applied/ });
+  await service.stderr.match(/Configuration reloaded/);
+  await writeFile(config, `${await readFile(config, 'utf8')}serviceNam: x\n`);
+  t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /Did you mean serviceName/ });
+  process.emit('SIGHUP');
+  await service.stderr.match(/The changed configuration was not applied/);
+  t.match(await fetch(`http://127.0.0.1:${port}/readyz`), { status: 200 });
+  t.match(await service.stop(), { code: 0 });
+  const gone = await workspace(t, 'http://127.0.0.1:9');
+  await writeFile(gone.config, (await readFile(gone.config, 'utf8')).replace('port: 0', `port: ${port}`));
+  t.match(await rollcall(['config', 'reload', '-c', gone.config]), { code: 1, stderr: /No service answers/ });
+});
+
+t.test('a port that is taken is a mistake in the configuration', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  const { service } = await serve(config);
+  t.match(await rollcall(['serve', '-c', config]), { code: 2, stderr: /port of listen is taken/ });
+  await service.stop();
+});
+
+t.test('the cron process runs the schedules of the audiences that it is given', async (t) => {
+  const listener = await listen(t);
+  const everySecond = '    schedule: "* * * * * *"\n';
+  const other = `  - name: Everybody\n    source: personas\n    sql: select customer as user_id from read_csv('orders.csv')\n`;
+  const { config } = await workspace(t, listener.url, `${everySecond}${other}${everySecond}log: { level: info }\n`);
+  t.match(await rollcall(['sync', 'nobody', '-c', config]), { code: 2, stderr: /unknown_audience/ });
+  const cron = start(['sync', 'big_spenders', '-c', config]);
+  await cron.stderr.match(/sync_run(.*\n)+.*sync_run/);
+  t.match(await cron.stop(), { code: 0 });
+  const runs = jsonLines<{ key: string }>(await rollcall(['runs', '--json', '-c', config]));
+  t.strictSame([...new Set(runs.map(({ key }) => key))], ['big_spenders']);
+  const told = await listener.stop();
+  t.strictSame(told.map(({ body }) => body.userId).toSorted(), ['ada', 'cyd']);
+});
+
+t.test('the doctor finds what is wrong and changes nothing', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['doctor', '-c', config]), { code: 0, stdout: /^ok +big_spenders: 2 members$/m });
+  await rollcall(['sync', '--once', '-c', config]);
+  await orders(folder, { bob: 10 });
+  const text = await readFile(config, 'utf8');
+  const broken = '  - { name: Broken, source: unused, sql: select user_id from nowhere }\n';
+  const sources = text
+    .replace('sources: [', 'sources: [{ id: unused, writeKey: u }, ')
+    .replace('sharedSecret: s3cret,', '');
+  await writeFile(config, sources.replace('Big Spenders', 'Large Spenders').replace('> 50', '> 0 and 1 = 1') + broken);
+  const { code, stdout } = await rollcall(['doctor', '--json', '-c', config]);
+  t.equal(code, 1);
+  const found = jsonLines<{ check: string; state: string; message: string }>({ stdout });
+  const problems = found.filter(({ state }) => state !== 'ok');
+  t.match(problems, [
+    { check: 'unused', message: /no enabled destination/ },
+    { check: 'broken', message: /nobody is told/ },
+    { check: 'crm', message: /no sharedSecret/ },
+    { check: 'broken', state: 'failed', message: /sql_failed/ },
+    { check: 'big_spenders', message: /no longer in the configuration/ },
+  ]);
+  t.match(jsonLines(await rollcall(['runs', '--json', '-c', config])), { length: 1 }, 'it has run nothing');
+});

@@ -1,0 +1,141 @@
+import t from 'tap';
+import { jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
+
+const LINE = 'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' ');
+
+interface RunLine {
+  readonly run: string;
+  readonly sent: number;
+}
+
+t.test('syncs send what changed, verified by a receiver, and nothing when nothing did', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { folder, config } = await workspace(t, listener.url);
+  const sync = async () => {
+    const result = await rollcall(['sync', '--once', '--json', '-c', config]);
+    t.equal(result.code, 0, result.stderr);
+    return jsonLines<RunLine>(result);
+  };
+
+  const planned = await rollcall(['plan', '-c', config]);
+  t.match(planned, { code: 0, stdout: /big_spenders \(audience, first sync\): 0 → 2 members, 2 enter, 0 leave/ });
+  const [first] = await sync();
+  t.same(Object.keys(first ?? {}), LINE);
+  t.match(first, { key: 'big_spenders', kind: 'audience', first: true, members: 2, entered: 2, exited: 0, sent: 2 });
+  t.match(await sync(), [{ first: false, entered: 0, exited: 0, sent: 0 }]);
+  await orders(folder, { ada: 60, bob: 100 });
+  t.match(await sync(), [{ first: false, members: 2, entered: 1, exited: 1, sent: 2 }]);
+
+  const history = await rollcall(['runs', '--json', '-c', config]);
+  t.match(
+    jsonLines(history).map((run) => (run as { sent: number }).sent),
+    [2, 0, 2],
+  );
+  t.match(await rollcall(['why', 'big_spenders', 'cyd', '-c', config]), {
+    code: 0,
+    stdout: /cyd is not in big_spenders/,
+  });
+  t.match(await rollcall(['forget', 'ada', '-c', config]), { code: 0, stdout: /FINISHED, 1 user\./ });
+  t.match(await rollcall(['retire', 'big_spenders', '-c', config]), { code: 0, stdout: /1 delivered/ });
+
+  const requests = await listener.stop();
+  const told = requests.map(({ body }) => [body.type, body.userId, body.traits?.['big_spenders']]);
+  t.same(told.slice(0, 2).toSorted(), [
+    ['identify', 'ada', true],
+    ['identify', 'cyd', true],
+  ]);
+  t.same(told.slice(2, 4).toSorted(), [
+    ['identify', 'bob', true],
+    ['identify', 'cyd', false],
+  ]);
+  t.same(told.slice(4), [
+    ['delete', 'ada', undefined],
+    ['identify', 'bob', false],
+  ]);
+  t.ok(requests.every(({ signature }) => signature === 'verified'));
+});
+
+t.test('a guard holds a run with exit code 3 until it is approved or rejected', async (t) => {
+  const listener = await listen(t);
+  const { folder, config } = await workspace(t, listener.url);
+  await rollcall(['sync', '--once', '-c', config]);
+  await orders(folder, { bob: 100 });
+  const held = await rollcall(['sync', '--once', '--json', '-c', config]);
+  t.equal(held.code, 3);
+  const [run] = jsonLines<RunLine>(held);
+  t.match(run, { held: true, exited: 2, sent: 0 });
+  t.match(held.stderr, `rollcall approve ${run?.run}`);
+  t.match(await rollcall(['runs', '--held', '-c', config]), { stdout: /more than maxExits \(50%\)/ });
+  t.match(await rollcall(['reject', `${run?.run}`, '-c', config]), { code: 0, stdout: /rejected/ });
+  const again = await rollcall(['sync', '--once', '--json', '-c', config]);
+  const approved = await rollcall(['approve', `${jsonLines<RunLine>(again)[0]?.run}`, '-c', config]);
+  t.match(approved, { code: 0, stdout: /3 deliveries: 3 delivered/ });
+  t.equal((await listener.stop()).length, 5);
+});
+
+t.test('a sync that fails exits 1 with its reason, and does not stop the others', async (t) => {
+  const listener = await listen(t);
+  const { config } = await workspace(
+    t,
+    listener.url,
+    '  - { name: Broken, source: personas, sql: "select user_id from nowhere" }\n' +
+      '  - { name: Paused, source: personas, sql: "select 1 as user_id", paused: true }\n',
+  );
+  const result = await rollcall(['sync', '--once', '--json', '-c', config]);
+  t.equal(result.code, 1);
+  t.match(jsonLines(result), [{ key: 'big_spenders', sent: 2 }]);
+  t.match(result.stderr, /broken: sql_failed: .*nowhere/);
+  t.match(await rollcall(['sync', 'paused', '--once', '-c', config]), { code: 0, stderr: /paused is paused/ });
+  t.match(await rollcall(['sync', 'nobody', '--once', '-c', config]), { code: 2, stderr: /unknown_audience/ });
+  t.equal((await listener.stop()).length, 2);
+});
+
+t.test('what is refused becomes a dead letter, which can be listed, sent again and dropped', async (t) => {
+  const refusing = await listen(t, '--fail', '400');
+  const { config } = await workspace(t, refusing.url);
+  const sync = await rollcall(['sync', '--once', '-c', config]);
+  t.match(sync, { code: 0, stdout: /2 deliveries: 0 delivered, 2 dead/ });
+  const letters = jsonLines<{ id: string }>(await rollcall(['dead-letters', 'list', '--json', '-c', config]));
+  t.same(Object.keys(letters[0] ?? {}), [
+    ...['id', 'destination', 'source', 'type', 'userId', 'messageId', 'reason', 'status', 'attempts'],
+    ...['firstAt', 'lastAt'],
+  ]);
+  t.match(letters, [
+    { destination: 'crm', source: 'personas', type: 'identify', reason: 'refused', status: 400, attempts: 1 },
+    { reason: 'refused' },
+  ]);
+  t.match(await rollcall(['dead-letters', 'replay', '-c', config]), { code: 2, stderr: /--all/ });
+  t.match(await rollcall(['dead-letters', 'drop', `${letters[0]?.id}`, '-c', config]), {
+    stdout: /1 dead letter dropped/,
+  });
+  t.match(await rollcall(['dead-letters', 'replay', '--all', '-c', config]), { stdout: /1 dead letter replayed/ });
+  t.match(await rollcall(['dead-letters', '-c', config]), { stderr: /no dead letters/ });
+  t.match(await rollcall(['endpoints', '--json', '-c', config]), { stdout: /"pending":1,"dead":0/ });
+  t.match(await rollcall(['attempts', '--json', '--outcome', 'refused', '-c', config]), { stdout: /"status":400/ });
+  await refusing.stop();
+});
+
+t.test('an endpoint that is down keeps a sync neither waiting nor failing', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['sync', '--once', '-c', config]), {
+    code: 0,
+    stdout: /2 deliveries: 0 delivered, 2 waiting/,
+  });
+});
+
+t.test('an interrupted sync exits 1, and a service sends what was left', async (t) => {
+  const slow = await listen(t, '--slow', '1h');
+  const { config } = await workspace(t, slow.url);
+  const running = start(['sync', '--once', '-v', '-c', config]);
+  await running.stderr.match(/sync_run/);
+  const stopped = running.stop();
+  await slow.stop();
+  t.match(await stopped, { code: 1, stdout: /big_spenders +first sync/, stderr: /Interrupted/ });
+  const url = new URL(slow.url);
+  const again = start(['listen', '--port', url.port, '--json']);
+  await again.stderr.match(/Listening/);
+  const service = start(['serve', '-c', config]);
+  await again.stdout.match(/(.*"type":"identify".*\n){2}/);
+  t.match(await service.stop(), { code: 0 });
+  await again.stop();
+});

@@ -1,0 +1,24 @@
+import t from 'tap';
+import { listen, rollcall, start, workspace } from './helpers.ts';
+
+t.test('on a terminal there are progress bars, readable logs and no JSON', async (t) => {
+  const slow = await listen(t, '--slow', '1h');
+  const { config } = await workspace(t, slow.url);
+  const sync = start(['sync', '--once', '-v', '-c', config], { tty: true });
+  await sync.stderr.match(/tried .*0\/2/);
+  await Promise.all([sync.stop(), slow.stop()]);
+  const { stdout, stderr } = await sync.finished;
+  t.match(stderr, /INFO: .*"sync_run"/);
+  t.notMatch(stderr, /^{"level"/m);
+  t.match(stdout, /^run +audience +action/);
+});
+
+t.test('elsewhere there is neither a bar nor a colour', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { config } = await workspace(t, listener.url);
+  const { code, stdout, stderr } = await rollcall(['sync', '--once', '-v', '-c', config]);
+  t.equal(code, 0);
+  t.match(stderr, /^{"level":30,.*"event":"sync_run".*}$/m);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for
+  t.notMatch(stdout + stderr, /\x1b/);
+});

@@ -1,0 +1,85 @@
+import { readFile } from 'node:fs/promises';
+import t from 'tap';
+import { jsonLines, rollcall, workspace } from './helpers.ts';
+
+t.test('the help names every command, the exit codes, and how to run it in a checkout', async (t) => {
+  const { code, stdout, stderr } = await rollcall(['--help']);
+  t.equal(code, 0);
+  t.equal(stderr, '');
+  const commands =
+    'start serve sync plan runs approve reject why retire resync forget dead-letters endpoints attempts listen config migrate doctor';
+  for (const command of commands.split(' ')) t.match(stdout, new RegExp(`^  ${command} `, 'm'));
+  t.match(stdout, /3 {2}held by a guard/);
+  t.match(stdout, /npm run -s rollcall -- /);
+});
+
+t.test('every command explains itself', async (t) => {
+  const commands = ['sync', 'plan', 'listen', 'forget', 'config check', 'dead-letters replay', 'endpoints resume'];
+  const helps = await Promise.all(commands.map((command) => rollcall([...command.split(' '), '--help'])));
+  for (const [index, { code, stdout }] of helps.entries()) {
+    t.equal(code, 0);
+    t.match(stdout, new RegExp(`^Usage: rollcall ${commands[index]} `));
+    t.match(stdout, /Examples?:\n {2}\$ rollcall /, `${commands[index]} has an example`);
+  }
+});
+
+t.test('the version is that of the package', async (t) => {
+  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+  t.match(await rollcall(['--version']), { code: 0, stdout: `${version}\n` });
+});
+
+t.test('bad usage exits 2 and says what was meant', async (t) => {
+  const cases: readonly (readonly [string[], RegExp])[] = [
+    [[], /Usage: rollcall/],
+    [['lisen'], /unknown command 'lisen'\n\(Did you mean listen\?\)/],
+    [['sync', '--onse'], /unknown option '--onse'\n\(Did you mean --once\?\)/],
+    [['listen', '--port', '70000'], /whole number from 0 to 65535/],
+    [['listen', '--fail', '999'], /503:0\.3/],
+    [['listen', '--slow', '6'], /number with a unit/],
+    [['sync', '--now', 'yesterday'], /ISO 8601/],
+    [['sync', '--now', '1998-01-01'], /--now goes with --once/],
+    [['forget'], /missing required argument 'user-id'/],
+    [['dead-letters', 'list', '--reason', 'bored'], /Allowed choices are refused/],
+  ];
+  const results = await Promise.all(cases.map(([args]) => rollcall(args)));
+  for (const [index, { code, stderr, stdout }] of results.entries()) {
+    const [args, message] = cases[index] as (typeof cases)[number];
+    t.equal(code, 2, args.join(' '));
+    t.match(stderr, message);
+    t.equal(stdout, '', 'nothing where results belong');
+  }
+});
+
+t.test('a configuration with mistakes exits 2 with each of them', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\nstore: mysql://h/d\n');
+  for (const args of [['config', 'check'], ['sync', '--once'], ['start']]) {
+    const { code, stderr } = await rollcall([...args, '-c', config]);
+    t.equal(code, 2, args.join(' '));
+    t.match(
+      stderr,
+      /bad_configuration: .* has 2 mistakes:\n.*serviceNam .*Did you mean serviceName\?\n.*store must be/,
+    );
+  }
+  const { code, stdout } = await rollcall(['config', 'check', '--json', '-c', config]);
+  t.equal(code, 2);
+  t.match(jsonLines({ stdout }), [
+    { path: 'serviceNam', line: 12 },
+    { path: 'store', line: 13 },
+  ]);
+});
+
+t.test('a right configuration is said to be so', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['config', 'check', '-c', config]), {
+    code: 0,
+    stdout: /is valid: 1 source, 1 destination/,
+  });
+  t.match(await rollcall(['config', 'check', '--json', '-c', config]), { code: 0, stdout: /"audiences":1/ });
+  t.match(await rollcall(['config', 'check', '-c', `${config}.none`]), { code: 2, stderr: /-c FILE/ });
+});
+
+t.test('the JSON Schema is printed', async (t) => {
+  const { code, stdout } = await rollcall(['config', 'schema']);
+  t.equal(code, 0);
+  t.match(JSON.parse(stdout), { $schema: /json-schema/, properties: { destinations: { type: 'array' } } });
+});

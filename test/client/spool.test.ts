@@ -1,0 +1,155 @@
+import { type ChildProcess, execFile } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { Client, type Loss } from '../../src/client/index.ts';
+import { folder } from './folder.ts';
+import { deadEndpoint, service, success } from './service.ts';
+
+const host = fileURLToPath(new URL('./fixtures/host.ts', import.meta.url));
+const all = [...Array(25).keys()].map(String);
+
+const track = (client: Client, ...events: string[]) => {
+  for (const event of events) client.track({ userId: 'u', event });
+};
+
+/** Runs a program that queues 25 messages and is killed with SIGKILL before any is sent. */
+async function killed(spool: string): Promise<void> {
+  const child = execFile(process.execPath, [host, 'kill', 'http://127.0.0.1:1', spool]);
+  const [, signal] = await once(child, 'exit');
+  if (signal !== 'SIGKILL') throw new Error(`ended by ${signal}`);
+}
+
+t.test('what a killed process had queued is sent by the next one, once and in order', async (t) => {
+  const spool = path.join(folder(t), 'spool');
+  await killed(spool);
+  const { endpoint, events, requests } = await service(t);
+  const client = new Client('SECRET-KEY', { endpoint, spool });
+  t.equal(client.queued, 25);
+  track(client, 'new');
+  t.same(await client.close(), { sent: 26, failed: 0, dropped: 0 });
+  t.same(events(), [...all, 'new']);
+  t.equal(new Set(requests.flatMap(({ batch }) => batch.map((m) => m['messageId']))).size, 26);
+  t.same(fs.readdirSync(spool), []);
+});
+
+t.test('a process killed in the middle of sending loses nothing of what it had queued', async (t) => {
+  const spool = folder(t);
+  let child: ChildProcess | undefined;
+  const { endpoint, requests } = await service(t, (r, n) => (n === 3 ? child?.kill('SIGKILL') : r.reply(200, success)));
+  child = execFile(process.execPath, [host, 'stream', endpoint, spool]);
+  await once(child, 'exit');
+  const next = new Client('SECRET-KEY', { endpoint, spool });
+  const left = next.queued;
+  t.same(await next.close(), { sent: left, failed: 0, dropped: 0 });
+  const first = new Map(requests.flatMap(({ batch }) => batch.map((m) => [m['messageId'], m['event']])));
+  t.ok(left > 0);
+  t.same([...first.values()], [...Array(first.size).keys()].map(String));
+});
+
+t.test('several crashes in a row lose nothing', async (t) => {
+  const spool = folder(t);
+  await killed(spool);
+  await killed(spool);
+  const { endpoint, events } = await service(t);
+  const client = new Client('SECRET-KEY', { endpoint, spool });
+  t.same(await client.close(), { sent: 50, failed: 0, dropped: 0 });
+  t.same(events(), [...all, ...all]);
+});
+
+t.test('what lay in the spool for longer than retryFor is still tried again', async (t) => {
+  const spool = folder(t);
+  await killed(spool);
+  const [file = ''] = fs.readdirSync(spool);
+  fs.renameSync(path.join(spool, file), path.join(spool, file.replace(/-\d{13}-/, '-0000000000000-')));
+  const { endpoint, requests } = await service(t, (r, n) => r.reply(n === 0 ? 503 : 200, success));
+  const client = new Client('SECRET-KEY', { endpoint, spool });
+  t.same(await client.close(), { sent: 25, failed: 0, dropped: 0 });
+  t.equal(requests.length, 2);
+});
+
+t.test('a message cut off by the crash is told, the others are sent', async (t) => {
+  const spool = folder(t);
+  await killed(spool);
+  const [file = ''] = fs.readdirSync(spool);
+  const { size } = fs.statSync(path.join(spool, file));
+  fs.truncateSync(path.join(spool, file), size - 10);
+  const { endpoint, events } = await service(t);
+  const losses: Loss[] = [];
+  const client = new Client('SECRET-KEY', { endpoint, spool, onLoss: (loss) => losses.push(loss) });
+  t.same(await client.close(), { sent: 24, failed: 0, dropped: 1 });
+  t.same(events(), all.slice(0, 24));
+  t.match(losses, [{ outcome: 'dropped', reason: 'spool_damaged', count: 1, messages: [] }]);
+});
+
+t.test('a client takes nothing of another write key, nor what is not its own kind of file', async (t) => {
+  const spool = folder(t);
+  fs.writeFileSync(path.join(spool, 'notes.txt'), 'mine');
+  await killed(spool);
+  const client = new Client('OTHER-KEY', { endpoint: 'http://127.0.0.1:1', spool });
+  t.equal(client.queued, 0);
+  await client.close();
+  t.equal(fs.readdirSync(spool).length, 2);
+});
+
+t.test('a client takes nothing of one that lives', async (t) => {
+  const spool = folder(t);
+  const endpoint = await deadEndpoint();
+  const onLoss = () => {};
+  const living = new Client('KEY', { endpoint, spool, onLoss });
+  track(living, 'a');
+  const second = new Client('KEY', { endpoint, spool, onLoss });
+  t.equal(second.queued, 0);
+  await Promise.all([living.close({ timeout: 0 }), second.close({ timeout: 0 })]);
+});
+
+t.test(
+  'what is not sent at the deadline of close is left to the next client, neither failed nor dropped',
+  async (t) => {
+    const spool = folder(t);
+    const first = new Client('KEY', { endpoint: await deadEndpoint(), spool });
+    track(first, 'a', 'b');
+    t.same(await first.close({ timeout: 0 }), { sent: 0, failed: 0, dropped: 0 });
+    const { endpoint, events } = await service(t);
+    const second = new Client('KEY', { endpoint, spool });
+    t.same(await second.close(), { sent: 2, failed: 0, dropped: 0 });
+    t.same(events(), ['a', 'b']);
+  },
+);
+
+t.test('a refused batch leaves the spool, so that no restart brings it back', async (t) => {
+  const spool = folder(t);
+  const { endpoint } = await service(t, (r) => r.reply(400));
+  const client = new Client('KEY', { endpoint, spool, onLoss: () => {} });
+  track(client, 'a');
+  t.same(await client.close(), { sent: 0, failed: 1, dropped: 0 });
+  t.same(fs.readdirSync(spool), []);
+});
+
+t.test('files are for the owner only', async (t) => {
+  const spool = folder(t);
+  await killed(spool);
+  const [file = ''] = fs.readdirSync(spool);
+  t.equal(fs.statSync(path.join(spool, file)).mode & 0o777, 0o600);
+});
+
+t.test('a disk that fails is a warning, and the messages are sent from memory', async (t) => {
+  const spool = path.join(folder(t), 'spool');
+  const { endpoint, events } = await service(t);
+  const client = new Client('KEY', { endpoint, spool });
+  fs.rmdirSync(spool);
+  const warned = once(process, 'warning');
+  track(client, 'a', 'b');
+  t.match((await warned)[0], { message: /the spool does not keep messages/ });
+  t.same(await client.close(), { sent: 2, failed: 0, dropped: 0 });
+  t.same(events(), ['a', 'b']);
+});
+
+t.test('a folder that cannot be made is an error at once', (t) => {
+  const file = path.join(folder(t), 'file');
+  fs.writeFileSync(file, '');
+  t.throws(() => new Client('KEY', { spool: file }), { code: 'EEXIST' });
+  t.end();
+});

@@ -1,0 +1,26 @@
+import t from 'tap';
+import { Cluster } from './cluster.ts';
+
+const long = process.env['CLUSTER_SECONDS'];
+t.setTimeout(long === undefined ? 110_000 : 400_000);
+
+t.test(
+  'nothing acknowledged is lost, and membership is right, whatever happens to processes and database',
+  async (t) => {
+    const report = await Cluster.run(
+      long === undefined
+        ? { processes: 3, duration: 5_000, speed: 10, every: 700 }
+        : { processes: 4, duration: Number(long) * 1_000, speed: 5, every: 1_500 },
+    );
+    t.comment(JSON.stringify(report));
+    t.ok(report.accepted > 100, 'there was load');
+    t.ok(report.ticks > 3, 'there were syncs');
+    t.equal(report.lost, 0);
+    t.ok(report.backwards <= report.faults.stop, 'only a process that was stopped can bring an older value late');
+    t.equal(report.wrong, 0, 'every user ends with the value of the last tick');
+    t.ok(
+      report.overlaps <= report.faults.stop,
+      'a delivery is posted twice at once only by a process that was stopped',
+    );
+  },
+);

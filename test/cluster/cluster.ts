@@ -1,0 +1,203 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { type PostgresServer, startPostgres } from '../helpers/postgres.ts';
+import { Ledger } from './ledger.ts';
+import type { MemberOptions, Task } from './member.ts';
+import { type DatabaseProxy, startProxy } from './proxy.ts';
+
+export interface ClusterOptions {
+  readonly processes: number;
+  /** How long faults go on, in milliseconds. */
+  readonly duration: number;
+  readonly speed: number;
+  /** Between two faults, in milliseconds. */
+  readonly every: number;
+}
+
+/** What was done to the cluster, and what came of it. */
+export interface Report {
+  accepted: number;
+  lost: number;
+  ticks: number;
+  wrong: number;
+  backwards: number;
+  overlaps: number;
+  repeats: number;
+  faults: Record<Fault, number>;
+}
+
+type Fault = 'kill' | 'stop' | 'cut' | 'crash';
+const USERS = Array.from({ length: 20 }, (_, n) => `user-${n}`);
+/** Longer than a process's lease, in milliseconds of its clock. */
+const STOPPED_FOR = 25_000;
+
+interface Member {
+  readonly process: ChildProcess;
+  stopped: boolean;
+}
+
+/** Several processes on one Postgres, under load, while things break. Everything that was acknowledged must arrive. */
+export class Cluster {
+  private readonly options: ClusterOptions;
+  private readonly server: PostgresServer;
+  private readonly proxy: DatabaseProxy;
+  private readonly ledger: Ledger;
+  private readonly memberOptions: MemberOptions;
+  private readonly members = new Set<Member>();
+  private readonly acknowledged = new Set<string>();
+  private readonly faults: Report['faults'] = { kill: 0, stop: 0, cut: 0, crash: 0 };
+  private readonly wakeUps: Promise<void>[] = [];
+  private sent = 0;
+  private tick = 0;
+
+  private constructor(
+    options: ClusterOptions,
+    server: PostgresServer,
+    proxy: DatabaseProxy,
+    ledger: Ledger,
+    given: MemberOptions,
+  ) {
+    this.options = options;
+    this.server = server;
+    this.proxy = proxy;
+    this.ledger = ledger;
+    this.memberOptions = given;
+  }
+
+  static async run(options: ClusterOptions): Promise<Report> {
+    const server = await startPostgres();
+    const proxy = await startProxy(server.port);
+    const ledger = new Ledger();
+    const receiver = await ledger.listen();
+    const direct = await server.database();
+    await migratePostgres(direct);
+    const url = new URL(direct);
+    url.port = String(proxy.port);
+    const given = { database: url.href, receiver, speed: options.speed };
+    const cluster = new Cluster(options, server, proxy, ledger, given);
+    try {
+      return await cluster.play();
+    } finally {
+      for (const { process } of cluster.members) process.kill('SIGKILL');
+      await proxy.close();
+      await ledger.close();
+      await server.stop();
+    }
+  }
+
+  private async play(): Promise<Report> {
+    const { processes, duration, every } = this.options;
+    await Promise.all(Array.from({ length: processes }, () => this.start()));
+    const end = performance.now() + duration;
+    const load = this.load(end);
+    const kinds: readonly Fault[] = ['kill', 'cut', 'stop', 'kill', 'crash', 'cut', 'kill', 'stop'];
+    for (let n = 0; performance.now() < end; n += 1) {
+      await pause(every);
+      await this.strike(kinds[n % kinds.length] ?? 'kill');
+    }
+    await load;
+    await Promise.all(this.wakeUps);
+    await this.finalTick();
+    const missing = () => [...this.acknowledged].filter((id) => !this.ledger.taken.has(id)).length;
+    const wrong = () => USERS.filter((user) => this.ledger.values.get(user) !== this.tick).length;
+    const patience = pause(60_000 + 90_000 / this.options.speed, undefined, { ref: false });
+    await Promise.race([this.ledger.until(() => missing() === 0 && wrong() === 0), patience]);
+    const { backwards, overlaps, repeats } = this.ledger;
+    const counts = { accepted: this.acknowledged.size, lost: missing(), ticks: this.tick, wrong: wrong() };
+    await this.stopAll();
+    return { ...counts, backwards, overlaps, repeats, faults: this.faults };
+  }
+
+  private async start(): Promise<void> {
+    const process = fork(new URL('member.ts', import.meta.url), [JSON.stringify(this.memberOptions)], { execArgv: [] });
+    const member: Member = { process, stopped: false };
+    const ready = once(process, 'message').then(() => true);
+    const exited = once(process, 'exit').then(() => false);
+    // A member that finds the database gone ends, as a supervisor expects, and is started again.
+    if (await Promise.race([ready, exited])) {
+      this.members.add(member);
+      process.once('exit', () => this.members.delete(member));
+    } else await this.start();
+  }
+
+  private async load(end: number): Promise<void> {
+    while (performance.now() < end) {
+      await Promise.all([this.acceptSome(), this.acceptSome(), this.syncOnce(), pause(20)]);
+    }
+  }
+
+  private async acceptSome(): Promise<void> {
+    const ids = Array.from({ length: 10 }, () => `m${this.sent++}`);
+    if (await this.ask({ accept: ids })) for (const id of ids) this.acknowledged.add(id);
+  }
+
+  /** The next tick, unless the one before is not known to be done; two members are asked, one may have it. */
+  private async syncOnce(): Promise<void> {
+    const task = { tick: this.tick + 1, users: USERS };
+    const done = await Promise.all([this.ask(task), this.ask(task)]);
+    if (done.includes(true)) this.tick += 1;
+  }
+
+  private async finalTick(): Promise<void> {
+    for (const before = this.tick; this.tick === before; await pause(50)) await this.syncOnce();
+  }
+
+  /** Whether a running member did it, as it said itself. */
+  private async ask(task: Task): Promise<boolean> {
+    const running = [...this.members].filter(({ stopped }) => !stopped);
+    const member = running[Math.floor(Math.random() * running.length)];
+    if (!member) return false;
+    const { process } = member;
+    return new Promise<boolean>((resolve) => {
+      const text = JSON.stringify(task);
+      const finish = (done: boolean) => {
+        process.off('message', onMessage);
+        process.off('exit', onExit);
+        clearTimeout(timer);
+        resolve(done);
+      };
+      const onMessage = (answer: { task: Task; done: boolean }) => {
+        if (JSON.stringify(answer.task) === text) finish(answer.done);
+      };
+      const onExit = () => finish(false);
+      // A member may be stopped before it answers.
+      const timer = setTimeout(() => finish(false), 20_000);
+      process.on('message', onMessage);
+      process.on('exit', onExit);
+      process.send(task, (error) => error && finish(false));
+    });
+  }
+
+  private async strike(fault: Fault): Promise<void> {
+    this.faults[fault] += 1;
+    const [member] = [...this.members].filter(({ stopped }) => !stopped);
+    if (fault === 'cut') this.proxy.cut();
+    else if (fault === 'crash') await this.server.crash();
+    else if (fault === 'kill' && member) {
+      const exited = once(member.process, 'exit');
+      member.process.kill('SIGKILL');
+      await exited;
+      await this.start();
+    } else if (fault === 'stop' && member) this.wakeUps.push(this.suspend(member));
+  }
+
+  private async suspend(member: Member): Promise<void> {
+    member.stopped = true;
+    member.process.kill('SIGSTOP');
+    await pause(STOPPED_FOR / this.options.speed);
+    member.process.kill('SIGCONT');
+    member.stopped = false;
+  }
+
+  private async stopAll(): Promise<void> {
+    await Promise.all(
+      [...this.members].map(async ({ process }) => {
+        const exited = once(process, 'exit');
+        process.send({ stop: true } satisfies Task);
+        await exited;
+      }),
+    );
+  }
+}

@@ -1,0 +1,130 @@
+import { createAccept } from '../../src/accept.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { createAgent } from '../../src/deliver/http/agent.ts';
+import { Worker } from '../../src/deliver/worker.ts';
+import { endpointId } from '../../src/destination.ts';
+import { silentLogger } from '../../src/log.ts';
+import type { Message } from '../../src/message.ts';
+import type { Run } from '../../src/store/port.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
+
+/** What a member of the cluster is asked to do; it answers with the same object and whether it was done. */
+export type Task =
+  | { readonly accept: readonly string[] }
+  | { readonly tick: number; readonly users: readonly string[] }
+  | { readonly stop: true };
+
+export interface MemberOptions {
+  readonly database: string;
+  readonly receiver: string;
+  /** Time runs this many times faster, for the process and the database alike. */
+  readonly speed: number;
+}
+
+const { database, receiver, speed } = JSON.parse(process.argv[2] ?? '{}') as MemberOptions;
+
+const clock: Clock = {
+  ...systemClock,
+  now: () => Date.now() * speed,
+  monotonic: () => performance.now() * speed,
+  after: (ms, callback) => systemClock.after(ms / speed, callback),
+};
+const store = await openPostgresStore({
+  url: database,
+  maxQueued: 100_000,
+  clock,
+  time: `(extract(epoch FROM statement_timestamp()) * ${1_000 * speed})::bigint`,
+});
+const endpoint = { id: endpointId('crm', receiver), url: receiver, headers: {} };
+const destinations = [
+  {
+    name: 'crm',
+    enabled: true,
+    sources: ['shop'],
+    secrets: [],
+    endpoints: [endpoint],
+    require: 'any',
+    ratePerSecond: null,
+  },
+] as const;
+const worker = new Worker({
+  store,
+  clock,
+  agent: createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null }),
+  serviceName: 'Rollcall',
+  destinations,
+  attemptRetention: 86_400_000,
+  log: silentLogger,
+});
+const accept = createAccept(
+  store,
+  () => destinations,
+  (names) => worker.wake(names),
+);
+
+const track = (id: string): Message => ({
+  type: 'track',
+  messageId: id,
+  userId: id,
+  integrations: null,
+  body: JSON.stringify({ id }),
+});
+
+const change = (user: string, tick: number): Message => ({
+  type: 'identify',
+  messageId: `${user}-${tick}`,
+  userId: user,
+  integrations: null,
+  body: JSON.stringify({ user, tick }),
+  conflict: `aud|${user}`,
+});
+
+/** A sync in small: under the audience's lease, once per tick, whoever gets there first. */
+async function runTick(tick: number, users: readonly string[]): Promise<boolean> {
+  const fence = await store.takeLease('sync:aud', 5_000);
+  if (!fence) return false;
+  const id = `run-${tick}`;
+  const known = await store.run(id);
+  if (known?.state !== 'done') {
+    if (!known) await store.saveRun(runOf(id, 'sending'), fence);
+    const step = { run: id, fence, cursor: String(tick) };
+    await accept(
+      'shop',
+      users.map((user) => change(user, tick)),
+      { step },
+    );
+    await store.saveRun(runOf(id, 'done'), fence);
+  }
+  await store.releaseLease(fence);
+  return true;
+}
+
+function runOf(id: string, state: Run['state']): Run {
+  const counts = { members: 0, entered: 0, exited: 0, changed: 0, invalid: 0, duplicates: 0, sent: 0 };
+  const versions = { fromVersion: 0, toVersion: 1, asOf: 0, startedAt: clock.now(), finishedAt: null };
+  const rest = { held: false, reason: null, code: null, cursor: null, definitionHash: '', destinations: null };
+  return { id, key: 'aud', kind: 'audience', action: 'sync', state, first: false, ...counts, ...versions, ...rest };
+}
+
+async function perform(task: Task): Promise<boolean> {
+  if ('accept' in task) await accept('shop', task.accept.map(track));
+  else if ('tick' in task) return runTick(task.tick, task.users);
+  else {
+    await worker.stop();
+    await store.close();
+  }
+  return true;
+}
+
+process.on('message', (task: Task) => {
+  perform(task)
+    .catch(() => false)
+    .then((done) => {
+      process.send?.({ task, done });
+      if ('stop' in task) process.disconnect();
+    });
+});
+// Without the test that started it, a member has nothing to live for.
+process.on('disconnect', () => process.exit());
+await worker.start();
+process.send?.('ready');

@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { DEFAULT_LIMITS } from '../../src/collect/limits.ts';
+import { regulations } from '../../src/collect/regulations.ts';
+import { startService } from './service.ts';
+
+const text = readFileSync(new URL('../../docs/collection.md', import.meta.url), 'utf8');
+const [batch, answer, deletion] = [...text.matchAll(/```json\n(.*?)```/gs)].map(([, json = '']) => JSON.parse(json));
+
+t.test('the documented batch gets the documented answer', async (t) => {
+  const { app, accepted } = startService(t);
+  const reply = await app.inject({ method: 'POST', url: '/v1/batch', payload: batch });
+  t.equal(reply.statusCode, 200);
+  t.strictSame(reply.json(), answer);
+  t.match(JSON.parse(accepted[0]?.messages[0]?.body ?? ''), { event: 'Order Completed', context: batch.context });
+});
+
+t.test('the documented paths are there', async (t) => {
+  const { app } = startService(t);
+  const paths = new Set(text.match(/\/v1\/\w+/g));
+  t.equal(paths.size, 15);
+  for (const url of paths) t.not((await app.inject({ method: 'POST', url, payload: {} })).statusCode, 404, url);
+});
+
+t.test('the documented deletion request is taken', async (t) => {
+  const { app } = startService(t);
+  app.register(regulations, {
+    guard: async () => {},
+    hasSource: () => true,
+    fileRegulation: async () => 'r1',
+    findRegulation: async () => null,
+  });
+  const reply = await app.inject({ method: 'POST', url: '/regulations', payload: deletion });
+  t.strictSame(reply.json(), { data: { regulateId: 'r1' } });
+});
+
+t.test('the documented limits are those of the code', async (t) => {
+  const { callBytes, batchBytes, batchMessages, pendingBytes } = DEFAULT_LIMITS;
+  for (const limit of [callBytes, batchBytes, batchMessages, 4 * batchBytes]) {
+    t.match(text, limit.toLocaleString('en-US'));
+  }
+  t.match(text, `${pendingBytes / 1024 / 1024} MiB`);
+});

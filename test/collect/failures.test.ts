@@ -1,0 +1,170 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { json } from 'node:stream/consumers';
+import t from 'tap';
+import { type ErrorCode, RollcallError } from '../../src/errors.ts';
+import { authorization, basic, startService, track } from './service.ts';
+
+const post = { method: 'POST', headers: { authorization } } as const;
+
+t.test('one bad message costs a batch nothing but itself', async (t) => {
+  const { app, accepted } = startService(t);
+  const batch = [
+    track,
+    { ...track, event: 7, messageId: 'm1' },
+    null,
+    { ...track, type: 'delete' },
+    { ...track, event: 'Last' },
+  ];
+  const answer = await app.inject({ ...post, url: '/v1/batch', payload: { batch } });
+  t.equal(answer.statusCode, 200);
+  t.match(answer.json(), {
+    success: true,
+    rejected: [
+      { index: 1, messageId: 'm1', code: 'event_not_string', message: String },
+      { index: 2, messageId: null, code: 'invalid_message', message: String },
+      { index: 3, messageId: null, code: 'unknown_type', message: String },
+    ],
+  });
+  t.match(accepted, [{ messages: [{ type: 'track' }, { type: 'track' }] }]);
+});
+
+t.test('a batch of nothing but bad messages is answered without troubling the store', async (t) => {
+  const { app, accepted } = startService(t);
+  const answer = await app.inject({ ...post, url: '/v1/batch', payload: { batch: [{}, 'x'] } });
+  t.equal(answer.statusCode, 200);
+  t.equal(answer.json().rejected.length, 2);
+  t.equal(accepted.length, 0);
+});
+
+t.test('the answer waits until the messages are durable', async (t) => {
+  const durable = Promise.withResolvers<void>();
+  const called = Promise.withResolvers<void>();
+  const { app } = startService(t, {
+    accept: () => {
+      called.resolve();
+      return durable.promise;
+    },
+  });
+  let answered = false;
+  const answer = app.inject({ ...post, url: '/v1/track', payload: track }).then((reply) => {
+    answered = true;
+    return reply;
+  });
+  await called.promise;
+  t.equal(answered, false);
+  durable.resolve();
+  t.equal((await answer).statusCode, 200);
+});
+
+t.test('a store that can take no more is answered 503 with Retry-After', async (t) => {
+  const codes: ErrorCode[] = ['queue_full', 'store_full', 'store_busy', 'store_failed', 'store_closed', 'stopping'];
+  for (const code of codes) {
+    const { app } = startService(t, { accept: async () => Promise.reject(new RollcallError(code, 'Why.')) });
+    for (const [url, payload] of [
+      ['/v1/batch', { batch: [track, {}] }],
+      ['/v1/track', track],
+    ] as const) {
+      const answer = await app.inject({ ...post, url, payload });
+      t.equal(answer.statusCode, 503, code);
+      t.match(answer.headers['retry-after'], /^[1-9]\d*$/);
+      t.match(answer.json(), { code, message: 'Why.', error: 'Why.' });
+    }
+  }
+});
+
+t.test('what nobody foresaw is logged and told to nobody', async (t) => {
+  const log = new PassThrough();
+  const accept = async () => Promise.reject(new Error('secret WK_shop'));
+  const { app } = startService(t, { accept }, { logger: { level: 'error', stream: log } });
+  const answer = await app.inject({ ...post, url: '/v1/track', payload: track });
+  t.equal(answer.statusCode, 500);
+  t.match(answer.json(), { code: 'internal_error', message: String, error: String });
+  t.notMatch(answer.body, 'secret');
+  t.match(String(log.read()), 'secret');
+});
+
+t.test('beyond the memory for pending requests, new ones are turned away and the old ones finish', async (t) => {
+  const durable = Promise.withResolvers<void>();
+  const called = Promise.withResolvers<void>();
+  const { app } = startService(t, {
+    limits: { pendingBytes: 40_000 },
+    accept: () => {
+      called.resolve();
+      return durable.promise;
+    },
+  });
+  const send = (bytes: number, headers = {}) =>
+    app.inject({
+      method: 'POST',
+      url: '/v1/track',
+      payload: { ...track, filler: 'x'.repeat(bytes) },
+      headers: { authorization, ...headers },
+    });
+  const first = send(30_000);
+  await called.promise;
+  const refused = await send(30_000);
+  t.equal(refused.statusCode, 503);
+  t.match(refused.json(), { code: 'overloaded' });
+  t.match(refused.headers['retry-after'], /^\d+$/);
+  t.equal(
+    (await send(10, { 'content-encoding': 'gzip' })).json().code,
+    'overloaded',
+    'what may inflate counts in full',
+  );
+  const small = send(10);
+  durable.resolve();
+  t.equal((await first).statusCode, 200);
+  t.equal((await small).statusCode, 200);
+  t.equal((await send(30_000)).statusCode, 200, 'and there is room again');
+});
+
+t.test('a client that hangs up in the middle gives its share back', { timeout: 20_000 }, async (t) => {
+  const service = startService(t, { limits: { pendingBytes: 512_000 } });
+  const url = `${await service.url()}/v1/batch`;
+  const halves = request(url, { method: 'POST', headers: { authorization, 'content-length': 500_000 } });
+  halves.on('error', () => {});
+  const arrived = once(service.app.server, 'request');
+  halves.write('{"batch":[');
+  const [{ socket }] = await arrived;
+  const closed = once(socket, 'close');
+  halves.destroy();
+  await closed;
+  const body = JSON.stringify({ batch: [{ ...track, filler: 'x'.repeat(30_000) }] });
+  const again = request(url, { method: 'POST', headers: { authorization, 'content-length': body.length } }).end(body);
+  const [answer] = await once(again, 'response');
+  t.strictSame(await json(answer), { success: true });
+});
+
+t.test('a source over its rate is answered 429 with Retry-After, its neighbours are not', async (t) => {
+  const sources = ['a', 'b', 'slow'].map((id) => ({ id, writeKey: id, enabled: true, ratePerSecond: 2 }));
+  sources[2]!.ratePerSecond = 1 / 60;
+  const { app, accepted } = startService(t, { sources: () => sources });
+  const send = (key: string, inBody = false) =>
+    app.inject({
+      method: 'POST',
+      url: '/v1/track',
+      payload: inBody ? { ...track, writeKey: key } : track,
+      headers: inBody ? {} : { authorization: basic(key) },
+    });
+  const answers = await Promise.all([send('a'), send('a', true), send('a'), send('b')]);
+  t.same(answers.map(({ statusCode }) => statusCode).toSorted(), [200, 200, 200, 429]);
+  const refused = answers.find(({ statusCode }) => statusCode === 429);
+  t.match(refused?.json(), { code: 'rate_limited', message: String, error: String });
+  t.match(refused?.headers['retry-after'], /^[1-9]\d*$/);
+  t.equal(accepted.filter(({ source }) => source === 'a').length, 2);
+  t.equal((await send('slow')).statusCode, 200);
+  const slow = await send('slow');
+  t.equal(slow.statusCode, 429);
+  t.ok(Number(slow.headers['retry-after']) > 50, 'one a minute');
+});
+
+t.test('the host app keeps its own parsers, hooks and errors', async (t) => {
+  const { app } = startService(t);
+  app.post('/mine', async (request) => ({ got: request.body, source: request.collectSource ?? null }));
+  const answer = await app.inject({ method: 'POST', url: '/mine', payload: { a: 1 } });
+  t.strictSame(answer.json(), { got: { a: 1 }, source: null });
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  t.equal((await app.inject({ method: 'POST', url: '/mine', payload: 'a=1', headers: form })).statusCode, 415);
+});

@@ -1,0 +1,50 @@
+import Fastify from 'fastify';
+import t from 'tap';
+import { collect } from '../../src/collect/collect.ts';
+import { openApi } from '../../src/collect/openapi.ts';
+import { regulations } from '../../src/collect/regulations.ts';
+
+async function documented() {
+  const app = Fastify();
+  await app.register(openApi, { serviceName: 'Rollcall', version: '1.2.3' });
+  await app.register(collect, { sources: () => [], accept: async () => {}, clock: { now: () => 0, uuid: () => '' } });
+  await app.register(regulations, {
+    guard: async () => {},
+    hasSource: () => false,
+    fileRegulation: async () => '',
+    findRegulation: async () => null,
+  });
+  await app.ready();
+  return app;
+}
+
+t.test('the document has every route and field that people write against', async (t) => {
+  const app = await documented();
+  t.teardown(() => app.close());
+  const document = (await app.inject({ url: '/docs/json' })).json();
+  t.match(document, { openapi: '3.1.0', info: { title: 'Rollcall', version: '1.2.3' } });
+  t.strictSame(Object.keys(document.paths).toSorted(), [
+    ...['/regulations', '/regulations/sources/{id}', '/regulations/{id}'],
+    ...['/v1/alias', '/v1/batch', '/v1/group', '/v1/identify', '/v1/page', '/v1/screen', '/v1/track'],
+  ]);
+  const body = (path: string) => document.paths[path].post.requestBody.content['application/json'].schema;
+  t.match(body('/v1/track'), { type: 'object', properties: { event: { type: 'string' } }, required: ['event'] });
+  t.match(body('/v1/batch').properties.batch, { type: 'array', minItems: 1, maxItems: 2_500 });
+  t.equal(body('/v1/batch').properties.batch.items.oneOf.length, 6);
+  t.match(body('/regulations').properties.subjectIds, { maxItems: 5_000 });
+  t.same(Object.keys(document.paths['/v1/batch'].post.responses), ['200', '400', '401', '403', '429', '503']);
+});
+
+t.test('the page to read it needs nothing from elsewhere', async (t) => {
+  const app = await documented();
+  t.teardown(() => app.close());
+  const page = await app.inject({ url: '/docs/' });
+  t.equal(page.statusCode, 200);
+  t.match(page.headers['content-security-policy'], "default-src 'self'");
+  const addresses = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address = '']) => address);
+  t.ok(addresses.length > 2);
+  for (const address of addresses) {
+    t.notMatch(address, /^(https?:)?\/\//, address);
+    t.equal((await app.inject({ url: new URL(address, 'http://a/docs/').pathname })).statusCode, 200, address);
+  }
+});

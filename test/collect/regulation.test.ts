@@ -1,0 +1,255 @@
+import { setImmediate } from 'node:timers/promises';
+import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { type RegulationParts, Regulations } from '../../src/collect/regulation.ts';
+import { RollcallError } from '../../src/errors.ts';
+import type { Message } from '../../src/message.ts';
+import type { Regulation } from '../../src/store/port.ts';
+
+/** A clock whose waiting is over as soon as it has begun, and counts. */
+function quickClock() {
+  let now = 1_000_000;
+  let ids = 0;
+  return {
+    ...systemClock,
+    now: () => now,
+    monotonic: () => now,
+    uuid: () => `reg-${++ids}`,
+    after(ms: number, callback: () => void) {
+      const timer = globalThis.setImmediate(() => {
+        now += ms;
+        callback();
+      });
+      return () => clearImmediate(timer);
+    },
+  };
+}
+
+const destination = (name: string, sources: string[], enabled = true) => ({
+  ...{ name, sources, enabled, secrets: [], endpoints: [], require: 'any' as const, ratePerSecond: null },
+});
+
+/** Parts that write down what is asked of them, in order; `overrides` may fail. */
+function createParts(overrides: Partial<RegulationParts['store'] & RegulationParts> = {}) {
+  const calls: string[] = [];
+  const records = new Map<string, Regulation>();
+  const notices: { source: string; message: Message; lane: string | undefined }[] = [];
+  const parts: RegulationParts = {
+    store: {
+      saveRegulation: async (regulation) => {
+        calls.push(`save ${regulation.status}`);
+        records.set(regulation.id, regulation);
+      },
+      regulation: async (id) => records.get(id) ?? null,
+      openRegulations: async () =>
+        [...records.values()].filter(({ status }) => ['INITIALIZED', 'RUNNING'].includes(status)),
+      erase: async (users, _sources, cursor) => {
+        calls.push(`erase ${users.join()} from ${cursor}`);
+        return { cursor: cursor === null ? 'next' : null, inFlight: 0 };
+      },
+      suppress: async (users, sources, on) => {
+        calls.push(`suppress ${users.join()} ${sources?.join() ?? 'everywhere'} ${on}`);
+      },
+      ...overrides,
+    },
+    accept: async (source, messages, { lane }) => {
+      calls.push(`accept ${source} ${messages.length}`);
+      for (const message of messages) notices.push({ source, message, lane });
+    },
+    sources: () => ['shop', 'personas', 'idle', 'off'].map((id) => ({ id, writeKey: id, enabled: true })),
+    destinations: () => [
+      destination('crm', ['shop', 'personas']),
+      destination('mail', ['shop']),
+      destination('old', ['off'], false),
+    ],
+    forgetInEngines: async (users) => {
+      calls.push(`engines ${users.join()}`);
+    },
+    clock: quickClock(),
+    log: { error: () => {} },
+    ...overrides,
+  };
+  const finished = async (id: string) => {
+    while (['INITIALIZED', 'RUNNING'].includes(records.get(id)?.status ?? '')) await setImmediate();
+    return records.get(id);
+  };
+  return { parts, calls, records, notices, finished };
+}
+
+const request = { type: 'DELETE_ONLY', sources: null, userIds: ['u1', 'u2'] } as const;
+
+t.test('is durable before it is answered, then erases, then tells every affected source once', async (t) => {
+  const { parts, calls, notices, finished } = createParts();
+  const id = await new Regulations(parts).file(request);
+  t.equal(calls[0], 'save INITIALIZED');
+  t.notOk(
+    calls.some((call) => call.startsWith('engines')),
+    'the work is done in the background',
+  );
+  t.match(await finished(id), { status: 'FINISHED', finishedAt: Number });
+  t.strictSame(calls.slice(1), [
+    'save RUNNING',
+    'engines u1,u2',
+    'erase u1,u2 from null',
+    'erase u1,u2 from next',
+    'accept shop 2',
+    'accept personas 2',
+    'save FINISHED',
+  ]);
+  t.strictSame(
+    notices.map(({ source, message, lane }) => [source, message.messageId, lane, message.body]),
+    ['shop', 'personas'].flatMap((source) =>
+      ['u1', 'u2'].map((user, index) => {
+        const body = `{"type":"delete","userId":"${user}","timestamp":"1970-01-01T00:16:40.000Z"}`;
+        return [source, `${id}-${index}`, 'deletion', body];
+      }),
+    ),
+  );
+});
+
+t.test('keeps to the sources it was filed for', async (t) => {
+  const { parts, notices, finished } = createParts();
+  const regulations = new Regulations(parts);
+  await finished(await regulations.file({ ...request, sources: ['personas'] }));
+  t.strictSame([...new Set(notices.map(({ source }) => source))], ['personas']);
+  notices.length = 0;
+  await finished(await regulations.file({ ...request, sources: ['idle'] }));
+  t.equal(notices.length, 0, 'no webhooks are connected to it');
+});
+
+t.test('each type does its part', async (t) => {
+  const does = async (type: Regulation['type']) => {
+    const { parts, calls, finished } = createParts();
+    await finished(await new Regulations(parts).file({ ...request, type, userIds: ['u1'] }));
+    return calls.filter((call) => !call.startsWith('save'));
+  };
+  const deletes = ['engines u1', 'erase u1 from null', 'erase u1 from next', 'accept shop 1', 'accept personas 1'];
+  t.strictSame(await does('DELETE_ONLY'), deletes);
+  t.strictSame(await does('SUPPRESS_WITH_DELETE'), ['suppress u1 everywhere true', ...deletes]);
+  t.strictSame(await does('SUPPRESS_ONLY'), ['suppress u1 everywhere true']);
+  t.strictSame(await does('UNSUPPRESS'), ['suppress u1 everywhere false']);
+});
+
+t.test('the notice waits for what is in flight, but not for ever', async (t) => {
+  const inFlight = [2, 1, 0];
+  const { parts, calls, finished } = createParts({
+    erase: async () => {
+      calls.push('erase');
+      return { cursor: null, inFlight: inFlight.shift() ?? 0 };
+    },
+  });
+  t.match(await finished(await new Regulations(parts).file(request)), { status: 'FINISHED' });
+  t.strictSame(calls.slice(3, 7), ['erase', 'erase', 'erase', 'accept shop 2']);
+
+  const busy = createParts({ erase: async () => ({ cursor: null, inFlight: 1 }) });
+  const id = await new Regulations(busy.parts).file(request);
+  t.match(await busy.finished(id), { status: 'FINISHED' });
+  t.equal(busy.notices.length, 4, 'a user who never stops is told of all the same');
+});
+
+t.test('thousands of users go in several transactions', async (t) => {
+  const { parts, calls, notices, finished } = createParts({ destinations: () => [destination('crm', ['shop'])] });
+  const userIds = Array.from({ length: 1_201 }, (_, index) => `u${index}`);
+  await finished(await new Regulations(parts).file({ ...request, userIds }));
+  t.strictSame(
+    calls.filter((call) => call.startsWith('accept')),
+    ['accept shop 500', 'accept shop 500', 'accept shop 201'],
+  );
+  t.equal(new Set(notices.map(({ message }) => message.messageId)).size, 1_201);
+  t.strictSame(
+    notices.map(({ message }) => message.userId),
+    userIds,
+  );
+});
+
+t.test('what fails is tried again', async (t) => {
+  let failures = 3;
+  const { parts, notices, finished } = createParts({
+    accept: async (source, messages) => {
+      if (failures-- > 0) throw new RollcallError('queue_full', 'Full.');
+      for (const message of messages) notices.push({ source, message, lane: undefined });
+    },
+  });
+  t.match(await finished(await new Regulations(parts).file(request)), { status: 'FINISHED' });
+  t.equal(notices.length, 4);
+});
+
+t.test('an engine that stays away makes a partial success: receivers are told all the same', async (t) => {
+  const errors: string[] = [];
+  const { parts, notices, finished } = createParts({
+    forgetInEngines: async () => Promise.reject(new Error('gone')),
+    log: { error: (_details, message) => errors.push(message) },
+  });
+  t.match(await finished(await new Regulations(parts).file(request)), { status: 'PARTIAL_SUCCESS' });
+  t.equal(notices.length, 4);
+  t.match(errors, [/engine/]);
+});
+
+t.test('a store that stays away fails it, and the next one has its turn', async (t) => {
+  const { parts, finished } = createParts({
+    erase: async (users) => (users[0] === 'bad' ? Promise.reject(new Error('no')) : { cursor: null, inFlight: 0 }),
+  });
+  const regulations = new Regulations(parts);
+  const bad = await regulations.file({ ...request, userIds: ['bad'] });
+  const good = await regulations.file(request);
+  t.match(await finished(bad), { status: 'FAILED' });
+  t.match(await finished(good), { status: 'FINISHED' });
+});
+
+t.test('a crash at any step is taken up by the next start, with the same notices', async (t) => {
+  const steps = ['forgetInEngines', 'erase', 'accept', 'save'] as const;
+  for (const step of steps) {
+    const reached = Promise.withResolvers<void>();
+    const hang = () => {
+      reached.resolve();
+      return new Promise<never>(() => {});
+    };
+    const state = createParts();
+    const { store } = state.parts;
+    let saves = 0;
+    const dying = {
+      ...state.parts,
+      ...(step === 'forgetInEngines' && { forgetInEngines: hang }),
+      ...(step === 'accept' && {
+        accept: async (source: string, messages: readonly Message[]) => {
+          if (source === 'personas') return hang();
+          for (const message of messages) state.notices.push({ source, message, lane: 'deletion' });
+          return undefined;
+        },
+      }),
+      store: {
+        ...store,
+        ...(step === 'erase' && { erase: hang }),
+        ...(step === 'save' && {
+          saveRegulation: (regulation: Regulation) => (++saves === 3 ? hang() : store.saveRegulation(regulation)),
+        }),
+      },
+    };
+    const id = await new Regulations(dying).file(request);
+    await reached.promise;
+    t.match(state.records.get(id), { status: 'RUNNING' }, step);
+    await new Regulations(state.parts).resume();
+    t.match(await state.finished(id), { status: 'FINISHED' }, step);
+    const told = new Map(state.notices.map(({ source, message }) => [`${source} ${message.messageId}`, message.body]));
+    t.equal(told.size, 4, 'a repeated notice has the id of the first');
+  }
+});
+
+t.test('resuming twice works once, and closing stops in the middle', async (t) => {
+  const { parts, calls, records, finished } = createParts();
+  records.set('old', { ...request, id: 'old', status: 'RUNNING', createdAt: 0, finishedAt: null });
+  const regulations = new Regulations(parts);
+  await regulations.resume();
+  await regulations.resume();
+  await finished('old');
+  t.equal(calls.filter((call) => call.startsWith('engines')).length, 1);
+
+  const waiting = createParts({ erase: async () => ({ cursor: null, inFlight: 1 }) });
+  waiting.parts.clock.after = () => () => {};
+  const closing = new Regulations(waiting.parts);
+  const id = await closing.file(request);
+  while (!waiting.calls.includes('engines u1,u2')) await setImmediate();
+  await closing.close();
+  t.match(waiting.records.get(id), { status: 'RUNNING' }, 'the next start takes it up');
+  t.equal(waiting.notices.length, 0);
+});

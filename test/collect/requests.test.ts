@@ -1,0 +1,194 @@
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { authorization, basic, startService, track } from './service.ts';
+
+t.test('answers on every path of every client, with and without a final slash', async (t) => {
+  const { app, accepted } = startService(t);
+  const calls = {
+    ...{ identify: 'identify', track: 'track', page: 'page', screen: 'screen', group: 'group', alias: 'alias' },
+    ...{ i: 'identify', t: 'track', p: 'page', s: 'screen', g: 'group', a: 'alias' },
+  };
+  const payload = { event: 'e', userId: 'u', groupId: 'g', previousId: 'p' };
+  for (const [path, type] of Object.entries(calls)) {
+    for (const url of [`/v1/${path}`, `/v1/${path}/`]) {
+      const answer = await app.inject({ method: 'POST', url, payload, headers: { authorization } });
+      t.equal(answer.statusCode, 200, url);
+      t.equal(answer.body, '{"success":true}');
+      t.match(answer.headers['content-type'], 'application/json');
+      t.match(accepted.pop(), { source: 'shop', messages: [{ type }] });
+    }
+  }
+  for (const path of ['batch', 'import', 'b', 'batch/', 'import/', 'b/']) {
+    const batch = { batch: [track, { ...track, type: 'page' }] };
+    const answer = await app.inject({ method: 'POST', url: `/v1/${path}`, payload: batch, headers: { authorization } });
+    t.equal(answer.body, '{"success":true}', path);
+    t.match(accepted.pop(), { source: 'shop', messages: [{ type: 'track' }, { type: 'page' }] });
+  }
+});
+
+t.test('knows a source by Basic credentials with or without the colon, or by the write key in the body', async (t) => {
+  const { app, accepted } = startService(t);
+  const send = (payload: object, headers = {}, url = '/v1/batch') =>
+    app.inject({ method: 'POST', url, payload, headers });
+  const batch = [track];
+  t.equal((await send({ batch }, { authorization: basic('WK_shop:') })).statusCode, 200);
+  t.equal((await send({ batch }, { authorization: basic('WK_shop') })).statusCode, 200);
+  t.equal((await send({ batch }, { authorization: basic('WK_shop:ignored') })).statusCode, 200);
+  t.equal((await send({ batch, writeKey: 'WK_shop' })).statusCode, 200);
+  t.equal((await send({ batch, writeKey: 'WK_shop' }, { authorization: basic(':') })).statusCode, 200);
+  t.equal((await send({ ...track, writeKey: 'WK_shop' }, {}, '/v1/t')).statusCode, 200);
+  t.equal(accepted.length, 6);
+  t.notMatch(accepted.at(-1)?.messages[0]?.body, 'WK_shop', 'the key goes no further');
+});
+
+t.test('refuses unknown and disabled sources', async (t) => {
+  const { app, accepted } = startService(t);
+  const cases: [payload: object, authorization: string | undefined, status: number, code: string][] = [
+    [{ batch: [track] }, undefined, 401, 'unknown_source'],
+    [{ batch: [track] }, basic('WK_sho:'), 401, 'unknown_source'],
+    [{ batch: [track], writeKey: 'WK_shop' }, basic('wrong:'), 401, 'unknown_source'],
+    [{ batch: [track], writeKey: 7 }, undefined, 401, 'unknown_source'],
+    [{ batch: [track], writeKey: '__proto__' }, undefined, 401, 'unknown_source'],
+    [{ batch: [track] }, 'Bearer WK_shop', 401, 'unknown_source'],
+    [{ batch: [track] }, 'Basic !!!', 401, 'unknown_source'],
+    [{ batch: [track] }, basic('WK_closed:'), 403, 'source_disabled'],
+    [{ batch: [track], writeKey: 'WK_closed' }, undefined, 403, 'source_disabled'],
+  ];
+  for (const [payload, given, status, code] of cases) {
+    const headers = given === undefined ? {} : { authorization: given };
+    const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload, headers });
+    t.equal(answer.statusCode, status, `${given} ${JSON.stringify(payload)}`);
+    t.match(answer.json(), { code, message: String, error: String });
+  }
+  t.equal(accepted.length, 0);
+});
+
+t.test('a new list of sources counts from the next request on', async (t) => {
+  let sources = [{ id: 'a', writeKey: 'one', enabled: true }];
+  const { app } = startService(t, { sources: () => sources });
+  const send = async (key: string) =>
+    (await app.inject({ method: 'POST', url: '/v1/track', payload: track, headers: { authorization: basic(key) } }))
+      .statusCode;
+  t.equal(await send('one'), 200);
+  sources = [{ id: 'a', writeKey: 'two', enabled: true }];
+  t.equal(await send('one'), 401);
+  t.equal(await send('two'), 200);
+});
+
+t.test('reads JSON under every content type and encoding that clients use', async (t) => {
+  const { app, accepted } = startService(t);
+  const json = JSON.stringify({ batch: [{ ...track, event: 'Käse 漢字 😀' }] });
+  const encodings = {
+    identity: (text: string) => Buffer.from(text),
+    gzip: gzipSync,
+    GZIP: gzipSync,
+    'x-gzip': gzipSync,
+    deflate: deflateSync,
+    br: brotliCompressSync,
+  };
+  const types = ['application/json', 'application/json; charset=utf-8', 'text/plain', 'text/plain;charset=UTF-8'];
+  for (const type of [...types, 'application/x-www-form-urlencoded', 'application/octet-stream', null]) {
+    for (const [encoding, encode] of Object.entries(encodings)) {
+      const headers = { authorization, 'content-encoding': encoding, ...(type && { 'content-type': type }) };
+      const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload: encode(json), headers });
+      t.equal(answer.body, '{"success":true}', `${type}, ${encoding}`);
+      t.equal(JSON.parse(accepted.pop()?.messages[0]?.body ?? '').event, 'Käse 漢字 😀');
+    }
+  }
+});
+
+t.test('tells what is wrong with a body, in JSON', async (t) => {
+  const { app, accepted } = startService(t);
+  const cases: [payload: string | Buffer | undefined, headers: object, status: number, code: string][] = [
+    ['', {}, 400, 'invalid_json'],
+    [undefined, {}, 400, 'invalid_json'],
+    ['{"batch":', {}, 400, 'invalid_json'],
+    ['batch=1', { 'content-type': 'application/x-www-form-urlencoded' }, 400, 'invalid_json'],
+    ['null', {}, 400, 'invalid_message'],
+    ['[]', {}, 400, 'invalid_message'],
+    ['"text"', {}, 400, 'invalid_message'],
+    ['{}', {}, 400, 'empty_batch'],
+    ['{"batch":[]}', {}, 400, 'empty_batch'],
+    ['{"batch":{}}', {}, 400, 'empty_batch'],
+    ['{"batch":[{}],"context":1}', {}, 400, 'context_not_object'],
+    ['{"batch":[{}],"integrations":[]}', {}, 400, 'integrations_not_object'],
+    ['{}', { 'content-encoding': 'gzip' }, 400, 'invalid_json'],
+    ['{}', { 'content-encoding': 'zstd' }, 415, 'unsupported_media_type'],
+    ['{}', { 'content-encoding': '__proto__' }, 415, 'unsupported_media_type'],
+    ['{}', { 'content-type': 'nonsense' }, 415, 'unsupported_media_type'],
+  ];
+  for (const [payload, headers, status, code] of cases) {
+    const request = { method: 'POST', url: '/v1/batch', headers: { authorization, ...headers } } as const;
+    const answer = await app.inject(payload === undefined ? request : { ...request, payload });
+    t.equal(answer.statusCode, status, `${payload} ${JSON.stringify(headers)}`);
+    t.match(answer.json(), { code, message: String, error: String });
+  }
+  t.equal(accepted.length, 0);
+});
+
+t.test('forgives a byte order mark and characters that are not UTF-8', async (t) => {
+  const { app, accepted } = startService(t);
+  const bytes = Buffer.concat([
+    Buffer.from('\uFEFF{"type":"track","userId":"u","event":"a'),
+    Buffer.from([0xff, 0xc0]),
+    Buffer.from('b"}'),
+  ]);
+  const answer = await app.inject({ method: 'POST', url: '/v1/track', payload: bytes, headers: { authorization } });
+  t.equal(answer.statusCode, 200);
+  t.equal(JSON.parse(accepted[0]?.messages[0]?.body ?? '').event, 'a\uFFFD\uFFFDb');
+});
+
+t.test('a single call is refused with its own code', async (t) => {
+  const { app } = startService(t);
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/v1/track',
+    payload: { userId: 'u' },
+    headers: { authorization },
+  });
+  t.equal(answer.statusCode, 400);
+  const { code, message, error } = answer.json();
+  t.equal(code, 'event_not_defined');
+  t.equal(error, message);
+});
+
+t.test('never redirects, and answers unknown paths in JSON', async (t) => {
+  const { app } = startService(t);
+  for (const [method, url] of [
+    ['POST', '/v1'],
+    ['POST', '/v1/delete'],
+    ['GET', '/v1/batch'],
+    ['POST', '/v1//batch'],
+  ] as const) {
+    const answer = await app.inject({ method, url });
+    t.equal(answer.statusCode, 404, url);
+    t.match(answer.json(), { code: 'not_found', message: String, error: String });
+  }
+});
+
+t.test('browsers of every site may send', async (t) => {
+  const { app } = startService(t);
+  const preflight = await app.inject({
+    method: 'OPTIONS',
+    url: '/v1/t',
+    headers: {
+      origin: 'https://shop.example',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type',
+    },
+  });
+  t.equal(preflight.statusCode, 204);
+  t.match(preflight.headers, {
+    'access-control-allow-origin': '*',
+    'access-control-allow-methods': /POST/,
+    'access-control-allow-headers': 'authorization,content-type',
+  });
+  const refused = await app.inject({
+    method: 'POST',
+    url: '/v1/t',
+    payload: track,
+    headers: { origin: 'https://a.b' },
+  });
+  t.equal(refused.statusCode, 401);
+  t.equal(refused.headers['access-control-allow-origin'], '*', 'so that pages can read why');
+});

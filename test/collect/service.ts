@@ -1,0 +1,49 @@
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Test } from 'tap';
+import { type CollectOptions, collect } from '../../src/collect/collect.ts';
+import { serverOptions } from '../../src/collect/server.ts';
+import type { Source } from '../../src/destination.ts';
+import type { Message } from '../../src/message.ts';
+
+/** When everything arrives. */
+export const NOW = Date.parse('2026-11-21T03:00:00.000Z');
+
+export interface Service {
+  readonly app: FastifyInstance;
+  /** What was handed on, in order. */
+  readonly accepted: { readonly source: string; readonly messages: readonly Message[] }[];
+  /** Base address; listens on first use. */
+  url(): Promise<string>;
+}
+
+export const SHOP: Source = { id: 'shop', writeKey: 'WK_shop', enabled: true };
+
+/** The collection API in front of a pipeline that only takes notes. */
+export function startService(t: Test, options: Partial<CollectOptions> = {}, server: object = {}): Service {
+  const accepted: Service['accepted'] = [];
+  const app = Fastify({ ...serverOptions, ...server });
+  const sources = [SHOP, { id: 'closed', writeKey: 'WK_closed', enabled: false }];
+  let ids = 0;
+  app.register(collect, {
+    sources: () => sources,
+    clock: { now: () => NOW, uuid: () => `id-${++ids}` },
+    accept: async (source, messages) => {
+      accepted.push({ source, messages });
+    },
+    ...options,
+  });
+  t.teardown(() => app.close());
+  return {
+    app,
+    accepted,
+    async url() {
+      return app.server.listening ? app.listeningOrigin : app.listen({ host: '127.0.0.1', port: 0 });
+    },
+  };
+}
+
+export const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString('base64')}`;
+
+export const authorization = basic('WK_shop:');
+
+export const track = { type: 'track', event: 'Bought', userId: 'u1' };

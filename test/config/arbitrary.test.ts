@@ -1,0 +1,63 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
+import fc from 'fast-check';
+import t from 'tap';
+import { parse as parseYaml } from 'yaml';
+import { ConfigurationError } from '../../src/config/mistakes.ts';
+import { EXAMPLE, EXAMPLE_ENV, parse } from './helpers.ts';
+
+const example = parseYaml(EXAMPLE);
+
+/** Paths of every value in the example. */
+function paths(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
+  if (typeof value !== 'object' || value === null) return [path];
+  return [path, ...Object.entries(value).flatMap(([key, item]) => paths(item, [...path, key]))];
+}
+
+function replaced(value: unknown, [key, ...rest]: readonly string[], other: unknown): unknown {
+  if (key === undefined) return other;
+  const copy = structuredClone(value) as Record<string, unknown>;
+  copy[key] = replaced(copy[key], rest, other);
+  return copy;
+}
+
+/** What loading comes to: a configuration, or mistakes that each say something. */
+function outcome(file: unknown): 'taken' | 'refused' {
+  try {
+    parse(JSON.stringify(file), EXAMPLE_ENV);
+    return 'taken';
+  } catch (error) {
+    if (!(error instanceof ConfigurationError) || error.mistakes.length === 0) throw error;
+    for (const { message } of error.mistakes) if (/invalid|undefined|\[object/i.test(message)) throw error;
+    return 'refused';
+  }
+}
+
+t.test('whatever stands in one place of the file, it is taken or refused with a reason', async (t) => {
+  const anything = fc.oneof(
+    fc.jsonValue(),
+    fc.string({ unit: 'binary' }),
+    fc.integer(),
+    fc.constantFrom('', '${X}', '0'),
+  );
+  const seen = new Set<string>();
+  fc.assert(
+    fc.property(fc.constantFrom(...paths(example)), anything, (path, value) => {
+      seen.add(outcome(replaced(example, path, value)));
+    }),
+    { numRuns: 1000 },
+  );
+  t.strictSame([...seen].toSorted(), ['refused', 'taken']);
+});
+
+t.test('any text is a configuration or a mistake', async (t) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+      try {
+        parse(text);
+      } catch (error) {
+        if (!(error instanceof ConfigurationError)) throw error;
+      }
+    }),
+  );
+  t.pass();
+});

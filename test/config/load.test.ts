@@ -1,0 +1,122 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
+import { join } from 'node:path';
+import t from 'tap';
+import { loadConfig } from '../../src/config/load.ts';
+import { EXAMPLE, EXAMPLE_ENV, parse, withParts } from './helpers.ts';
+
+t.test('the example of the design gives the values that the program works with', async (t) => {
+  const config = parse(EXAMPLE, EXAMPLE_ENV);
+  t.match(config, {
+    folder: '/etc/rollcall',
+    serviceName: 'Rollcall',
+    store: { urls: ['sqlite:/etc/rollcall/rollcall.db'], maxQueued: 1_000_000 },
+    listen: { host: '127.0.0.1', port: 8080 },
+    network: { allow: ['127.0.0.0/8'], ca: [], proxy: null },
+    admin: { token: 'admin' },
+    notify: null,
+    attemptRetention: 7 * 86_400_000,
+    logLevel: 'info',
+  });
+  t.same(config.sources[0], { id: 'shop', writeKey: '0123', enabled: true }, 'digits from the environment stay text');
+  t.match(config.destinations[0], {
+    name: 'crm',
+    enabled: true,
+    secrets: ['s'],
+    endpoints: [{ id: /^[0-9a-f]{16}$/, url: 'https://crm.example.com/hooks', headers: { 'x-env': 'prod' } }],
+    require: 'any',
+    ratePerSecond: null,
+  });
+  t.match(config.audiences[0], {
+    kind: 'audience',
+    key: 'big_spenders',
+    engine: 'lake',
+    schedule: '*/15 * * * *',
+    timezone: null,
+    paused: false,
+    guard: { maxExits: { percent: 20 }, maxEntries: null, minMembers: 100, allowEmpty: false },
+  });
+  t.match(
+    config.traits[0],
+    { kind: 'trait', key: 'lifetime_value', engine: 'lake' },
+    'the first engine is the default',
+  );
+  t.same(config.engines['lake'], {
+    type: 'duckdb',
+    path: '/etc/rollcall/audiences.duckdb',
+    memoryLimit: null,
+    threads: null,
+  });
+});
+
+t.test('a file without engines gets an embedded one', async (t) => {
+  const { engines, audiences } = parse(withParts({}));
+  t.match(engines, { lake: { type: 'duckdb', path: '/etc/rollcall/audiences.duckdb' } });
+  t.equal(audiences[0]?.engine, 'lake');
+});
+
+t.test('short forms mean what the long ones say', async (t) => {
+  const destination = 'webhookUrl: http://127.0.0.1:9/x\nsharedSecret: [new, old]\nrateLimit: 600/m\nenabled: "false"';
+  const [crm] = parse(withParts({ destination })).destinations;
+  t.match(crm, { secrets: ['new', 'old'], ratePerSecond: 10, enabled: false });
+  t.match(crm?.endpoints, [{ url: 'http://127.0.0.1:9/x', headers: {} }]);
+  const top =
+    'store: { urls: ["sqlite:a.db", "sqlite:/b.db", "postgres://u@h/d"], maxQueued: 5 }\nattempts: { keep: 30d }';
+  const config = parse(withParts({ top }));
+  t.same(config.store, {
+    urls: ['sqlite:/etc/rollcall/a.db', 'sqlite:/b.db', 'postgres://u@h/d'],
+    maxQueued: 5,
+  });
+  t.equal(config.attemptRetention, 30 * 86_400_000);
+  const guarded = 'name: A\nsql: x\nguard: { maxExits: 12.5%, maxEntries: 500 }';
+  t.match(parse(withParts({ audience: guarded })).audiences[0]?.guard, {
+    maxExits: { percent: 12.5 },
+    maxEntries: { count: 500 },
+  });
+  t.same(parse(withParts({ top: 'network: { allow: [10.0.0.7, "fd00::1"] }' })).network.allow, [
+    '10.0.0.7/32',
+    'fd00::1/128',
+  ]);
+});
+
+t.test('an in-memory store stays in memory', async (t) => {
+  t.same(parse(withParts({ top: 'store: "sqlite::memory:"' })).store.urls, ['sqlite::memory:']);
+});
+
+t.test('variables are filled in, with defaults, and $${ is not one', async (t) => {
+  const audience = 'name: A\nsql: "select \'$${X}\', ${ID:-user_id}, ${SET:-no}, $now"';
+  const [first] = parse(withParts({ audience, top: 'listen: { port: "${PORT}" }' }), {
+    SET: 'yes',
+    PORT: '81',
+  }).audiences;
+  t.equal(first?.sql, "select '${X}', user_id, yes, $now");
+  t.equal(parse(withParts({ top: 'listen: { port: "${PORT}" }' }), { PORT: '81' }).listen.port, 81);
+});
+
+t.test('a variable cannot bring structure into the file', async (t) => {
+  const evil = 'x", enabled: false, name: "y';
+  const config = parse('sources: [{ id: shop, writeKey: "${KEY}" }]', { KEY: evil });
+  t.same(config.sources, [{ id: 'shop', writeKey: evil, enabled: true }]);
+});
+
+t.test('certificate authorities are read beside the file', async (t) => {
+  const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
+  const folder = t.testdir({
+    'ca.pem': pem,
+    'no.pem': 'nothing',
+    'rollcall.yaml': withParts({ top: 'network: { ca: ca.pem }' }),
+    'bad.yaml': withParts({ top: 'network: { ca: [no.pem, gone.pem] }' }),
+  });
+  t.same(loadConfig(join(folder, 'rollcall.yaml'), {}).network.ca, [pem]);
+  t.throws(() => loadConfig(join(folder, 'bad.yaml'), {}), {
+    code: 'bad_configuration',
+    mistakes: [
+      { path: 'network.ca[0]', message: /no PEM certificate/ },
+      { path: 'network.ca[1]', message: /ENOENT/ },
+    ],
+  });
+});
+
+t.test('a file that is not there is said so', async (t) => {
+  const file = join(t.testdir(), 'none.yaml');
+  t.throws(() => loadConfig(file, {}), { code: 'bad_configuration', message: /cannot be read.*-c FILE/s });
+});

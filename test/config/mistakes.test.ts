@@ -1,0 +1,180 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
+import t from 'tap';
+import { ConfigurationError } from '../../src/config/mistakes.ts';
+import { mistakesIn, parse, withParts } from './helpers.ts';
+
+t.test('every mistake is told at once, with its path and line', async (t) => {
+  const text = [
+    'serviceNam: x',
+    'store: mysql://h/d',
+    'listen: { port: 99999 }',
+    'sources:',
+    '  - { id: shop, writeKey: 123 }',
+    '  - { id: shop, writeKey: "${NOPE}" }',
+    'destinations:',
+    '  - name: crm',
+    '    sources: [shpo]',
+    '    webhookUrl: ftp://crm.example.com/',
+  ].join('\n');
+  const found = mistakesIn(text);
+  t.same(
+    Object.values(found).map(({ line, path }) => [line, path]),
+    [
+      [1, 'serviceNam'],
+      [2, 'store'],
+      [3, 'listen.port'],
+      [5, 'sources[0].writeKey'],
+      [6, 'sources[1].writeKey'],
+      [6, 'sources[1].id'],
+      [9, 'destinations[0].sources[0]'],
+      [10, 'destinations[0].webhookUrl'],
+    ],
+  );
+  t.match(found['serviceNam']?.message, /Did you mean serviceName\?/);
+  t.match(found['sources[0].writeKey']?.message, /quotes/);
+  t.match(found['sources[1].writeKey']?.message, /NOPE/);
+  t.match(found['destinations[0].sources[0]']?.message, /Did you mean shop\?/);
+  t.throws(() => parse(text), { message: /^rollcall\.yaml has 8 mistakes:\n {2}line 1: serviceNam is not/ });
+});
+
+/** [part of the file, where it goes, path of the mistake, what its message says] */
+const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
+  ['webhooks: []', 'webhooks', /at least one/],
+  [`webhooks: [${[1, 2, 3, 4, 5, 6].map((n) => `{ url: "https://a.example.com/${n}" }`)}]`, 'webhooks', /at most 5/],
+  ['enabled: true', '', /needs webhooks/],
+  ['webhookUrl: https://a.example.com/\nwebhooks: [{ url: "https://b.example.com/" }]', 'webhookUrl', /one of the two/],
+  ['webhooks: [{ url: "https://a.example.com/" }, { url: "https://a.example.com/" }]', 'webhooks[1].url', /twice/],
+  ['webhookUrl: crm.example.com/hooks', 'webhookUrl', /full URL/],
+  ['webhookUrl: "https://a.example.com/\\nx"', 'webhookUrl', /newlines/],
+  ['webhookUrl: "https://"', 'webhookUrl', /full URL/],
+  ['webhookUrl: https://a.example.com/\nsharedSecret: ""', 'sharedSecret', /must not be empty/],
+  ['webhookUrl: https://a.example.com/\nsharedSecret: [a, ""]', 'sharedSecret[1]', /must not be empty/],
+  ['webhookUrl: https://a.example.com/\nsharedSecret: []', 'sharedSecret', /list of secrets/],
+  ['webhookUrl: https://a.example.com/\nsharedSecret: 5', 'sharedSecret', /must be a secret/],
+  ['webhookUrl: https://a.example.com/\nrequire: most', 'require', /any or all/],
+  ['webhookUrl: https://a.example.com/\nrateLimit: 0/s', 'rateLimit', /100\/s/],
+  ['webhookUrl: https://a.example.com/\nenabled: maybe', 'enabled', /true or false/],
+];
+
+t.test('mistakes in a destination', async (t) => {
+  for (const [destination, path, message] of DESTINATION_MISTAKES) {
+    const found = mistakesIn(withParts({ destination }));
+    const full = path === '' ? 'destinations[0]' : `destinations[0].${path}`;
+    t.match(found[full]?.message, message, destination);
+    t.equal(Object.keys(found).length, 1, `${destination}: nothing else is wrong`);
+  }
+});
+
+t.test('mistakes in headers', async (t) => {
+  const headers = (text: string) => `webhooks: [{ url: "https://a.example.com/", headers: { ${text} } }]`;
+  const found = (text: string) => {
+    const mistakes = Object.values(mistakesIn(withParts({ destination: headers(text) })));
+    t.equal(mistakes.length, 1, text);
+    return mistakes[0];
+  };
+  for (const name of ['X-Signature', 'user-agent', 'Content-Type', 'idempotency-key', 'Host', 'transfer-encoding']) {
+    t.match(found(`${name}: x`), {
+      path: `destinations[0].webhooks[0].headers.${name}`,
+      message: /cannot be replaced/,
+    });
+  }
+  t.match(found('a: 1, b: 2, c: 3, d: 4, e: 5, f: 6'.replaceAll(/\d/g, 'x')), { message: /5 are allowed/ });
+  t.match(found('x-a: "1\\r\\nx-b: 2"'), { message: /newline/ });
+  t.match(found('x-a: "\\u2713"'), { message: /cannot carry/ });
+  t.match(found('"x a": b'), { message: /not a header name/ });
+  t.match(found('x-a: b, X-A: c'), { message: /twice/ });
+  t.match(found('x-a: 5'), { message: /quotes/ });
+});
+
+const AUDIENCE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
+  ['name: "!!!"\nsql: x', 'name', /Set key/],
+  ['name: A\nkey: "a b"\nsql: x', 'key', /letters, digits/],
+  ['name: A\nsql: ""', 'sql', /empty/],
+  ['name: A', 'sql', /required/],
+  ['name: A\nsql: x\nengine: lak', 'engine', /"lak".*Did you mean lake\?/],
+  ['name: A\nsql: x\nschedule: "61 * * * *"', 'schedule', /cron expression/],
+  ['name: A\nsql: x\nschedule: "* * *"', 'schedule', /5 or 6 fields/],
+  ['name: A\nsql: x\ntimezone: Mars/Base', 'timezone', /Europe\/Berlin/],
+  ['name: A\nsql: x\nguard: { maxExits: 20pct }', 'guard.maxExits', /20%/],
+  ['name: A\nsql: x\nguard: { maxExit: 20% }', 'guard.maxExit', /Did you mean maxExits\?/],
+  ['name: A\nsql: x\nguard: { minMembers: -1 }', 'guard.minMembers', /whole number/],
+];
+
+t.test('mistakes in an audience', async (t) => {
+  for (const [audience, path, message] of AUDIENCE_MISTAKES) {
+    const found = mistakesIn(withParts({ audience }));
+    t.match(found[`audiences[0].${path}`]?.message, message, audience);
+    t.equal(Object.keys(found).length, 1, `${audience}: nothing else is wrong`);
+  }
+});
+
+t.test('names and keys that are taken are refused, over audiences and traits', async (t) => {
+  const top =
+    'traits: [{ name: everyone, source: shop, sql: x }, { name: Other, key: Everyone2, source: shop, sql: x }]';
+  t.match(mistakesIn(withParts({ top })), {
+    'traits[0].name': { message: /gives the key everyone, as audiences\[0\] does/ },
+  });
+  const twice = 'sources: [{ id: a, writeKey: k }, { id: a, writeKey: k }]';
+  t.match(mistakesIn(twice), {
+    'sources[1].id': { message: /same as that of sources\[0\]/ },
+    'sources[1].writeKey': { message: /same as that of sources\[0\]/ },
+  });
+  const destination = 'sources: [a]\n    webhookUrl: https://a.example.com/';
+  const destinations = `destinations:\n  - name: x\n    ${destination}\n  - name: x\n    ${destination}`;
+  t.match(mistakesIn(`sources: [{ id: a, writeKey: k }]\n${destinations}`), {
+    'destinations[1].name': { message: /same as that of destinations\[0\]/ },
+  });
+});
+
+t.test('names that Rollcall keeps for itself are refused', async (t) => {
+  t.match(mistakesIn('sources: [{ id: "rollcall:notices", writeKey: k }]'), {
+    'sources[0].id': { message: /letters/ },
+  });
+});
+
+t.test('mistakes elsewhere', async (t) => {
+  const cases: readonly (readonly [string, string, RegExp])[] = [
+    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb or postgres/],
+    ['engines: { "a:b": { type: duckdb } }', 'engines.a:b', /letters, digits/],
+    ['engines: { lake: { type: postgres, url: mysql://h/d } }', 'engines.lake.url', /postgres:\/\//],
+    ['engines: { lake: { type: duckdb, threads: 0 } }', 'engines.lake.threads', /from 1 to/],
+    ['engines: { lake: { type: duckdb, memoryLimit: much } }', 'engines.lake.memoryLimit', /2GB/],
+    ['engines: { a: { type: duckdb }, b: { type: duckdb, path: audiences.duckdb } }', 'engines.b', /same file as a/],
+    ['store: { url: "sqlite:a", urls: ["sqlite:b"] }', 'store.urls', /one of the two/],
+    ['store: { urls: ["sqlite:b", "sqlite:b"] }', 'store.urls[1]', /twice/],
+    ['store: { url: "sqlite:a", maxQueue: 4 }', 'store.maxQueue', /Did you mean maxQueued\?/],
+    ['store: 5', 'store', /must be a URL/],
+    ['network: { allow: [300.0.0.0/8] }', 'network.allow[0]', /10\.0\.0\.0\/8/],
+    ['admin: { token: "" }', 'admin.token', /empty/],
+    ['attempts: { keep: forever }', 'attempts.keep', /30d/],
+    ['notify: { url: "https://a b" }', 'notify.url', /spaces/],
+    ['log: { level: loud }', 'log.level', /debug/],
+    ['serviceName: My Service', 'serviceName', /single word/],
+  ];
+  for (const [top, path, message] of cases) {
+    const found = mistakesIn(withParts({ top }));
+    t.match(found[path]?.message, message, top);
+    t.equal(Object.keys(found).length, 1, `${top}: nothing else is wrong`);
+  }
+});
+
+t.test('what is not YAML, or not a map, is told with its line', async (t) => {
+  t.match(mistakesIn('sources: [\nlisten: {')[''], { line: 2 });
+  t.match(mistakesIn('a: 1\na: 2')[''], { line: 2, message: /unique/ });
+  t.match(mistakesIn('- a'), { '': { message: /must be a map, not a list/ } });
+  t.match(mistakesIn(''), { sources: { message: /required/ } });
+});
+
+t.test('a mistake shows no secret', async (t) => {
+  const text = withParts({
+    top: 'store: { url: "postgre://u:hunter2@h/d" }\nadmin: { token: [hunter2] }',
+    destination: 'webhookUrl: "ftp://u:hunter2@h/"\nsharedSecret: { a: hunter2 }',
+  });
+  try {
+    parse(text);
+    t.fail('it has mistakes');
+  } catch (error) {
+    t.ok(error instanceof ConfigurationError && error.mistakes.length === 4);
+    t.notMatch((error as Error).message, /hunter2/);
+  }
+});

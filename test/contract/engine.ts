@@ -1,0 +1,19 @@
+import type { Test } from 'tap';
+import { type EngineFixture, engineCases } from '../../jobs/engines/contract/index.ts';
+
+export { request, settle, told, usersSql } from '../../jobs/engines/contract/fixture.ts';
+export type { EngineFixture };
+
+/**
+ * Runs the published contract cases over an engine.
+ *
+ * @param open - makes a fixture; it cleans up after itself with `t.teardown`
+ */
+export function engineContract(t: Test, open: (t: Test) => Promise<EngineFixture>): void {
+  for (const { name, run } of engineCases) {
+    t.test(name, async (t) => {
+      await run(() => open(t));
+      t.pass('every assertion of the case held');
+    });
+  }
+}

@@ -1,0 +1,251 @@
+import type { Claim } from '../../src/store/port.ts';
+import type { Cases } from './store.ts';
+import {
+  accept,
+  attempt,
+  backlogOf,
+  bodies,
+  claim,
+  claimOne,
+  DELIVERED,
+  ids,
+  message,
+  RELEASE,
+  retryAt,
+  START,
+  settle,
+  settlement,
+} from './store-fixture.ts';
+
+const TTL = 20_000;
+
+export const claimCases: Cases = {
+  'claims of two processes never overlap': async (t, store, fixture) => {
+    const stores = [store, await fixture.open(), await fixture.open()];
+    const owners = await Promise.all(stores.map((each) => each.join(TTL)));
+    t.equal(new Set(owners).size, 3);
+    await accept(store, ...Array.from({ length: 300 }, () => message()));
+    const claimed: Claim[] = [];
+    for (let round = 0; claimed.length < 300 && round < 100; round += 1) {
+      const taken = await Promise.all(stores.map((each, i) => claim(each, owners[i] ?? 0, { limit: 17 })));
+      claimed.push(...taken.flat());
+    }
+    t.equal(claimed.length, 300);
+    t.equal(new Set(ids(claimed)).size, 300);
+  },
+  'one claim serves many destinations, each up to its own limit': async (t, store) => {
+    const names = ['a', 'b', 'c', 'none'];
+    await accept(store, ...['a', 'a', 'a', 'b', 'c', 'c'].map((name) => message({ destinations: [name] })));
+    const owner = await store.join(TTL);
+    const requests = names.map((destination) => ({ destination, limit: 2, order: 'usual' as const }));
+    const { claims, nextDue } = await store.claim(owner, requests);
+    t.same(
+      claims.map((each) => each.map(({ destination }) => destination)),
+      [['a', 'a'], ['b'], ['c', 'c'], []],
+    );
+    t.same([nextDue['b'], nextDue['none']], [null, null]);
+    t.equal((await claim(store, owner, { destination: 'a' })).length, 1);
+  },
+  'deletion notices go before live messages, those before backfills; the oldest first': async (t, store, fixture) => {
+    for (const lane of ['backfill', 'live', 'deletion'] as const) {
+      for (const n of [1, 2]) {
+        await accept(store, message({ lane, body: `"${lane} ${n}"` }));
+        await fixture.advance(1);
+      }
+    }
+    const owner = await store.join(TTL);
+    const order = [
+      ['"deletion 1"', '"deletion 2"', '"live 1"', '"live 2"', '"backfill 1"', '"backfill 2"'],
+      ['"backfill 1"', '"backfill 2"'],
+    ];
+    for (const [index, wanted] of order.entries()) {
+      const claims: Claim[] = [];
+      for (let n = 0; n < wanted.length; n += 1) {
+        claims.push(...(await claim(store, owner, { limit: 1, order: index === 0 ? 'usual' : 'backfills' })));
+      }
+      t.same(bodies(claims), wanted);
+      await settle(store, owner, claims, RELEASE);
+    }
+  },
+  'first tries go before due retries, and retries first where that is asked for': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    await accept(store, message({ body: '"retried"' }));
+    await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
+    await accept(store, message({ body: '"new"' }));
+    await fixture.advance(1_000);
+    const [first] = await claim(store, owner, { limit: 1 });
+    t.equal(first?.body, '"new"');
+    await settle(store, owner, first ? [first] : [], RELEASE);
+    t.same(bodies(await claim(store, owner, { limit: 1, order: 'retries' })), ['"retried"']);
+  },
+  'a retry waits until it is due, which the claim foretells, and carries what is known': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    await accept(store, message());
+    const given = await claimOne(store, owner);
+    const marks = { e1: 'refused' } as const;
+    await store.settle(owner, [
+      settlement(given, { kind: 'retry', dueAt: START + 5_000, firstAt: START - 7, marks }, [
+        attempt({ outcome: 'retry' }),
+      ]),
+    ]);
+    const request = { destination: 'crm', limit: 10, order: 'usual' } as const;
+    t.same(await store.claim(owner, [request]), { claims: [[]], nextDue: { crm: START + 5_000 } });
+    await fixture.advance(4_999);
+    t.same(bodies(await claim(store, owner)), []);
+    await fixture.advance(1);
+    const again = await claimOne(store, owner);
+    t.match(again, { id: given.id, body: given.body, tries: 1, firstAt: START - 7, marks, acceptedAt: START });
+  },
+  'a released delivery is not charged a try, and comes at once or when it is due': async (t, store, fixture) => {
+    const owner = await store.join(100_000);
+    await accept(store, message());
+    const given = await claimOne(store, owner);
+    await settle(store, owner, [given], RELEASE);
+    t.match(await claimOne(store, owner), { id: given.id, tries: 0, firstAt: null });
+    await settle(store, owner, [given], { kind: 'release', dueAt: START + 60_000 });
+    t.same(bodies(await claim(store, owner)), []);
+    await fixture.advance(60_000);
+    t.match(await claimOne(store, owner), { id: given.id, tries: 0 });
+  },
+  'a settlement over a claim that is held by another is passed over': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
+    await accept(store, message(), message());
+    const [first, second] = await claim(store, mine);
+    if (!first || !second) throw new Error('two were accepted');
+    for (const verdict of [DELIVERED, RELEASE, retryAt(START + 1)]) {
+      await settle(other, theirs, [first], verdict);
+      t.same(await backlogOf(store), { pending: 2, dead: 0 });
+      t.same(bodies(await claim(store, mine)), [], `${verdict.kind} frees nothing`);
+    }
+    await settle(other, theirs, [first], { kind: 'dead', reason: 'refused', status: 400, firstAt: null });
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+    t.same(await store.deadLetters({ limit: 10 }), []);
+    await settle(store, mine, [first, second], DELIVERED);
+    t.same(await backlogOf(store), { pending: 0, dead: 0 });
+    await settle(store, mine, [first, second], DELIVERED);
+    t.same(await backlogOf(store), { pending: 0, dead: 0 }, 'settled once only');
+  },
+  'the claims of a process whose lease has ended are given to others, and its own are not renewed': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const other = await fixture.open();
+    const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
+    await accept(store, message());
+    const stuck = await claimOne(store, mine);
+    await fixture.advance(TTL - 1);
+    t.equal(await other.heartbeat(theirs, TTL), true);
+    t.equal(await other.rescue(), 0, 'not before its time');
+    await fixture.advance(2);
+    t.equal(await store.heartbeat(mine, TTL), false, 'a lease that ended is not renewed');
+    t.equal(await other.rescue(), 1);
+    t.match(await claimOne(other, theirs), { id: stuck.id, tries: 0 });
+    await settle(store, mine, [stuck], DELIVERED);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 }, 'too late');
+    t.equal(await other.rescue(), 0);
+  },
+  'a process whose lease has ended gets no claims that no one would free': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const mine = await store.join(TTL);
+    await fixture.advance(TTL + 1);
+    const theirs = await other.join(TTL);
+    await other.rescue();
+    await accept(store, message());
+    await claim(store, mine);
+    await other.rescue();
+    t.equal((await claim(other, theirs)).length, 1);
+  },
+  'a renewed lease keeps the claims': async (t, store, fixture) => {
+    const mine = await store.join(TTL);
+    await accept(store, message());
+    await claimOne(store, mine);
+    for (let n = 0; n < 5; n += 1) {
+      await fixture.advance(TTL - 1);
+      t.equal(await store.heartbeat(mine, TTL), true);
+    }
+    t.equal(await store.rescue(), 0);
+    t.same(bodies(await claim(store, await store.join(TTL))), []);
+  },
+  'leaving frees what is still held, at once': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const mine = await store.join(TTL);
+    await accept(store, message(), message());
+    await claim(store, mine);
+    await store.leave(mine);
+    t.equal(await store.heartbeat(mine, TTL), false);
+    t.equal((await claim(other, await other.join(TTL))).length, 2);
+  },
+  'attempts are found by each of their sides, the newest first': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    const given = [
+      message({ userId: 'u1', messageId: 'first' }),
+      message({ userId: 'u2', messageId: 'second', source: 'web', type: 'page' }),
+    ];
+    await accept(store, ...given);
+    const claims = await claim(store, owner);
+    const failed = attempt({ endpoint: 'e2', outcome: 'retry', status: 503, error: null, response: 'busy', ms: 3.4 });
+    for (const each of claims) {
+      await fixture.advance(1_000);
+      const at = fixture.clock.now();
+      await store.settle(owner, [settlement(each, DELIVERED, [attempt({ at }), { ...failed, at }])]);
+    }
+    const all = await store.attempts({ limit: 10 });
+    t.equal(all.length, 4);
+    t.ok(all.every(({ at }, i) => at <= (all[i - 1]?.at ?? Number.POSITIVE_INFINITY)));
+    const second = claims.find(({ messageId }) => messageId === 'second');
+    const [one] = await store.attempts({ messageId: 'second', outcome: 'retry', limit: 10 });
+    t.same(one, {
+      ...failed,
+      ms: 3,
+      at: one?.at,
+      delivery: second?.id,
+      destination: 'crm',
+      source: 'web',
+      type: 'page',
+      userId: 'u2',
+      messageId: 'second',
+    });
+    const counts = await Promise.all(
+      [
+        { endpoint: 'e1' },
+        { userId: 'u1' },
+        { delivery: second?.id ?? '' },
+        { destination: 'crm' },
+        { destination: 'nowhere' },
+        { delivery: 'of-another-store' },
+        { since: START + 2_000 },
+        { limit: 3 },
+      ].map(async (filter) => (await store.attempts({ limit: 10, ...filter })).length),
+    );
+    t.same(counts, [2, 2, 2, 4, 0, 0, 2, 3]);
+  },
+  'attempts are pruned from the oldest, a part at a time': async (t, store, fixture) => {
+    const owner = await store.join(1_000_000);
+    await accept(store, message(), message(), message());
+    for (const each of await claim(store, owner)) {
+      await fixture.advance(1_000);
+      await store.settle(owner, [settlement(each, DELIVERED, [attempt({ at: fixture.clock.now() })])]);
+    }
+    t.equal(await store.prune(START + 2_500, 1), 1);
+    t.equal(await store.prune(START + 2_500, 10), 1);
+    t.equal(await store.prune(START + 2_500, 10), 0);
+    t.equal((await store.attempts({ limit: 10 })).length, 1);
+  },
+  'the state of endpoints is kept until it is good again': async (t, store, fixture) => {
+    const paused = { endpoint: 'e1', destination: 'crm', pausedAt: START, deadSince: null };
+    const dead = { endpoint: 'e2', destination: 'crm', pausedAt: null, deadSince: START + 1 };
+    await store.markEndpoint({ ...paused, pausedAt: 1 });
+    await store.markEndpoint(paused);
+    await store.markEndpoint(dead);
+    const other = await fixture.open();
+    const states = await other.endpoints();
+    t.same(
+      states.toSorted((a, b) => a.endpoint.localeCompare(b.endpoint)),
+      [paused, dead],
+    );
+    await other.markEndpoint({ ...paused, pausedAt: null });
+    t.same(await store.endpoints(), [dead]);
+  },
+};

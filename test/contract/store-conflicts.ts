@@ -1,0 +1,187 @@
+import type { Store } from '../../src/store/port.ts';
+import type { Cases } from './store.ts';
+import {
+  accept,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  claimOne,
+  DELIVERED,
+  leaseOf,
+  message,
+  REFUSED,
+  RELEASE,
+  retryAt,
+  run,
+  START,
+  settle,
+} from './store-fixture.ts';
+
+const TTL = 20_000;
+
+/** An older change in flight, and a newer one that waits for it. */
+async function olderInFlight(store: Store) {
+  const owner = await store.join(TTL);
+  await accept(store, change('k', { body: '"old"' }));
+  const old = await claimOne(store, owner);
+  await accept(store, change('k', { body: '"new"' }));
+  return { owner, old };
+}
+
+const remaining = async (store: Store, owner: number) => bodies(await claim(store, owner));
+
+export const conflictCases: Cases = {
+  'a newer change supersedes the older one of the same key and destination that is pending': async (t, store) => {
+    await accept(store, change('k', { body: '"1"', destinations: ['crm', 'lake'] }));
+    await accept(store, change('other', { body: '"other"' }), message({ body: '"plain"' }));
+    await accept(store, change('k', { body: '"2"' }), change('k', { body: '"3"' }));
+    const owner = await store.join(TTL);
+    t.same((await remaining(store, owner)).toSorted(), ['"3"', '"other"', '"plain"']);
+    t.same(bodies(await claim(store, owner, { destination: 'lake' })), ['"1"']);
+    t.same(await backlogOf(store), { pending: 3, dead: 0 });
+  },
+  'a change that came already does not supersede what is pending': async (t, store) => {
+    const old = change('k', { body: '"old"' });
+    await accept(store, old);
+    await accept(store, change('k', { body: '"new"' }));
+    t.match(await accept(store, old), { duplicates: 1 });
+    t.same(await remaining(store, await store.join(TTL)), ['"new"']);
+  },
+  'a newer change is not handed out while an older one is in flight': async (t, store, fixture) => {
+    const { owner, old } = await olderInFlight(store);
+    const other = await fixture.open();
+    const theirs = await other.join(TTL);
+    t.same(await remaining(other, theirs), []);
+    await accept(store, change('k', { body: '"newest"' }));
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+    await settle(store, owner, [old], DELIVERED);
+    t.same(await remaining(other, theirs), ['"newest"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'an older change is not retried once a newer one waits': async (t, store, fixture) => {
+    const { owner, old } = await olderInFlight(store);
+    await settle(store, owner, [old], retryAt(START + 1_000));
+    await fixture.advance(2_000);
+    t.same(await remaining(store, owner), ['"new"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'an older change that is given back is dropped once a newer one waits': async (t, store) => {
+    const { owner, old } = await olderInFlight(store);
+    await settle(store, owner, [old], RELEASE);
+    t.same(await remaining(store, owner), ['"new"']);
+  },
+  'an older change that is refused leaves no dead letter once a newer one waits': async (t, store) => {
+    const { owner, old } = await olderInFlight(store);
+    await settle(store, owner, [old], REFUSED);
+    t.same(await remaining(store, owner), ['"new"']);
+    t.same(await store.deadLetters({ limit: 10 }), []);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'an older change of a process that is gone is dropped once a newer one waits': async (t, store, fixture) => {
+    await olderInFlight(store);
+    const other = await fixture.open();
+    await fixture.advance(TTL + 1);
+    await other.rescue();
+    t.same(await remaining(other, await other.join(TTL)), ['"new"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'leaving drops an older change once a newer one waits': async (t, store) => {
+    const { owner } = await olderInFlight(store);
+    await store.leave(owner);
+    t.same(await remaining(store, await store.join(TTL)), ['"new"']);
+  },
+  'a late verdict over a claim that went to another does not set the newer change free': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const mine = await store.join(TTL);
+    await accept(store, change('k', { body: '"old"' }));
+    const stale = await claimOne(store, mine);
+    await fixture.advance(TTL + 1);
+    const theirs = await other.join(TTL);
+    await other.rescue();
+    const held = await claimOne(other, theirs);
+    await accept(store, change('k', { body: '"new"' }));
+    for (const verdict of [DELIVERED, RELEASE, retryAt(START), REFUSED]) {
+      await settle(store, mine, [stale], verdict);
+      t.same(await remaining(other, theirs), [], `${verdict.kind} frees nothing: the other is posting it now`);
+    }
+    await settle(other, theirs, [held], DELIVERED);
+    t.same(await remaining(other, theirs), ['"new"']);
+  },
+  'a retry is superseded like a first try': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    await accept(store, change('k', { body: '"old"' }));
+    await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
+    await accept(store, change('k', { body: '"new"' }));
+    await fixture.advance(2_000);
+    t.same(await remaining(store, owner), ['"new"']);
+  },
+  'a newer change takes the place of a dead one': async (t, store) => {
+    const owner = await store.join(TTL);
+    await accept(store, change('k', { body: '"old"' }), change('j'));
+    await settle(store, owner, await claim(store, owner), REFUSED);
+    await accept(store, change('k', { body: '"new"' }));
+    t.same(
+      (await store.deadLetters({ limit: 10 })).map(({ conflict }) => conflict),
+      ['j'],
+    );
+    t.same(await backlogOf(store), { pending: 1, dead: 1 });
+  },
+  'changes of one key accepted by two processes at once leave one': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const owner = await store.join(TTL);
+    for (let round = 0; round < 5; round += 1) {
+      const batch = () => Array.from({ length: 10 }, (_, n) => change(`k${n}`));
+      await Promise.all([accept(store, ...batch()), accept(other, ...batch().toReversed()), accept(store, ...batch())]);
+      t.same(await backlogOf(store), { pending: 10, dead: 0 });
+      const claims = await claim(store, owner);
+      t.equal(new Set(claims.map(({ conflict }) => conflict)).size, 10);
+      await settle(store, owner, claims, DELIVERED);
+    }
+  },
+  'a newer change accepted while the older one is claimed or settled is never lost and never doubled': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const other = await fixture.open();
+    const owner = await store.join(TTL);
+    for (let round = 0; round < 20; round += 1) {
+      const [taken] = await Promise.all([claim(store, owner), accept(other, change('k', { body: `"${round}"` }))]);
+      await Promise.all([
+        settle(store, owner, taken, round % 2 === 0 ? DELIVERED : retryAt(START)),
+        accept(other, change('k', { body: `"${round} later"` })),
+      ]);
+      const last = await claim(store, owner);
+      t.same(bodies(last), [`"${round} later"`], `round ${round}`);
+      await settle(store, owner, last, DELIVERED);
+      t.same(await backlogOf(store), { pending: 0, dead: 0 });
+    }
+  },
+  'the progress of a run counts each delivery once, whatever becomes of it': async (t, store, fixture) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    await store.saveRun(run({ id: 'run-2', startedAt: START + 1 }), fence);
+    const step = { run: 'run-1', fence, cursor: '1' };
+    const keys = ['delivered', 'dead', 'superseded', 'retried', 'outlived', 'untried'];
+    await store.accept({ messages: keys.map((key) => change(key, { userId: key })), step });
+    await store.accept({ messages: [change('superseded')], step: { ...step, run: 'run-2' } });
+    const owner = await store.join(TTL);
+    const claims = await claim(store, owner);
+    const of = (key: string) => claims.filter(({ conflict, run }) => conflict === key && run === 'run-1');
+    t.same(await store.runProgress('run-1'), { deliveries: 6, untried: 5, delivered: 0, dead: 0, superseded: 1 });
+    await settle(store, owner, of('delivered'), DELIVERED);
+    await settle(store, owner, of('dead'), REFUSED);
+    await settle(store, owner, of('retried'), retryAt(START + 1));
+    await store.accept({ messages: [change('outlived')], step: { ...step, run: 'run-2' } });
+    await settle(store, owner, of('outlived'), retryAt(START + 1));
+    await settle(store, owner, of('untried'), RELEASE);
+    t.same(await store.runProgress('run-1'), { deliveries: 6, untried: 1, delivered: 1, dead: 1, superseded: 2 });
+    await fixture.advance(1_000);
+    const retried = (await claim(store, owner)).filter(({ run }) => run === 'run-1');
+    t.equal(retried.length, 2);
+    await settle(store, owner, retried, DELIVERED);
+    t.same(await store.runProgress('run-1'), { deliveries: 6, untried: 0, delivered: 3, dead: 1, superseded: 2 });
+    t.same(await store.runProgress('nobody'), { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 });
+  },
+};

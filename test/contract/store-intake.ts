@@ -1,0 +1,231 @@
+import type { Cases } from './store.ts';
+import {
+  accept,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  claimOne,
+  codeOf,
+  DELIVERED,
+  leaseOf,
+  message,
+  REFUSED,
+  run,
+  settle,
+} from './store-fixture.ts';
+
+const HOUR = 3_600_000;
+
+export const intakeCases: Cases = {
+  'an accepted message becomes one delivery for each of its destinations, byte for byte': async (
+    t,
+    store,
+    { clock },
+  ) => {
+    const body = '{"a":"ü\\u0000 \\\\ \\" {}","b":"NULL"}';
+    const given = message({ body, destinations: ['crm', 'lake'], type: 'page', userId: null, source: 'a"b,{c}' });
+    t.same(await accept(store, given), { accepted: 1, duplicates: 0, suppressed: 0 });
+    const owner = await store.join(20_000);
+    for (const destination of ['crm', 'lake']) {
+      const [delivery, ...others] = await claim(store, owner, { destination });
+      t.equal(others.length, 0);
+      t.match(delivery, {
+        destination,
+        body,
+        source: 'a"b,{c}',
+        messageId: given.messageId,
+        type: 'page',
+        userId: null,
+        lane: 'live',
+        conflict: null,
+        run: null,
+        tries: 0,
+        acceptedAt: clock.now(),
+        firstAt: null,
+        marks: {},
+      });
+      t.match(delivery?.id, /^[A-Za-z0-9-]{3,64}$/);
+    }
+  },
+  'an empty batch, and a message that no destination wants, are accepted and leave no delivery': async (t, store) => {
+    t.same(await accept(store), { accepted: 0, duplicates: 0, suppressed: 0 });
+    const given = message({ destinations: [] });
+    t.same(await accept(store, given), { accepted: 1, duplicates: 0, suppressed: 0 });
+    t.same(await accept(store, given), { accepted: 0, duplicates: 1, suppressed: 0 });
+    t.same(await backlogOf(store), { pending: 0, dead: 0 });
+  },
+  'what was accepted is there for a store that opens afterwards': async (t, store, fixture) => {
+    await accept(store, message(), message());
+    await store.close();
+    const again = await fixture.open();
+    t.same(await backlogOf(again), { pending: 2, dead: 0 });
+    t.equal((await claim(again, await again.join(20_000))).length, 2);
+  },
+  'a message id counts once per source, in one batch, in two, and in two processes at once': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const other = await fixture.open();
+    const given = message();
+    t.same(await accept(store, given, given), { accepted: 1, duplicates: 1, suppressed: 0 });
+    t.same(await accept(other, given), { accepted: 0, duplicates: 1, suppressed: 0 });
+    t.same(await accept(store, { ...given, source: 'web' }), { accepted: 1, duplicates: 0, suppressed: 0 });
+    const raced = Array.from({ length: 20 }, () => message());
+    const results = await Promise.all(
+      [store, other, store, other, store].map((each) => each.accept({ messages: raced, step: null })),
+    );
+    t.equal(
+      results.reduce((sum, { accepted }) => sum + accepted, 0),
+      20,
+    );
+    t.same(await backlogOf(store), { pending: 22, dead: 0 });
+  },
+  'a message id is remembered for 24 hours at least, whatever is pruned, and forgotten in the end': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    await store.prune(0, 1_000);
+    const given = message();
+    await accept(store, given);
+    for (let hour = 0; hour < 23; hour += 1) {
+      await fixture.advance(HOUR);
+      await store.prune(0, 1_000);
+    }
+    t.match(await accept(store, given), { duplicates: 1 });
+    for (let hour = 0; hour < 75; hour += 1) {
+      await fixture.advance(HOUR);
+      await store.prune(0, 1_000);
+    }
+    t.match(await accept(store, given), { accepted: 1 });
+  },
+  'a full destination refuses the batch and keeps nothing of it; other destinations go on': async (
+    t,
+    _store,
+    fixture,
+  ) => {
+    const store = await fixture.open({ maxQueued: 3 });
+    const given = [message(), message(), message()];
+    await accept(store, ...given);
+    const refused = [message({ destinations: ['lake'] }), message()];
+    t.equal(await codeOf(accept(store, ...refused)), 'queue_full');
+    t.same(await backlogOf(store, 'lake'), { pending: 0, dead: 0 });
+    t.match(await accept(store, refused[0] ?? message()), { accepted: 1 }, 'its message id was not kept either');
+    t.match(await accept(store, ...given), { duplicates: 3 }, 'what adds nothing is not refused');
+    const owner = await store.join(20_000);
+    await settle(store, owner, (await claim(store, owner)).slice(0, 1), DELIVERED);
+    t.match(await accept(store, message()), { accepted: 1 });
+  },
+  'one full destination among batches that come at once refuses its own only': async (t, _store, fixture) => {
+    const store = await fixture.open({ maxQueued: 2 });
+    const results = await Promise.all(
+      ['crm', 'lake', 'crm', 'crm', 'lake'].map((name) => codeOf(accept(store, message({ destinations: [name] })))),
+    );
+    t.same(results, [null, null, null, 'queue_full', null]);
+  },
+  'a deletion notice is taken even by a full destination': async (t, _store, fixture) => {
+    const store = await fixture.open({ maxQueued: 1 });
+    await accept(store, message());
+    t.match(await accept(store, message({ type: 'delete', lane: 'deletion' })), { accepted: 1 });
+    t.equal(await codeOf(accept(store, message())), 'queue_full');
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  },
+  'a change that replaces an older one fits into a full destination': async (t, _store, fixture) => {
+    const store = await fixture.open({ maxQueued: 1 });
+    await accept(store, change('k'));
+    t.match(await accept(store, change('k', { body: '"new"' })), { accepted: 1 });
+    t.same(bodies(await claim(store, await store.join(20_000))), ['"new"']);
+  },
+  'a suppressed user is passed over, in one source or in all, until it ends; the notice of deletion is not': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const other = await fixture.open();
+    await accept(other, message({ userId: 'early' }));
+    await store.suppress(['u1'], ['shop'], true);
+    await store.suppress(['u2'], null, true);
+    const given = [
+      message({ userId: 'u1' }),
+      message({ userId: 'u1', source: 'web' }),
+      message({ userId: 'u2', source: 'web' }),
+      message({ userId: 'u2', type: 'delete', lane: 'deletion' }),
+      message({ userId: null }),
+      message({ userId: 'u3' }),
+    ];
+    t.same(await accept(other, ...given), { accepted: 4, duplicates: 0, suppressed: 2 });
+    await store.suppress(['u1'], ['shop'], false);
+    await store.suppress(['u2'], null, false);
+    t.same(await accept(other, ...given), { accepted: 2, duplicates: 4, suppressed: 0 });
+  },
+  'backlog counters follow everything that happens to deliveries': async (t, store) => {
+    const owner = await store.join(20_000);
+    await accept(store, message(), message(), message(), message({ destinations: ['crm', 'lake'] }));
+    const claims = await claim(store, owner);
+    t.same(await backlogOf(store), { pending: 4, dead: 0 });
+    await settle(store, owner, claims.slice(0, 2), DELIVERED);
+    await settle(store, owner, claims.slice(2), REFUSED);
+    t.same(await backlogOf(store), { pending: 0, dead: 2 });
+    t.same(await backlogOf(store, 'lake'), { pending: 1, dead: 0 });
+    const [first, second] = await store.deadLetters({ limit: 10 });
+    await store.replay([{ id: first?.id ?? '', body: null }]);
+    t.same(await backlogOf(store), { pending: 1, dead: 1 });
+    await store.drop([second?.id ?? '']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'a step moves the cursor with its batch, and a stale fence or an unknown run writes nothing': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    const step = { run: 'run-1', fence, cursor: '500' };
+    await store.accept({ messages: [change('a'), change('b')], step });
+    t.match(await store.run('run-1'), { cursor: '500', sent: 2 });
+    t.match(await store.runProgress('run-1'), { deliveries: 2, untried: 2, delivered: 0 });
+    const owner = await store.join(20_000);
+    t.same(
+      (await claim(store, owner)).map((each) => each.run),
+      ['run-1', 'run-1'],
+    );
+
+    await fixture.advance(30_001);
+    const other = await fixture.open();
+    const newer = await leaseOf(other);
+    t.ok(newer.token > fence.token);
+    const stale = { messages: [message()], step: { ...step, cursor: '900' } };
+    t.equal(await codeOf(store.accept(stale)), 'fence_lost');
+    t.equal(await codeOf(store.saveRun(run({ state: 'done' }), fence)), 'fence_lost');
+    t.match(await store.run('run-1'), { cursor: '500', sent: 2, state: 'sending' });
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+    const unknown = { messages: [message()], step: { run: 'nobody', fence: newer, cursor: '1' } };
+    t.equal(await codeOf(other.accept(unknown)), 'unknown_run');
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  },
+  'the batch of a step that comes twice moves the cursor but delivers once': async (t, store) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    const batch = [change('a'), change('b')];
+    await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2' } });
+    const again = await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2' } });
+    t.same(again, { accepted: 0, duplicates: 2, suppressed: 0 });
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  },
+  'closing lets what was begun finish, and then refuses': async (t, store, fixture) => {
+    const begun = Array.from({ length: 30 }, () => accept(store, message()));
+    await store.close();
+    t.equal((await Promise.all(begun)).length, 30);
+    t.equal(await codeOf(accept(store, message())), 'store_closed');
+    t.equal(await codeOf(store.ping()), 'store_closed');
+    t.same(await backlogOf(await fixture.open()), { pending: 30, dead: 0 });
+  },
+  'a store that answers says so': async (t, store) => {
+    t.equal(await codeOf(store.ping()), null);
+    const owner = await store.join(20_000);
+    await accept(store, message());
+    t.ok(await claimOne(store, owner));
+  },
+};

@@ -1,0 +1,202 @@
+import type { DeadLetterFilter, Store } from '../../src/store/port.ts';
+import type { Cases } from './store.ts';
+import {
+  accept,
+  attempt,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  claimOne,
+  ids,
+  message,
+  REFUSED,
+  retryAt,
+  START,
+  settle,
+  settlement,
+} from './store-fixture.ts';
+
+const TTL = 20_000;
+const HOUR = 3_600_000;
+
+async function letters(store: Store, filter: Partial<DeadLetterFilter> = {}) {
+  return store.deadLetters({ limit: 100, ...filter });
+}
+
+/** Makes a dead letter of each message. */
+async function bury(store: Store, ...given: Parameters<typeof message>[0][]) {
+  const owner = await store.join(TTL);
+  for (const over of given) {
+    const dead = message(over);
+    await accept(store, dead);
+    for (const destination of dead.destinations) {
+      await settle(store, owner, await claim(store, owner, { destination }), REFUSED);
+    }
+  }
+}
+
+export const letterCases: Cases = {
+  'a dead letter keeps what it was, why it died and how often it was tried': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    const given = message({ type: 'group', userId: 'ü', body: '{"x":1}', conflict: 'big|ü' });
+    await accept(store, given);
+    const first = await claimOne(store, owner);
+    await settle(store, owner, [first], { kind: 'retry', dueAt: START, firstAt: START - 5, marks: {} });
+    await fixture.advance(1_000);
+    const verdict = { kind: 'dead', reason: 'tls_untrusted', status: null, firstAt: START - 5 } as const;
+    await store.settle(owner, [settlement(await claimOne(store, owner), verdict, [attempt()])]);
+    t.same(await letters(store), [
+      {
+        id: first.id,
+        destination: 'crm',
+        source: 'shop',
+        type: 'group',
+        userId: 'ü',
+        messageId: given.messageId,
+        reason: 'tls_untrusted',
+        status: null,
+        attempts: 2,
+        firstAt: START - 5,
+        lastAt: START + 1_000,
+        body: '{"x":1}',
+        conflict: 'big|ü',
+      },
+    ]);
+  },
+  'a delivery that died untried counts no attempt': async (t, store) => {
+    const owner = await store.join(TTL);
+    await accept(store, message());
+    const verdict = { kind: 'dead', reason: 'expired', status: null, firstAt: null } as const;
+    await settle(store, owner, [await claimOne(store, owner)], verdict);
+    t.match(await letters(store), [{ attempts: 0, firstAt: null, reason: 'expired' }]);
+  },
+  'dead letters are found by each of their sides, and page by page': async (t, store, fixture) => {
+    await bury(store, { userId: 'u1', conflict: 'aud|u1' }, { userId: 'u2', source: 'web', destinations: ['lake'] });
+    await fixture.advance(1_000);
+    await bury(store, { userId: 'u3', type: 'page', conflict: 'audience|u3' }, { userId: 'u1' });
+    const all = await letters(store);
+    t.equal(all.length, 4);
+    const counts = await Promise.all(
+      (
+        [
+          { destination: 'lake' },
+          { destination: 'nowhere' },
+          { source: 'web' },
+          { reason: 'refused' },
+          { reason: 'expired' },
+          { type: 'page' },
+          { userId: 'u1' },
+          { conflictPrefix: 'aud|' },
+          { conflictPrefix: 'aud' },
+          { since: START + 1_000 },
+          { until: START + 1_000 },
+          { ids: [all[0]?.id ?? '', all[3]?.id ?? '', 'of-another-store'] },
+          { ids: [] },
+          { limit: 3 },
+        ] as const
+      ).map(async (filter) => (await letters(store, filter)).length),
+    );
+    t.same(counts, [1, 0, 1, 4, 0, 1, 2, 1, 2, 2, 2, 2, 0, 3]);
+    const paged: string[] = [];
+    for (let page = await letters(store, { limit: 3 }); page.length > 0; ) {
+      paged.push(...page.map(({ id }) => id));
+      page = await letters(store, { limit: 3, after: page.at(-1)?.id ?? '' });
+    }
+    t.same(
+      paged,
+      all.map(({ id }) => id),
+    );
+  },
+  'a replayed letter is delivered again, from the start, with its id; a changed one with a new id': async (
+    t,
+    store,
+  ) => {
+    await bury(store, { body: '"a"' }, { body: '"b"' });
+    const [a, b] = await letters(store);
+    const replays = [
+      { id: a?.id ?? '', body: null },
+      { id: b?.id ?? '', body: '"now"' },
+      { id: 'nobody', body: null },
+    ];
+    t.equal(await store.replay(replays), 2);
+    t.equal(await store.replay(replays), 0, 'again is harmless');
+    t.same(await letters(store), []);
+    const claims = await claim(store, await store.join(TTL));
+    t.same(bodies(claims).toSorted(), ['"a"', '"now"']);
+    t.ok(ids(claims).includes(a?.id ?? ''));
+    t.notOk(ids(claims).includes(b?.id ?? ''));
+    t.ok(claims.every(({ tries, firstAt }) => tries === 0 && firstAt === null));
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  },
+  'a letter replayed by two processes at once is sent once': async (t, store, fixture) => {
+    await bury(store, ...Array.from({ length: 10 }, () => ({})));
+    const replays = (await letters(store)).map(({ id }) => ({ id, body: null }));
+    const other = await fixture.open();
+    const queued = await Promise.all([store.replay(replays), other.replay(replays.toReversed())]);
+    t.equal(queued[0] + queued[1], 10);
+    t.same(await backlogOf(store), { pending: 10, dead: 0 });
+  },
+  'a dead change is dropped, not replayed, when a newer one is pending': async (t, store) => {
+    await bury(store, { conflict: 'k', body: '"old"' });
+    const [letter] = await letters(store);
+    const owner = await store.join(TTL);
+    await accept(store, change('k', { body: '"new"' }));
+    t.equal(await store.replay([{ id: letter?.id ?? '', body: null }]), 0);
+    t.same(bodies(await claim(store, owner)), ['"new"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'a dropped letter is gone': async (t, store) => {
+    await bury(store, {}, {});
+    const [first, second] = await letters(store);
+    t.equal(await store.drop([first?.id ?? '', 'nobody']), 1);
+    t.same(ids(await letters(store)), [second?.id]);
+  },
+  'a full destination takes a replay: what is dead was accepted once': async (t, _store, fixture) => {
+    const store = await fixture.open({ maxQueued: 1 });
+    await bury(store, {});
+    await accept(store, message());
+    const [letter] = await letters(store);
+    t.equal(await store.replay([{ id: letter?.id ?? '', body: null }]), 1);
+  },
+  'deliveries first tried before a time expire, those never tried only where that is asked for': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const owner = await store.join(10 * HOUR);
+    await accept(store, message({ body: '"tried"' }));
+    await settle(store, owner, [await claimOne(store, owner)], retryAt(START + 1_000));
+    await accept(store, message({ body: '"untried"' }));
+    await fixture.advance(HOUR);
+    await accept(store, message({ body: '"recent"' }));
+    t.equal(await store.expire('crm', START - 1, true, 10), 0);
+    t.equal(await store.expire('crm', START, false, 10), 1);
+    t.match(await letters(store), [{ body: '"tried"', reason: 'expired', attempts: 1, firstAt: START }]);
+    t.equal(await store.expire('crm', START, true, 10), 1);
+    t.equal(await store.expire('nowhere', START, true, 10), 0);
+    t.same(bodies(await claim(store, owner)), ['"recent"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 2 });
+  },
+  'what is claimed neither expires nor is buried': async (t, store, fixture) => {
+    const owner = await store.join(10 * HOUR);
+    await accept(store, message());
+    await claimOne(store, owner);
+    await fixture.advance(HOUR);
+    t.equal(await store.expire('crm', START, true, 10), 0);
+    t.equal(await store.bury('crm', 10), 0);
+  },
+  'the deliveries of a removed destination become dead letters, a part at a time': async (t, store) => {
+    const owner = await store.join(TTL);
+    const gone = Array.from({ length: 5 }, () => message({ destinations: ['gone'] }));
+    await accept(store, ...gone, message({ lane: 'backfill', destinations: ['gone'] }), message());
+    const [tried] = await claim(store, owner, { destination: 'gone', limit: 1 });
+    await settle(store, owner, tried ? [tried] : [], retryAt(START + HOUR));
+    t.equal(await store.bury('gone', 4), 4);
+    t.equal(await store.bury('gone', 4), 2);
+    t.equal(await store.bury('gone', 4), 0);
+    t.same(await backlogOf(store, 'gone'), { pending: 0, dead: 6 });
+    t.ok((await letters(store)).every(({ reason }) => reason === 'destination_removed'));
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+};

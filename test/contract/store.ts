@@ -1,0 +1,24 @@
+import t, { type Test } from 'tap';
+import type { Store } from '../../src/store/port.ts';
+import { claimCases } from './store-claims.ts';
+import { conflictCases } from './store-conflicts.ts';
+import type { Fixture, OpenFixture } from './store-fixture.ts';
+import { intakeCases } from './store-intake.ts';
+import { letterCases } from './store-letters.ts';
+import { modelCases } from './store-model.ts';
+import { syncCases } from './store-sync.ts';
+
+/** A sentence, and what shows that it holds for a new, empty store. */
+export type Cases = Readonly<Record<string, (t: Test, store: Store, fixture: Fixture) => Promise<unknown>>>;
+
+/** What every store must do. `open` makes an empty database. Resolves once all of it was tested. */
+export async function storeContract(name: string, open: OpenFixture): Promise<void> {
+  const cases: Cases = { ...intakeCases, ...claimCases, ...conflictCases, ...letterCases, ...syncCases, ...modelCases };
+  for (const [sentence, check] of Object.entries(cases)) {
+    await t.test(`${name}: ${sentence}`, async (t) => {
+      const fixture = await open();
+      t.teardown(() => fixture.close());
+      await check(t, await fixture.open(), fixture);
+    });
+  }
+}

@@ -1,0 +1,25 @@
+import { pino } from 'pino';
+import { App } from '../../src/app.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { armFailpoint, type Failpoint } from '../../src/failpoint.ts';
+
+/** What the parent tells this process on its command line. */
+interface Orders {
+  readonly config: string;
+  readonly failpoint: { readonly name: Failpoint; readonly passes: number } | null;
+  /** Sync all audiences as of this time, once collection listens. */
+  readonly syncAsOf: number | null;
+}
+
+const orders = JSON.parse(process.argv[2] ?? '{}') as Orders;
+if (orders.failpoint) armFailpoint(orders.failpoint.name, orders.failpoint.passes);
+const config = loadConfig(orders.config);
+process.chdir(config.folder);
+const app = await App.create(config, { log: pino({ level: 'error' }, pino.destination(2)) });
+process.on('SIGTERM', () => void app.close().then(() => process.disconnect()));
+await app.start({ collect: true, schedules: false });
+process.send?.({ listening: app.address });
+if (orders.syncAsOf !== null) {
+  const reports = await app.sync.run(undefined, { now: orders.syncAsOf });
+  process.send?.({ synced: reports.map(({ key, error }) => ({ key, error: error?.message ?? null })) });
+}

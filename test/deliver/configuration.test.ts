@@ -1,0 +1,189 @@
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, message, Rig } from './helpers/rig.ts';
+
+t.test('a changed URL and a changed secret count from the next attempt', async (t) => {
+  const old = await Receiver.start(t, status(503));
+  const next = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [destination(old.url, { secrets: ['one'] })] });
+  await rig.send(3);
+  await rig.settled(3);
+  rig.configure([destination(next.url, { secrets: ['two'] })]);
+  await rig.passAnswered(60_000, () => next.requests.length === 3);
+  t.equal(old.requests.length, 3);
+  t.equal(next.requests.length, 3);
+  const signatures = [...old.requests, ...next.requests].map(({ headers }) => headers['x-signature']);
+  t.equal(new Set(signatures).size, 6, 'signed with the other secret');
+  await rig.passAnswered(10_000);
+  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0 }]);
+});
+
+t.test('a disabled destination keeps its deliveries waiting, and sends them when it is enabled again', async (t) => {
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => void open.push(response));
+  const enabled = destination(receiver.url);
+  const rig = await Rig.start(t, { destinations: [enabled] });
+  await rig.send(100);
+  await receiver.received(16);
+  rig.configure([{ ...enabled, enabled: false }]);
+  for (const response of open.splice(0)) response.end();
+  await rig.settled(16);
+  await rig.pass(60_000);
+  t.equal(receiver.requests.length, 16, 'what was claimed and not begun is not sent either');
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 84, dead: 0 }]);
+  receiver.answer = status(200);
+  rig.configure([enabled]);
+  await rig.settled(100);
+  t.equal(receiver.requests.length, 100, 'and nothing twice');
+});
+
+t.test('the four hours run on while a destination is disabled', async (t) => {
+  const receiver = await Receiver.start(t, status(503));
+  const enabled = destination(receiver.url);
+  const rig = await Rig.start(t, { destinations: [enabled] });
+  await rig.send(1);
+  await rig.settled(1);
+  rig.configure([{ ...enabled, enabled: false }]);
+  await rig.accept('shop', []);
+  await rig.passAnswered(4 * 3_600_000 + 60_000);
+  t.match(await rig.deadLetters(), [{ reason: 'expired', attempts: 1 }]);
+  t.equal(receiver.requests.length, 1);
+});
+
+t.test('deliveries of a removed destination become dead letters, and what is in flight ends', async (t) => {
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => void open.push(response));
+  const other = await Receiver.start(t);
+  const kept = destination(other.url, { name: 'kept' });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept] });
+  await rig.send(50);
+  await receiver.received(16);
+  rig.configure([kept]);
+  for (const response of open.splice(0)) response.end();
+  await rig.settled(50 + 16);
+  await rig.pass(31_000);
+  t.equal(receiver.requests.length, 16);
+  const letters = await rig.deadLetters();
+  t.equal(letters.length, 34);
+  t.same(new Set(letters.map(({ reason, attempts }) => `${reason} ${attempts}`)), new Set(['destination_removed 0']));
+  t.equal(other.requests.length, 50);
+});
+
+t.test('a new endpoint of a destination gets what is pending, one that is gone does not', async (t) => {
+  const failing = await Receiver.start(t, status(503));
+  const rig = await Rig.start(t, { destinations: [destination(failing.url, { require: 'all' })] });
+  await rig.send(2);
+  await rig.settled(2);
+  const [first, second] = [await Receiver.start(t), await Receiver.start(t)];
+  rig.configure([destination([first.url, second.url], { require: 'all' })]);
+  await rig.passAnswered(60_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 2);
+  t.same(
+    [failing, first, second].map(({ requests }) => requests.length),
+    [2, 2, 2],
+  );
+});
+
+t.test('require changed from all to any: what one endpoint took is delivered', async (t) => {
+  const good = await Receiver.start(t);
+  const failing = await Receiver.start(t, status(503));
+  const urls = [good.url, failing.url];
+  const rig = await Rig.start(t, { destinations: [destination(urls, { require: 'all' })] });
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.verdicts, ['retry']);
+  rig.configure([destination(urls, { require: 'any' })]);
+  await rig.passAnswered(60_000, () => rig.verdicts.includes('delivered'));
+  t.equal(good.requests.length, 1);
+  t.equal(failing.requests.length, 2);
+});
+
+t.test('a destination that is added is served', async (t) => {
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [] });
+  rig.configure([destination(receiver.url)]);
+  await rig.send(5);
+  await rig.settled(5);
+  t.equal(receiver.requests.length, 5);
+});
+
+for (const rate of [2, 50]) {
+  t.test(`a rate limit of ${rate} a second is kept to, and reached, also while answers are slow`, async (t) => {
+    const open: ServerResponse[] = [];
+    const receiver = await Receiver.start(t, (response) => void open.push(response));
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url, { ratePerSecond: rate })] });
+    await rig.send(rate * 10);
+    for (let second = 1; second <= 4; second += 1) {
+      for (let tenth = 0; tenth < 50; tenth += 1) {
+        rig.clock.advance(20);
+        await rig.calm();
+        // Every answer takes a second.
+        if (tenth === 0) for (const response of open.splice(0)) response.end();
+      }
+      const begun = receiver.requests.length;
+      t.ok(begun <= rate * second + Math.max(1, rate / 10), `no more than allowed after ${second} s (${begun})`);
+      t.ok(begun >= Math.min(rate * second, 16 * second) * 0.6, `and not much less (${begun})`);
+    }
+    for (const response of open.splice(0)) response.end();
+    receiver.answer = status(200);
+    rig.configure([destination(receiver.url)]);
+    await rig.settled(rate * 10);
+    t.equal(receiver.requests.length, rate * 10);
+  });
+}
+
+t.test('deletion notices go before live messages, and those before backfills, which are not starved', async (t) => {
+  const receiver = await Receiver.start(t);
+  const enabled = destination(receiver.url);
+  const rig = await Rig.start(t, { destinations: [{ ...enabled, enabled: false }] });
+  const lanes = ['backfill', 'live', 'deletion'] as const;
+  for (const lane of lanes) {
+    const messages = Array.from({ length: 600 }, () => ({
+      ...message({ value: lane }),
+      source: 'shop',
+      destinations: ['crm'],
+      lane,
+      conflict: null,
+    }));
+    await rig.store.accept({ messages, step: null });
+  }
+  rig.configure([enabled]);
+  await rig.settled(1_800);
+  const seen = receiver.bodies.map(({ properties }) => (properties as { value: string }).value);
+  const mean = (lane: string) => seen.reduce((sum, value, place) => sum + (value === lane ? place : 0), 0) / 600;
+  t.ok(mean('deletion') < mean('live'), `notices before live messages (${lanes.map(mean)})`);
+  t.ok(mean('live') < mean('backfill'), 'live messages before backfills');
+  t.ok(seen.indexOf('backfill') < 1_200, `a backfill goes on all the same (${seen.indexOf('backfill')})`);
+});
+
+t.test('first tries go before retries, which get a share of a busy destination', async (t) => {
+  const receiver = await Receiver.start(t);
+  const enabled = destination(receiver.url);
+  const rig = await Rig.start(t, { destinations: [{ ...enabled, enabled: false }] });
+  const fill = (value: string, count: number) => {
+    const messages = Array.from({ length: count }, () => ({
+      ...message({ value }),
+      source: 'shop',
+      destinations: ['crm'],
+      lane: 'live' as const,
+      conflict: null,
+    }));
+    return rig.store.accept({ messages, step: null });
+  };
+  await fill('retry', 600);
+  const owner = await rig.store.join(60_000);
+  const { claims } = await rig.store.claim(owner, [{ destination: 'crm', limit: 600, order: 'usual' }]);
+  const now = rig.clock.now();
+  const verdict = { kind: 'retry', dueAt: now, firstAt: now, marks: {} } as const;
+  await rig.store.settle(
+    owner,
+    claims[0]!.map((claim) => ({ claim, verdict, attempts: [] })),
+  );
+  await fill('first', 2_000);
+  rig.configure([enabled]);
+  await rig.settled(2_600);
+  const seen = receiver.bodies.slice(0, 1_500).map(({ properties }) => (properties as { value: string }).value);
+  const firsts = seen.filter((value) => value === 'first').length;
+  t.ok(firsts > 900, `most are first tries while there are any (${firsts} of 1500)`);
+  t.ok(firsts < 1_500, 'and some are retries');
+});

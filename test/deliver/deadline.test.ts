@@ -1,0 +1,250 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer, type Server, type Socket } from 'node:net';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, Rig } from './helpers/rig.ts';
+
+/** A TCP server that keeps what it is sent, and answers as told. */
+async function tcpServer(
+  t: Test,
+  onConnection: (socket: Socket) => void,
+): Promise<{ port: number; bytes: () => number }> {
+  const sockets = new Set<Socket>();
+  let bytes = 0;
+  const server: Server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('data', (chunk) => (bytes += chunk.length));
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as { port: number }).port, bytes: () => bytes };
+}
+
+/** A DNS lookup that ends when the test says so. */
+function heldLookup() {
+  const lookup = Promise.withResolvers<{ address: string; family: number }[]>();
+  const asked = Promise.withResolvers<void>();
+  const resolve = () => {
+    asked.resolve();
+    return lookup.promise;
+  };
+  return { lookup, asked, resolve };
+}
+
+/** Waits until the attempt has begun, then lets its five seconds pass. */
+async function outlast(rig: Rig): Promise<void> {
+  await rig.clock.timer(5_000, 2);
+  rig.clock.advance(4_999);
+  await rig.calm();
+  if (rig.settlements.length > 0) throw new Error('It was settled before its time was over.');
+  rig.clock.advance(1);
+  await rig.settled(1);
+}
+
+t.test('a DNS lookup that never ends is a timeout, and nothing is sent once it ends after all', async (t) => {
+  const server = await tcpServer(t, () => {});
+  const { lookup, asked, resolve } = heldLookup();
+  const rig = await Rig.start(t, {
+    destinations: [destination(`http://stalled.example:${server.port}/`)],
+    network: { resolve },
+  });
+  await rig.send(1);
+  await asked.promise;
+  await outlast(rig);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+  await rig.stop();
+  lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
+  await new Promise((resolve) => setImmediate(resolve));
+  t.equal(server.bytes(), 0);
+});
+
+t.test('a connection that comes after the deadline carries nothing', async (t) => {
+  const server = await tcpServer(t, () => {});
+  const { lookup, asked, resolve } = heldLookup();
+  const rig = await Rig.start(t, {
+    destinations: [destination(`http://late.example:${server.port}/`)],
+    network: { resolve },
+  });
+  await rig.send(1);
+  await asked.promise;
+  await rig.clock.timer(5_000, 2);
+  // The process is stopped: time passes, no timer fires, and the connection is there first.
+  rig.clock.sleep(5_000);
+  lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
+  await rig.settled(1);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+  t.equal(server.bytes(), 0);
+});
+
+t.test('a TLS handshake that never ends is a timeout, and no request was sent', async (t) => {
+  const connected = Promise.withResolvers<void>();
+  const server = await tcpServer(t, (socket) => socket.once('data', () => connected.resolve()));
+  const rig = await Rig.start(t, { destinations: [destination(`https://127.0.0.1:${server.port}/`)] });
+  await rig.send(1);
+  await connected.promise;
+  const hello = server.bytes();
+  await outlast(rig);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+  t.equal(server.bytes(), hello, 'nothing followed the client hello');
+});
+
+t.test('a connection that is never answered is a timeout, and is closed', async (t) => {
+  const closed = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
+  const server = await tcpServer(t, (socket) => {
+    socket.once('data', () => opened.resolve());
+    socket.once('close', () => closed.resolve());
+  });
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
+  await rig.send(1);
+  await opened.promise;
+  await outlast(rig);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+  await closed.promise;
+});
+
+t.test('half a head is no answer', async (t) => {
+  const server = await tcpServer(t, (socket) => socket.write('HTTP/1.1 200 OK\r\nx-slow: '));
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
+  await rig.send(1);
+  await outlast(rig);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+});
+
+for (const code of [200, 400, 503] as const) {
+  t.test(`a body that only drips is cut off at the deadline, and the status ${code} stands`, async (t) => {
+    const dripping = Promise.withResolvers<void>();
+    const receiver = await Receiver.start(t, (response) => {
+      response.writeHead(code, { 'content-length': '1000' }).write('drip');
+      dripping.resolve();
+    });
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+    await rig.send(1);
+    await dripping.promise;
+    await outlast(rig);
+    const [settlement] = rig.settlements;
+    t.equal(settlement?.attempts[0]?.status, code);
+    t.equal(settlement?.attempts[0]?.response, code === 200 ? null : 'drip', 'what came is kept');
+    t.equal(settlement?.verdict.kind, { 200: 'delivered', 400: 'dead', 503: 'retry' }[code]);
+  });
+}
+
+t.test('an endless body is cut off at 64 KiB, without waiting for the deadline', async (t) => {
+  const cut = Promise.withResolvers<void>();
+  const receiver = await Receiver.start(t, (response) => {
+    response.writeHead(500);
+    const more = () => {
+      while (response.write('x'.repeat(10_000))) if (response.destroyed) return;
+      response.once('drain', more);
+    };
+    response.once('close', () => cut.resolve());
+    more();
+  });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1);
+  await rig.settled(1);
+  const response = rig.settlements[0]?.attempts[0]?.response;
+  t.equal(response?.length, 64 * 1024);
+  await cut.promise;
+  const [logged] = await rig.store.attempts({ limit: 1 });
+  t.equal(logged?.response?.length, 64 * 1024, 'and the attempt log holds it');
+});
+
+for (const [encoding, compress] of [
+  ['gzip', gzipSync],
+  ['br', brotliCompressSync],
+] as const) {
+  t.test(`a ${encoding} bomb is inflated to 64 KiB and no further`, async (t) => {
+    const bomb = compress(Buffer.alloc(20_000_000, 'a'));
+    t.ok(bomb.length < 64 * 1024, 'as it is sent it is below the limit');
+    const receiver = await Receiver.start(
+      t,
+      (response) => void response.writeHead(500, { 'content-encoding': encoding }).end(bomb),
+    );
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+    await rig.send(1);
+    await rig.settled(1);
+    t.equal(rig.settlements[0]?.attempts[0]?.response, 'a'.repeat(64 * 1024));
+  });
+}
+
+t.test('a body that is not what its encoding says does no harm', async (t) => {
+  const receiver = await Receiver.start(
+    t,
+    (response) => void response.writeHead(500, { 'content-encoding': 'gzip' }).end('not gzip'),
+  );
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.outcomes, [['retry', 'status_500']]);
+});
+
+t.test('bytes that no database takes as text are replaced in the attempt log', async (t) => {
+  const receiver = await Receiver.start(
+    t,
+    (response) => void response.writeHead(500).end(Buffer.from([0x61, 0x00, 0xff, 0xc3])),
+  );
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1);
+  await rig.settled(1);
+  await rig.calm();
+  t.equal((await rig.store.attempts({ limit: 1 }))[0]?.response, 'a\ufffd\ufffd\ufffd');
+});
+
+t.test('a connection that ends without an answer is retried', async (t) => {
+  const server = await tcpServer(t, (socket) => socket.once('data', () => socket.destroy()));
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
+  await rig.send(1);
+  await rig.settled(1);
+  t.equal(rig.outcomes[0]?.[0], 'retry');
+  t.equal(rig.settlements[0]?.attempts[0]?.status, null);
+});
+
+t.test('an answer that is not HTTP is retried', async (t) => {
+  const server = await tcpServer(t, (socket) => socket.once('data', () => socket.end('SSH-2.0-hello\r\n\r\n')));
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });
+  await rig.send(1);
+  await rig.settled(1);
+  t.equal(rig.outcomes[0]?.[0], 'retry');
+});
+
+t.test('a port that nobody listens on is a connection error, retried', async (t) => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${port}/`)] });
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.outcomes, [['retry', 'ECONNREFUSED']]);
+});
+
+t.test('connections are kept and used again', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  for (let round = 1; round <= 20; round += 1) {
+    await rig.send(10);
+    await rig.settled(round * 10);
+  }
+  t.equal(receiver.requests.length, 200);
+  t.ok(receiver.connections <= 16, `no more connections than a new endpoint's window (${receiver.connections})`);
+});
+
+t.test('an idle connection is closed before the receiver would close it', async (t) => {
+  const server = createHttpServer((_, response) => response.writeHead(200, { 'keep-alive': 'timeout=3' }).end());
+  const closed = once(server, 'connection').then(([socket]) => once(socket, 'end'));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const { port } = server.address() as { port: number };
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${port}/`)] });
+  await rig.send(1);
+  await rig.settled(1);
+  await closed;
+});

@@ -1,0 +1,68 @@
+import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Test } from 'tap';
+
+export interface Received {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly body: Buffer;
+}
+
+export type Answer = (response: ServerResponse, request: Received, index: number) => void;
+
+export const status =
+  (code: number, headers: Record<string, string> = {}): Answer =>
+  (response) =>
+    void response.writeHead(code, headers).end();
+
+/** An endpoint on loopback that keeps what it received, and answers as told. */
+export class Receiver {
+  readonly requests: Received[] = [];
+  connections = 0;
+  answer: Answer;
+  readonly url: string;
+  private readonly watchers: { readonly count: number; readonly resolve: () => void }[] = [];
+
+  private constructor(url: string, answer: Answer) {
+    this.url = url;
+    this.answer = answer;
+  }
+
+  static async start(t: Test, answer: Answer = status(200)): Promise<Receiver> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const receiver = new Receiver(`http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, answer);
+    server.on('connection', () => (receiver.connections += 1));
+    server.on('request', receiver.listener);
+    t.teardown(() => {
+      server.closeAllConnections();
+      return new Promise<void>((resolve) => void server.close(() => resolve()));
+    });
+    return receiver;
+  }
+
+  /** Bodies received, parsed. */
+  get bodies(): Record<string, unknown>[] {
+    return this.requests.map(({ body }) => JSON.parse(body.toString('utf8')));
+  }
+
+  /** Resolves once so many requests have arrived in all. */
+  async received(count: number): Promise<void> {
+    if (this.requests.length >= count) return;
+    await new Promise<void>((resolve) => this.watchers.push({ count, resolve }));
+  }
+
+  private readonly listener: RequestListener = (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', url = '', headers, rawHeaders } = request;
+      const received = { method, path: url, headers, rawHeaders, body: Buffer.concat(chunks) };
+      this.requests.push(received);
+      this.answer(response, received, this.requests.length - 1);
+      for (const { count, resolve } of this.watchers) if (this.requests.length >= count) resolve();
+    });
+  };
+}

@@ -1,0 +1,213 @@
+import type { Test } from 'tap';
+import { type Accept, createAccept } from '../../../src/accept.ts';
+import { type AgentOptions, createAgent } from '../../../src/deliver/http/agent.ts';
+import { Worker, type WorkerStore } from '../../../src/deliver/worker.ts';
+import { type Destination, endpointId } from '../../../src/destination.ts';
+import { type Logger, silentLogger } from '../../../src/log.ts';
+import type { Message } from '../../../src/message.ts';
+import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
+import type { Backlog, DeadLetter, Settlement, Store } from '../../../src/store/port.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { ManualClock } from '../../helpers/clock.ts';
+
+/** A destination of these URLs, connected to the source `shop`. */
+export function destination(urls: string | readonly string[], options: Partial<Destination> = {}): Destination {
+  const name = options.name ?? 'crm';
+  const endpoints = [urls].flat().map((url) => ({ id: endpointId(name, url), url, headers: {} }));
+  return {
+    enabled: true,
+    sources: ['shop'],
+    secrets: [],
+    endpoints,
+    require: 'any',
+    ratePerSecond: null,
+    ...options,
+    name,
+  };
+}
+
+/** As long as can be without the lease being lost, in milliseconds. */
+const LONG_STEP = 9_000;
+let made = 0;
+
+/** A track call, or with `conflict` the kind of message that a sync makes. */
+export function message(options: Partial<Message> & { readonly value?: unknown } = {}): Message {
+  made += 1;
+  const { value = made, ...fields } = options;
+  const body = JSON.stringify({ version: 1, type: 'track', userId: 'u', event: 'e', properties: { value } });
+  return { type: 'track', messageId: `m${made}`, userId: 'u', integrations: null, body, ...fields };
+}
+
+export interface RigOptions {
+  readonly destinations: readonly Destination[];
+  readonly clock?: ManualClock;
+  /** Opened in memory unless given; one that is given is left open. */
+  readonly store?: Store;
+  /** What the worker sees of the store, to make it fail. */
+  readonly workerStore?: (store: Store) => WorkerStore;
+  readonly network?: Partial<AgentOptions>;
+  readonly log?: Logger;
+}
+
+/** Accept, store, worker and agent put together as the service does, on a clock that the test moves. */
+export class Rig {
+  readonly clock: ManualClock;
+  readonly store: Store;
+  readonly worker: Worker;
+  readonly accept: Accept;
+  readonly settlements: Settlement[] = [];
+  private destinations: readonly Destination[];
+  private readonly watchers = new Set<() => void>();
+  private readonly end: () => Promise<void>;
+  private ended: Promise<void> | null = null;
+
+  private constructor(options: RigOptions, clock: ManualClock, store: Store) {
+    this.clock = clock;
+    this.store = store;
+    this.destinations = options.destinations;
+    const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network });
+    this.worker = new Worker({
+      store: options.workerStore?.(store) ?? store,
+      clock,
+      agent,
+      serviceName: 'Rollcall',
+      destinations: options.destinations,
+      attemptRetention: 7 * 86_400_000,
+      log: options.log ?? silentLogger,
+      onSettled: (settlement) => {
+        this.settlements.push(settlement);
+        for (const look of this.watchers) look();
+      },
+    });
+    this.accept = createAccept(
+      store,
+      () => this.destinations,
+      (names) => this.worker.wake(names),
+    );
+    this.end = async () => {
+      await this.worker.stop();
+      if (!options.store) await store.close();
+      await agent.destroy();
+    };
+  }
+
+  static async start(t: Test, options: RigOptions): Promise<Rig> {
+    const clock = options.clock ?? new ManualClock();
+    const store = options.store ?? (await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock }));
+    const rig = new Rig(options, clock, store);
+    t.teardown(() => rig.stopInTime());
+    await rig.worker.start();
+    return rig;
+  }
+
+  /** Stops gracefully; attempts in flight are given their five seconds. */
+  stop(): Promise<void> {
+    this.ended ??= this.end();
+    return this.ended;
+  }
+
+  /** As `stop`, letting the time pass that attempts in flight may take. */
+  async stopInTime(): Promise<void> {
+    let done = false;
+    const stopped = this.stop().finally(() => {
+      done = true;
+    });
+    while (!done) {
+      this.clock.advance(1_000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await stopped;
+  }
+
+  configure(destinations: readonly Destination[]): void {
+    this.destinations = destinations;
+    this.worker.configure(destinations);
+  }
+
+  /** Accepts this many track calls. */
+  async send(count = 1): Promise<void> {
+    await this.accept(
+      'shop',
+      Array.from({ length: count }, () => message()),
+    );
+  }
+
+  get verdicts(): string[] {
+    return this.settlements.map(({ verdict }) => verdict.kind);
+  }
+
+  /** Attempts of all settlements so far: outcome and cause. */
+  get outcomes(): (readonly [outcome: string, error: string | null])[] {
+    return this.settlements.flatMap(({ attempts }) => attempts.map(({ outcome, error }) => [outcome, error] as const));
+  }
+
+  /** Resolves once this many settlements have been made in all, releases aside. */
+  settled(count: number): Promise<void> {
+    return this.until(() => this.verdicts.filter((kind) => kind !== 'release').length >= count);
+  }
+
+  until(isReached: () => boolean): Promise<void> {
+    if (isReached()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const look = () => {
+        if (!isReached()) return;
+        this.watchers.delete(look);
+        resolve();
+      };
+      this.watchers.add(look);
+    });
+  }
+
+  /** Resolves once the store has done what it was asked for, and what that led to. */
+  async calm(): Promise<void> {
+    for (let turn = 0; turn < 4; turn += 1) {
+      await this.store.ping();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** The backlog once so many deliveries are pending, which the last settlements may still have to be written for. */
+  async backlogOf(pending: number): Promise<readonly Backlog[]> {
+    for (;;) {
+      const rows = await this.store.backlog();
+      if (rows.reduce((sum, row) => sum + row.pending, 0) === pending) return rows;
+    }
+  }
+
+  /** Lets time pass in steps, so that the lease is renewed in between. */
+  async pass(ms: number, step = 1_000): Promise<void> {
+    for (let left = ms; left > 0; left -= step) {
+      this.clock.advance(Math.min(step, left));
+      await this.calm();
+    }
+  }
+
+  /** Lets much time pass where endpoints answer at once: no answer is cut off by a step. */
+  async passAnswered(ms: number, isReached = () => false): Promise<void> {
+    for (let left = ms; left > 0 && !isReached(); left -= LONG_STEP) {
+      this.clock.advance(Math.min(LONG_STEP, left));
+      await this.calm();
+      while (this.attemptsInFlight > 0) await new Promise((resolve) => setImmediate(resolve));
+      await this.calm();
+    }
+  }
+
+  /** Each attempt has a timer of its own; the heartbeat's is as long. */
+  get attemptsInFlight(): number {
+    return this.clock.count(ATTEMPT_TIMEOUT) - 1;
+  }
+
+  /** Lets time pass, in steps, until something is reached. */
+  async passUntil(isReached: () => boolean, step = 1_000): Promise<void> {
+    while (!isReached()) await this.pass(step, step);
+  }
+
+  /** Lets time pass until an endpoint is known to be dead. */
+  async untilDead(): Promise<void> {
+    while ((await this.store.endpoints()).length === 0) await this.passAnswered(1_000);
+  }
+
+  deadLetters(): Promise<readonly DeadLetter[]> {
+    return this.store.deadLetters({ limit: 10_000 });
+  }
+}

@@ -1,0 +1,113 @@
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, message, Rig } from './helpers/rig.ts';
+
+const delivered = (rig: Rig, name: string) =>
+  rig.settlements.filter(({ claim, verdict }) => claim.destination === name && verdict.kind === 'delivered').length;
+
+for (const [kind, answer] of [
+  ['hangs', () => {}],
+  ['always answers 500', status(500)],
+  ['drops every connection', (response: ServerResponse) => void response.destroy()],
+] as const) {
+  t.test(`an endpoint that ${kind} costs the others nothing`, async (t) => {
+    const bad = await Receiver.start(t, answer);
+    const good = await Receiver.start(t);
+    const names = ['a', 'b', 'c', 'd'];
+    const destinations = [
+      destination(bad.url, { name: 'bad' }),
+      ...names.map((name) => destination(good.url, { name })),
+    ];
+    const rig = await Rig.start(t, { destinations });
+    await rig.send(500);
+    await rig.until(() => names.every((name) => delivered(rig, name) === 500));
+    t.equal(good.requests.length, 4 * 500, 'the others have everything while no time has passed');
+    t.ok(bad.requests.length <= 500);
+    const before = bad.requests.length;
+    for (let minute = 0; minute < 2; minute += 1) {
+      await rig.send(20);
+      await rig.pass(60_000, 4_000);
+    }
+    t.equal(good.requests.length, 4 * 540);
+    t.ok(bad.requests.length - before < 100, `a bad one gets few attempts (${bad.requests.length - before} in 2 min)`);
+  });
+}
+
+t.test('a dead endpoint that recovers is not stormed: it gets one, then two, then four at once', async (t) => {
+  let hangs = true;
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => {
+    if (!hangs) open.push(response);
+  });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1_000);
+  await receiver.received(16);
+  await rig.pass(30_000, 4_000);
+  t.match(await rig.store.endpoints(), [{ deadSince: Number }]);
+  hangs = false;
+  while (open.length === 0) {
+    await rig.pass(1_000);
+    while (rig.attemptsInFlight > 0 && open.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (let size = 1; size < 64; size *= 2) {
+    await rig.calm();
+    t.equal(open.length, size, `${size} at once`);
+    const next = receiver.requests.length + size * 2;
+    for (const response of open.splice(0)) response.end();
+    await receiver.received(next);
+  }
+  t.same(await rig.store.endpoints(), [], 'and it is known to be alive');
+  receiver.answer = status(200);
+  for (const response of open.splice(0)) response.end();
+  await rig.passAnswered(600_000, () => delivered(rig, 'crm') === 1_000);
+  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0 }]);
+});
+
+t.test('thousands of destinations are all served, in turn', async (t) => {
+  const receiver = await Receiver.start(t);
+  const destinations = Array.from({ length: 2_000 }, (_, index) =>
+    destination(`${receiver.url}/${index}`, { name: `d${index}`, sources: [index % 2 === 0 ? 'even' : 'odd'] }),
+  );
+  const rig = await Rig.start(t, { destinations });
+  await rig.accept('even', [message(), message()]);
+  await rig.accept('odd', [message()]);
+  await rig.settled(3_000);
+  const perPath = new Map<string, number>();
+  for (const { path } of receiver.requests) perPath.set(path, (perPath.get(path) ?? 0) + 1);
+  t.equal(perPath.size, 2_000);
+  const firstRound = new Set(receiver.requests.slice(0, 1_900).map(({ path }) => path));
+  t.ok(firstRound.size > 900, `they take turns (${firstRound.size} different ones first)`);
+  await rig.calm();
+  const backlog = await rig.store.backlog();
+  t.equal(
+    backlog.reduce((sum, { pending }) => sum + pending, 0),
+    0,
+  );
+});
+
+t.test('a full destination refuses its own sources, and nobody else’s', async (t) => {
+  const bad = await Receiver.start(t, () => {});
+  const good = await Receiver.start(t);
+  const clock = new ManualClock();
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 100, clock });
+  t.teardown(() => store.close());
+  const destinations = [
+    destination(bad.url, { name: 'bad', sources: ['app'] }),
+    destination(good.url, { name: 'good', sources: ['shop'] }),
+  ];
+  const rig = await Rig.start(t, { destinations, clock, store });
+  await rig.accept(
+    'app',
+    Array.from({ length: 100 }, () => message()),
+  );
+  await t.rejects(rig.accept('app', [message()]), { code: 'queue_full' });
+  for (let round = 1; round <= 3; round += 1) {
+    await rig.send(100);
+    await rig.until(() => delivered(rig, 'good') === round * 100);
+    await rig.calm();
+  }
+  await rig.stopInTime();
+});

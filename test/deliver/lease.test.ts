@@ -1,0 +1,297 @@
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
+import { LEASE_TTL, ProcessLease } from '../../src/deliver/process-lease.ts';
+import type { WorkerStore } from '../../src/deliver/worker.ts';
+import { silentLogger } from '../../src/log.ts';
+import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+import type { Store } from '../../src/store/port.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, message, Rig } from './helpers/rig.ts';
+
+/** A store that fails while `isDown`, verb by verb. */
+function failing(isDown: (verb: string) => boolean): (store: Store) => WorkerStore {
+  return (store) =>
+    new Proxy(store, {
+      get(target, verb, receiver) {
+        const value = Reflect.get(target, verb, receiver);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) =>
+          isDown(String(verb)) ? Promise.reject(new Error('The store is down.')) : value.apply(target, args);
+      },
+    });
+}
+
+async function shared(t: Parameters<typeof Rig.start>[0]) {
+  const clock = new ManualClock();
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock });
+  t.teardown(() => store.close());
+  return { clock, store };
+}
+
+const keysOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['idempotency-key']);
+
+t.test('a store outage of some seconds delays deliveries and kills nothing', async (t) => {
+  let isDown = false;
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    workerStore: failing(() => isDown),
+  });
+  await rig.send(5);
+  await rig.settled(5);
+  isDown = true;
+  await rig.send(5);
+  await rig.pass(10_000);
+  t.equal(receiver.requests.length, 5);
+  isDown = false;
+  await rig.passUntil(() => rig.settlements.length >= 10);
+  t.equal(receiver.requests.length, 10);
+  t.equal(new Set(keysOf(receiver)).size, 10);
+});
+
+t.test('an outage longer than the lease: the worker takes a new lease and goes on', async (t) => {
+  let isDown = false;
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], workerStore: failing(() => isDown) });
+  isDown = true;
+  await rig.send(5);
+  await rig.pass(60_000);
+  t.equal(receiver.requests.length, 0);
+  isDown = false;
+  await rig.passUntil(() => rig.settlements.length >= 5);
+  await rig.send(5);
+  await rig.settled(10);
+  await rig.calm();
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+});
+
+t.test('settlements are kept while the store takes none, and nothing is sent twice', async (t) => {
+  let isDown = false;
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    workerStore: failing((verb) => isDown && verb === 'settle'),
+  });
+  isDown = true;
+  await rig.send(100);
+  await rig.settled(100);
+  await rig.pass(12_000);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 100, dead: 0 }]);
+  isDown = false;
+  await rig.pass(4_000);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.equal(receiver.requests.length, 100);
+});
+
+t.test('when the store stays silent the lease counts as lost before an attempt could outlast it', async (t) => {
+  const clock = new ManualClock();
+  let isDown = false;
+  const answer = <T>(value: T) => (isDown ? Promise.reject(new Error('down')) : Promise.resolve(value));
+  const store = { join: () => answer(1), heartbeat: () => answer(true), leave: () => answer(undefined) };
+  const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost: () => {} };
+  const lease = new ProcessLease(store, clock, silentLogger, hooks);
+  await lease.start();
+  isDown = true;
+  for (let second = 0; second < 14; second += 1) {
+    t.ok(lease.isHeld(), `after ${second} s`);
+    clock.advance(1_000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.ok(LEASE_TTL - 14_000 > ATTEMPT_TIMEOUT);
+  t.notOk(lease.isHeld());
+  isDown = false;
+  clock.advance(1_000);
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(lease.isHeld(), 'and as held again once the store has said so');
+  await lease.stop();
+});
+
+t.test('what has not begun when the lease is about to end is given back, not posted and not left behind', async (t) => {
+  const clock = new ManualClock();
+  let isHeld = true;
+  const posts: (() => void)[] = [];
+  const settled: string[] = [];
+  const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
+    clock,
+    post: () =>
+      new Promise((resolve) => {
+        const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;
+        posts.push(() => resolve({ ...exchange, at: clock.now(), ms: 1 }));
+      }),
+    holdsClaims: () => isHeld,
+    isStopping: () => false,
+    onSettled: ({ verdict }) => void settled.push(verdict.kind),
+    onEndpointChange: () => {},
+    onRoom: () => {},
+  });
+  const claim = {
+    ...({ destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null, body: '{}' } as const),
+    ...({ lane: 'live', conflict: null, run: null, tries: 0, acceptedAt: 0, firstAt: null, marks: {} } as const),
+  };
+  queue.add(Array.from({ length: 20 }, (_, index) => ({ ...claim, id: `d${index}` })));
+  await new Promise((resolve) => setImmediate(resolve));
+  t.equal(posts.length, 16);
+  isHeld = false;
+  for (const answer of posts.splice(0)) answer();
+  await queue.drained();
+  t.equal(posts.length, 0);
+  t.same(settled.toSorted(), [...Array(16).fill('delivered'), ...Array(4).fill('release')]);
+});
+
+t.test(
+  'the claims of a process that is silent too long go to another, and what it still does counts for nothing',
+  async (t) => {
+    const { clock, store } = await shared(t);
+    const open: ServerResponse[] = [];
+    const receiver = await Receiver.start(t, (response) => void open.push(response));
+    let isStopped = false;
+    const first = await Rig.start(t, {
+      destinations: [destination(receiver.url)],
+      clock,
+      store,
+      workerStore: failing(() => isStopped),
+    });
+    await first.send(20);
+    await receiver.received(16);
+    isStopped = true;
+    receiver.answer = status(200);
+    const second = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store });
+    await second.pass(4_000);
+    t.equal(second.settlements.length, 0, 'nobody takes the claims while the lease runs');
+    // The four that had not begun are given back, or taken over, with the others.
+    await second.passUntil(() => second.verdicts.filter((kind) => kind === 'delivered').length === 20);
+    t.equal(new Set(keysOf(receiver)).size, 20, 'all of them, with the same keys');
+    isStopped = false;
+    await first.pass(30_000);
+    t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+    const total = receiver.requests.length;
+    await first.pass(30_000);
+    t.equal(receiver.requests.length, total, 'the first does not send them again when it wakes');
+    await first.stopInTime();
+    await second.stopInTime();
+  },
+);
+
+t.test('a process that was stopped for a minute posts nothing of its old claims when it wakes', async (t) => {
+  const { clock, store } = await shared(t);
+  const slow: ServerResponse[] = [];
+  const quick = await Receiver.start(t);
+  const busy = await Receiver.start(t, (response) => void slow.push(response));
+  const rig = await Rig.start(t, { destinations: [destination([quick.url, busy.url])], clock, store });
+  await rig.send(40);
+  await Promise.all([quick.received(40), busy.received(16)]);
+  // 24 first attempts wait for the busy endpoint. Now the process is stopped, and another takes over.
+  clock.sleep(60_000);
+  t.equal(await store.rescue(), 40);
+  const owner = await store.join(60_000);
+  const { claims } = await store.claim(owner, [{ destination: 'crm', limit: 100, order: 'usual' }]);
+  t.equal(claims[0]?.length, 40);
+  busy.answer = status(200);
+  for (const response of slow) response.end();
+  await rig.pass(30_000);
+  t.equal(busy.requests.length, 16, 'those that waited are not posted');
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 40, dead: 0 }], 'and nothing is settled');
+  await store.leave(owner);
+  await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length >= 40);
+  await rig.stopInTime();
+});
+
+t.test('what another process put off is taken up when that process dies', async (t) => {
+  const { clock, store } = await shared(t);
+  const receiver = await Receiver.start(t);
+  const owner = await store.join(20_000);
+  await store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['crm'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  const { claims } = await store.claim(owner, [{ destination: 'crm', limit: 1, order: 'usual' }]);
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store });
+  await rig.pass(5_000);
+  const now = clock.now();
+  const verdict = { kind: 'retry', dueAt: now + 3_000, firstAt: now, marks: {} } as const;
+  await store.settle(owner, [{ claim: claims[0]![0]!, verdict, attempts: [] }]);
+  await store.leave(owner);
+  await rig.pass(40_000);
+  await rig.settled(1);
+  t.equal(receiver.requests.length, 1);
+  await rig.stopInTime();
+});
+
+t.test('settlements that come while a batch is written survive the loss of a lease', async (t) => {
+  const { clock, store } = await shared(t);
+  const receiver = await Receiver.start(t);
+  const gate = Promise.withResolvers<void>();
+  let isGated = true;
+  const gated = (inner: Store): WorkerStore =>
+    new Proxy(inner, {
+      get(target, verb, proxy) {
+        const value = Reflect.get(target, verb, proxy);
+        if (verb !== 'settle' || !isGated) return typeof value === 'function' ? value.bind(target) : value;
+        return async (...args: Parameters<Store['settle']>) => {
+          isGated = false;
+          await gate.promise;
+          return target.settle(...args);
+        };
+      },
+    });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store, workerStore: gated });
+  await rig.send(1);
+  await rig.settled(1);
+  clock.sleep(60_000);
+  await rig.pass(10_000);
+  // It went out again under the new lease, and its settlement waits behind the old one.
+  await rig.settled(2);
+  gate.resolve();
+  await rig.pass(5_000);
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  await rig.stopInTime();
+});
+
+t.test('a graceful stop lets attempts in flight end, and nothing is sent twice', async (t) => {
+  const { clock, store } = await shared(t);
+  const open: ServerResponse[] = [];
+  const quick = await Receiver.start(t);
+  const slow = await Receiver.start(t, (response) => void open.push(response));
+  const both = destination([quick.url, slow.url]);
+  const rig = await Rig.start(t, { destinations: [both], clock, store });
+  await rig.send(60);
+  await Promise.all([quick.received(40), slow.received(16)]);
+  const stopped = rig.stop();
+  await rig.calm();
+  for (const response of open.splice(0)) response.end();
+  await stopped;
+  slow.answer = status(200);
+  const next = await Rig.start(t, { destinations: [both], clock, store });
+  await next.passAnswered(30_000, () => quick.requests.length >= 60 && slow.requests.length >= 60);
+  await next.calm();
+  for (const receiver of [quick, slow]) {
+    t.equal(receiver.requests.length, 60, 'every endpoint has its one first attempt');
+    t.equal(new Set(keysOf(receiver)).size, 60);
+  }
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  await next.stopInTime();
+});
+
+t.test('a stop ends although the store takes nothing any more', async (t) => {
+  const { clock, store } = await shared(t);
+  let isDown = false;
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    clock,
+    store,
+    workerStore: failing(() => isDown),
+  });
+  await rig.send(1);
+  await rig.settled(1);
+  isDown = true;
+  let endedAt: number | null = null;
+  void rig.worker.stop().then(() => {
+    endedAt = clock.now();
+  });
+  while (endedAt === null) await rig.pass(1_000);
+  t.ok(endedAt - Date.UTC(2026, 0, 1) <= 60_000, 'within a minute');
+});

@@ -1,0 +1,59 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import t, { type Test } from 'tap';
+import { createResolve } from '../../src/deliver/http/resolve.ts';
+import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+
+const A = 1;
+const AAAA = 28;
+
+/** A name server that gives these addresses, by type of record, and is silent about the others. */
+async function nameServer(t: Test, records: Readonly<Record<number, readonly number[]>>): Promise<string> {
+  const socket = createSocket('udp4');
+  socket.on('message', (query, { port, address }) => {
+    const type = query.readUInt16BE(query.indexOf(0, 12) + 1);
+    const record = records[type];
+    if (!record) return;
+    const question = query.subarray(12, query.indexOf(0, 12) + 5);
+    const head = Buffer.from([0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    const answer = Buffer.from([0xc0, 0x0c, 0, type, 0, 1, 0, 0, 0, 0, 0, record.length, ...record]);
+    socket.send(Buffer.concat([query.subarray(0, 2), head, question, answer]), port, address);
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  t.teardown(() => socket.close());
+  return `127.0.0.1:${socket.address().port}`;
+}
+
+/** What it comes to within the time of an attempt. */
+function inTime<T>(result: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error('It took longer than an attempt may.')), ATTEMPT_TIMEOUT);
+  return Promise.race([result, promise]).finally(() => clearTimeout(timer));
+}
+
+const LOOPBACK_6 = [...Array(15).fill(0), 1];
+
+t.test('addresses of both families are found', async (t) => {
+  const resolve = createResolve([await nameServer(t, { [A]: [192, 0, 2, 7], [AAAA]: LOOPBACK_6 })]);
+  t.same(await inTime(resolve('both.example')), [
+    { address: '192.0.2.7', family: 4 },
+    { address: '::1', family: 6 },
+  ]);
+});
+
+t.test('a name server that is silent about one family leaves time for an attempt over the other', async (t) => {
+  const resolve = createResolve([await nameServer(t, { [A]: [192, 0, 2, 7] })]);
+  t.same(await inTime(resolve('half.example')), [{ address: '192.0.2.7', family: 4 }]);
+});
+
+t.test('a name server that never answers is an error within the time of an attempt', async (t) => {
+  const resolve = createResolve([await nameServer(t, {})]);
+  await t.rejects(inTime(resolve('silent.example')), { code: 'ETIMEOUT' });
+});
+
+t.test('localhost is what the system says', async (t) => {
+  const resolve = createResolve([await nameServer(t, {})]);
+  const addresses = (await inTime(resolve('localhost'))).map(({ address }) => address);
+  t.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'));
+});

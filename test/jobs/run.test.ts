@@ -1,0 +1,175 @@
+import t from 'tap';
+import { runLine } from '../../jobs/index.ts';
+import { audience, createRig, trait, values } from './helpers/rig.ts';
+
+const MEMBERS = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
+
+t.test('the first sync tells every member true, later ones only what changed', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('big_spenders', MEMBERS)];
+  rig.write('members', ['user_id', 'a', 'b', 'c']);
+
+  const [first] = await rig.sync.run();
+  t.match(first?.runs, [{ state: 'done', first: true, members: 3, entered: 3, exited: 0, sent: 3 }]);
+  const told = (await rig.deliver()).get('crm') ?? [];
+  t.same(values(told, 'big_spenders'), { a: true, b: true, c: true });
+
+  const [again] = await rig.sync.run();
+  t.match(again?.runs, [{ state: 'done', first: false, members: 3, entered: 0, exited: 0, sent: 0 }]);
+  t.same((await rig.deliver()).get('crm'), [], 'an unchanged sync sends nothing');
+
+  rig.write('members', ['user_id', 'c', 'd']);
+  const [changed] = await rig.sync.run();
+  t.match(changed?.runs, [{ members: 2, entered: 1, exited: 2, sent: 3 }]);
+  t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: false, b: false, d: true });
+
+  rig.write('members', ['user_id', 'c', 'd', 'a']);
+  await rig.sync.run();
+  t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
+});
+
+t.test('a body says what the design says, with a rising sequence', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('big_spenders', MEMBERS)];
+  rig.write('members', ['user_id', 'ü"1', 'u2']);
+  await rig.sync.run(undefined, { now: Date.parse('1997-06-01T00:00:00Z') });
+  const owner = await rig.store.join(1000);
+  const claims = (await rig.store.claim(owner, [{ destination: 'crm', limit: 10, order: 'usual' }])).claims.flat();
+  const bodies = claims.map(({ body }) => JSON.parse(body));
+  t.match(bodies[0], {
+    version: 1,
+    type: 'identify',
+    userId: 'u2',
+    traits: { big_spenders: true },
+    timestamp: '1997-06-01T00:00:00.000Z',
+    context: {
+      personas: {
+        computation_class: 'audience',
+        computation_id: /^aud_[0-9a-f]{24}$/,
+        computation_key: 'big_spenders',
+      },
+    },
+  });
+  t.same(Object.keys(bodies[0]), ['version', 'type', 'userId', 'traits', 'timestamp', 'context']);
+  for (const { body } of claims) t.equal(JSON.stringify(JSON.parse(body)), body);
+  t.ok(bodies[1].context.personas.sequence > bodies[0].context.personas.sequence);
+  t.ok(Number.isSafeInteger(bodies[1].context.personas.sequence));
+});
+
+t.test('ids that can not be used are counted, and so are duplicates', async (t) => {
+  const rig = await createRig(t);
+  const sql = `select unnest(['a', 'a', 'A', '1', '1', null, '', '  ', E'\\t']) as user_id`;
+  rig.config.audiences = [audience('odd', sql)];
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [{ members: 3, invalid: 4, duplicates: 2, sent: 3 }]);
+  t.same(Object.keys(values((await rig.deliver()).get('crm'), 'odd')).sort(), ['1', 'A', 'a']);
+});
+
+t.test('a number and its text are one user, over all syncs', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('n', 'select 1 as user_id')];
+  await rig.sync.run();
+  rig.config.audiences = [audience('n', "select '1' as user_id")];
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [{ entered: 0, exited: 0, sent: 0 }]);
+});
+
+t.test('the clock alone makes users leave', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [
+    audience('recent', "select 'u' as user_id where $now < timestamp '1997-02-01' -- not '$now';\n;"),
+  ];
+  const [before] = await rig.sync.run(undefined, { now: Date.parse('1997-01-31T23:59:59.999Z') });
+  const [after] = await rig.sync.run(undefined, { now: Date.parse('1997-02-01T00:00:00Z') });
+  t.match(before?.runs, [{ entered: 1 }]);
+  t.match(after?.runs, [{ entered: 0, exited: 1 }]);
+});
+
+t.test('the line of a run has the fields that scripts read', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' as user_id")];
+  const [report] = await rig.sync.run();
+  const line = runLine(report?.runs[0] as never);
+  t.same(Object.keys(line), [
+    'run',
+    'key',
+    'kind',
+    'first',
+    'members',
+    'entered',
+    'exited',
+    'invalid',
+    'duplicates',
+    'held',
+    'sent',
+    'startedAt',
+    'ms',
+  ]);
+  t.equal(line.startedAt, '2026-03-01T12:00:00.000Z');
+});
+
+t.test('a computed trait is told when it changes, and null once it is gone', async (t) => {
+  const rig = await createRig(t);
+  const rows = (list: string) => `select * from (values ${list}) as rows(user_id, value)`;
+  rig.config.traits = [trait('ltv', rows("('a', 1.5), ('b', 2), ('c', null)"))];
+  t.match(await rig.sync.run(), [{ runs: [{ kind: 'trait', members: 2, entered: 2, sent: 2 }] }]);
+  t.same(values((await rig.deliver()).get('crm'), 'ltv'), { a: 1.5, b: 2 });
+  rig.config.traits = [trait('ltv', rows("('a', 1.5), ('c', 3)"))];
+  t.match(await rig.sync.run(), [{ runs: [{ members: 2, entered: 1, exited: 1, changed: 0 }] }]);
+  t.same(values((await rig.deliver()).get('crm'), 'ltv'), { b: null, c: 3 });
+  rig.config.traits = [trait('ltv', rows("('a', 2.5), ('c', 3)"))];
+  t.match(await rig.sync.run(), [{ runs: [{ entered: 0, exited: 0, changed: 1 }] }]);
+  t.same(values((await rig.deliver()).get('crm'), 'ltv'), { a: 2.5 });
+});
+
+t.test('several columns are told in one identify, all of them whenever one changed', async (t) => {
+  const rig = await createRig(t);
+  rig.config.traits = [
+    trait('profile', "select 'u' as user_id, 3 as orders, true as vip, date '1997-01-01' as since, ['x'] as tags"),
+  ];
+  await rig.sync.run();
+  const [told] = (await rig.deliver()).get('crm') ?? [];
+  t.same(told?.traits, { orders: 3, vip: true, since: '1997-01-01', tags: ['x'] });
+  t.match(told?.context.personas, { computation_class: 'trait', computation_key: 'profile' });
+
+  rig.config.traits = [trait('profile', "select 'u' as user_id, 3 as orders, false as vip")];
+  await rig.sync.run();
+  const [changed] = (await rig.deliver()).get('crm') ?? [];
+  t.same(changed?.traits, { orders: 3, vip: false, since: null, tags: null }, 'columns that are gone are null');
+
+  rig.config.traits = [trait('profile', "select 'u' as user_id, 1 as orders, false as vip where false")];
+  await rig.sync.run();
+  const [gone] = (await rig.deliver()).get('crm') ?? [];
+  t.same(gone?.traits, { orders: null, vip: null });
+});
+
+t.test('a query that fails leaves the snapshot and the other audiences alone', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('broken', "select 'a' as user_id"), audience('fine', "select 'f' as user_id")];
+  await rig.sync.run();
+  for (const [sql, code, says] of [
+    ['select nonsense from nowhere', 'sql_failed', /nowhere/],
+    ["select 'x' as customer", 'column_missing', /user_id.*customer/],
+    ['select [1] as user_id', 'column_type', /INTEGER\[\]/],
+    ["select user_id from read_csv('absent.csv')", 'sql_failed', /absent\.csv/],
+    ["select 'a' as user_id; drop table x", 'sql_failed', /single statement/],
+    ['-- nothing', 'sql_failed', /empty/],
+  ] as const) {
+    rig.config.audiences = [audience('broken', sql), audience('fine', "select 'f' as user_id")];
+    const [broken, fine] = await rig.sync.run();
+    t.equal(broken?.error?.code, code, sql);
+    t.match(broken?.error?.message, says);
+    t.match(broken?.error?.message, /^broken: /);
+    t.match(fine?.runs, [{ state: 'done', sent: 0 }]);
+    t.match(await rig.store.runs({ key: 'broken', limit: 1 }), [{ state: 'failed', code }]);
+    t.match(rig.notices.at(-1), { event: 'failed', key: 'broken', code });
+  }
+  rig.config.audiences = [audience('broken', "select 'a' as user_id")];
+  t.match(await rig.sync.run(), [{ runs: [{ members: 1, entered: 0, exited: 0 }] }]);
+});
+
+t.test('an audience that nobody configured is refused', async (t) => {
+  const rig = await createRig(t);
+  await t.rejects(rig.sync.run(['nope']), { code: 'unknown_audience' });
+  await t.rejects(rig.sync.resync('nope'), { code: 'unknown_audience' });
+});

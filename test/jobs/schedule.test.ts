@@ -1,0 +1,215 @@
+import cron from 'node-cron';
+import t, { type Test } from 'tap';
+import { createSchedules, missedTicks } from '../../jobs/schedule.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { audience, createRig, type Rig } from './helpers/rig.ts';
+
+const at = (iso: string) => Date.parse(iso);
+const missed = (schedule: string, timezone: string | undefined, last: string, now: string) => {
+  const task = cron.createTask(schedule, () => {}, timezone === undefined ? {} : { timezone });
+  return missedTicks(task, cron.parse(schedule).second, at(last), at(now));
+};
+
+t.test('ticks between the last run and now were missed', async (t) => {
+  t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-02T02:59:59Z'), 0);
+  t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-02T03:00:00Z'), 1);
+  t.equal(missed('0 3 * * *', 'Europe/Berlin', '2026-03-01T03:00:00Z', '2026-03-02T01:59:59Z'), 0);
+  t.equal(missed('0 3 * * *', 'Europe/Berlin', '2026-03-01T03:00:00Z', '2026-03-02T02:00:00Z'), 1);
+  t.equal(missed('*/10 * * * * *', 'UTC', '2026-03-01T03:00:01Z', '2026-03-01T03:00:09Z'), 0);
+  t.equal(missed('*/10 * * * * *', 'UTC', '2026-03-01T03:00:01Z', '2026-03-01T03:00:10Z'), 1);
+  t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2026-03-01T00:00:00Z'), 1, 'too long ago to look');
+  t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-03T03:00:00Z'), 2);
+  t.equal(missed('* * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-03-03T03:00:00Z'), 2, 'as far as two');
+});
+
+/** Resolves as soon as a run of `key` is done. */
+async function runOf(rig: Rig, key: string) {
+  await new Promise<void>((resolve) => {
+    const done = rig.onProgress;
+    rig.onProgress = (step) => {
+      done(step);
+      if (step.key === key && step.phase === 'done') resolve();
+    };
+  });
+}
+
+t.test('schedules run at their second, and stop', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [
+    audience('every_second', "select 'u' as user_id", { schedule: '* * * * * *' }),
+    audience('by_hand', "select 'u' as user_id"),
+    audience('paused', "select 'u' as user_id", { schedule: '* * * * * *', paused: true }),
+  ];
+  await rig.sync.run(['every_second']);
+  // The store's time is behind the real one, so that nothing was missed and the next tick is ahead.
+  const ran = runOf(rig, 'every_second');
+  await rig.sync.start();
+  await ran;
+  await rig.sync.stop();
+  t.same([...new Set((await rig.store.runs({ limit: 10 })).map(({ key }) => key))], ['every_second']);
+  t.match(await rig.sync.run(['by_hand']), [{ error: { code: 'stopping' } }], 'nothing begins after the end');
+});
+
+t.test('what never ran is run at the start, and so is what was missed, once', async (t) => {
+  const rig = await createRig(t);
+  rig.setTime('2026-03-01T12:00:00Z');
+  rig.config.audiences = [audience('yearly', "select 'u' as user_id", { schedule: '0 0 1 12 *', timezone: 'UTC' })];
+  const first = runOf(rig, 'yearly');
+  await rig.sync.start();
+  await first;
+  await rig.sync.stop();
+  const next = rig.another();
+  await next.start();
+  await next.stop();
+  t.equal((await rig.store.runs({ limit: 10 })).length, 1, 'nothing was missed');
+  rig.setTime('2026-12-02T00:00:00Z');
+  const caughtUp = runOf(rig, 'yearly');
+  const late = rig.another();
+  await late.start();
+  await caughtUp;
+  await late.stop();
+  t.equal((await rig.store.runs({ limit: 10 })).length, 2, 'caught up once');
+});
+
+t.test('ticks during a run make one more run after it, and people are told', async (t) => {
+  const waiting: (() => void)[] = [];
+  let starts = 0;
+  let started = () => {};
+  const nextStart = () => new Promise<void>((resolve) => (started = resolve));
+  const notices: string[] = [];
+  let told = () => {};
+  const clock: Clock = { ...systemClock };
+  const config = {
+    folder: '',
+    engines: {},
+    traits: [],
+    destinations: [],
+    audiences: [audience('slow', 'select', { schedule: '* * * * * *' })],
+  };
+  const schedules = createSchedules({
+    config: () => config,
+    clock,
+    log: { info() {}, warn() {}, error() {} },
+    lastRunAt: async () => 0,
+    unfinished: async () => [],
+    run: async () => {
+      starts += 1;
+      started();
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      return true;
+    },
+    overdue: async (key) => {
+      notices.push(key);
+      told();
+    },
+  });
+  const first = nextStart();
+  const overdue = new Promise<void>((resolve) => (told = resolve));
+  await schedules.start();
+  await first;
+  await overdue;
+  t.equal(starts, 1, 'not overlapped');
+  const second = nextStart();
+  waiting[0]?.();
+  await second;
+  t.equal(starts, 2);
+  schedules.stop();
+  waiting[1]?.();
+  t.ok(notices.includes('slow'));
+});
+
+/** Schedules over a sync that never runs, as when another process has the lease; resolves to what people are told. */
+async function announced(t: Test, last: string, now: string, schedule: string): Promise<string> {
+  const time = at(now);
+  const audiences = [audience('late', 'select', { schedule, timezone: 'UTC' })];
+  const config = { folder: '', engines: {}, traits: [], destinations: [], audiences };
+  return new Promise((resolve, reject) => {
+    const schedules = createSchedules({
+      config: () => config,
+      clock: { ...systemClock, now: () => time },
+      log: { info() {}, warn() {}, error() {} },
+      lastRunAt: async () => at(last),
+      unfinished: async () => [],
+      run: async () => false,
+      overdue: async (_, message) => resolve(message),
+    });
+    t.teardown(() => schedules.stop());
+    schedules.start().catch(reject);
+  });
+}
+
+t.test('a tick that was missed by more than its interval is announced at the start', async (t) => {
+  const message = await announced(t, '2026-03-01T03:00:05Z', '2026-03-03T03:00:01Z', '0 3 * * *');
+  t.match(message, /late missed a tick.*2026-03-01T03:00:05/);
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' as user_id", { schedule: '0 3 * * *', timezone: 'UTC' })];
+  await rig.sync.run();
+  rig.setTime('2026-03-02T03:00:01Z');
+  const ran = runOf(rig, 'a');
+  await rig.sync.start();
+  await ran;
+  await rig.sync.stop();
+  t.same(rig.notices, [], 'one missed tick is caught up without a word');
+});
+
+t.test('an audience whose lease another process holds over two ticks is announced', async (t) => {
+  // At the start nothing is missed; the ticks are real ones, later than the time of the clock.
+  const before = new Date(Date.now() - 1).toISOString();
+  t.match(await announced(t, before, before, '* * * * * *'), /late missed a tick/);
+});
+
+t.test('two processes never run one audience at once', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
+  const [ours, theirs] = await Promise.all([rig.sync.run(), rig.another().run()]);
+  const runs = [...(ours[0]?.runs ?? []), ...(theirs[0]?.runs ?? [])];
+  t.same(
+    runs.map(({ sent }) => sent).toSorted((a, b) => a - b),
+    [0, 20_000],
+    'the later one finds nothing to do',
+  );
+});
+
+t.test('a run that was stopped goes on where it was', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
+  let batches = 0;
+  const stopped = rig.another({
+    accept: async (...parameters) => {
+      batches += 1;
+      const result = await rig.accept(...parameters);
+      if (batches === 2) void stopped.stop();
+      return result;
+    },
+  });
+  t.match(await stopped.run(), [{ error: { code: 'stopping' } }]);
+  t.match(await rig.store.runs({ limit: 1 }), [{ state: 'sending', sent: 10_000, cursor: '10000' }]);
+  t.same(rig.notices, [], 'nobody is woken for it');
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [
+    { state: 'done', first: true, sent: 20_000 },
+    { state: 'done', first: false, sent: 0 },
+  ]);
+  t.equal((await rig.deliver()).get('crm')?.length, 20_000);
+});
+
+t.test('the sync waits while the queue is full', async (t) => {
+  const rig = await createRig(t, { maxQueued: 6000 });
+  rig.config.audiences = [audience('a', 'select unnest(range(10000))::varchar as user_id')];
+  let refused = () => {};
+  const full = new Promise<void>((resolve) => (refused = resolve));
+  const patient = rig.another({
+    accept: async (...parameters) => {
+      try {
+        return await rig.accept(...parameters);
+      } catch (error) {
+        refused();
+        throw error;
+      }
+    },
+  });
+  const running = patient.run();
+  await full;
+  t.equal((await rig.deliver()).get('crm')?.length, 5000);
+  t.match(await running, [{ runs: [{ state: 'done', sent: 10_000 }] }]);
+});

@@ -1,0 +1,150 @@
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import type { Destination } from '../../src/destination.ts';
+import type { Store } from '../../src/store/port.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { Receiver } from '../deliver/helpers/receiver.ts';
+import { destination, message, Rig } from '../deliver/helpers/rig.ts';
+import { ManualClock } from '../helpers/clock.ts';
+
+/** What an endpoint may do with a request: take it or not, and answer in time or not. */
+const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang'] as const;
+type Behaviour = (typeof BEHAVIOURS)[number];
+
+const step = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('change' as const), user: fc.integer({ min: 0, max: 2 }) }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.integer({ min: 1, max: 9_000 }) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('behave' as const), as: fc.constantFrom(...BEHAVIOURS) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('silence' as const), ms: fc.integer({ min: 1_000, max: 60_000 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('replay' as const) }) },
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+/** The endpoint as a model: what it accepted, per user, in the order in which it did. */
+class Model {
+  behaviour: Behaviour = 'accept';
+  readonly accepted = new Map<string, number[]>();
+  readonly keys = new Map<number, Set<string>>();
+
+  take(user: string, value: number, key: string): void {
+    this.keys.set(value, (this.keys.get(value) ?? new Set()).add(key));
+    const isTaken = this.behaviour === 'accept' || this.behaviour === 'accept late';
+    if (isTaken) this.accepted.set(user, [...(this.accepted.get(user) ?? []), value]);
+  }
+}
+
+class World {
+  readonly model = new Model();
+  readonly latest = new Map<string, number>();
+  private readonly clock: ManualClock;
+  private readonly store: Store;
+  private readonly destinations: readonly Destination[];
+  private rig!: Rig;
+  private readonly retired: Rig[] = [];
+  private sequence = 0;
+
+  private constructor(clock: ManualClock, store: Store, receiver: Receiver) {
+    this.clock = clock;
+    this.store = store;
+    this.destinations = [destination(receiver.url)];
+    receiver.answer = (response, { body, headers }) => {
+      const { userId, properties } = JSON.parse(body.toString()) as { userId: string; properties: { value: number } };
+      const { behaviour } = this.model;
+      this.model.take(userId, properties.value, String(headers['idempotency-key']));
+      if (behaviour === 'drop') response.destroy();
+      else if (behaviour !== 'hang' && behaviour !== 'accept late') {
+        response.writeHead({ accept: 200, fail: 503, refuse: 400 }[behaviour]).end();
+      }
+    };
+  }
+
+  static async create(t: Test, receiver: Receiver): Promise<World> {
+    const clock = new ManualClock();
+    const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock });
+    const world = new World(clock, store, receiver);
+    await world.start(t);
+    return world;
+  }
+
+  async start(t: Test): Promise<void> {
+    this.rig = await Rig.start(t, { destinations: this.destinations, clock: this.clock, store: this.store });
+  }
+
+  async perform(t: Test, step: Step): Promise<void> {
+    switch (step.do) {
+      case 'change':
+        return this.change(`u${step.user}`);
+      case 'pass':
+        return this.rig.pass(step.ms, 3_000);
+      case 'behave':
+        this.model.behaviour = step.as;
+        return;
+      case 'silence':
+        this.clock.sleep(step.ms);
+        return this.rig.pass(1_000);
+      case 'restart':
+        await this.rig.stopInTime();
+        return this.start(t);
+      case 'crash':
+        // Its claims are freed as those of a dead process; what it had in flight ends unheard.
+        this.retired.push(this.rig);
+        this.clock.sleep(30_000);
+        return this.start(t);
+      case 'replay': {
+        const letters = await this.store.deadLetters({ limit: 100 });
+        await this.store.replay(letters.map(({ id }) => ({ id, body: null })));
+        this.rig.worker.wake(['crm']);
+      }
+    }
+  }
+
+  /** Lets everything come to its end with an endpoint that works. */
+  async finish(): Promise<void> {
+    this.model.behaviour = 'accept';
+    for (;;) {
+      const letters = await this.store.deadLetters({ limit: 100 });
+      await this.store.replay(letters.map(({ id }) => ({ id, body: null })));
+      this.rig.worker.wake(['crm']);
+      const [backlog] = await this.store.backlog();
+      if (!backlog || backlog.pending + backlog.dead === 0) break;
+      await this.rig.pass(4_000, 4_000);
+    }
+    for (const rig of [...this.retired, this.rig]) await rig.stopInTime();
+    await this.store.close();
+  }
+
+  private async change(user: string): Promise<void> {
+    this.sequence += 1;
+    this.latest.set(user, this.sequence);
+    const body = JSON.stringify({ version: 1, type: 'identify', userId: user, properties: { value: this.sequence } });
+    const change = message({ type: 'identify', userId: user, body, conflict: `vip:${user}` });
+    await this.rig.accept('shop', [change]);
+  }
+}
+
+t.test('membership never goes backwards, whatever fails, restarts and is replayed', async (t) => {
+  const receiver = await Receiver.start(t);
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      const world = await World.create(t, receiver);
+      for (const each of steps) await world.perform(t, each);
+      await world.finish();
+      for (const [user, latest] of world.latest) {
+        const accepted = world.model.accepted.get(user) ?? [];
+        const isRising = accepted.every((value, place) => place === 0 || value >= (accepted[place - 1] ?? 0));
+        if (!isRising) throw new Error(`${user} went backwards: ${accepted}`);
+        if (accepted.at(-1) !== latest) throw new Error(`${user} ends at ${accepted.at(-1)}, not at ${latest}`);
+      }
+      for (const [value, keys] of world.model.keys) {
+        if (keys.size > 1) throw new Error(`Change ${value} came under several keys: ${[...keys]}`);
+      }
+    }),
+    { numRuns: 25 },
+  );
+  t.pass('25 histories');
+});

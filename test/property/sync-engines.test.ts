@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import t from 'tap';
+import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
+import type { Action, Engine, StageRequest } from '../../jobs/engines/port.ts';
+import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
+import { systemClock } from '../../src/clock.ts';
+import { request, told } from '../contract/engine.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+
+const users = fc.array(fc.constantFrom('a', 'A', '1', '01', 'é', 'e\u0301', "o'x", ' ', '', 'zz', '~', null), {
+  maxLength: 8,
+});
+const scores = fc.array(fc.constantFrom(null, -1, 0, 1, 2.5), { minLength: 8, maxLength: 8 });
+const step = fc.record({
+  users,
+  scores,
+  action: fc.constantFrom<Action>('sync', 'sync', 'sync', 'resync', 'backfill', 'retire'),
+  leavers: fc.boolean(),
+  isCommitted: fc.boolean(),
+  forgets: fc.option(fc.constantFrom('a', '1', 'zz'), { freq: 5 }),
+});
+
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+function sqlOf({ users, scores }: Step): string {
+  const rows = users.map((user, index) => {
+    const id = user === null ? 'null' : `'${user.replaceAll("'", "''")}'`;
+    return `select cast(${id} as varchar) as user_id, cast(${scores[index]} as double precision) as score`;
+  });
+  return rows.join(' union all ') || "select cast('x' as varchar) as user_id, 1 as score where false";
+}
+
+/** One step on one engine: the plan's counts and rows, and the snapshot after it. */
+async function take(engine: Engine, made: StageRequest, { isCommitted, forgets }: Step) {
+  const staged = await engine.stage(made);
+  if (forgets !== null) await engine.forget([forgets]);
+  const batch = await engine.changes(staged.plan, 0, 1000);
+  if (isCommitted) await engine.commit(staged.plan);
+  await engine.discard(staged.plan);
+  const snapshot = await engine.snapshot(made.key);
+  const standings = await engine.lookup(made.key, ['a', 'A', '1', '01', 'é', "o'x", 'zz', '~']);
+  const read = [...standings].map(([user, standing]) => {
+    const value = standing.value === null ? null : JSON.parse(standing.value);
+    return [user, { ...standing, value }] as const;
+  });
+  return { staged, changes: told(batch), snapshot, standings: read.toSorted(([a], [b]) => (a < b ? -1 : 1)) };
+}
+
+t.test('random histories give identical plans and snapshots on both engines', async (t) => {
+  const server = await startPostgres(['fsync = off']);
+  t.teardown(() => server.stop());
+  const postgres = await openPostgres({ type: 'postgres', url: await server.database() });
+  t.teardown(() => postgres.close());
+  const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
+  const duckdb = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
+  t.teardown(() => duckdb.close());
+  let histories = 0;
+  const history = async (steps: readonly Step[]) => {
+    histories += 1;
+    for (const kind of ['audience', 'trait'] as const) {
+      const key = `${kind}_${histories}`;
+      for (const each of steps) {
+        const { version } = await duckdb.snapshot(key);
+        const made = request({
+          key,
+          kind,
+          action: each.action,
+          leavers: each.leavers,
+          toVersion: version + 1,
+          sql: sqlOf(each),
+        });
+        assert.deepEqual(await take(postgres, made, each), await take(duckdb, made, each));
+      }
+    }
+  };
+  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), history), {
+    numRuns: Number(process.env['PROPERTY_RUNS'] ?? 15),
+  });
+  t.ok(histories >= 1);
+});

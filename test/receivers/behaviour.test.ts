@@ -1,0 +1,411 @@
+import t from 'tap';
+import { createReceiver, type Failure, type StandaloneOptions } from '../../receivers/index.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
+import { signed, webhook } from '../../receivers/testing.ts';
+import { manualClock, signal } from './helpers/clock.ts';
+import { silent } from './helpers/hosts.ts';
+import { membership, secret } from './helpers/samples.ts';
+
+const request = (body: unknown, headers: Record<string, string> = {}, key = secret) => {
+  const made = signed(body, key);
+  return new Request('http://app.example/hooks', {
+    method: 'POST',
+    body: made.body,
+    headers: { ...made.headers, ...headers },
+  });
+};
+
+function start(options: Partial<StandaloneOptions>) {
+  const hooks = createReceiver({ secret, on: {}, log: silent, ...options } as StandaloneOptions);
+  const send = async (body: unknown, headers?: Record<string, string>, key?: string) => {
+    const response = await hooks.handle(request(body, headers, key));
+    return { status: response.status, ...((await response.json()) as Record<string, unknown>) };
+  };
+  return { ...hooks, send };
+}
+
+t.test('a handler that is too slow: 503 in time, its signal aborts, and the repetition joins it', async (t) => {
+  const clock = manualClock();
+  const [started, release] = [signal<AbortSignal>(), signal()];
+  let calls = 0;
+  const track = async (_: unknown, { signal }: { signal: AbortSignal }) => {
+    calls += 1;
+    started.resolve(signal);
+    await release.promise;
+  };
+  const { send } = start({ clock, deadline: 4500, on: { track } });
+  const body = webhook('track');
+  const first = send(body);
+  const aborts = await started.promise;
+  clock.advance(4499);
+  t.equal(aborts.aborted, false);
+  clock.advance(1);
+  t.match(await first, { status: 503, code: 'deadline' });
+  t.equal(aborts.aborted, true);
+  const second = send(body);
+  release.resolve();
+  t.match(await second, { status: 200, received: true });
+  t.match(await send(body), { status: 200, duplicate: true });
+  t.equal(calls, 1);
+  t.equal(clock.waiting(), 0, 'no timer is left behind');
+});
+
+t.test('a failure after the deadline is reported as late', async (t) => {
+  const clock = manualClock();
+  const [started, release, told] = [signal(), signal(), signal<Failure>()];
+  const { send } = start({
+    clock,
+    on: {
+      async track() {
+        started.resolve();
+        await release.promise;
+      },
+      error: (_, failure) => told.resolve(failure),
+    },
+  });
+  const first = send(webhook('track'));
+  await started.promise;
+  clock.advance(5000);
+  t.match(await first, { status: 503 });
+  release.reject(new Error('too late'));
+  t.match(await told.promise, { stage: 'handler', late: true, message: { type: 'track' } });
+});
+
+t.test('the same bytes at once are handled once and answered alike, also when they fail', async (t) => {
+  for (const fails of [false, true]) {
+    const [started, release] = [signal(), signal()];
+    let calls = 0;
+    const { send } = start({
+      on: {
+        async any() {
+          calls += 1;
+          started.resolve();
+          await release.promise;
+        },
+      },
+    });
+    const body = webhook('track');
+    const all = [send(body), send(body), send(body)];
+    await started.promise;
+    if (fails) release.reject(new Error('boom'));
+    else release.resolve();
+    t.same(
+      (await Promise.all(all)).map(({ status }) => status),
+      Array(3).fill(fails ? 500 : 200),
+    );
+    t.equal(calls, 1);
+  }
+});
+
+t.test('an Idempotency-Key decides only where no secret is set', async (t) => {
+  for (const [secretOption, expected] of [
+    [secret, 2],
+    [false, 1],
+  ] as const) {
+    let calls = 0;
+    const { send } = start({ secret: secretOption, on: { any: () => ++calls } });
+    for (const body of [webhook('track'), webhook('track')]) await send(body, { 'idempotency-key': 'same' });
+    t.equal(calls, expected);
+  }
+});
+
+t.test('a function finds the secret of each tenant; unknown tenants are 401, its failure is 503', async (t) => {
+  const failures: Failure[] = [];
+  const { send, handle } = start({
+    async secret({ url, header }) {
+      t.equal(url, '/hooks');
+      if (header('x-tenant') === 'broken') throw new Error('the vault is down');
+      return header('x-tenant') === 'a' ? ['older', 'secret of a'] : undefined;
+    },
+    on: { error: (_, failure) => void failures.push(failure) },
+  });
+  t.match(await send(webhook('track'), { 'x-tenant': 'a' }, 'secret of a'), { status: 200 });
+  t.match(await send(webhook('track'), { 'x-tenant': 'b' }, 'secret of a'), {
+    status: 401,
+    code: 'signature_mismatch',
+  });
+  t.match(await send(webhook('track'), { 'x-tenant': 'broken' }), { status: 503, code: 'secret_unavailable' });
+  t.match(failures, [{ stage: 'secret' }]);
+  t.equal((await handle(request(webhook('track'), { 'x-tenant': 'broken' }))).headers.get('retry-after'), '1');
+});
+
+t.test('a secret that does not come in time is 503', async (t) => {
+  const clock = manualClock();
+  const asked = signal();
+  const { send } = start({
+    clock,
+    secret() {
+      asked.resolve();
+      return new Promise<string>(() => {});
+    },
+  });
+  const answer = send(webhook('track'));
+  await asked.promise;
+  await new Promise(setImmediate);
+  clock.advance(4500);
+  t.match(await answer, { status: 503, code: 'secret_unavailable' });
+});
+
+t.test('membership changes become entered and exited; late ones are ignored', async (t) => {
+  const seen: string[] = [];
+  const { send } = start({
+    on: {
+      audience: {
+        big_spenders: {
+          entered: ({ userId }) => void seen.push(`+${userId}`),
+          exited: ({ userId }) => void seen.push(`-${userId}`),
+        },
+      },
+      identify: ({ userId }) => void seen.push(`identify ${userId}`),
+    },
+  });
+  await send(membership('big_spenders', 'u1', true, 1));
+  await send(membership('big_spenders', 'u1', false, 3));
+  t.match(await send(membership('big_spenders', 'u1', true, 2)), { status: 200, stale: true });
+  await send(membership('big_spenders', 'u2', true, 2));
+  await send(membership('constructor', 'u3', true, 1));
+  await send(webhook('identify', { userId: 'u4', traits: { big_spenders: true } }));
+  t.same(seen, ['+u1', '-u1', '+u2', 'identify u3', 'identify u4']);
+});
+
+t.test('an exit waits for the entry of the same user that is still being handled', async (t) => {
+  const seen: string[] = [];
+  const [started, release] = [signal(), signal()];
+  const { send } = start({
+    on: {
+      audience: {
+        vips: {
+          async entered() {
+            started.resolve();
+            await release.promise;
+            seen.push('entered');
+          },
+          exited: () => void seen.push('exited'),
+        },
+      },
+    },
+  });
+  const entry = send(membership('vips', 'u1', true, 1));
+  await started.promise;
+  const exit = send(membership('vips', 'u1', false, 2));
+  await send(membership('vips', 'u2', false, 2));
+  release.resolve();
+  await Promise.all([entry, exit]);
+  t.same(seen, ['exited', 'entered', 'exited']);
+});
+
+t.test('a failed change that is sent again is not taken for a late one', async (t) => {
+  let calls = 0;
+  const entered = () => {
+    calls += 1;
+    if (calls === 1) throw new Error('boom');
+  };
+  const { send } = start({ on: { audience: { vips: { entered } } } });
+  t.match(await send(membership('vips', 'u1', true, 7)), { status: 500 });
+  t.match(await send(membership('vips', 'u1', true, 7)), { status: 200, received: true });
+  t.equal(calls, 2);
+});
+
+t.test('what nothing takes is 200 and goes to unhandled, kinds of the future too', async (t) => {
+  const seen: string[] = [];
+  const { send } = start({ on: { track() {}, unhandled: ({ type }) => void seen.push(type) } });
+  t.match(await send(webhook('page')), { status: 200, unhandled: true });
+  t.match(await send(webhook('track', { type: '__proto__' })), { status: 200, unhandled: true });
+  t.match(await send(webhook('track', { type: 'constructor' })), { status: 200, unhandled: true });
+  t.same(seen, ['page', '__proto__', 'constructor']);
+});
+
+t.test('what does not parse is kept by the quarantine instead of being lost with a 400', async (t) => {
+  const kept: string[] = [];
+  const invalid = { reason: '', text: '' };
+  const { send } = start({
+    on: {
+      invalid({ reason, detail }, { rawBody }) {
+        if (rawBody.includes('poison')) throw new Error('the quarantine is full');
+        Object.assign(invalid, { reason, text: detail });
+        kept.push(rawBody.toString());
+      },
+    },
+  });
+  t.match(await send('{"type":"track"}'), { status: 200, quarantined: true });
+  t.same(kept, ['{"type":"track"}']);
+  t.equal(invalid.reason, 'invalid_body');
+  t.match(invalid.text, 'event');
+  t.match(await send('poison'), { status: 500 });
+});
+
+t.test('a store that fails is 503 before the handlers and changes nothing after them', async (t) => {
+  const stages: string[] = [];
+  let failing: string[] = ['begin'];
+  const check = (verb: string) => {
+    if (failing.includes(verb)) throw new Error(`${verb} failed`);
+  };
+  const store = {
+    async begin() {
+      check('begin');
+      return 'new' as const;
+    },
+    done: async () => check('done'),
+    release: () => check('release'),
+    advance: () => true,
+  };
+  let calls = 0;
+  const on = { any: () => ++calls, error: (_: unknown, { stage }: Failure) => void stages.push(stage) };
+  const { send } = start({ store, on });
+  t.match(await send(webhook('track')), { status: 503, code: 'store_failed' });
+  t.equal(calls, 0);
+  failing = ['done'];
+  t.match(await send(webhook('track')), { status: 200 });
+  t.equal(calls, 1);
+  t.same(stages, ['store', 'store']);
+});
+
+t.test('what another process is handling is 503, so that the sender asks again', async (t) => {
+  const store = { begin: () => 'running' as const, done() {}, release() {}, advance: () => true };
+  t.match(await start({ store }).send(webhook('track')), { status: 503, code: 'in_progress' });
+});
+
+t.test('closing waits for handlers, late ones too, and refuses what comes then', async (t) => {
+  const clock = manualClock();
+  const [started, release] = [signal(), signal()];
+  let done = false;
+  const { send, close } = start({
+    clock,
+    on: {
+      async track() {
+        started.resolve();
+        await release.promise;
+        done = true;
+      },
+    },
+  });
+  const first = send(webhook('track'));
+  await started.promise;
+  clock.advance(5000);
+  t.match(await first, { status: 503 });
+  const closed = close();
+  t.match(await send(webhook('track')), { status: 503, code: 'closing' });
+  t.equal(done, false);
+  release.resolve();
+  await closed;
+  t.equal(done, true);
+});
+
+t.test('closing does not wait for ever', async (t) => {
+  const clock = manualClock();
+  const started = signal<AbortSignal>();
+  const { send, close } = start({
+    clock,
+    deadline: 60_000,
+    drain: 1000,
+    on: {
+      track(_, { signal }) {
+        started.resolve(signal);
+        return new Promise(() => {});
+      },
+    },
+  });
+  void send(webhook('track'));
+  const aborts = await started.promise;
+  const closed = close();
+  await Promise.resolve();
+  clock.advance(1000);
+  await closed;
+  t.equal(aborts.aborted, true);
+});
+
+t.test("ack 'stored' answers at once, tries again by itself, and takes up the rest after a restart", async (t) => {
+  const file = `${t.testdir()}/inbox.db`;
+  const clock = manualClock();
+  let store = sqliteStore(file);
+  const [failed, done, restarted] = [signal<Failure>(), signal(), signal<unknown>()];
+  let calls = 0;
+  const { send, close } = start({
+    ack: 'stored',
+    store,
+    clock,
+    on: {
+      async track() {
+        calls += 1;
+        if (calls === 1) throw new Error('not yet');
+        done.resolve();
+      },
+      page: () => Promise.reject(new Error('never')),
+      error: (_, failure) => failed.resolve(failure),
+    },
+  });
+  const body = webhook('track');
+  t.match(await send(body), { status: 200, stored: true });
+  t.match(await send(body), { status: 200, duplicate: true });
+  t.match(await failed.promise, { stage: 'handler', gaveUp: false });
+  while (clock.waiting() === 0) await new Promise(setImmediate);
+  clock.advance(1000);
+  await done.promise;
+  const page = webhook('page');
+  t.match(await send(page), { status: 200, stored: true });
+  t.match(await send('not JSON'), { status: 400 });
+  await close();
+  store.close();
+
+  store = sqliteStore(file);
+  const next = start({ ack: 'stored', store, on: { page: (message) => restarted.resolve(message) } });
+  t.same(await restarted.promise, page);
+  await next.close();
+  t.same([...(await store.pending())], []);
+  store.close();
+});
+
+t.test("ack 'stored' gives up after its tries and keeps the request", async (t) => {
+  const clock = manualClock();
+  const store = sqliteStore(':memory:');
+  const failures: Failure[] = [];
+  const { send, close } = start({
+    ack: 'stored',
+    store,
+    clock,
+    on: {
+      track: () => Promise.reject(new Error('never')),
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  const body = webhook('track');
+  t.match(await send(body), { stored: true });
+  for (let tries = 1; tries <= 6; tries += 1) {
+    while (failures.length < tries) await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    clock.advance(600_000);
+  }
+  t.same(
+    failures.map(({ gaveUp }) => gaveUp),
+    [false, false, false, false, false, true],
+  );
+  t.same([...(await store.pending())], []);
+  t.match(await send(body), { stored: true }, 'the sender may bring it again');
+  await close();
+  store.close();
+});
+
+t.test('a mismatch says in the log what is wrong and which usual mistake fits', async (t) => {
+  const cases: [body: string, signed: string, key: string, hint: RegExp][] = [
+    [JSON.stringify(webhook('track')), '', ` ${secret}\n`, /white space around it/],
+    [JSON.stringify(webhook('track'), null, 2), 'restringified', secret, /parsed and stringified again/],
+    [`${JSON.stringify(webhook('track'))}\n`, 'trimmed', secret, /white space around it that was not signed/],
+  ];
+  for (const [body, form, key, hint] of cases) {
+    const lines: Record<string, unknown>[] = [];
+    const log = { warn: (fields: Record<string, unknown>) => void lines.push(fields), error() {} };
+    const text = form === 'restringified' ? JSON.stringify(JSON.parse(body)) : form === 'trimmed' ? body.trim() : body;
+    const { headers } = signed(text, secret);
+    const { handle } = createReceiver({ secret: key, on: {}, log, hints: true });
+    const response = await handle(new Request('http://app.example/hooks', { method: 'POST', body, headers }));
+    t.equal(response.status, 401);
+    t.match(lines, [{ reason: 'signature_mismatch', url: '/hooks', hint }]);
+    t.notMatch(JSON.stringify(lines), secret, 'the secret is not logged');
+  }
+});
+
+t.test('a secret that is missing or empty is refused at once', async (t) => {
+  for (const wrong of ['', [], ['a', ''], undefined, null] as unknown[]) {
+    t.throws(() => createReceiver({ secret: wrong as string, on: {} }), TypeError, JSON.stringify(wrong));
+  }
+});

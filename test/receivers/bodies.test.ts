@@ -1,0 +1,56 @@
+import t from 'tap';
+import { type WebhookBody, webhookBody } from '../../receivers/bodies.ts';
+import { samples as bodies } from './helpers/samples.ts';
+
+const timestamp = '2026-01-02T03:04:05.678Z';
+const samples: Record<string, Record<string, unknown>> = bodies;
+
+t.test('each kind parses to what was sent', async (t) => {
+  for (const [kind, body] of Object.entries(samples)) t.same(webhookBody.parse(body), body, kind);
+});
+
+t.test('fields beyond the table pass through', async (t) => {
+  const { userId: _, ...anonymous } = samples['track'] as Record<string, unknown>;
+  const more = { ...anonymous, anonymousId: 'a', messageId: 'm', integrations: { All: false }, channel: 'server' };
+  t.same(webhookBody.parse(more), more);
+});
+
+t.test('a missing context, traits or properties is an empty object', async (t) => {
+  const { context: _, traits: __, ...bare } = samples['identify'] as Record<string, unknown>;
+  t.match(webhookBody.parse(bare), { context: {}, traits: {} });
+});
+
+t.test('what breaks the contract is refused', async (t) => {
+  const wrong: [string, Record<string, unknown>][] = [
+    ['track', { event: undefined }],
+    ['track', { event: 7 }],
+    ['track', { properties: [] }],
+    ['identify', { traits: 'x' }],
+    ['identify', { traits: null }],
+    ['identify', { userId: null }],
+    ['identify', { version: 2 }],
+    ['identify', { timestamp: '2026-01-02' }],
+    ['identify', { timestamp: '2026-01-02T03:04:05+01:00' }],
+    ['identify', { context: [] }],
+    ['group', { groupId: undefined }],
+    ['alias', { 'Previous ID': undefined }],
+    ['alias', { 'User ID': 5 }],
+    ['delete', { userId: undefined }],
+    ['track', { type: 'Track' }],
+    ['track', { type: '__proto__' }],
+  ];
+  for (const [kind, change] of wrong) {
+    t.notOk(webhookBody.safeParse({ ...samples[kind], ...change }).success, JSON.stringify([kind, change]));
+  }
+  for (const body of [null, [], 'x', 1]) t.notOk(webhookBody.safeParse(body).success, JSON.stringify(body));
+});
+
+t.test('__proto__ as a key of the free-form parts stays a plain key', async (t) => {
+  const body = JSON.parse(
+    `{"version":1,"type":"identify","userId":"u1","timestamp":"${timestamp}","context":{},"traits":{"__proto__":{"admin":true}},"__proto__":{"admin":true}}`,
+  );
+  const parsed: WebhookBody & { admin?: boolean } = webhookBody.parse(body);
+  t.equal(parsed.admin, undefined);
+  t.equal(parsed.type === 'identify' && parsed.traits['admin'], undefined);
+  t.equal(({} as { admin?: boolean }).admin, undefined);
+});

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { parseMessage } from '../../receivers/messages.ts';
+import { conformance } from '../../receivers/testing.ts';
+import { hosts } from './helpers/hosts.ts';
+import { secret } from './helpers/samples.ts';
+
+for (const [edge, host] of Object.entries(hosts)) {
+  t.test(`every conformance case is right over ${edge}`, async (t) => {
+    const { url, close } = await host({ secret, on: {} });
+    t.after(close);
+    for await (const { name, got, expected, passed, error } of conformance({ url, secret })) {
+      t.ok(passed, `${name}: ${got}`, { expected, error });
+    }
+  });
+}
+
+const run = promisify(execFile);
+const check = new URL('../../receivers/check.ts', import.meta.url).pathname;
+
+t.test('rollcall-receiver-check prints the cases and ends with 0', async (t) => {
+  const { url, close } = await hosts.node({ secret, on: {} });
+  t.after(close);
+  const { stdout } = await run(process.execPath, [check, url, '--secret', secret]);
+  t.match(stdout, /^ok +valid identify/m);
+  t.match(stdout, /^(\d+) of \1 right$/m);
+});
+
+t.test('rollcall-receiver-check names what a careless receiver gets wrong and ends with 1', async (t) => {
+  const { url, close } = await hosts.node({ secret: false, on: {} });
+  t.after(close);
+  const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
+  t.equal(failure.code, 1);
+  t.match(failure.stdout, /^WRONG +signature: missing +200 +expected 401$/m);
+});
+
+t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => {
+  const failure = await run(process.execPath, [check, 'not a url']).catch((error) => error);
+  t.equal(failure.code, 2);
+  t.match(failure.stderr, 'Usage: rollcall-receiver-check URL');
+});
+
+t.test('a __proto__ key does not reach handlers, escaped or not', async (t) => {
+  for (const key of ['__proto__', '\\u005f_proto__', '__pr\\u006fto__']) {
+    const text = `{"version":1,"type":"identify","userId":"u","timestamp":"2026-01-02T03:04:05.678Z","traits":{"${key}":{"admin":true}}}`;
+    const parsed = parseMessage(Buffer.from(text));
+    if (!parsed.ok || parsed.message.type !== 'identify') return t.fail('it parses');
+    t.same(Object.keys(parsed.message['traits'] as object), [], key);
+  }
+});

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import Fastify from 'fastify';
+import t from 'tap';
+import { createReceiver, receiver, sign, verify } from '../../receivers/index.ts';
+import { parseMessage } from '../../receivers/messages.ts';
+import { webhook } from '../../receivers/testing.ts';
+import { silent } from './helpers/hosts.ts';
+import { secret } from './helpers/samples.ts';
+
+const valid = JSON.stringify(webhook('track'));
+const documents = fc.oneof(
+  fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
+  fc.json().map((text) => Buffer.from(text)),
+  fc.constant(Buffer.from(valid)),
+  fc
+    .tuple(
+      fc.constantFrom('type', 'version', 'event', 'timestamp', 'context', 'properties', '__proto__'),
+      fc.jsonValue(),
+    )
+    .map(([key, value]) => Buffer.from(JSON.stringify({ ...JSON.parse(valid), [key]: value }))),
+);
+const headerText = fc.string({ maxLength: 60 }).map((text) => text.replace(/[^\x20-\x7e]/g, '-').trim());
+const signatures = fc.oneof(
+  fc.constant(undefined),
+  headerText,
+  fc.stringMatching(/^[0-9a-fA-F]{38,42}$/),
+  fc.constant('right' as const),
+);
+const requests = fc.record({
+  body: documents,
+  signature: signatures,
+  headers: fc.dictionary(
+    fc.constantFrom('content-type', 'content-encoding', 'idempotency-key', 'x-other', 'user-agent'),
+    fc.oneof(fc.constantFrom('application/json', 'identity', 'gzip'), headerText),
+  ),
+});
+
+t.test('no bytes and no headers crash a receiver, and only verified ones reach a handler', async (t) => {
+  let handled = 0;
+  const on = { any: () => ++handled, unhandled: () => ++handled };
+  const app = Fastify();
+  app.register(receiver, { path: '/hooks', secret, on });
+  t.after(() => app.close());
+  const { handle } = createReceiver({ secret, on, log: silent });
+  await fc.assert(
+    fc.asyncProperty(requests, async ({ body, signature, headers }) => {
+      const given = signature === 'right' ? sign(body, secret) : signature;
+      const all = {
+        'content-type': 'application/json',
+        ...headers,
+        ...(given !== undefined && { 'x-signature': given }),
+      };
+      const trusted = verify(body, given, secret).ok;
+      const before = handled;
+      const injected = await app.inject({ method: 'POST', url: '/hooks', headers: all, payload: body });
+      const answered = await handle(
+        new Request('http://a.example/', { method: 'POST', headers: all, body: new Uint8Array(body) }),
+      );
+      for (const status of [injected.statusCode, answered.status]) {
+        if (![200, 400, 401, 413, 415].includes(status)) throw new Error(`status ${status}`);
+        if (!trusted && status === 200) throw new Error('an unverified request was accepted');
+      }
+      if (!trusted && handled !== before) throw new Error('an unverified request reached a handler');
+    }),
+    { numRuns: 1500 },
+  );
+  t.ok(handled > 0, 'some were handled');
+});
+
+t.test('parsing never throws, and what it accepts it accepts again after a round trip', async () => {
+  fc.assert(
+    fc.property(documents, (bytes) => {
+      const parsed = parseMessage(bytes);
+      if (!parsed.ok || !parsed.known || parsed.message.type === 'alias') return true;
+      return parseMessage(Buffer.from(JSON.stringify(parsed.message))).ok;
+    }),
+    { numRuns: 3000 },
+  );
+});

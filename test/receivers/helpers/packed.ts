@@ -1,0 +1,51 @@
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { clean, root } from './clean.ts';
+
+const app = `
+import Fastify from 'fastify';
+import * as kit from '@rollcall/receivers';
+import { sign } from '@rollcall/receivers/signature';
+import { webhookBody } from '@rollcall/receivers/bodies';
+import { createReceiver } from '@rollcall/receivers/handle';
+import { sqliteStore } from '@rollcall/receivers/sqlite';
+import { conformance } from '@rollcall/receivers/testing';
+
+const [secret, seen] = ['shhh', []];
+const on = { any: ({ type }) => void seen.push(type) };
+const app = Fastify();
+app.register(kit.receiver, { path: '/hooks', secret, on, store: sqliteStore(':memory:') });
+const url = await app.listen({ port: 0, host: '127.0.0.1' });
+const wrong = [];
+for await (const result of conformance({ url: url + '/hooks', secret })) if (!result.passed) wrong.push(result);
+await app.close();
+const body = JSON.stringify({ type: 'delete', userId: 'u1', timestamp: new Date().toISOString() });
+webhookBody.parse(JSON.parse(body));
+const headers = { 'content-type': 'application/json', 'x-signature': sign(body, secret) };
+const answer = await createReceiver({ secret, on }).handle(new Request('http://a.example', { method: 'POST', headers, body }));
+console.log(JSON.stringify({ node: process.version, wrong, status: answer.status, kinds: [...new Set(seen)].sort() }));
+`;
+
+/** What {@link runPacked} tells. */
+export interface PackedResult {
+  node: string;
+  wrong: unknown[];
+  status: number;
+  kinds: string[];
+}
+
+/** Packs the kit and installs the package and Fastify in an empty app; throws what npm says. */
+export async function installPacked(dir: string): Promise<void> {
+  await clean('npm', ['pack', '--pack-destination', dir], join(root, 'receivers'));
+  const [tarball = ''] = (await readdir(dir)).filter((name) => name.endsWith('.tgz'));
+  await writeFile(join(dir, 'package.json'), '{"name":"empty-app","private":true,"type":"module"}');
+  await writeFile(join(dir, 'app.js'), app);
+  const quiet = ['--prefer-offline', '--no-audit', '--no-fund', '--no-package-lock'];
+  await clean('npm', ['install', ...quiet, `./${tarball}`, 'fastify@5'], dir);
+}
+
+/** Runs the app on a Node of choice. */
+export async function runPacked(dir: string, node = process.execPath): Promise<PackedResult> {
+  const { stdout } = await clean(node, [join(dir, 'app.js')], dir);
+  return JSON.parse(stdout);
+}

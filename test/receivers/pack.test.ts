@@ -1,0 +1,53 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { kinds } from '../../receivers/bodies.ts';
+import { clean, root } from './helpers/clean.ts';
+import { installPacked, runPacked } from './helpers/packed.ts';
+
+const bin = (name: string) => join(root, 'node_modules', '.bin', name);
+const noNetwork = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENOTCACHED|ETIMEDOUT/;
+
+const typed = `
+import Fastify from 'fastify';
+import { receiver } from '@rollcall/receivers';
+import { createReceiver } from '@rollcall/receivers/handle';
+Fastify().register(receiver, { secret: 's', on: { track: ({ event }) => event.length } });
+// @ts-expect-error a wrong name
+createReceiver({ secret: 's', on: { trak() {} } });
+`;
+
+t.test('the package works when it is packed and installed in an empty app', async (t) => {
+  // Outside the checkout, whose node_modules would be found otherwise.
+  const dir = await mkdtemp(join(tmpdir(), 'receivers-'));
+  t.after(() => rm(dir, { recursive: true }));
+  try {
+    await installPacked(dir);
+  } catch (error) {
+    const { stderr } = error as { stderr?: string };
+    if (!noNetwork.test(stderr ?? '')) throw error;
+    return t.pass('skipped: npm has no network', { skip: 'npm has no network' });
+  }
+
+  t.test('and every export answers as it should', async (t) => {
+    const result = await runPacked(dir);
+    t.same(result.wrong, []);
+    t.same(result.kinds, [...kinds].sort());
+    t.equal(result.status, 200);
+  });
+
+  t.test('and its types are found, and right also without skipLibCheck', async (t) => {
+    await writeFile(join(dir, 'typed.ts'), typed);
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--ignoreConfig'];
+    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+    const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
+    t.equal(result.stdout, '');
+  });
+
+  t.test('and publint and are-the-types-wrong find nothing', async (t) => {
+    const receivers = join(root, 'receivers');
+    await t.resolves(clean(bin('publint'), ['--strict'], receivers));
+    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'esm-only'], receivers));
+  });
+});

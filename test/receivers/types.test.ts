@@ -1,0 +1,55 @@
+import t from 'tap';
+import { clean, root } from './helpers/clean.ts';
+
+const head = `import Fastify from 'fastify';
+import { createReceiver, onDelete, receiver } from '../../../receivers/index.ts';
+import { sqliteStore } from '../../../receivers/sqlite.ts';
+const app = Fastify();
+`;
+
+/** Every line must fail to compile, each for itself: tsc reports an unused @ts-expect-error. */
+const wrong = [
+  "app.register(receiver, { path: '/', on: {} });",
+  "app.register(receiver, { path: '/', secret: undefined, on: {} });",
+  "app.register(receiver, { path: '/', secret: 's', on: { trak() {} } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { audience: { vips: { entred() {} } } } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { track: (m) => m.groupId } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { delete: (m) => m.version } });",
+  "app.register(receiver, { path: '/', secret: 's', on: { alias: (m) => m['Previous ID'] } });",
+  "app.register(receiver, { path: '/', secret: 's', ack: 'stored', on: {} });",
+  "app.register(onDelete, { path: '/', secret: 's', handler: (m) => m.traits });",
+  "app.register(onDelete, { path: '/', handler() {} });",
+  'createReceiver({ on: {} });',
+  "createReceiver({ secret: 's', on: {}, acks: 'handled' });",
+];
+
+const right = `
+app.register(receiver, {
+  path: '/', secret: async ({ header }) => [header('x-tenant') ?? ''], ack: 'stored', store: sqliteStore(':memory:'),
+  on: {
+    identify: (m) => m.traits['plan'], track: (m) => m.event.length, page: (m) => m.properties.url?.length,
+    screen: (m) => m.context.os?.version, group: (m) => m.groupId.length, alias: (m) => m.previousId + m.userId,
+    delete: (m) => m.userId.length, any: (m) => m.type, unhandled: (m) => m.type,
+    audience: { vips: { entered: (m, { signal }) => signal.aborted, exited: (m) => m.userId } },
+    invalid: ({ reason }) => reason, error: (error, { late, stage }) => [error, late, stage],
+  },
+});
+app.register(onDelete, { path: '/', secret: 's', handler: (m) => m.userId.length });
+createReceiver({ secret: ['a', 'b'], on: {} });
+`;
+
+t.test('right uses compile; a wrong name or a missing secret does not', async (t) => {
+  const lines = wrong.map((line) => `// @ts-expect-error must not compile\n${line}\n`);
+  const dir = t.testdir({
+    'uses.ts': `${head}${right}${lines.join('')}`,
+    'tsconfig.json': JSON.stringify({
+      extends: `${root}tsconfig.json`,
+      compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+      include: ['uses.ts'],
+    }),
+  });
+  const result = await clean(`${root}node_modules/.bin/tsc`, ['-p', dir, '--listFiles']).catch((error) => error);
+  const errors = (result.stdout as string).split('\n').filter((line) => line.includes('error TS'));
+  t.same(errors, []);
+  t.match(result.stdout, 'uses.ts');
+});

@@ -1,0 +1,53 @@
+import t from 'tap';
+import { ATTEMPT_TIMEOUT, nextTry, RETRY_WINDOW, retryAfter } from '../src/retry.ts';
+
+const now = Date.UTC(2026, 0, 1);
+const base = { firstAt: now, now, notBefore: null, random: 0.999999 };
+
+t.test('the pause doubles from one second up to five minutes, of which any part may pass', async (t) => {
+  const longest = [1, 2, 3, 4, 9, 10, 50].map((tries) => nextTry({ ...base, tries })! - now);
+  t.same(longest, [1_000, 2_000, 4_000, 8_000, 256_000, 300_000, 300_000]);
+  t.equal(nextTry({ ...base, tries: 5, random: 0 }), now);
+  t.equal(nextTry({ ...base, tries: 5, random: 0.5 }), now + 8_000);
+});
+
+t.test('Retry-After only delays', async (t) => {
+  t.equal(nextTry({ ...base, tries: 1, notBefore: now + 60_000 }), now + 60_000);
+  t.equal(nextTry({ ...base, tries: 1, notBefore: now + 10 }), now + 1_000);
+  t.equal(nextTry({ ...base, tries: 1, notBefore: now - 60_000 }), now + 1_000);
+});
+
+t.test('the last try still ends within the four hours, and then there is none', async (t) => {
+  const latest = now + RETRY_WINDOW - ATTEMPT_TIMEOUT;
+  t.equal(nextTry({ ...base, tries: 20, notBefore: now + 5 * 3_600_000 }), latest);
+  t.equal(nextTry({ ...base, tries: 20, now: latest - 1 }), latest);
+  t.equal(nextTry({ ...base, tries: 20, now: latest }), null);
+  t.equal(nextTry({ ...base, tries: 20, now: latest + 10 * RETRY_WINDOW }), null);
+});
+
+t.test('Retry-After in seconds and in the three forms of a date that HTTP knows', async (t) => {
+  t.equal(retryAfter('120', now), now + 120_000);
+  t.equal(retryAfter(' 0 ', now), now);
+  const moment = Date.UTC(1994, 10, 6, 8, 49, 37);
+  t.equal(retryAfter('Sun, 06 Nov 1994 08:49:37 GMT', now), moment);
+  t.equal(retryAfter('Sunday, 06-Nov-94 08:49:37 GMT', now), moment);
+  t.equal(retryAfter('Sun Nov  6 08:49:37 1994', now), moment);
+});
+
+t.test('anything else in Retry-After says nothing', async (t) => {
+  const useless = [
+    undefined,
+    '',
+    ' ',
+    '-5',
+    '1.5',
+    '5s',
+    '1e3',
+    '0x10',
+    'soon',
+    '2026-01-01',
+    '99999999999',
+    'Sun, soon',
+  ];
+  for (const value of useless) t.equal(retryAfter(value, now), null, String(value));
+});

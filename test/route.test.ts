@@ -1,0 +1,53 @@
+import t from 'tap';
+import type { Destination } from '../src/destination.ts';
+import { route } from '../src/route/route.ts';
+
+const make = (name: string, sources: string[], enabled = true): Destination => ({
+  name,
+  sources,
+  enabled,
+  secrets: [],
+  endpoints: [{ id: name, url: 'https://x.example/', headers: {} }],
+  require: 'any',
+  ratePerSecond: null,
+});
+const all = [make('a', ['shop', 'app']), make('b', ['shop']), make('off', ['shop'], false)];
+const names = (source: string, integrations: Record<string, unknown> | null) =>
+  route(source, integrations, all).map(({ name }) => name);
+
+t.test('a message goes to every enabled destination that its source is connected to', async (t) => {
+  t.same(names('shop', null), ['a', 'b']);
+  t.same(names('app', null), ['a']);
+  t.same(names('other', null), []);
+});
+
+const rules: readonly (readonly [Record<string, unknown>, boolean])[] = [
+  [{}, true],
+  [{ Webhooks: true }, true],
+  [{ Webhooks: { any: 'settings' } }, true],
+  [{ Webhooks: {} }, true],
+  [{ Webhooks: false }, false],
+  [{ All: true }, true],
+  [{ All: false }, false],
+  [{ All: false, Webhooks: true }, true],
+  [{ All: false, Webhooks: {} }, true],
+  [{ All: true, Webhooks: false }, false],
+  [{ All: false, Webhooks: null }, false],
+  [{ All: false, Webhooks: 'yes' }, false],
+  [{ All: null }, true],
+  [{ Slack: false }, true],
+  [{ All: false, Slack: true }, false],
+  [{ webhooks: false }, true],
+  [{ WEBHOOKS: false, all: false }, true],
+  [{ All: false, webhooks: true }, false],
+];
+for (const [integrations, isSent] of rules) {
+  t.test(`${JSON.stringify(integrations)} ${isSent ? 'sends' : 'keeps back'}`, async (t) => {
+    t.same(names('shop', integrations), isSent ? ['a', 'b'] : []);
+  });
+}
+
+t.test('keys that an object inherits say nothing', async (t) => {
+  t.same(names('shop', Object.create({ All: false, Webhooks: false })), ['a', 'b']);
+  t.same(names('shop', JSON.parse('{"__proto__":{"All":false}}')), ['a', 'b']);
+});

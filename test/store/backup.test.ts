@@ -1,0 +1,77 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { backup } from '../../src/store/backup.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { accept, audience, backlogOf, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';
+
+t.test(
+  'a copy made while messages come in opens as a store of its own, and belongs to the engine beside it',
+  async (t) => {
+    const folder = t.testdir({ 'lake.duckdb': 'snapshot of version 2', 'lake.duckdb.wal': 'log' });
+    const path = join(folder, 'store.db');
+    const store = await openSqliteStore({ path, maxQueued: 100_000, clock: systemClock });
+    t.teardown(() => store.close());
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence, audience());
+    await store.releaseLease(fence);
+    await accept(store, ...Array.from({ length: 500 }, () => message()));
+    let going = true;
+    const load = (async () => {
+      while (going) await accept(store, message());
+    })();
+    const target = join(folder, 'copy', 'of today');
+    const engines = [join(folder, 'lake.duckdb'), join(folder, 'not made yet.duckdb')];
+    const given = {
+      urls: [`sqlite:${path}`, 'postgres://db/x'],
+      engines,
+      store,
+      keys: ['big_spenders', 'vip'],
+      clock: systemClock,
+    };
+    const written = await backup({ ...given, folder: target });
+    going = false;
+    await load;
+    t.same(
+      written.map((file) => file.slice(target.length + 1)),
+      ['store.db', 'lake.duckdb', 'lake.duckdb.wal'],
+    );
+    t.equal(readFileSync(join(target, 'lake.duckdb'), 'utf8'), 'snapshot of version 2');
+    const restored = await openSqliteStore({ path: join(target, 'store.db'), maxQueued: 100, clock: systemClock });
+    t.teardown(() => restored.close());
+    t.ok((await backlogOf(restored)).pending >= 500);
+    t.match(await restored.audience('big_spenders'), { version: 2 });
+    t.ok(await store.takeLease('sync:vip', 1_000), 'syncs may run again');
+    writeFileSync(join(folder, 'other'), '');
+    t.equal(await codeOf(backup({ ...given, keys: [], folder: target })), 'bad_usage', 'nothing is written over');
+  },
+);
+
+t.test('a backup waits for a sync that runs', async (t) => {
+  const folder = t.testdir({ 'lake.duckdb': 'snapshot' });
+  const path = join(folder, 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
+  t.teardown(() => store.close());
+  const fence = await leaseOf(store);
+  const target = join(folder, 'copy');
+  // It asks again after a pause: that is when the sync ends here.
+  const clock: Clock = {
+    ...systemClock,
+    after(ms, callback) {
+      if (ms > 1_000) return () => undefined;
+      t.notOk(existsSync(join(target, 'lake.duckdb')), 'nothing was copied while the sync ran');
+      void store.releaseLease(fence).then(callback);
+      return () => undefined;
+    },
+  };
+  const written = await backup({
+    urls: [`sqlite:${path}`],
+    engines: [join(folder, 'lake.duckdb')],
+    store,
+    keys: ['big_spenders'],
+    folder: target,
+    clock,
+  });
+  t.equal(written.length, 2);
+});

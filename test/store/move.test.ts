@@ -1,0 +1,87 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { moveStore } from '../../src/store/move.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import {
+  accept,
+  attempt,
+  audience,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  codeOf,
+  ids,
+  leaseOf,
+  message,
+  REFUSED,
+  retryAt,
+  run,
+  settle,
+  settlement,
+} from '../contract/store-fixture.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+
+const server = await startPostgres();
+const TTL = 60_000;
+const clock = systemClock;
+
+await t.test('a store moves up with all that it knows, and nothing is sent twice', async (t) => {
+  const path = join(t.testdir(), 'store.db');
+  const to = await server.database();
+  const old = await openSqliteStore({ path, maxQueued: 100, clock });
+  const owner = await old.join(TTL);
+  const fence = await leaseOf(old);
+  await old.saveRun(run(), fence, audience());
+  await old.accept({ messages: [change('k'), change('waits')], step: { run: 'run-1', fence, cursor: '2' } });
+  const dead = message({ messageId: 'dead', userId: 'gone' });
+  await accept(old, dead, message({ messageId: 'retried' }));
+  const taken = await claim(old, owner);
+  const of = (id: string) => taken.filter(({ messageId, conflict }) => messageId === id || conflict === id);
+  await old.settle(owner, [settlement(of('dead')[0] ?? taken[0]!, REFUSED, [attempt({ at: clock.now() })])]);
+  await settle(old, owner, of('retried'), retryAt(clock.now()));
+  // One is in flight when the process dies, with a newer one waiting for it.
+  await accept(old, change('waits', { body: '"newest"' }), message({ messageId: 'new', body: '"ü"' }));
+  await old.suppress(['kept out'], null, true);
+  await old.markEndpoint({ endpoint: 'e1', destination: 'crm', pausedAt: 5, deadSince: null });
+  const letters = await old.deadLetters({ limit: 10 });
+  t.equal(await codeOf(moveStore(`sqlite:${path}`, to, clock)), 'bad_usage', 'a process still holds its lease');
+  await old.releaseLease(fence);
+  await old.leave(owner);
+  const before = await backlogOf(old);
+  const first = await old.join(TTL);
+  const expected = ids(await claim(old, first));
+  await old.leave(first);
+  await old.close();
+
+  await moveStore(`sqlite:${path}`, to, clock);
+  t.notOk(existsSync(path), 'the file is put aside');
+  const store = await openPostgresStore({ url: to, maxQueued: 100, clock });
+  t.teardown(() => store.close());
+  t.same(await backlogOf(store), before);
+  // Times are told by this process's clock, from the database's: a millisecond may lie between them.
+  const timeless = (all: typeof letters) => all.map((letter) => ({ ...letter, firstAt: 0, lastAt: 0 }));
+  t.same(timeless(await store.deadLetters({ limit: 10 })), timeless(letters));
+  t.match(await accept(store, dead, message({ userId: 'kept out' })), { duplicates: 1, suppressed: 1 });
+  t.match(await store.run('run-1'), { cursor: '2', sent: 2 });
+  t.match(await store.runProgress('run-1'), { deliveries: 2, untried: 1, superseded: 1 });
+  t.same(await store.audience('big_spenders'), audience());
+  t.equal((await store.attempts({ userId: 'gone', limit: 10 })).length, 1);
+  t.match(await store.endpoints(), [{ endpoint: 'e1', destination: 'crm' }]);
+  t.ok((await leaseOf(store)).token > fence.token, 'a fence of before is stale');
+  const claims = await claim(store, await store.join(TTL));
+  t.same(ids(claims), expected, 'with the same Idempotency-Keys');
+  t.ok(bodies(claims).includes('"newest"') && bodies(claims).includes('"ü"'));
+  await accept(store, message());
+  t.notOk(expected.includes((await claim(store, await store.join(TTL)))[0]?.id ?? ''), 'no id comes again');
+
+  const another = join(t.testdir({}), 'another.db');
+  await (await openSqliteStore({ path: another, maxQueued: 100, clock })).close();
+  t.equal(await codeOf(moveStore(`sqlite:${another}`, to, clock)), 'bad_usage', 'the target has been in use');
+  t.ok(existsSync(another));
+});
+
+await server.stop();

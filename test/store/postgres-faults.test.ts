@@ -1,0 +1,207 @@
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import type { Store } from '../../src/store/port.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import { startProxy } from '../cluster/proxy.ts';
+import {
+  accept,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  claimOne,
+  codeOf,
+  DELIVERED,
+  message,
+  REFUSED,
+  retryAt,
+  settle,
+} from '../contract/store-fixture.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+
+const TTL = 20_000;
+const server = await startPostgres();
+
+async function migrated(): Promise<string> {
+  const url = await server.database();
+  await migratePostgres(url);
+  return url;
+}
+
+async function open(t: Test, url: string, clock: Clock = systemClock): Promise<Store> {
+  const store = await openPostgresStore({ url, maxQueued: 100_000, clock });
+  t.teardown(() => store.close());
+  return store;
+}
+
+/** Repeats what fails while the database is away, as workers and clients do. */
+async function persist<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (tries === 200) throw error;
+    }
+  }
+}
+
+await t.test('a store with pending migrations does not open, and says what to run', async (t) => {
+  const url = await server.database();
+  await t.rejects(openPostgresStore({ url, maxQueued: 1, clock: systemClock }), {
+    code: 'store_outdated',
+    message: /rollcall migrate/,
+  });
+  t.same(
+    await Promise.all([migratePostgres(url), migratePostgres(url)]).then((both) => both.flat()),
+    [1],
+    'two at once',
+  );
+  t.same(await migratePostgres(url), []);
+  await open(t, url);
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query('INSERT INTO rollcall.migration VALUES (999)');
+  await client.end();
+  await t.rejects(openPostgresStore({ url, maxQueued: 1, clock: systemClock }), {
+    code: 'store_outdated',
+    message: /newer/,
+  });
+});
+
+await t.test('a store goes on by itself after the database crashed, and knows what was acknowledged', async (t) => {
+  const store = await open(t, await migrated());
+  await accept(store, message());
+  await server.halt();
+  t.equal(await codeOf(accept(store, message())), 'store_failed');
+  t.equal(await codeOf(store.ping()), 'store_failed');
+  await server.resume();
+  await persist(() => accept(store, message()));
+  await server.crash();
+  t.same(await persist(() => backlogOf(store)), { pending: 2, dead: 0 });
+});
+
+await t.test('claims whose answer was lost with the connection come back', async (t) => {
+  const url = new URL(await migrated());
+  const proxy = await startProxy(server.port);
+  t.teardown(() => proxy.close());
+  const direct = await open(t, url.href);
+  url.port = String(proxy.port);
+  const store = await open(t, url.href);
+  await accept(direct, message(), message());
+  const owner = await store.join(TTL);
+  // The statement is held up behind a lock, cut off, and then takes effect with no one to tell.
+  const locker = new pg.Client(url.href.replace(`:${proxy.port}`, `:${server.port}`));
+  await locker.connect();
+  await locker.query('BEGIN; LOCK TABLE rollcall.owner IN ACCESS EXCLUSIVE MODE');
+  const lost = codeOf(claim(store, owner));
+  const waiting = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
+  while ((await locker.query<{ n: number }>(waiting)).rows[0]?.n === 0);
+  proxy.cut();
+  t.equal(await lost, 'store_failed');
+  await locker.query('COMMIT');
+  await locker.end();
+  const other = await direct.join(TTL);
+  while ((await claimed(url)) < 2);
+  t.same(bodies(await claim(direct, other)), [], 'they are held by the process that does not know of them');
+  t.equal(await persist(() => store.rescue()), 2);
+  t.equal((await claim(store, owner)).length, 2);
+  t.equal(await store.rescue(), 0, 'what is in hand is not taken away');
+});
+
+async function claimed(url: URL): Promise<number> {
+  const client = new pg.Client(url.href.replace(`:${url.port}`, `:${server.port}`));
+  await client.connect();
+  const { rows } = await client.query<{ n: number }>(
+    'SELECT count(*)::int AS n FROM rollcall.delivery WHERE state = 1',
+  );
+  await client.end();
+  return rows[0]?.n ?? 0;
+}
+
+await t.test('the clocks of processes may differ by hours', async (t) => {
+  const url = await migrated();
+  const HOUR = 3_600_000;
+  const at = (skew: number): Clock => ({ ...systemClock, now: () => Date.now() + skew });
+  const [ahead, behind] = [await open(t, url, at(HOUR)), await open(t, url, at(-HOUR))];
+  const owner = await ahead.join(TTL);
+  t.equal(await behind.rescue(), 0);
+  t.ok(await ahead.takeLease('sync:a', TTL));
+  t.equal(await behind.takeLease('sync:a', TTL), null);
+  await accept(behind, message());
+  const first = await claimOne(ahead, owner);
+  const distance = (time: number, skew: number) => Math.abs(time - Date.now() - skew);
+  t.ok(distance(first.acceptedAt, HOUR) < 5_000, 'times are told by the clock of whoever asks');
+  await settle(ahead, owner, [first], { ...retryAt(Date.now() + HOUR), firstAt: Date.now() + HOUR });
+  const again = await claimOne(behind, await behind.join(TTL));
+  t.ok(distance(again.firstAt ?? 0, -HOUR) < 5_000);
+});
+
+await t.test('an id that holds U+0000 does not spoil the batch that it comes in', async (t) => {
+  const store = await open(t, await migrated());
+  const odd = message({ userId: 'a\0b', messageId: 'm\0', body: '{"userId":"a\\u0000b"}' });
+  await accept(store, odd, message(), change('k\0', { userId: '\0' }));
+  const owner = await store.join(TTL);
+  const claims = await claim(store, owner);
+  t.equal(claims.length, 3);
+  t.ok(bodies(claims).includes(odd.body));
+  await settle(store, owner, claims, REFUSED);
+  t.equal((await store.deadLetters({ userId: 'a\0b', limit: 10 })).length, 1);
+  await store.erase(['a\0b'], null, 'dead_letter:0');
+  t.equal((await store.deadLetters({ limit: 10 })).length, 2);
+});
+
+await t.test('accepts that come at once share a few transactions', async (t) => {
+  const url = await migrated();
+  const store = await open(t, url);
+  const client = new pg.Client(url);
+  await client.connect();
+  const transactions = async () =>
+    Number((await client.query('SELECT pg_current_xact_id()::text AS id')).rows[0]?.id ?? 0);
+  const before = await transactions();
+  await Promise.all(Array.from({ length: 200 }, () => accept(store, message())));
+  const used = (await transactions()) - before;
+  await client.end();
+  t.ok(used < 20, `${used} transactions for 200 accepts`);
+});
+
+await t.test('no everyday statement scans a table, however it is filled', async (t) => {
+  const url = await migrated();
+  const store = await open(t, url);
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(`INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
+    SELECT 0, 0, 0, 1, 0, 0, 'd' || n % 50, 's', n::text, '{}' FROM generate_series(1, 20000) AS n`);
+  await client.query('VACUUM ANALYZE rollcall.delivery');
+  const scans = async () => {
+    await client.query('SELECT pg_stat_force_next_flush()');
+    const { rows } = await client.query<{ scans: number; read: number }>(
+      `SELECT seq_scan::int AS scans, (seq_tup_read + idx_tup_read)::int AS read FROM pg_stat_all_tables t
+       JOIN (SELECT relid, sum(idx_tup_read)::int AS idx_tup_read FROM pg_stat_all_indexes GROUP BY relid) i USING (relid)
+       WHERE schemaname = 'rollcall' AND relname = 'delivery'`,
+    );
+    return rows[0] ?? { scans: -1, read: -1 };
+  };
+  const before = await scans();
+  const owner = await store.join(TTL);
+  for (let n = 0; n < 10; n += 1) {
+    await accept(store, message({ destinations: [`d${n}`] }), change(`k${n}`, { destinations: [`d${n}`] }));
+    const claims = await claim(store, owner, {
+      destination: `d${n}`,
+      limit: 20,
+      order: n % 2 === 0 ? 'usual' : 'retries',
+    });
+    t.equal(claims.length, 20);
+    await settle(store, owner, claims.slice(0, 10), DELIVERED);
+    await settle(store, owner, claims.slice(10), retryAt(Date.now()));
+    await store.expire(`d${n}`, 1, false, 10);
+  }
+  await store.close();
+  const after = await scans();
+  await client.end();
+  t.equal(after.scans - before.scans, 0);
+  t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 deliveries`);
+});
+
+await server.stop();

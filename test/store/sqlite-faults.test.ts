@@ -1,0 +1,51 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { accept, backlogOf, claim, codeOf, message } from '../contract/store-fixture.ts';
+
+async function open(t: Test) {
+  const path = join(t.testdir({}), 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100_000, clock: systemClock });
+  t.teardown(() => store.close());
+  return { store, path };
+}
+
+t.test('a lock that another process holds too long is told as such, and passes', async (t) => {
+  const { store, path } = await open(t);
+  await accept(store, message());
+  const other = new DatabaseSync(path);
+  other.exec('BEGIN IMMEDIATE');
+  const blocked = codeOf(accept(store, message()));
+  t.equal(await blocked, 'store_busy');
+  other.exec('ROLLBACK');
+  other.close();
+  await accept(store, message());
+  t.same(await backlogOf(store), { pending: 2, dead: 0 });
+});
+
+t.test('everyday statements find their rows by an index', async (t) => {
+  const { store, path } = await open(t);
+  await accept(store, message());
+  await claim(store, await store.join(20_000));
+  const database = new DatabaseSync(path);
+  const plan = (sql: string) =>
+    database
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => String(detail));
+  const statements = [
+    `SELECT id FROM delivery INDEXED BY delivery_ready
+     WHERE state = 0 AND destination = 1 AND (tries > 0) = 0 AND lane = 1 AND due_at <= 5 ORDER BY due_at LIMIT 10`,
+    `SELECT id FROM delivery INDEXED BY delivery_claimed WHERE state = 1 AND owner = 1`,
+    `SELECT id, state, run, tries FROM delivery WHERE conflict = 'k' AND destination = 1`,
+    `DELETE FROM dead_letter WHERE conflict = 'k' AND destination = 1`,
+    `DELETE FROM delivery WHERE id = 1 AND owner = 1`,
+  ];
+  for (const sql of statements) {
+    const steps = plan(sql);
+    t.ok(steps.length > 0 && steps.every((step) => /^SEARCH .* USING/.test(step)), steps.join('; '));
+  }
+  database.close();
+});
