@@ -52,6 +52,7 @@ export class App {
   private readonly agent: Dispatcher;
   private readonly worker: Worker;
   private server: FastifyInstance | null = null;
+  private starting: Promise<void> = Promise.resolve();
   private scheduling = false;
   private cancelResume = () => {};
   private stopping = false;
@@ -117,12 +118,18 @@ export class App {
   }
 
   /** Delivery always runs; collection and schedules as asked for. */
-  async start({ collect: collects, schedules }: StartOptions): Promise<void> {
+  async start(options: StartOptions): Promise<void> {
+    const starting = this.startParts(options);
+    this.starting = starting.catch(() => {});
+    await starting;
+  }
+
+  private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
     await this.worker.start();
     await this.resumeRegulations();
-    if (collects) await this.listen();
+    if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
-    if (schedules) await this.sync.start();
+    if (schedules && !this.stopping) await this.sync.start();
   }
 
   /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
@@ -155,6 +162,8 @@ export class App {
   async close(): Promise<void> {
     if (this.stopping) return;
     this.stopping = true;
+    // A server that is closed before it listens would listen all the same.
+    await this.starting;
     await this.server?.close();
     await this.sync.stop();
     this.cancelResume();

@@ -16,6 +16,13 @@ export interface Finished {
 class Capture extends Writable {
   text = '';
   isTTY = false;
+  private ended = false;
+
+  /** Nothing more will come: whoever still waits for a match has waited for nothing. */
+  finish(): void {
+    this.ended = true;
+    this.emit('text');
+  }
 
   override _write(chunk: Buffer, _encoding: string, done: () => void): void {
     this.text += chunk;
@@ -23,11 +30,12 @@ class Capture extends Writable {
     this.emit('text');
   }
 
-  /** Resolves to the first match, now or later. */
+  /** Resolves to the first match, now or later; rejects once the command has ended without one. */
   async match(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(this.text);
       if (match) return match;
+      if (this.ended) throw new Error(`The command ended without ${pattern}. It had said: ${this.text}`);
       await once(this, 'text');
     }
   }
@@ -50,7 +58,11 @@ export function start(args: readonly string[], { tty = false } = {}): Running {
   stdout.isTTY = tty;
   stderr.isTTY = tty;
   const running = runProgram(args, { stdout, stderr, signal: stopping.signal });
-  const finished = running.then((code) => ({ code, stdout: stdout.text, stderr: stderr.text }));
+  const finished = running.then((code) => {
+    stdout.finish();
+    stderr.finish();
+    return { code, stdout: stdout.text, stderr: stderr.text };
+  });
   return {
     stdout,
     stderr,

@@ -1,0 +1,16 @@
+import { pino } from 'pino';
+import t from 'tap';
+import { App } from '../../src/app.ts';
+import { parseConfig } from '../../src/config/load.ts';
+
+t.test('a service told to stop while it starts leaves no server behind', async (t) => {
+  const text =
+    'store: sqlite:./rollcall.db\nlisten: { host: 127.0.0.1, port: 0 }\nsources: [{ id: shop, writeKey: key }]\n';
+  const config = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env: {} });
+  const app = await App.create(config, { log: pino({ level: 'silent' }) });
+  const starting = app.start({ collect: true, schedules: true });
+  await app.close();
+  await starting;
+  if (app.address !== null) await t.rejects(fetch(`${app.address}/healthz`));
+  t.notOk(process.getActiveResourcesInfo().includes('TCPServerWrap'));
+});
