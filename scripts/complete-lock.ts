@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 
 // A registry that lacks a package for some other platform makes npm leave it out of the lock file, and `npm ci` then
-// refuses the file. What is listed here is never fetched on this platform. Run it after `npm install`.
+// refuses the file. What is listed here is never fetched on this platform. Run it after `npm install`; a folder other
+// than the root (bench) is given as an argument.
 
 interface Locked {
   version?: string;
@@ -11,7 +12,7 @@ interface Locked {
   optionalDependencies?: Record<string, string>;
 }
 
-const file = join(import.meta.dirname, '..', 'package-lock.json');
+const file = resolve(join(import.meta.dirname, '..'), process.argv[2] ?? '.', 'package-lock.json');
 const lock = JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, Locked> };
 
 /** The platform that a binary package's name ends with, such as `linux-x64-musl`. */
