@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
@@ -48,8 +48,8 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   await old.suppress(['kept out'], null, true);
   await old.markEndpoint({ endpoint: 'e1', destination: 'crm', pausedAt: 5, deadSince: null });
   const letters = await old.deadLetters({ limit: 10 });
-  t.equal(await codeOf(moveStore(`sqlite:${path}`, to, clock)), 'bad_usage', 'a process still holds its lease');
-  await old.releaseLease(fence);
+  const given = { from: `sqlite:${path}`, to, clock };
+  t.equal(await codeOf(moveStore(given)), 'bad_usage', 'a process has the file open');
   await old.leave(owner);
   const before = await backlogOf(old);
   const first = await old.join(TTL);
@@ -57,8 +57,12 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   await old.leave(first);
   await old.close();
 
-  await moveStore(`sqlite:${path}`, to, clock);
+  const shown: (readonly [table: string, done: number, total: number])[] = [];
+  const moved = await moveStore({ ...given, onProgress: (...progress) => void shown.push(progress) });
+  t.match(moved, { file: `${path}.moved`, rows: { delivery: before.pending, dead_letter: 1, run: 1, seen: 6 } });
+  t.same(shown[0], ['delivery', before.pending, before.pending]);
   t.notOk(existsSync(path), 'the file is put aside');
+  t.equal(await codeOf(moveStore(given)), 'bad_usage', 'a move that is over');
   const store = await openPostgresStore({ url: to, maxQueued: 100, clock });
   t.teardown(() => store.close());
   t.same(await backlogOf(store), before);
@@ -80,8 +84,32 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
 
   const another = join(t.testdir({}), 'another.db');
   await (await openSqliteStore({ path: another, maxQueued: 100, clock })).close();
-  t.equal(await codeOf(moveStore(`sqlite:${another}`, to, clock)), 'bad_usage', 'the target has been in use');
+  t.equal(await codeOf(moveStore({ from: `sqlite:${another}`, to, clock })), 'bad_usage', 'the target has been in use');
   t.ok(existsSync(another));
 });
+
+await t.test(
+  'a move that is cut off at its last step is finished by the next one, and nothing is moved twice',
+  async (t) => {
+    const path = join(t.testdir({}), 'store.db');
+    const given = { from: `sqlite:${path}`, to: await server.database(), clock };
+    const old = await openSqliteStore({ path, maxQueued: 100, clock });
+    await accept(old, message());
+    await old.close();
+    await moveStore(given);
+    renameSync(`${path}.moved`, path);
+    t.same(await moveStore(given), { file: `${path}.moved`, rows: null });
+    const store = await openPostgresStore({ url: given.to, maxQueued: 100, clock });
+    t.teardown(() => store.close());
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+
+    renameSync(`${path}.moved`, path);
+    const again = await openSqliteStore({ path, maxQueued: 100, clock });
+    await accept(again, message());
+    await again.close();
+    await t.rejects(moveStore(given), { code: 'bad_usage', message: /has been used since/ });
+    t.ok(existsSync(path));
+  },
+);
 
 await server.stop();

@@ -1,29 +1,53 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../clock.ts';
+import { redactUrl } from '../../destination.ts';
+import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { createProgress } from '../progress.ts';
+import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 
 interface MigrateOptions {
   readonly config: string;
   readonly json?: boolean;
+  readonly from?: string;
+  readonly to?: string;
 }
 
 const HELP = `
-Example:
-  $ rollcall migrate -c rollcall.yaml
+Without --from and --to it brings the tables of the configured store to this version. SQLite does that by itself at
+every start; with Postgres a service refuses to start until it is done. Safe to run again, and by several at once.
 
-SQLite does it by itself at every start; with Postgres a service refuses to start until it is done. Safe to run again,
-and by several at once.`;
+With --from and --to it moves a SQLite store, with all that it knows, into an empty Postgres database. No configuration
+is read. Stop every process of the store first: it refuses while one has the file open. All is moved or nothing, and
+the file is then put aside as PATH.moved. Cut off, run it again. Then set "store" in the configuration, and start.
+
+Examples:
+  $ rollcall migrate -c rollcall.yaml
+  $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
+
+With --json it prints {"applied":[VERSION…]} per store, or {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null when
+an earlier move had only the file left to put aside.
+
+Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 
 export function addMigrate(program: Command, context: Context): void {
   program
     .command('migrate')
-    .description("bring the store's tables to this version")
+    .description("bring the store's tables to this version, or move the store to Postgres")
     .addOption(configOption())
     .addOption(jsonOption())
+    .option('--from <url>', 'move this store, sqlite:PATH')
+    .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
     .addHelpText('after', HELP)
-    .action((options: MigrateOptions) => migrate(options, context));
+    .action((options: MigrateOptions) => run(options, context));
+}
+
+async function run({ from, to, ...options }: MigrateOptions, context: Context): Promise<void> {
+  if (from !== undefined && to !== undefined) return move(from, to, options, context);
+  if (from === undefined && to === undefined) return migrate(options, context);
+  throw new RollcallError('bad_usage', '--from and --to go together.');
 }
 
 async function migrate({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
@@ -46,4 +70,48 @@ async function migrateOne(url: string, maxQueued: number): Promise<readonly numb
   const store = await openStore({ urls: [url], maxQueued }, systemClock);
   await store.close();
   return [];
+}
+
+/** What people call the rows of a table; the others hold bookkeeping. */
+const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  delivery: ['pending delivery', 'pending deliveries'],
+  dead_letter: ['dead letter', 'dead letters'],
+  seen: ['message id', 'message ids'],
+  attempt: ['attempt', 'attempts'],
+  run: ['run', 'runs'],
+  audience: ['audience or trait', 'audiences and traits'],
+  regulation: ['deletion request', 'deletion requests'],
+  suppression: ['suppressed user', 'suppressed users'],
+};
+
+async function move(from: string, to: string, { json }: Omit<MigrateOptions, 'from' | 'to'>, { terminal }: Context) {
+  const { moveStore } = await import('../../store/move.ts');
+  const path = from.startsWith('sqlite:') ? `sqlite:${resolve(from.slice('sqlite:'.length))}` : from;
+  const progress = createProgress(terminal);
+  const onProgress = terminal.stderr.isTTY ? progress.show : tellOfWholeTables(terminal);
+  try {
+    const moved = await moveStore({ from: path, to, clock: systemClock, onProgress });
+    progress.stop();
+    if (json) printJson(terminal, { from: path, to: redactUrl(to), ...moved });
+    else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
+  } finally {
+    progress.stop();
+  }
+}
+
+/** For logs: a line per table. */
+function tellOfWholeTables(terminal: Terminal) {
+  return (table: string, done: number, total: number) => {
+    if (done === total) note(terminal, `${table}: ${count(total, 'row')}`);
+  };
+}
+
+function describe(rows: Readonly<Record<string, number>> | null, file: string, to: string): string {
+  if (rows === null) return `The store was in ${to} already; its file is now ${file}.`;
+  const lines = Object.entries(ROWS).map(([table, [one, many]]) => `  ${count(rows[table] ?? 0, one, many)}`);
+  return [
+    `Moved to ${to}:`,
+    ...lines,
+    `The SQLite file is now ${file}. Set "store" in the configuration, and start.`,
+  ].join('\n');
 }

@@ -1,0 +1,108 @@
+export type Type = 'text' | 'int8' | 'int4' | 'int2' | 'hash';
+
+export interface Table {
+  readonly name: string;
+  readonly columns: Readonly<Record<string, Type>>;
+  /** A query of SQLite for the columns, in their order. */
+  readonly from: string;
+}
+
+export const SQL_TYPES: Readonly<Record<Type, string>> = {
+  text: 'text',
+  int8: 'bigint',
+  int4: 'int',
+  int2: 'smallint',
+  hash: 'bytea',
+};
+/** SQLite keeps strings once, by number. */
+export const nameOf = (column: string) => `(SELECT value FROM name WHERE id = ${column})`;
+
+/** A claim that a newer change waits for is over with; all else is ready. */
+const IS_REPLACED = `EXISTS (SELECT 1 FROM delivery w WHERE w.conflict = d.conflict AND w.destination = d.destination
+  AND w.state = 2 AND w.id <> d.id)`;
+const STAYS = `(state <> 1 OR conflict IS NULL OR NOT ${IS_REPLACED})`;
+
+export const TABLES: readonly Table[] = [
+  {
+    name: 'delivery',
+    columns: {
+      ...{
+        id: 'int8',
+        due_at: 'int8',
+        accepted_at: 'int8',
+        first_at: 'int8',
+        tries: 'int4',
+        turn: 'int2',
+        state: 'int2',
+      },
+      ...{ type: 'int2', destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text' },
+      ...{ conflict: 'text', marks: 'text', body: 'text' },
+    },
+    from: `SELECT id, due_at, accepted_at, first_at, tries, lane + 3 * (tries > 0), 0, type, ${nameOf('destination')},
+      ${nameOf('source')}, message_id, user_id, ${nameOf('run')}, conflict, marks, body FROM delivery d
+      WHERE ${STAYS}`,
+  },
+  {
+    name: 'dead_letter',
+    columns: {
+      ...{ id: 'int8', first_at: 'int8', last_at: 'int8', tries: 'int4', status: 'int4', lane: 'int2', type: 'int2' },
+      ...{ destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text', conflict: 'text' },
+      ...{ reason: 'text', body: 'text' },
+    },
+    from: `SELECT id, first_at, last_at, tries, status, lane, type, ${nameOf('destination')}, ${nameOf('source')},
+      message_id, user_id, ${nameOf('run')}, conflict, reason, body FROM dead_letter`,
+  },
+  {
+    name: 'backlog',
+    columns: { destination: 'text', part: 'int2', pending: 'int8', dead: 'int8' },
+    from: `SELECT ${nameOf('destination')}, 0, sum(pending), sum(dead) FROM (
+      SELECT destination, 1 AS pending, 0 AS dead FROM delivery d WHERE ${STAYS}
+      UNION ALL SELECT destination, 0, 1 FROM dead_letter) GROUP BY destination`,
+  },
+  {
+    name: 'attempt',
+    columns: {
+      ...{ id: 'int8', at: 'int8', delivery: 'int8', status: 'int4', ms: 'int4', type: 'int2', outcome: 'int2' },
+      ...{ destination: 'text', endpoint: 'text', source: 'text', message_id: 'text', user_id: 'text' },
+      ...{ error: 'text', response: 'text' },
+    },
+    from: `SELECT id, at, delivery, status, ms, type, outcome, ${nameOf('destination')}, ${nameOf('endpoint')},
+      ${nameOf('source')}, message_id, user_id, error, response FROM attempt`,
+  },
+  {
+    name: 'endpoint',
+    columns: { endpoint: 'text', destination: 'text', paused_at: 'int8', dead_since: 'int8' },
+    from: `SELECT ${nameOf('endpoint.id')}, ${nameOf('destination')}, paused_at, dead_since FROM endpoint`,
+  },
+  {
+    name: 'lease',
+    columns: { name: 'text', token: 'int8', lease_until: 'int8' },
+    from: 'SELECT name, token, 0 FROM lease',
+  },
+  { name: 'audience', columns: { key: 'text', record: 'text' }, from: 'SELECT key, record FROM audience' },
+  {
+    name: 'run',
+    columns: {
+      ...{ id: 'text', key: 'text', state: 'text', started_at: 'int8', cursor: 'text', sent: 'int8', record: 'text' },
+    },
+    from: `SELECT ${nameOf('run.id')}, key, state, record ->> 'startedAt', cursor, sent, record FROM run`,
+  },
+  {
+    name: 'run_progress',
+    columns: {
+      ...{ run: 'text', part: 'int2', deliveries: 'int8', untried: 'int8', delivered: 'int8', dead: 'int8' },
+      superseded: 'int8',
+    },
+    // Claims that are over with count as superseded.
+    from: `SELECT ${nameOf('r.id')}, 0, deliveries, r.untried - coalesce(o.untried, 0), delivered, dead,
+      superseded + coalesce(o.count, 0) FROM run r LEFT JOIN (
+        SELECT run, count(*) AS count, sum(tries = 0) AS untried FROM delivery d
+        WHERE state = 1 AND conflict IS NOT NULL AND ${IS_REPLACED} GROUP BY run) o ON o.run = r.id`,
+  },
+  {
+    name: 'regulation',
+    columns: { id: 'text', status: 'text', created_at: 'int8', record: 'text' },
+    from: 'SELECT id, status, created_at, record FROM regulation',
+  },
+  { name: 'suppression', columns: { hash: 'hash' }, from: 'SELECT hash FROM suppression' },
+];
