@@ -41,7 +41,8 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   );
   await moveSnapshot(engine, `select user_id from '${folder}/old.parquet'`);
   await engine.close();
-  return { folder, members, postgres: server ? await preparePostgres(server, members, churn) : null };
+  const postgres = server && { url: await preparePostgres(server, members, churn), pid: server.pid };
+  return { folder, members, postgres };
 }
 
 async function preparePostgres(server: PostgresServer, members: number, churn: number): Promise<string> {
@@ -88,6 +89,7 @@ try {
       ['postgresRollcall', 'postgresExcept'],
     ]) {
       ratios[`${own} / ${other}, ${label}`] = [`${own} ${label}`, `${other} ${label}`, 'seconds'];
+      ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
     }
   }
   await compare({ name: 'sync', contenders, ratios });

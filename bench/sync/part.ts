@@ -1,7 +1,6 @@
-import { countCpu, peakMemoryMb } from '../harness.ts';
+import { peakMemoryMb } from '../harness.ts';
 import { contenders, type Data } from './contenders.ts';
 
 const [name = '', data = '{}'] = process.argv.slice(2);
-const cpu = countCpu();
 const figures = await contenders[name]?.(JSON.parse(data) as Data);
-process.send?.({ ...figures, cpuSeconds: cpu() / 1_000_000, memoryMb: peakMemoryMb() });
+process.send?.({ ...figures, memoryMb: peakMemoryMb() });
