@@ -1,27 +1,104 @@
 import type { Clock } from '../src/clock.ts';
-import type { Store } from '../src/store/port.ts';
+import { RollcallError } from '../src/errors.ts';
+import type { AudienceRecord, DeadLetter, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
-import type { WithEngine } from './runner.ts';
+import { parseConflictKey } from './computation.ts';
+import type { Engine } from './engines/port.ts';
+import { asRollcallError, type WithEngine } from './runner.ts';
 
-/** The body that tells what is so now, for a dead change that is sent again: older than any change to come. */
-export async function currentBody(
-  store: Pick<Store, 'audience' | 'runs'>,
-  clock: Clock,
-  withEngine: WithEngine,
-  { key, user }: { readonly key: string; readonly user: string },
-): Promise<string> {
-  const record = await store.audience(key);
-  const at = clock.now();
-  if (!record) {
-    // Retired: nobody is in it.
-    return bodyBuilder({ key, kind: 'audience', columns: [], removed: [], at })(user, false, null, at * 1000);
+/** A dead letter, as far as it says whom and what it is about. */
+export type DeadChange = Pick<DeadLetter, 'conflict' | 'body'>;
+
+/**
+ * A body that tells what is so now; null for what is no membership change, which is sent as it is; the error where the
+ * value of now is not at hand.
+ */
+export type CurrentBody = string | null | RollcallError;
+
+export interface ReplayDeps {
+  readonly store: Pick<Store, 'audience' | 'runs'>;
+  readonly clock: Clock;
+  readonly withEngine: WithEngine;
+}
+
+interface Change {
+  readonly key: string;
+  readonly user: string;
+  readonly letter: DeadChange;
+}
+
+interface Audience {
+  readonly record: AudienceRecord;
+  readonly changes: readonly Change[];
+}
+
+/**
+ * The bodies for dead letters that are sent again, in their order: older than any change to come. Each engine is opened
+ * once, and asked once per audience.
+ */
+export async function currentBodies(deps: ReplayDeps, letters: readonly DeadChange[]): Promise<CurrentBody[]> {
+  const bodies = new Map<DeadChange, CurrentBody>();
+  const tell = (changes: readonly Change[], body: (change: Change) => CurrentBody) => {
+    for (const change of changes) bodies.set(change.letter, body(change));
+  };
+  const audiences: Audience[] = [];
+  for (const [key, changes] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
+    const record = await deps.store.audience(key);
+    if (record) audiences.push({ record, changes });
+    else tell(changes, (change) => retiredBody(change, deps.clock.now()));
   }
-  const [unfinished] = await store.runs({ key, states: ['sending'], limit: 1 });
-  return withEngine(record.engine, true, async (engine) => {
+  for (const [engineName, theirs] of Map.groupBy(audiences, ({ record }) => record.engine)) {
+    const told = deps.withEngine(engineName, true, async (engine) => {
+      for (const audience of theirs) tell(audience.changes, await bodiesOfNow(deps, engine, audience));
+    });
+    await told.catch((error) => {
+      for (const { changes } of theirs) tell(changes, () => asRollcallError(error));
+    });
+  }
+  return letters.map((letter) => bodies.get(letter) ?? null);
+}
+
+function toChange(letter: DeadChange): Change[] {
+  const change = letter.conflict === null ? null : parseConflictKey(letter.conflict);
+  return change ? [{ ...change, letter }] : [];
+}
+
+/** A failure of one audience is that audience's only. */
+async function bodiesOfNow(
+  deps: ReplayDeps,
+  engine: Engine,
+  { record, changes }: Audience,
+): Promise<(change: Change) => CurrentBody> {
+  const { key, kind, columns } = record;
+  try {
+    const [unfinished] = await deps.store.runs({ key, states: ['sending'], limit: 1 });
+    if ((await engine.snapshot(key)).version < record.version) throw lost(key);
     const staged = unfinished ? await engine.staged(unfinished.id) : null;
-    const standing = (await engine.lookup(key, [user], staged?.plan)).get(user);
-    const body = bodyBuilder({ key, kind: record.kind, columns: record.columns, removed: [], at });
+    const users = [...new Set(changes.map(({ user }) => user))];
+    const standings = await engine.lookup(key, users, staged?.plan);
+    const body = bodyBuilder({ key, kind, columns, removed: [], at: deps.clock.now() });
     const sequence = record.sequence + (staged?.total ?? 0);
-    return body(user, standing?.present ?? false, standing?.value ?? null, sequence);
-  });
+    return ({ user }) => {
+      const standing = standings.get(user);
+      return body(user, standing?.present ?? false, standing?.value ?? null, sequence);
+    };
+  } catch (error) {
+    return () => asRollcallError(error);
+  }
+}
+
+/** Without its snapshot everybody would be told to have left. */
+function lost(key: string): RollcallError {
+  const message = `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\`.`;
+  return new RollcallError('snapshot_lost', message);
+}
+
+/** Nobody is in an audience that is retired; what a trait's columns were, only the letter still says. */
+function retiredBody({ key, user, letter }: Change, at: number): string {
+  const { traits = {}, context } = JSON.parse(letter.body) as {
+    readonly traits?: object;
+    readonly context?: { readonly personas?: { readonly computation_class?: string } };
+  };
+  const kind = context?.personas?.computation_class === 'trait' ? 'trait' : 'audience';
+  return bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at })(user, false, null, at * 1000);
 }

@@ -158,7 +158,8 @@ export function createRunner(options: SyncOptions): Runner {
   };
 }
 
-function asRollcallError(error: unknown): RollcallError {
+/** What is no error of ours comes from an engine. */
+export function asRollcallError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
 }

@@ -1,10 +1,10 @@
 import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
-import { type Computation, computations, definitionHash, parseConflictKey } from './computation.ts';
+import { type Computation, computations, definitionHash } from './computation.ts';
 import type { RunContext, Subject } from './context.ts';
 import type { Action } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
-import { currentBody } from './replay.ts';
+import { type CurrentBody, currentBodies, type DeadChange } from './replay.ts';
 import { approveRun, performOrder, rejectRun, unfinishedRuns } from './run.ts';
 import { createRunner, NO_PATIENCE, PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
 import { createSchedules } from './schedule.ts';
@@ -37,8 +37,8 @@ export interface Sync {
   why(key: string, user: string): Promise<Story>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
-  /** The body that tells the value of now, for a dead membership change that is sent again; null for other messages. */
-  currentBody(conflict: string): Promise<string | null>;
+  /** The bodies that tell the values of now, for dead letters that are sent again, in their order. */
+  currentBodies(letters: readonly DeadChange[]): Promise<readonly CurrentBody[]>;
   /** Takes users out of all snapshots, plans, and what is being sent. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Runs the schedules; missed ticks are caught up once. */
@@ -168,10 +168,7 @@ export function createSync(options: SyncOptions): Sync {
       return withEngine(subject.engine, true, (engine) => tellStory(store, engine, subject, user));
     },
     orphans,
-    async currentBody(conflict) {
-      const change = parseConflictKey(conflict);
-      return change && currentBody(store, clock, withEngine, change);
-    },
+    currentBodies: (letters) => currentBodies({ store, clock, withEngine }, letters),
     forget: runner.forget,
     async start() {
       await schedules.start();

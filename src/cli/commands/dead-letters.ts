@@ -1,13 +1,14 @@
 import { type Command, Option } from 'commander';
-import chunk from 'lodash/chunk.js';
-import type { App } from '../../app.ts';
 import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
-import type { DeadLetter, DeadLetterFilter, DeadReason, Replay } from '../../store/port.ts';
-import type { Context } from '../context.ts';
+import type { DeadLetter, DeadLetterFilter, DeadReason, Store } from '../../store/port.ts';
+import { type Context, EXIT } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
-import { count, note, print, printJson, table } from '../terminal.ts';
+import { createProgress } from '../progress.ts';
+import { type ReplayResult, replayLetters } from '../replay-letters.ts';
+import { letterLine, letterTable } from '../show-letters.ts';
+import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const REASONS: readonly DeadReason[] = [
@@ -18,9 +19,9 @@ const REASONS: readonly DeadReason[] = [
   'destination_removed',
   'undeliverable',
 ];
-const PAGE = 480;
-/** Engines opened at once for the values of now. */
-const AT_ONCE = 16;
+const PAGE = 500;
+/** How often a line tells how far it is, where there is no bar; milliseconds. */
+const REPORT_EVERY = 5_000;
 
 interface LetterOptions extends AppCommandOptions {
   readonly destination?: string;
@@ -30,21 +31,44 @@ interface LetterOptions extends AppCommandOptions {
   readonly user?: string;
   readonly since?: number;
   readonly until?: number;
-  readonly all?: boolean;
+}
+
+interface ListOptions extends LetterOptions {
   readonly body?: boolean;
+  readonly after?: string;
   readonly limit: number;
 }
 
+interface ChosenOptions extends LetterOptions {
+  readonly all?: boolean;
+  readonly rate?: number;
+}
+
 const LIST_HELP = `
+Oldest ids first; --after shows the next page.
+
 With --json a dead letter is {"id","destination","source","type","userId","messageId","reason","status","attempts",
 "firstAt","lastAt"}, and "body" with --body.`;
 
 const REPLAY_HELP = `
 Examples:
   $ rollcall dead-letters replay --destination crm --reason refused
+  $ rollcall dead-letters replay --all --rate 200
   $ rollcall dead-letters replay 7f3a-12 7f3a-13
 
-A membership change is sent with the value of now. A running service posts them; otherwise the next start does.`;
+A membership change is sent with the value of now. A running service posts them; otherwise the next start does.
+Without --rate they are queued as fast as the service delivers: no queue is filled beyond half of store.maxQueued.
+An interrupted replay goes on when it is run again: what was replayed is no dead letter any more.
+
+With --json the result is {"replayed","superseded","left"}: queued again, already outdated by a newer change, and left
+as dead letters because their audience could not be asked.
+Exit codes: 0 all were replayed, 1 some are left or it was interrupted, 2 bad usage or configuration.`;
+
+const DROP_HELP = `
+Example:
+  $ rollcall dead-letters drop --reason destination_removed --until 2026-01-31
+
+Dropped letters can not be brought back: \`dead-letters list --json --body\` with the same options keeps a copy.`;
 
 export function addDeadLetters(program: Command, context: Context): void {
   const command = program
@@ -52,15 +76,17 @@ export function addDeadLetters(program: Command, context: Context): void {
     .description('look at what could not be delivered, send it again, or give up');
   filtered(command.command('list', { isDefault: true }).description('show dead letters'))
     .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+    .option('--after <id>', 'only those behind this one')
     .option('--body', 'with their bodies')
     .addHelpText('after', LIST_HELP)
-    .action((options: LetterOptions) => list(options, context));
+    .action((options: ListOptions) => list(options, context));
   chosen(command.command('replay').description('send dead letters again'))
+    .option('--rate <n>', 'at most so many a second', wholeNumber(1))
     .addHelpText('after', REPLAY_HELP)
-    .action((ids: string[], options: LetterOptions) => replay(ids, options, context));
+    .action((ids: string[], options: ChosenOptions) => replay(ids, options, context));
   chosen(command.command('drop').description('give dead letters up for good'))
-    .addHelpText('after', '\nExample:\n  $ rollcall dead-letters drop --reason destination_removed')
-    .action((ids: string[], options: LetterOptions) => drop(ids, options, context));
+    .addHelpText('after', DROP_HELP)
+    .action((ids: string[], options: ChosenOptions) => drop(ids, options, context));
 }
 
 function filtered(command: Command): Command {
@@ -78,59 +104,122 @@ function chosen(command: Command): Command {
   return filtered(command.argument('[id...]', 'ids, as the list shows them')).option('--all', 'all of them');
 }
 
-async function list(options: LetterOptions, { terminal }: Context): Promise<void> {
+async function list(options: ListOptions, { terminal }: Context): Promise<void> {
+  const { limit, after, body, json } = options;
   await withApp(options, { terminal }, async ({ app }) => {
-    const letters = await app.store.deadLetters({ ...filterOf(options), limit: options.limit });
-    if (options.json) for (const letter of letters) printJson(terminal, line(letter, options.body));
-    else if (letters.length > 0) print(terminal, letterTable(letters, options.body));
-    else note(terminal, 'There are no dead letters.');
+    const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
+    // One more than is shown tells whether there are more.
+    const found = await app.store.deadLetters({ ...filter, limit: limit + 1 });
+    const letters = found.slice(0, limit);
+    if (json) for (const letter of letters) printJson(terminal, letterLine(letter, body));
+    else if (letters.length > 0) print(terminal, letterTable(letters, body));
+    else note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
+    if (found.length > limit) note(terminal, `There are more: --after ${letters.at(-1)?.id}, or a higher --limit.`);
   });
 }
 
-async function replay(ids: readonly string[], options: LetterOptions, { terminal }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app }) => {
-    let replayed = 0;
-    for await (const page of pages(app, ids, options)) {
-      for (const letters of chunk(page, AT_ONCE)) {
-        replayed += await app.store.replay(await Promise.all(letters.map((letter) => withCurrentBody(app, letter))));
-      }
-    }
-    report(terminal, options, 'replayed', replayed);
+async function replay(ids: readonly string[], options: ChosenOptions, context: Context): Promise<void> {
+  const { terminal, setExitCode } = context;
+  const watch = watchProgress(terminal, 'replayed');
+  await withApp(options, { terminal }, async ({ app, config }) => {
+    const chosen = choose(app.store, ids, options);
+    const result = await replayLetters(chosen.pages(), {
+      store: app.store,
+      currentBodies: (letters) => app.sync.currentBodies(letters),
+      clock: systemClock,
+      rate: options.rate ?? null,
+      maxPending: Math.max(1, Math.floor(config.store.maxQueued / 2)),
+      signal: terminal.signal,
+      onProgress: ({ replayed }) => watch.show(replayed),
+      onFull: (destination) => note(terminal, `${destination} has enough to deliver; the replay waits for it.`),
+    }).finally(watch.stop);
+    chosen.noteMissing(terminal);
+    reportReplay(result, options, context);
+    if (terminal.signal.aborted) interrupted(context);
+    else if (result.left.size > 0) setExitCode(EXIT.failed);
   });
 }
 
-/** A membership change is sent again with the value of now. */
-async function withCurrentBody(app: App, { id, conflict }: DeadLetter): Promise<Replay> {
-  return { id, body: conflict === null ? null : await app.sync.currentBody(conflict) };
+function reportReplay({ replayed, superseded, left }: ReplayResult, { json }: ChosenOptions, { terminal }: Context) {
+  const stayed = [...left.values()].reduce((sum, number) => sum + number, 0);
+  if (json) printJson(terminal, { replayed, superseded, left: stayed });
+  else {
+    const rest = superseded > 0 ? ` ${superseded} more had been superseded by a newer change.` : '';
+    print(terminal, `${count(replayed, 'dead letter')} replayed.${rest}`);
+  }
+  for (const [cause, number] of left) note(terminal, `${count(number, 'dead letter')} left: ${cause}`);
 }
 
-async function drop(ids: readonly string[], options: LetterOptions, { terminal }: Context): Promise<void> {
+async function drop(ids: readonly string[], options: ChosenOptions, context: Context): Promise<void> {
+  const { terminal } = context;
+  const watch = watchProgress(terminal, 'dropped');
   await withApp(options, { terminal }, async ({ app }) => {
+    const chosen = choose(app.store, ids, options);
     let dropped = 0;
-    for await (const page of pages(app, ids, options)) dropped += await app.store.drop(page.map(({ id }) => id));
-    report(terminal, options, 'dropped', dropped);
+    try {
+      for await (const page of chosen.pages()) {
+        dropped += await app.store.drop(page.map(({ id }) => id));
+        watch.show(dropped);
+      }
+    } catch (error) {
+      // Whoever interrupts closes the store.
+      if (!terminal.signal.aborted) throw error;
+    } finally {
+      watch.stop();
+    }
+    chosen.noteMissing(terminal);
+    if (options.json) printJson(terminal, { dropped });
+    else print(terminal, `${count(dropped, 'dead letter')} dropped.`);
+    if (terminal.signal.aborted) interrupted(context);
   });
 }
 
-function report(terminal: Context['terminal'], { json }: LetterOptions, what: string, number: number): void {
-  if (json) printJson(terminal, { [what]: number });
-  else print(terminal, `${count(number, 'dead letter')} ${what}.`);
+function interrupted({ terminal, setExitCode }: Context): void {
+  note(terminal, 'Interrupted: the same command goes on with what is left.');
+  setExitCode(EXIT.failed);
+}
+
+/** A bar on a terminal, elsewhere a line now and then. */
+function watchProgress(terminal: Terminal, what: string) {
+  const bars = createProgress(terminal);
+  let saidAt = systemClock.monotonic();
+  return {
+    show(done: number): void {
+      bars.show(what, done, done);
+      const now = systemClock.monotonic();
+      if (terminal.stderr.isTTY || now - saidAt < REPORT_EVERY) return;
+      note(terminal, `${count(done, 'dead letter')} ${what} so far`);
+      saidAt = now;
+    },
+    stop: () => bars.stop(),
+  };
 }
 
 /** The letters that were asked for, a page at a time; those that die again meanwhile are left out. */
-async function* pages(app: App, ids: readonly string[], options: LetterOptions): AsyncGenerator<readonly DeadLetter[]> {
+function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
   const filter = filterOf(options);
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
     throw new RollcallError('bad_usage', 'Name dead letters by id or by an option, or all of them with --all.');
   }
   const until = options.until ?? systemClock.now();
   const scope = { ...filter, until, ...(ids.length > 0 ? { ids } : {}) };
-  for (let after: string | undefined; ; ) {
-    const page = await app.store.deadLetters({ ...scope, ...(after === undefined ? {} : { after }), limit: PAGE });
-    if (page.length > 0) yield page;
-    if (page.length < PAGE) return;
-    after = page.at(-1)?.id;
-  }
+  const missing = new Set(ids);
+  let isWhole = false;
+  return {
+    async *pages(): AsyncGenerator<readonly DeadLetter[]> {
+      for (let after: string | undefined; ; ) {
+        const page = await store.deadLetters({ ...scope, ...(after === undefined ? {} : { after }), limit: PAGE });
+        for (const { id } of page) missing.delete(id);
+        if (page.length > 0) yield page;
+        if (page.length < PAGE) break;
+        after = page.at(-1)?.id;
+      }
+      isWhole = true;
+    },
+    noteMissing(terminal: Terminal): void {
+      if (isWhole && missing.size > 0) note(terminal, `No such dead letter: ${[...missing].join(', ')}`);
+    },
+  };
 }
 
 function filterOf(options: LetterOptions): Omit<DeadLetterFilter, 'limit'> {
@@ -144,48 +233,4 @@ function filterOf(options: LetterOptions): Omit<DeadLetterFilter, 'limit'> {
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
   };
-}
-
-function line(letter: DeadLetter, withBody: boolean | undefined) {
-  const { id, destination, source, type, userId, messageId, reason, status, attempts, firstAt, lastAt } = letter;
-  return {
-    id,
-    destination,
-    source,
-    type,
-    userId,
-    messageId,
-    reason,
-    status,
-    attempts,
-    firstAt: firstAt === null ? null : new Date(firstAt).toISOString(),
-    lastAt: new Date(lastAt).toISOString(),
-    ...(withBody ? { body: JSON.parse(letter.body) } : {}),
-  };
-}
-
-function letterTable(letters: readonly DeadLetter[], withBody: boolean | undefined): string {
-  const header = [
-    'id',
-    'destination',
-    'type',
-    'user',
-    'reason',
-    'status',
-    'attempts',
-    'last',
-    ...(withBody ? ['body'] : []),
-  ];
-  const rows = letters.map((letter) => [
-    letter.id,
-    letter.destination,
-    letter.type,
-    letter.userId ?? '-',
-    letter.reason,
-    String(letter.status ?? '-'),
-    String(letter.attempts),
-    new Date(letter.lastAt).toISOString(),
-    ...(withBody ? [letter.body] : []),
-  ]);
-  return table(header, rows);
 }

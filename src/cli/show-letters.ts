@@ -1,0 +1,38 @@
+import type { DeadLetter } from '../store/port.ts';
+import { table } from './terminal.ts';
+
+/** The JSON line of a dead letter (design section 5). */
+export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
+  const { id, destination, source, type, userId, messageId, reason, status, attempts, firstAt, lastAt } = letter;
+  return {
+    id,
+    destination,
+    source,
+    type,
+    userId,
+    messageId,
+    reason,
+    status,
+    attempts,
+    firstAt: firstAt === null ? null : new Date(firstAt).toISOString(),
+    lastAt: new Date(lastAt).toISOString(),
+    ...(withBody ? { body: JSON.parse(letter.body) } : {}),
+  };
+}
+
+const HEADER = ['id', 'destination', 'type', 'user', 'reason', 'status', 'attempts', 'last'];
+
+export function letterTable(letters: readonly DeadLetter[], withBody: boolean | undefined): string {
+  const rows = letters.map((letter) => [
+    letter.id,
+    letter.destination,
+    letter.type,
+    letter.userId ?? '-',
+    letter.reason,
+    String(letter.status ?? '-'),
+    String(letter.attempts),
+    new Date(letter.lastAt).toISOString(),
+    ...(withBody ? [letter.body] : []),
+  ]);
+  return table([...HEADER, ...(withBody ? ['body'] : [])], rows);
+}

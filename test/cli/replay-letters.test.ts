@@ -1,0 +1,176 @@
+import t, { type Test } from 'tap';
+import { type ReplayOptions, replayLetters } from '../../src/cli/replay-letters.ts';
+import { RollcallError } from '../../src/errors.ts';
+import type { DeadLetter, NewMessage, Store } from '../../src/store/port.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { ManualClock } from '../helpers/clock.ts';
+
+interface Desk {
+  readonly clock: ManualClock;
+  readonly store: Store;
+  readonly stopping: AbortController;
+  /** Letters queued after each step. */
+  readonly steps: number[];
+  readonly full: string[];
+  /** How often the values of now were asked for. */
+  readonly asked: number[];
+  replay(options?: Partial<ReplayOptions>): ReturnType<typeof replayLetters>;
+  pending(): Promise<number>;
+  /** Delivers so many of what is queued. */
+  deliver(limit: number): Promise<void>;
+}
+
+/** A store with so many dead letters, and what replays them. */
+async function desk(t: Test, dead: number): Promise<Desk> {
+  const clock = new ManualClock();
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 10_000, clock });
+  t.teardown(() => store.close());
+  const messages = Array.from({ length: dead }, (_, index) => letter(index));
+  for (let at = 0; at < dead; at += 100) await store.accept({ messages: messages.slice(at, at + 100), step: null });
+  const owner = await store.join(1_000_000);
+  const claimed = async (limit: number) =>
+    (await store.claim(owner, [{ destination: 'crm', limit, order: 'usual' }])).claims.flat();
+  const verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null } as const;
+  await store.settle(
+    owner,
+    (await claimed(dead)).map((claim) => ({ claim, verdict, attempts: [] })),
+  );
+  const stopping = new AbortController();
+  const steps: number[] = [];
+  const full: string[] = [];
+  const asked: number[] = [];
+  return {
+    ...{ clock, store, stopping, steps, full, asked },
+    replay: (options) =>
+      replayLetters(pages(store), {
+        store,
+        currentBodies: async (letters) => {
+          asked.push(letters.length);
+          return letters.map(() => null);
+        },
+        clock,
+        rate: null,
+        maxPending: 10_000,
+        signal: stopping.signal,
+        onProgress: ({ replayed }) => void steps.push(replayed),
+        onFull: (name) => void full.push(name),
+        ...options,
+      }),
+    pending: async () => (await store.backlog())[0]?.pending ?? 0,
+    async deliver(limit) {
+      const claims = await claimed(limit);
+      await store.settle(
+        owner,
+        claims.map((claim) => ({ claim, verdict: { kind: 'delivered' }, attempts: [] })),
+      );
+    },
+  };
+}
+
+function letter(index: number): NewMessage {
+  const message = { source: 'shop', messageId: `m${index}`, type: 'track', userId: 'u', body: `${index}` } as const;
+  return { ...message, destinations: ['crm'], lane: 'live', conflict: null };
+}
+
+async function* pages(store: Store): AsyncGenerator<readonly DeadLetter[]> {
+  for (let after: string | undefined; ; ) {
+    const page = await store.deadLetters({ limit: 400, ...(after === undefined ? {} : { after }) });
+    if (page.length === 0) return;
+    yield page;
+    after = page.at(-1)?.id;
+  }
+}
+
+/** Moves the clock until something is reached. */
+async function passUntil(clock: ManualClock, isReached: () => boolean): Promise<void> {
+  while (!isReached()) {
+    clock.advance(100);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+t.test('a thousand letters are queued again in a few steps, each asking once for the values of now', async (t) => {
+  const { replay, asked, pending, store } = await desk(t, 1_000);
+  t.match(await replay(), { replayed: 1_000, superseded: 0 });
+  t.same(asked, [400, 400, 200]);
+  t.equal(await pending(), 1_000);
+  t.same(await store.deadLetters({ limit: 1 }), []);
+});
+
+t.test('with a rate so many are queued at once, and the next ones a second later', async (t) => {
+  const { replay, clock, steps } = await desk(t, 35);
+  const done = replay({ rate: 10 });
+  for (const queued of [10, 20, 30]) {
+    await clock.timer(1_000);
+    t.equal(steps.at(-1), queued);
+    clock.advance(999);
+    t.equal(clock.count(1_000), 1, 'it still waits');
+    clock.advance(1);
+  }
+  await done;
+  t.same(steps, [10, 20, 30, 35]);
+});
+
+t.test('a replay waits for a destination that has enough to deliver, and says so once', async (t) => {
+  const { replay, clock, steps, full, pending, deliver } = await desk(t, 300);
+  const done = replay({ maxPending: 100 });
+  await passUntil(clock, () => full.length === 1);
+  t.equal(await pending(), 100, 'and no more');
+  await deliver(50);
+  clock.advance(500);
+  t.same(steps, [100]);
+  await deliver(50);
+  await passUntil(clock, () => steps.length === 2);
+  t.equal(await pending(), 100);
+  await deliver(100);
+  await passUntil(clock, () => steps.length === 3);
+  t.match(await done, { replayed: 300 });
+  t.same(full, ['crm', 'crm']);
+});
+
+t.test('when nobody delivers, the replay fails after a minute, and what it has queued stays queued', async (t) => {
+  const { replay, clock, pending, store } = await desk(t, 300);
+  const startedAt = clock.monotonic();
+  let error: unknown;
+  void replay({ maxPending: 100 }).catch((reason) => {
+    error = reason;
+  });
+  await passUntil(clock, () => error !== undefined);
+  t.match(error, { code: 'queue_full', message: /Is the service running/ });
+  t.ok(clock.monotonic() - startedAt >= 60_000);
+  t.equal(await pending(), 100);
+  t.equal((await store.deadLetters({ limit: 1_000 })).length, 200);
+});
+
+t.test('an interrupted replay tells how far it got, and the next one goes on from there', async (t) => {
+  const { replay, stopping, steps, pending } = await desk(t, 1_000);
+  const interrupted = await replay({
+    onProgress: ({ replayed }) => {
+      steps.push(replayed);
+      stopping.abort();
+    },
+  });
+  t.equal(interrupted.replayed, 400);
+  t.equal(await pending(), 400);
+  const rest = await replay({ signal: new AbortController().signal });
+  t.equal(rest.replayed, 600);
+  t.equal(await pending(), 1_000);
+});
+
+t.test('while it waits for its rate or for room it can be interrupted, too', async (t) => {
+  const { replay, stopping, steps } = await desk(t, 20);
+  const done = replay({ rate: 10 });
+  while (steps.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  stopping.abort();
+  t.match(await done, { replayed: 10 });
+});
+
+t.test('letters whose audience can not be asked stay, and are counted by what stands in their way', async (t) => {
+  const { replay, store } = await desk(t, 10);
+  const error = new RollcallError('snapshot_lost', 'a: it is gone.');
+  const result = await replay({
+    currentBodies: async (letters) => letters.map((_, place) => (place % 2 === 0 ? error : null)),
+  });
+  t.same(result, { replayed: 5, superseded: 0, left: new Map([['snapshot_lost: a: it is gone.', 5]]) });
+  t.equal((await store.deadLetters({ limit: 100 })).length, 5);
+});

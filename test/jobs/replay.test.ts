@@ -1,0 +1,143 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { conflictKey } from '../../jobs/computation.ts';
+import { openEngine } from '../../jobs/engines/open.ts';
+import type { DeadLetter, Verdict } from '../../src/store/port.ts';
+import { audience, createRig, type Rig, trait, values } from './helpers/rig.ts';
+
+const DEAD: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
+const users = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `u${from + index}`);
+const members = (from: number, to: number) =>
+  `SELECT user_id FROM (VALUES ${users(from, to)
+    .map((user) => `('${user}')`)
+    .join(', ')}) AS m (user_id)`;
+
+/** The sync with its engine's openings and look-ups counted. */
+function counted(rig: Rig) {
+  const counts = { opened: 0, lookups: 0 };
+  const sync = rig.another({
+    openEngine: async (config, options) => {
+      counts.opened += 1;
+      const engine = await openEngine(config, options);
+      const lookup: typeof engine.lookup = (...args) => {
+        counts.lookups += 1;
+        return engine.lookup(...args);
+      };
+      return { ...engine, lookup };
+    },
+  });
+  return { counts, sync };
+}
+
+async function letters(rig: Rig): Promise<readonly DeadLetter[]> {
+  return rig.store.deadLetters({ limit: 10_000 });
+}
+
+/** Syncs that the destination does not hear of. */
+async function syncUnheard(rig: Rig): Promise<void> {
+  const { destinations } = rig.config;
+  rig.config.destinations = [];
+  await rig.sync.run();
+  rig.config.destinations = destinations;
+}
+
+t.test('a thousand dead changes get the values of now with one opening and one look-up per audience', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 600)), audience('b', members(0, 400))];
+  rig.config.traits = [trait('score', `SELECT user_id, 1 AS score FROM (${members(0, 10)})`)];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  const dead = await letters(rig);
+  t.equal(dead.length, 1_010);
+
+  rig.config.audiences = [audience('a', members(100, 700)), audience('b', members(0, 400))];
+  rig.config.traits = [trait('score', `SELECT user_id, 2 AS score FROM (${members(0, 9)})`)];
+  await syncUnheard(rig);
+  const { counts, sync } = counted(rig);
+  const bodies = await sync.currentBodies(dead);
+  t.same(counts, { opened: 1, lookups: 3 });
+  const replays = dead.map(({ id }, place) => ({ id, body: bodies[place] as string }));
+  t.equal(await rig.store.replay(replays), 1_010);
+  const told = (await rig.deliver()).get('crm')?.map((body) => JSON.parse(JSON.stringify(body)));
+  const about = (key: string) =>
+    values(
+      told?.filter(({ context }) => context.personas.computation_key === key),
+      key,
+    );
+  t.same(about('a'), Object.fromEntries(users(0, 600).map((user, index) => [user, index >= 100])));
+  t.same(about('b'), Object.fromEntries(users(0, 400).map((user) => [user, true])));
+  t.same(about('score'), Object.fromEntries(users(0, 10).map((user, index) => [user, index < 9 ? 2 : null])));
+  t.same(await letters(rig), []);
+});
+
+t.test('what is no membership change goes as it is, in its place among the others', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 1))];
+  await rig.sync.run();
+  const change = { conflict: conflictKey('a', 'u0'), body: '{}' };
+  const bodies = await rig.sync.currentBodies([{ conflict: null, body: '{}' }, change, { conflict: 'x', body: '{}' }]);
+  t.match(bodies, [null, /"userId":"u0","traits":\{"a":true\}/, null]);
+});
+
+t.test('of an audience that is retired nobody is a member, and its traits have no value', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 1))];
+  rig.config.traits = [trait('score', `SELECT user_id, 1 AS score, 'x' AS grade FROM (${members(0, 1)})`)];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  const dead = await letters(rig);
+  rig.config.destinations = [];
+  for (const key of ['a', 'score']) await rig.sync.retire(key);
+  const bodies = await rig.sync.currentBodies(dead);
+  t.same(
+    bodies.map((body) => JSON.parse(body as string).traits),
+    [{ a: false }, { score: null, grade: null }],
+  );
+});
+
+t.test('a snapshot that is lost tells nobody that they left', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 2))];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  rmSync(join(rig.config.folder, 'audiences.duckdb'));
+  t.match(await rig.sync.currentBodies(await letters(rig)), [{ code: 'snapshot_lost' }, { code: 'snapshot_lost' }]);
+});
+
+t.test('an engine that can not be reached keeps only its own letters back', async (t) => {
+  const rig = await createRig(t);
+  const pond = { type: 'duckdb', path: join(rig.config.folder, 'pond.duckdb'), memoryLimit: null, threads: 1 } as const;
+  rig.config.engines = { ...rig.config.engines, pond };
+  rig.config.audiences = [audience('a', members(0, 1), { engine: 'pond' }), audience('b', members(0, 1))];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  delete rig.config.engines['pond'];
+  t.match(await rig.sync.currentBodies(await letters(rig)), [{ code: 'engine_unreachable' }, /"b":true/]);
+});
+
+t.test('while a run is sending, a replay tells what it brings', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(0, 2))];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  const dead = await letters(rig);
+  rig.config.audiences = [audience('a', members(1, 20))];
+  const sending = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<never>();
+  const another = rig.another({
+    accept: () => {
+      sending.resolve();
+      return gate.promise;
+    },
+  });
+  const running = another.run();
+  await sending.promise;
+  const bodies = await another.currentBodies(dead);
+  t.same(
+    bodies.map((body) => JSON.parse(body as string).traits),
+    [{ a: false }, { a: true }],
+  );
+  gate.reject(new Error('The process ends.'));
+  await running;
+});
