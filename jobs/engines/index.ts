@@ -1,3 +1,4 @@
-export type { Column, Dialect } from './plan-sql.ts';
 export * from './port.ts';
-export { createSqlEngine, type Session, type SqlDatabase } from './sql-engine.ts';
+export { createSqlEngine } from './sql/engine.ts';
+export type { Column, Dialect } from './sql/plan-query.ts';
+export type { Session, SqlDatabase } from './sql/session.ts';

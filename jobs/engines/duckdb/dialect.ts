@@ -1,4 +1,4 @@
-import { type Dialect, literal, name } from '../plan-sql.ts';
+import { type Dialect, literal, name } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID|ENUM\b.*)$/;
 /** What has no form in JSON that a receiver would expect. */

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import type { Clock } from '../../../src/clock.ts';
 import type { EngineConfig } from '../../../src/config/config.ts';
 import type { Engine } from '../port.ts';
-import { createSqlEngine } from '../sql-engine.ts';
+import { createSqlEngine } from '../sql/engine.ts';
 import { duckdbDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 

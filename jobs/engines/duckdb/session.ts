@@ -2,7 +2,7 @@ import { type DuckDBConnection, DuckDBInstance, LIST, listValue, VARCHAR } from 
 import type { Clock } from '../../../src/clock.ts';
 import { RollcallError } from '../../../src/errors.ts';
 import { pause } from '../../pause.ts';
-import type { Session } from '../sql-engine.ts';
+import type { Session } from '../sql/session.ts';
 
 const LOCK_RETRY = 200;
 /** What no other SQL would cure. */

@@ -1,4 +1,4 @@
-import { type Dialect, literal, name } from '../plan-sql.ts';
+import { type Dialect, literal, name } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(text|character varying|character|name|citext|smallint|integer|bigint|uuid|enum)$/;
 

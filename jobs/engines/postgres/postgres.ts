@@ -1,6 +1,6 @@
 import type { EngineConfig } from '../../../src/config/config.ts';
 import type { Engine } from '../port.ts';
-import { createSqlEngine } from '../sql-engine.ts';
+import { createSqlEngine } from '../sql/engine.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/errors.ts';
-import type { Session } from '../sql-engine.ts';
+import type { Session } from '../sql/session.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
 const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|53300|28|3D000)/;

@@ -1,4 +1,4 @@
-import type { StageRequest } from './port.ts';
+import type { StageRequest } from '../port.ts';
 
 /** A column of a definition's result, as its database names the type. */
 export interface Column {

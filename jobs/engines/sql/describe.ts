@@ -1,6 +1,6 @@
-import { RollcallError } from '../../src/errors.ts';
-import { type Column, type Dialect, freshAudience, freshTrait } from './plan-sql.ts';
-import type { StageRequest } from './port.ts';
+import { RollcallError } from '../../../src/errors.ts';
+import type { StageRequest } from '../port.ts';
+import { type Column, type Dialect, freshAudience, freshTrait } from './plan-query.ts';
 
 /** What a definition gives, once its columns are known. */
 export interface Described {

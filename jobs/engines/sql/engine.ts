@@ -1,0 +1,65 @@
+import type { Engine } from '../port.ts';
+import { commitPlan } from './commit.ts';
+import { literal } from './plan-query.ts';
+import { interruptible, type SqlDatabase, transaction } from './session.ts';
+import { previewPlan, readChanges, stagePlan } from './stage.ts';
+import { createRegistry, dropLeftovers, dropPlan, planTable, readSnapshot, readStaged } from './tables.ts';
+import { forgetUsers, lookupUsers } from './users.ts';
+
+/** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
+export function createSqlEngine(database: SqlDatabase): Engine {
+  const { session } = database;
+  let prepared = false;
+
+  async function prepare(): Promise<void> {
+    if (prepared || !database.writable) return;
+    await createRegistry(session);
+    prepared = true;
+  }
+
+  return {
+    async snapshot(key) {
+      await prepare();
+      return readSnapshot(database, key);
+    },
+    async stage(request) {
+      await prepare();
+      return interruptible(session, request.signal, () =>
+        transaction(session, async () => {
+          await dropLeftovers(session, request);
+          const table = planTable(request.plan);
+          const staged = await stagePlan(database, request, table);
+          for (const statement of database.tuned.plan(table)) await session.run(statement);
+          await session.run(
+            `INSERT INTO rollcall.plans VALUES (${literal(request.plan)}, ${literal(request.key)}, ${request.leasedAt}, ${literal(JSON.stringify(staged))})`,
+          );
+          return staged;
+        }),
+      );
+    },
+    preview: (request, sampleSize) =>
+      interruptible(session, request.signal, () => previewPlan(database, request, sampleSize)),
+    async staged(plan) {
+      await prepare();
+      return readStaged(database, plan);
+    },
+    changes: (plan, after, limit) => readChanges(session, plan, after, limit),
+    async commit(plan) {
+      await prepare();
+      await transaction(session, () => commitPlan(database, plan));
+    },
+    async discard(plan) {
+      await prepare();
+      await transaction(session, () => dropPlan(session, plan));
+    },
+    async lookup(key, users, plan) {
+      await prepare();
+      return lookupUsers(database, key, users, plan);
+    },
+    async forget(users, keys = null) {
+      await prepare();
+      await transaction(session, () => forgetUsers(session, users, keys));
+    },
+    close: () => session.close(),
+  };
+}

@@ -1,0 +1,59 @@
+import type { Column, Dialect } from './plan-query.ts';
+
+/** One session of a database. */
+export interface Session {
+  /** Rows as arrays; `texts` is the statement's `$1`, a list of text. */
+  rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
+  /** As `rows`, by column: the way to read much. */
+  byColumn(sql: string): Promise<unknown[][]>;
+  /** Runs a statement; resolves to the number of rows it wrote. */
+  run(sql: string): Promise<number>;
+  /** The columns that a query would return. */
+  columns(query: string): Promise<readonly Column[]>;
+  /** Has the statement that is running fail. */
+  interrupt(): void;
+  close(): Promise<void>;
+}
+
+/** What an SQL engine adds to the common statements. */
+export interface SqlDatabase {
+  readonly dialect: Dialect;
+  readonly session: Session;
+  /** False where nothing may be written: plans then are temporary tables. */
+  readonly writable: boolean;
+  /** Statements that make these tables fast to use, once they are filled. */
+  readonly tuned: {
+    plan(table: string): readonly string[];
+    members(table: string): readonly string[];
+  };
+}
+
+export async function transaction<T>(session: Session, work: () => Promise<T>): Promise<T> {
+  await session.run('BEGIN');
+  try {
+    const result = await work();
+    await session.run('COMMIT');
+    return result;
+  } catch (error) {
+    await session.run('ROLLBACK').catch(() => {});
+    throw error;
+  }
+}
+
+export async function interruptible<T>(
+  session: Session,
+  signal: AbortSignal | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  const interrupt = () => session.interrupt();
+  signal?.throwIfAborted();
+  signal?.addEventListener('abort', interrupt, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', interrupt);
+  }
+}

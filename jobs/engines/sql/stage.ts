@@ -1,0 +1,104 @@
+import { RollcallError } from '../../../src/errors.ts';
+import type { ChangeBatch, Preview, Snapshot, Staged, StageRequest } from '../port.ts';
+import { describe } from './describe.ts';
+import { planQuery, type Tables } from './plan-query.ts';
+import type { Session, SqlDatabase } from './session.ts';
+import { readStatement } from './statement.ts';
+import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
+
+/** The counts and a few rows of each sort, in tables that are rolled back. */
+export async function previewPlan(database: SqlDatabase, request: StageRequest, sampleSize: number): Promise<Preview> {
+  const { session } = database;
+  const table = previewTable(request.plan);
+  await session.run('BEGIN');
+  try {
+    const staged = await stagePlan(database, request, table);
+    const some = (condition: string) =>
+      `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${sampleSize})`;
+    const sample = await session.byColumn(
+      `SELECT * FROM (${some('now AND NOT was')} UNION ALL ${some('was AND NOT now')} UNION ALL ${some('was = now')}) AS sample ORDER BY n`,
+    );
+    return { ...staged, sample: toBatch(sample) };
+  } finally {
+    await session.run('ROLLBACK');
+  }
+}
+
+/** Runs the definition and compares it with the snapshot, into this table. */
+export async function stagePlan(database: SqlDatabase, request: StageRequest, table: string): Promise<Staged> {
+  const { session, dialect } = database;
+  const snapshot = await readSnapshot(database, request.key);
+  const tables: Tables =
+    snapshot.version === 0
+      ? { members: null, leavers: null }
+      : { members: membersTable(request.key), leavers: leaversTable(request.key) };
+  const temporary = table.includes('.') ? '' : 'TEMPORARY ';
+  try {
+    const { fresh, columns } = await freshRows(database, request);
+    request.signal?.throwIfAborted();
+    await session.run(`CREATE ${temporary}TABLE ${table} AS ${planQuery(request, fresh, tables, dialect)}`);
+    return { ...(await count(session, request, table, snapshot)), columns };
+  } catch (error) {
+    throw definitionError(request.key, error);
+  }
+}
+
+function definitionError(key: string, error: unknown): RollcallError {
+  const code = error instanceof RollcallError ? error.code : 'sql_failed';
+  const message = error instanceof Error ? error.message : String(error);
+  return new RollcallError(code, `${key}: ${message}`, { cause: error });
+}
+
+async function freshRows({ session, dialect }: SqlDatabase, request: StageRequest) {
+  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', columns: [] };
+  const statement = readStatement(request.sql, request.asOf);
+  const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
+  return describe(request, statement, columns, dialect);
+}
+
+async function count(session: Session, request: StageRequest, table: string, snapshot: Snapshot) {
+  const groups = await session.rows(
+    `SELECT CAST(was AS integer), CAST(now AS integer), CASE WHEN user_id IS NULL THEN 1 ELSE 0 END, count(*), CAST(sum(rows) AS bigint) FROM ${table} GROUP BY 1, 2, 3`,
+  );
+  const found = new Map(groups.map(([was, now, folded, users, rows]) => [`${was}${now}${folded}`, { users, rows }]));
+  const users = (group: string) => Number(found.get(group)?.users ?? 0);
+  const rows = (group: string) => Number(found.get(group)?.rows ?? 0);
+  const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
+  const before = snapshot.members;
+  const runsDefinition = request.action === 'sync' || request.action === 'resync';
+  const members = request.action === 'backfill' ? before : before + entered - exited;
+  return {
+    plan: request.plan,
+    key: request.key,
+    kind: request.kind,
+    action: request.action,
+    fromVersion: snapshot.version,
+    toVersion: request.toVersion,
+    before,
+    members,
+    entered,
+    exited,
+    changed: request.action === 'sync' ? kept : 0,
+    invalid: rows('001'),
+    duplicates: runsDefinition ? rows('111') + rows('110') + rows('010') - members : 0,
+    total: entered + exited + kept + leavers,
+  };
+}
+
+/** At most `limit` rows of a plan after position `after`. */
+export async function readChanges(session: Session, plan: string, after: number, limit: number): Promise<ChangeBatch> {
+  const rows = `SELECT n, user_id, now, value FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
+  // The bounded range reads no further than it must; forgotten users may have left it empty.
+  const near = toBatch(await session.byColumn(`${rows} AND n <= ${after + limit} ORDER BY n`));
+  if (near.positions.length > 0) return near;
+  return toBatch(await session.byColumn(`${rows} ORDER BY n LIMIT ${limit}`));
+}
+
+function toBatch([positions, userIds, present, values]: readonly unknown[][]): ChangeBatch {
+  return {
+    positions: positions as number[],
+    userIds: userIds as string[],
+    present: present as boolean[],
+    values: values as (string | null)[],
+  };
+}

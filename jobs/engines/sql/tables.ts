@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import type { Snapshot, Staged, StageRequest } from '../port.ts';
+import { literal } from './plan-query.ts';
+import type { Session, SqlDatabase } from './session.ts';
+
+const REGISTRY = [
+  `CREATE TABLE IF NOT EXISTS rollcall.snapshots (key varchar NOT NULL, version bigint NOT NULL, members bigint NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS rollcall.plans (plan varchar NOT NULL, key varchar NOT NULL, leased_at bigint NOT NULL, staged varchar NOT NULL)`,
+];
+
+/** Keys may be long and differ by case only, which table names may not. */
+export function membersTable(key: string): string {
+  return `rollcall.members_${suffix(key)}`;
+}
+
+export function leaversTable(key: string): string {
+  return `rollcall.leavers_${suffix(key)}`;
+}
+
+export function planTable(plan: string): string {
+  return `rollcall.plan_${suffix(plan)}`;
+}
+
+/** A temporary table. */
+export function previewTable(plan: string): string {
+  return `preview_${suffix(plan)}`;
+}
+
+function suffix(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+export async function readSnapshot(database: SqlDatabase, key: string): Promise<Snapshot> {
+  const { session } = database;
+  if (!(await hasRegistry(database))) return { version: 0, members: 0 };
+  const [row] = await session.rows(`SELECT version, members FROM rollcall.snapshots WHERE key = ${literal(key)}`);
+  return { version: Number(row?.[0] ?? 0), members: Number(row?.[1] ?? 0) };
+}
+
+/** Looks before it creates: who may not create a schema may use the one that an administrator made. */
+export async function createRegistry(session: Session): Promise<void> {
+  if (await findRegistry(session)) return;
+  const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
+  if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
+  for (const statement of REGISTRY) await session.run(statement);
+}
+
+/** Whether Rollcall has been here before; where it may write, `prepare` has seen to it. */
+async function hasRegistry({ session, writable }: SqlDatabase): Promise<boolean> {
+  return writable || findRegistry(session);
+}
+
+async function findRegistry(session: Session): Promise<boolean> {
+  const tables = await session.rows(
+    `SELECT 1 FROM information_schema.tables WHERE table_schema = 'rollcall' AND table_name = 'plans'`,
+  );
+  return tables.length > 0;
+}
+
+export async function readStaged(database: SqlDatabase, plan: string): Promise<Staged | null> {
+  const { session } = database;
+  if (!(await hasRegistry(database))) return null;
+  const [row] = await session.rows(`SELECT staged FROM rollcall.plans WHERE plan = ${literal(plan)}`);
+  return row ? (JSON.parse(String(row[0])) as Staged) : null;
+}
+
+export async function dropLeftovers(session: Session, { key, leasedAt }: StageRequest): Promise<void> {
+  const leftovers = await session.rows(
+    `SELECT plan FROM rollcall.plans WHERE key = ${literal(key)} AND leased_at < ${leasedAt}`,
+  );
+  for (const [plan] of leftovers) await dropPlan(session, String(plan));
+}
+
+export async function dropPlan(session: Session, plan: string): Promise<void> {
+  await session.run(`DROP TABLE IF EXISTS ${planTable(plan)}`);
+  await session.run(`DELETE FROM rollcall.plans WHERE plan = ${literal(plan)}`);
+}
+
+export async function createSnapshotTables(session: Session, key: string): Promise<void> {
+  await dropSnapshotTables(session, key);
+  await session.run(
+    `CREATE TABLE ${membersTable(key)} (user_id varchar NOT NULL, value varchar, since bigint NOT NULL)`,
+  );
+  await session.run(`CREATE TABLE ${leaversTable(key)} (user_id varchar NOT NULL, since bigint NOT NULL)`);
+}
+
+export async function dropSnapshotTables(session: Session, key: string): Promise<void> {
+  await session.run(`DROP TABLE IF EXISTS ${membersTable(key)}`);
+  await session.run(`DROP TABLE IF EXISTS ${leaversTable(key)}`);
+}

@@ -1,0 +1,77 @@
+import type { Standing } from '../port.ts';
+import { literal } from './plan-query.ts';
+import type { Session, SqlDatabase } from './session.ts';
+import { leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
+
+const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
+
+/** What the snapshot says of these users, and then the plan, if one is named. */
+export async function lookupUsers(
+  database: SqlDatabase,
+  key: string,
+  users: readonly string[],
+  plan?: string,
+): Promise<ReadonlyMap<string, Standing>> {
+  if (users.length === 0) return new Map();
+  const standings = await lookupSnapshot(database, key, users);
+  if (plan === undefined) return standings;
+  return new Map([...standings, ...(await lookupPlan(database, plan, users))]);
+}
+
+async function lookupSnapshot(
+  database: SqlDatabase,
+  key: string,
+  users: readonly string[],
+): Promise<Map<string, Standing>> {
+  const { session } = database;
+  if ((await readSnapshot(database, key)).version === 0) return new Map();
+  const rows = await session.rows(
+    `SELECT user_id, TRUE, value, since FROM ${membersTable(key)} WHERE ${ASKED}
+     UNION ALL SELECT user_id, FALSE, NULL, since FROM ${leaversTable(key)} WHERE ${ASKED}`,
+    users,
+  );
+  return new Map(rows.map(toStanding));
+}
+
+async function lookupPlan(
+  database: SqlDatabase,
+  plan: string,
+  users: readonly string[],
+): Promise<Map<string, Standing>> {
+  const { session } = database;
+  const staged = await readStaged(database, plan);
+  if (!staged) return new Map();
+  const rows = await session.rows(
+    `SELECT user_id, now, value, ${staged.toVersion} FROM ${planTable(plan)} WHERE ${ASKED}`,
+    users,
+  );
+  return new Map(rows.map(toStanding));
+}
+
+function toStanding([user, present, value, since]: unknown[]): [string, Standing] {
+  return [String(user), { present: present === true, value: value as string | null, since: Number(since) }];
+}
+
+/** Takes users out of snapshots, leavers and plans. */
+export async function forgetUsers(
+  session: Session,
+  users: readonly string[],
+  keys: readonly string[] | null,
+): Promise<void> {
+  if (keys?.length === 0) return;
+  const scope = keys === null ? '' : ` WHERE key IN (${keys.map(literal).join(', ')})`;
+  const list = users.map(literal).join(', ');
+  for (const [key] of await session.rows(`SELECT key FROM rollcall.snapshots${scope}`)) {
+    const members = membersTable(String(key));
+    const gone = await session.run(`DELETE FROM ${members} WHERE user_id IN (${list})`);
+    await session.run(`DELETE FROM ${leaversTable(String(key))} WHERE user_id IN (${list})`);
+    if (gone > 0) {
+      await session.run(
+        `UPDATE rollcall.snapshots SET members = members - ${gone} WHERE key = ${literal(String(key))}`,
+      );
+    }
+  }
+  for (const [plan] of await session.rows(`SELECT plan FROM rollcall.plans${scope}`)) {
+    await session.run(`DELETE FROM ${planTable(String(plan))} WHERE user_id IN (${list})`);
+  }
+}
