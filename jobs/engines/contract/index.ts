@@ -1,2 +1,9 @@
-export { type EngineCase, engineCases } from './cases.ts';
+import type { EngineCase } from './case.ts';
+import { definitionCases } from './definition-cases.ts';
+import { lifeCases } from './life-cases.ts';
+import { planCases } from './plan-cases.ts';
+
+export type { EngineCase } from './case.ts';
 export type { EngineFixture } from './fixture.ts';
+
+export const engineCases: readonly EngineCase[] = [...definitionCases, ...planCases, ...lifeCases];

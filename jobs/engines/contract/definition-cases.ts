@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import type { EngineCase } from './case.ts';
+import { request, settle, told, usersSql } from './fixture.ts';
+
+/** What becomes of a definition: its time, its ids, its columns, and what is wrong with it. */
+export const definitionCases: readonly EngineCase[] = [
+  {
+    name: '$now is the time of the run, as a UTC timestamp',
+    async run(open) {
+      const { engine } = await open();
+      const sql = `select 'u' as user_id where $now = timestamp '1997-06-01 10:00:00' -- $now`;
+      assert.partialDeepStrictEqual(await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00Z') })), {
+        total: 1,
+      });
+      assert.partialDeepStrictEqual(
+        await engine.stage(request({ sql, asOf: Date.parse('1997-06-01T10:00:00.001Z') })),
+        { total: 0 },
+      );
+      const text = `select '$now' as user_id`;
+      const { plan } = await engine.stage(request({ sql: text }));
+      assert.deepEqual((await engine.changes(plan, 0, 1)).userIds, ['$now'], 'but not within a string');
+    },
+  },
+
+  {
+    name: 'ids of other types are told as text',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: 'select 1 as user_id union all select 20' });
+      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('1', '20') }));
+      assert.partialDeepStrictEqual(staged, { total: 0, members: 2 }, 'a number and its text are one user');
+    },
+  },
+
+  {
+    name: 'traits: values by type, only when changed, null once gone',
+    async run(open) {
+      const { engine } = await open();
+      const trait = (sql: string, toVersion = 1) => request({ key: 'profile', kind: 'trait', sql, toVersion });
+      const first = await engine.stage(
+        trait(`select 'a' as user_id, 12.50 as amount, true as vip, date '1997-01-01' as since,
+               timestamp '1997-01-01 10:00:00' as seen, 'x"y' as note, cast(0.1 as double precision) + 0.2 as ratio
+             union all select 'b', null, null, null, null, null, cast('nan' as double precision)
+             union all select 'c', null, null, null, null, 'only', null`),
+      );
+      assert.partialDeepStrictEqual(first, {
+        members: 2,
+        entered: 2,
+        columns: ['amount', 'vip', 'since', 'seen', 'note', 'ratio'],
+      });
+      const all = told(await engine.changes(first.plan, 0, 10));
+      assert.deepEqual(all[0]?.[1], {
+        amount: 12.5,
+        vip: true,
+        since: '1997-01-01',
+        seen: '1997-01-01T10:00:00.000Z',
+        note: 'x"y',
+        ratio: 0.3,
+      });
+      assert.deepEqual(all[1], ['c', { amount: null, vip: null, since: null, seen: null, note: 'only', ratio: null }]);
+      const rows = (...list: string[]) => list.map((row) => `select ${row}`).join(' union all ');
+      const plain = (sql: string, toVersion: number) => request({ key: 'n', kind: 'trait', sql, toVersion });
+      const one = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 2`, `'b', 3`, `'c', null`), 1));
+      assert.partialDeepStrictEqual(one, { members: 2, duplicates: 1, columns: ['n'] });
+      assert.deepEqual(told(await engine.changes(one.plan, 0, 10)), [
+        ['a', { n: 1 }],
+        ['b', { n: 3 }],
+      ]);
+      await engine.commit(one.plan);
+      const two = await engine.stage(plain(rows(`'a' as user_id, 1 as value`, `'b', 4`, `'d', 5`), 2));
+      assert.partialDeepStrictEqual(two, { members: 3, entered: 1, exited: 0, changed: 1 });
+      await engine.commit(two.plan);
+      assert.deepEqual(await engine.snapshot('n'), { version: 2, members: 3 });
+      const three = await engine.stage(plain(rows(`'b' as user_id, 4 as value`), 3));
+      assert.partialDeepStrictEqual(three, { exited: 2, changed: 0 });
+      assert.deepEqual(told(await engine.changes(three.plan, 0, 10)), [
+        ['a', false],
+        ['d', false],
+      ]);
+    },
+  },
+
+  {
+    name: 'what is wrong with a definition is said, and the snapshot stays',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a') });
+      for (const [sql, code] of [
+        ['select user_id from nowhere', 'sql_failed'],
+        ['selec 1 as user_id', 'sql_failed'],
+        ['', 'sql_failed'],
+        ['select 1 as user_id; select 2 as user_id', 'sql_failed'],
+        ['select 1 as customer', 'column_missing'],
+        ['select true as user_id', 'column_type'],
+        [`select cast('x' as varchar) as user_id where 1 = cast('x' as integer)`, 'sql_failed'],
+      ] as const) {
+        await assert.rejects(engine.stage(request({ toVersion: 2, sql })), { code, message: /^club: / }, sql);
+      }
+      await assert.rejects(engine.stage(request({ kind: 'trait', sql: usersSql('a') })), { code: 'column_missing' });
+      assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 1 });
+      assert.partialDeepStrictEqual(
+        await engine.stage(request({ toVersion: 2, sql: usersSql('a') })),
+        { total: 0 },
+        'and it works again',
+      );
+    },
+  },
+
+  {
+    name: 'a definition can be interrupted',
+    async run(open) {
+      const { engine } = await open();
+      const stop = new AbortController();
+      const sql = `with recursive n as (select 1 as i union all select i + 1 from n where i < 2000000000) select i as user_id from n`;
+      const staging = engine.stage(request({ sql, signal: stop.signal }));
+      setImmediate(() => stop.abort(new Error('enough')));
+      await assert.rejects(staging, { message: 'enough' });
+      assert.partialDeepStrictEqual(await engine.stage(request({ sql: usersSql('a') })), { total: 1 });
+    },
+  },
+];

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import type { EngineCase } from './case.ts';
+import { request, settle, told, usersSql } from './fixture.ts';
+
+/** The life of a snapshot, and of the users in it. */
+export const lifeCases: readonly EngineCase[] = [
+  {
+    name: 'a resync has everybody, and everybody who ever left',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b', 'c') });
+      await settle(engine, { sql: usersSql('b', 'c') });
+      const staged = await engine.stage(request({ action: 'resync', toVersion: 3, sql: usersSql('c', 'd') }));
+      assert.partialDeepStrictEqual(staged, { entered: 1, exited: 1, members: 2, total: 4 });
+      assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
+        ['a', false],
+        ['b', false],
+        ['c', true],
+        ['d', true],
+      ]);
+      await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 2 });
+    },
+  },
+
+  {
+    name: 'a backfill is the snapshot as it stands, with leavers where asked for',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      await settle(engine, { sql: usersSql('b') });
+      const whole = await engine.stage(request({ action: 'backfill', toVersion: 2 }));
+      assert.deepEqual(told(await engine.changes(whole.plan, 0, 10)), [['b', true]]);
+      const known = await engine.stage(request({ action: 'backfill', toVersion: 2, leavers: true }));
+      assert.partialDeepStrictEqual(known, { total: 2, members: 1 });
+      await engine.commit(known.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 1 }, 'the snapshot stays');
+    },
+  },
+
+  {
+    name: 'retire tells everybody that it is over, and leaves nothing',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      const staged = await engine.stage(request({ action: 'retire', toVersion: 2 }));
+      assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
+        ['a', false],
+        ['b', false],
+      ]);
+      await engine.commit(staged.plan);
+      await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 0, members: 0 });
+      await engine.discard(staged.plan);
+      await settle(engine, { sql: usersSql('a') });
+      assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 1 }, 'and it can begin anew');
+    },
+  },
+
+  {
+    name: 'a look-up says who is in since when, and what a plan makes of it',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      await settle(engine, { sql: usersSql('b', 'c') });
+      assert.deepEqual(
+        await engine.lookup('club', ['a', 'b', 'c', 'x']),
+        new Map([
+          ['a', { present: false, value: null, since: 2 }],
+          ['b', { present: true, value: null, since: 1 }],
+          ['c', { present: true, value: null, since: 2 }],
+        ]),
+      );
+      const { plan } = await engine.stage(request({ toVersion: 3, sql: usersSql('a', 'c') }));
+      assert.partialDeepStrictEqual((await engine.lookup('club', ['a', 'b'], plan)).get('b'), {
+        present: false,
+        since: 3,
+      });
+      assert.deepEqual(await engine.lookup('nothing', ['a']), new Map());
+    },
+  },
+
+  {
+    name: 'a forgotten user is nowhere',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', "o'x", 'c') });
+      await settle(engine, { sql: usersSql("o'x", 'c') });
+      const { plan } = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd') }));
+      await engine.forget(['a', "o'x", 'd']);
+      assert.deepEqual((await engine.changes(plan, 0, 10)).userIds, []);
+      await engine.commit(plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 1 });
+      assert.deepEqual([...(await engine.lookup('club', ['a', "o'x", 'c', 'd'])).keys()], ['c']);
+    },
+  },
+
+  {
+    name: 'all of it is there after the engine was closed',
+    async run(open) {
+      const { engine, reopen } = await open();
+      await settle(engine, { sql: usersSql('a') });
+      const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('b') }));
+      await engine.close();
+      const again = await reopen();
+      assert.deepEqual(told(await again.changes(plan, 0, 10)), [
+        ['a', false],
+        ['b', true],
+      ]);
+      await again.commit(plan);
+      assert.deepEqual(await again.snapshot('club'), { version: 2, members: 1 });
+    },
+  },
+
+  {
+    name: 'keys that differ in case, or hold anything, are kept apart',
+    async run(open) {
+      const { engine } = await open();
+      const keys = ['club', 'Club', `c'l"u;b`, 'x'.repeat(200)];
+      for (const [index, key] of keys.entries()) await settle(engine, { key, sql: usersSql(`u${index}`) });
+      for (const [index, key] of keys.entries()) {
+        assert.deepEqual([...(await engine.lookup(key, ['u0', 'u1', 'u2', 'u3'])).keys()], [`u${index}`]);
+      }
+    },
+  },
+];

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import type { EngineCase } from './case.ts';
+import { request, settle, told, usersSql } from './fixture.ts';
+
+/** A plan: its rows and counts, reading it, and what it leaves behind. */
+export const planCases: readonly EngineCase[] = [
+  {
+    name: 'the first plan has every user once, in order, and counts what it left out',
+    async run(open) {
+      const { engine } = await open();
+      const sql = `${usersSql('b', 'a', 'b', null, '', '  ', 'B', "o'x", 'é', ' a')} -- the end;`;
+      const staged = await engine.stage(request({ sql }));
+      assert.partialDeepStrictEqual(staged, {
+        before: 0,
+        members: 6,
+        entered: 6,
+        exited: 0,
+        invalid: 3,
+        duplicates: 1,
+        total: 6,
+      });
+      const batch = await engine.changes(staged.plan, 0, 100);
+      assert.deepEqual(batch.userIds, [' a', 'B', 'a', 'b', "o'x", 'é'], 'by the bytes of the id');
+      assert.deepEqual(batch.positions, [1, 2, 3, 4, 5, 6]);
+      assert.deepEqual(await engine.staged(staged.plan), staged);
+      assert.deepEqual(await engine.snapshot('club'), { version: 0, members: 0 }, 'staging moves nothing');
+    },
+  },
+
+  {
+    name: 'a plan is read in parts, from any position',
+    async run(open) {
+      const { engine } = await open();
+      const { plan } = await engine.stage(request({ sql: usersSql('a', 'b', 'c', 'd', 'e') }));
+      assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['a', 'b']);
+      assert.deepEqual((await engine.changes(plan, 2, 2)).userIds, ['c', 'd']);
+      assert.deepEqual((await engine.changes(plan, 4, 2)).userIds, ['e']);
+      assert.deepEqual((await engine.changes(plan, 5, 2)).userIds, []);
+      await engine.forget(['a', 'b', 'c']);
+      assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['d', 'e'], 'past what was forgotten');
+    },
+  },
+
+  {
+    name: 'later plans have what changed, both ways',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b', 'c') });
+      assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 3 });
+      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql('d', 'c', 'c', 'b') }));
+      assert.partialDeepStrictEqual(staged, {
+        fromVersion: 1,
+        before: 3,
+        members: 3,
+        entered: 1,
+        exited: 1,
+        duplicates: 1,
+        total: 2,
+      });
+      assert.deepEqual(told(await engine.changes(staged.plan, 0, 10)), [
+        ['a', false],
+        ['d', true],
+      ]);
+      await engine.commit(staged.plan);
+      await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 3 }, 'committed once, however often');
+      const again = await engine.stage(request({ toVersion: 3, sql: usersSql('b', 'c', 'd') }));
+      assert.partialDeepStrictEqual(again, { total: 0, entered: 0, exited: 0, members: 3 });
+    },
+  },
+
+  {
+    name: 'an empty result makes everybody leave',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      const staged = await engine.stage(request({ toVersion: 2, sql: usersSql() }));
+      assert.partialDeepStrictEqual(staged, { members: 0, exited: 2, entered: 0, invalid: 0, duplicates: 0 });
+      await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 0 });
+    },
+  },
+
+  {
+    name: 'a preview says the same as a plan and leaves nothing',
+    async run(open) {
+      const { engine, reopen } = await open();
+      await settle(engine, { sql: usersSql('a', 'b', 'c') });
+      const reader = await reopen({ readOnly: true });
+      const preview = await reader.preview(request({ toVersion: 2, sql: usersSql('b', 'd', 'e', 'f') }), 2);
+      assert.partialDeepStrictEqual(preview, { entered: 3, exited: 2, members: 4, before: 3 });
+      assert.deepEqual(told(preview.sample), [
+        ['a', false],
+        ['c', false],
+        ['d', true],
+        ['e', true],
+      ]);
+      assert.equal(await reader.staged(preview.plan), null);
+      assert.deepEqual(await reader.snapshot('club'), { version: 1, members: 3 });
+    },
+  },
+
+  {
+    name: 'leftovers of runs before this lease are removed, later plans are not',
+    async run(open) {
+      const { engine } = await open();
+      const old = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1 }));
+      const other = await engine.stage(request({ key: 'other', sql: usersSql('a'), leasedAt: 1 }));
+      const ours = await engine.stage(request({ sql: usersSql('a'), leasedAt: 5 }));
+      const stalled = await engine.stage(request({ sql: usersSql('a'), leasedAt: 3 }));
+      assert.equal(await engine.staged(old.plan), null);
+      assert.ok(await engine.staged(other.plan));
+      assert.ok(await engine.staged(ours.plan));
+      await engine.discard(ours.plan);
+      await engine.discard(ours.plan);
+      assert.equal(await engine.staged(ours.plan), null);
+      assert.ok(await engine.staged(stalled.plan));
+    },
+  },
+
+  {
+    name: 'a plan made from an older snapshot is not committed',
+    async run(open) {
+      const { engine } = await open();
+      const late = await engine.stage(request({ sql: usersSql('a'), leasedAt: 1_000_000 }));
+      await settle(engine, { sql: usersSql('b') });
+      await settle(engine, { sql: usersSql('b', 'c') });
+      await assert.rejects(engine.commit(late.plan), { code: 'snapshot_moved' });
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
+      await assert.rejects(engine.commit('never-staged'), { code: 'snapshot_lost' });
+    },
+  },
+];
