@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import pc from 'picocolors';
 import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
+import { addBackup } from './commands/backup.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDoctor } from './commands/doctor.ts';
@@ -37,6 +38,7 @@ const COMMANDS = [
   addListen,
   addConfig,
   addMigrate,
+  addBackup,
   addDoctor,
 ];
 

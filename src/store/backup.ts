@@ -1,22 +1,32 @@
-import { constants, copyFile, mkdir, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { constants, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import type { Fence, Store } from './port.ts';
 
+/** The file of an embedded engine. */
+export interface EngineFile {
+  readonly path: string;
+  /** Does the work while nobody can write to the file. */
+  hold(work: () => Promise<void>): Promise<void>;
+}
+
 export interface BackupOptions {
   /** The store's URLs; only SQLite files are copied, Postgres has tools of its own. */
   readonly urls: readonly string[];
-  /** Files of embedded engines. */
-  readonly engines: readonly string[];
+  readonly engines: readonly EngineFile[];
   /** The store, open, to hold back syncs with. */
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease'>;
   /** Keys of all audiences and traits. */
   readonly keys: readonly string[];
-  /** Made if need be. Files that it holds are not written over. */
+  /** The configuration's folder: files below it keep their places in the copy. */
+  readonly base: string;
+  /** Must be new or empty. It is there with all files or not at all. */
   readonly folder: string;
   readonly clock: Clock;
+  /** Told of each sync that is waited for. */
+  readonly onWait?: (key: string) => void;
 }
 
 const TTL = 30_000;
@@ -24,15 +34,76 @@ const RENEW_EVERY = 10_000;
 /** How long a sync that runs is waited for, in milliseconds, asking this often. */
 const PATIENCE = 10 * 60_000;
 const ASK_EVERY = 500;
+/** More pages than a database can have: one step, since one between steps that finds a change starts over. */
+const ALL_PAGES = 0x7fff_ffff;
 
 /**
- * Copies store and engine files while everything runs; resolves to the files written. No sync runs meanwhile, so that the
- * snapshots and the versions that the store knows belong together; intake and delivery go on.
+ * Copies store and engine files while everything runs; resolves to their places in `folder`. No sync runs meanwhile, so
+ * that the snapshots and the versions that the store knows belong together; intake and delivery go on.
  *
- * @throws RollcallError `run_in_progress` when a sync does not end in time; `bad_usage` when a file is there already
+ * @throws RollcallError `run_in_progress` when a sync does not end in time; `bad_usage` when `folder` is in use or there
+ * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in use
  */
-export async function backup({ urls, engines, store, keys, folder, clock }: BackupOptions): Promise<readonly string[]> {
-  await mkdir(folder, { recursive: true });
+export async function backup(options: BackupOptions): Promise<readonly string[]> {
+  const { folder } = options;
+  const copies = placesOf(options);
+  if (copies.length === 0) {
+    throw new RollcallError('bad_usage', 'There is no file to copy. Back up Postgres with its own tools, as pg_dump.');
+  }
+  await refuseUnlessEmpty(folder);
+  const partial = `${folder}.partial`;
+  await rm(partial, { recursive: true, force: true });
+  try {
+    const written = await withoutSyncs(options, async () => {
+      const files: string[] = [];
+      for (const copy of copies) files.push(...(await copy(partial)));
+      return files;
+    });
+    await rename(partial, folder);
+    return written;
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+}
+
+/** Copies one thing into a folder; resolves to the files' places in it. */
+type Copy = (folder: string) => Promise<readonly string[]>;
+
+/** The store first: what it knows to be erased from an engine must be so in the engine's copy. */
+function placesOf({ urls, engines, base }: BackupOptions): readonly Copy[] {
+  const taken = new Map<string, string>();
+  const placeOf = (path: string) => {
+    const inside = relative(base, path);
+    const place = inside.startsWith('..') || isAbsolute(inside) ? basename(path) : inside;
+    const other = taken.get(place);
+    if (other !== undefined) throw new RollcallError('bad_usage', `${path} and ${other} would be the same file there.`);
+    taken.set(place, path);
+    return place;
+  };
+  const stores = urls.filter((url) => /^sqlite:(?!:memory:)/.test(url)).map((url) => url.slice('sqlite:'.length));
+  return [
+    ...stores.map((path): Copy => {
+      const place = placeOf(path);
+      return (folder) => copyStore(path, folder, place);
+    }),
+    ...engines.map((engine): Copy => {
+      const place = placeOf(engine.path);
+      return (folder) => copyEngine(engine, folder, place);
+    }),
+  ];
+}
+
+async function refuseUnlessEmpty(folder: string): Promise<void> {
+  const files = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw new RollcallError('bad_usage', `${folder} is no folder that could be written to: ${error.message}`);
+  });
+  if (files.length > 0) throw new RollcallError('bad_usage', `${folder} is not empty.`);
+}
+
+/** Does the work under the leases of all syncs, and sees to it that they were held all the time. */
+async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
+  const { store, keys, clock } = options;
   const fences: Fence[] = [];
   let cancel = () => {};
   const renew = () => {
@@ -43,54 +114,66 @@ export async function backup({ urls, engines, store, keys, folder, clock }: Back
   };
   renew();
   try {
-    for (const key of keys.toSorted()) fences.push(await waitForLease(store, clock, `sync:${key}`));
-    const written: string[] = [];
-    for (const url of urls) if (url.startsWith('sqlite:')) written.push(await copyStore(url.slice(7), folder));
-    for (const file of engines) written.push(...(await copyEngine(file, folder)));
-    return written;
+    for (const key of keys.toSorted()) fences.push(await waitForLease(options, key));
+    const result = await work();
+    const held = await Promise.all(fences.map((fence) => store.renewLease(fence, TTL)));
+    if (held.includes(false)) {
+      throw new RollcallError('fence_lost', 'A sync was begun meanwhile, since this process slept. Back up again.');
+    }
+    return result;
   } finally {
     cancel();
-    await Promise.all(fences.map((fence) => store.releaseLease(fence)));
+    await Promise.allSettled(fences.map((fence) => store.releaseLease(fence)));
   }
 }
 
-async function waitForLease(store: BackupOptions['store'], clock: Clock, lease: string): Promise<Fence> {
-  for (const until = clock.monotonic() + PATIENCE; clock.monotonic() < until; ) {
-    const fence = await store.takeLease(lease, TTL);
+async function waitForLease({ store, clock, onWait }: BackupOptions, key: string): Promise<Fence> {
+  const until = clock.monotonic() + PATIENCE;
+  for (let tries = 1; clock.monotonic() < until; tries += 1) {
+    const fence = await store.takeLease(`sync:${key}`, TTL);
     if (fence) return fence;
+    if (tries === 1) onWait?.(key);
     await new Promise<void>((resolve) => clock.after(ASK_EVERY, resolve));
   }
-  throw new RollcallError('run_in_progress', `${lease} has been running for ten minutes; back up later.`);
+  throw new RollcallError('run_in_progress', `The sync of ${key} has been running for ten minutes; back up later.`);
 }
 
 /** SQLite's online backup: a consistent copy, whatever is written meanwhile. */
-async function copyStore(path: string, folder: string): Promise<string> {
-  const target = join(folder, basename(path));
-  await refuseIfThere(target);
+async function copyStore(path: string, folder: string, place: string): Promise<readonly string[]> {
+  const target = join(folder, place);
+  await mkdir(dirname(target), { recursive: true });
   const source = new DatabaseSync(path, { readOnly: true });
   try {
-    await copyDatabase(source, target, { rate: 10_000 });
+    await copyDatabase(source, target, { rate: ALL_PAGES });
   } finally {
     source.close();
   }
-  return target;
+  await persist(target);
+  return [place];
 }
 
-/** DuckDB's file is open only while a run needs it, and none does now. */
-async function copyEngine(path: string, folder: string): Promise<string[]> {
+/** A log beside the file is what a killed process left; it goes first, as closing the file ends the hold on it. */
+async function copyEngine({ path, hold }: EngineFile, folder: string, place: string): Promise<readonly string[]> {
   const written: string[] = [];
-  for (const file of [path, `${path}.wal`]) {
-    if (!(await exists(file))) continue;
-    const target = join(folder, basename(file));
-    await refuseIfThere(target);
-    await copyFile(file, target, constants.COPYFILE_EXCL);
-    written.push(target);
-  }
+  if (!(await exists(path))) return written;
+  await hold(async () => {
+    for (const suffix of ['.wal', '']) {
+      if (!(await exists(path + suffix))) continue;
+      const target = join(folder, place + suffix);
+      await mkdir(dirname(target), { recursive: true });
+      await copyFile(path + suffix, target, constants.COPYFILE_EXCL);
+      await persist(target);
+      written.push(place + suffix);
+    }
+  });
   return written;
 }
 
-async function refuseIfThere(target: string): Promise<void> {
-  if (await exists(target)) throw new RollcallError('bad_usage', `${target} is there already.`);
+/** Once a copy has its name, it is on disk. */
+async function persist(path: string): Promise<void> {
+  const file = await open(path);
+  await file.sync();
+  await file.close();
 }
 
 const exists = (path: string) =>

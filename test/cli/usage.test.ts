@@ -7,14 +7,24 @@ t.test('the help names every command, the exit codes, and how to run it in a che
   t.equal(code, 0);
   t.equal(stderr, '');
   const commands =
-    'start serve sync plan runs approve reject why retire resync forget dead-letters endpoints attempts listen config migrate doctor';
+    'start serve sync plan runs approve reject why retire resync forget dead-letters endpoints attempts listen config migrate backup doctor';
   for (const command of commands.split(' ')) t.match(stdout, new RegExp(`^  ${command} `, 'm'));
   t.match(stdout, /3 {2}held by a guard/);
   t.match(stdout, /npm run -s rollcall -- /);
 });
 
 t.test('every command explains itself', async (t) => {
-  const commands = ['sync', 'plan', 'listen', 'forget', 'config check', 'dead-letters replay', 'endpoints resume'];
+  const commands = [
+    'sync',
+    'plan',
+    'listen',
+    'forget',
+    'config check',
+    'dead-letters replay',
+    'endpoints resume',
+    'migrate',
+    'backup',
+  ];
   const helps = await Promise.all(commands.map((command) => rollcall([...command.split(' '), '--help'])));
   for (const [index, { code, stdout }] of helps.entries()) {
     t.equal(code, 0);
@@ -38,6 +48,10 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['listen', '--slow', '6'], /number with a unit/],
     [['sync', '--now', 'yesterday'], /ISO 8601/],
     [['sync', '--now', '1998-01-01'], /--now goes with --once/],
+    [['migrate', '--from', 'sqlite:x.db'], /--from and --to go together/],
+    [['migrate', '--from', 'postgres://h/d', '--to', 'sqlite:x.db'], /from sqlite:… to postgres:/],
+    [['migrate', '--from', 'sqlite:none.db', '--to', 'postgres://h/d'], /There is no file/],
+    [['backup'], /missing required argument 'folder'/],
     [['forget'], /missing required argument 'user-id'/],
     [['dead-letters', 'list', '--reason', 'bored'], /Allowed choices are refused/],
   ];

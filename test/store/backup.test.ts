@@ -1,10 +1,13 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { backup } from '../../src/store/backup.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, audience, backlogOf, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';
+
+/** As of an engine's file that nobody writes to. */
+const engineFile = (path: string) => ({ path, hold: (work: () => Promise<void>) => work() });
 
 t.test(
   'a copy made while messages come in opens as a store of its own, and belongs to the engine beside it',
@@ -22,28 +25,25 @@ t.test(
       while (going) await accept(store, message());
     })();
     const target = join(folder, 'copy', 'of today');
-    const engines = [join(folder, 'lake.duckdb'), join(folder, 'not made yet.duckdb')];
+    const engines = [engineFile(join(folder, 'lake.duckdb')), engineFile(join(folder, 'not made yet.duckdb'))];
     const given = {
       urls: [`sqlite:${path}`, 'postgres://db/x'],
       engines,
       store,
       keys: ['big_spenders', 'vip'],
+      base: folder,
       clock: systemClock,
     };
     const written = await backup({ ...given, folder: target });
     going = false;
     await load;
-    t.same(
-      written.map((file) => file.slice(target.length + 1)),
-      ['store.db', 'lake.duckdb', 'lake.duckdb.wal'],
-    );
+    t.same(written, ['store.db', 'lake.duckdb.wal', 'lake.duckdb']);
     t.equal(readFileSync(join(target, 'lake.duckdb'), 'utf8'), 'snapshot of version 2');
     const restored = await openSqliteStore({ path: join(target, 'store.db'), maxQueued: 100, clock: systemClock });
     t.teardown(() => restored.close());
     t.ok((await backlogOf(restored)).pending >= 500);
     t.match(await restored.audience('big_spenders'), { version: 2 });
     t.ok(await store.takeLease('sync:vip', 1_000), 'syncs may run again');
-    writeFileSync(join(folder, 'other'), '');
     t.equal(await codeOf(backup({ ...given, keys: [], folder: target })), 'bad_usage', 'nothing is written over');
   },
 );
@@ -67,11 +67,50 @@ t.test('a backup waits for a sync that runs', async (t) => {
   };
   const written = await backup({
     urls: [`sqlite:${path}`],
-    engines: [join(folder, 'lake.duckdb')],
+    engines: [engineFile(join(folder, 'lake.duckdb'))],
     store,
     keys: ['big_spenders'],
+    base: folder,
     folder: target,
     clock,
   });
   t.equal(written.length, 2);
+});
+
+t.test('a backup that can not be whole leaves nothing', async (t) => {
+  const folder = t.testdir({
+    data: { a: { 'lake.duckdb': '1' }, b: { 'lake.duckdb': '2' } },
+    other: { 'lake.duckdb': '3' },
+  });
+  const base = join(folder, 'data');
+  const path = join(base, 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
+  t.teardown(() => store.close());
+  const inside = ['a/lake.duckdb', 'b/lake.duckdb'].map((file) => engineFile(join(base, file)));
+  const outside = engineFile(join(folder, 'other/lake.duckdb'));
+  const target = join(folder, 'copy');
+  const given = {
+    urls: [`sqlite:${path}`],
+    engines: inside,
+    store,
+    keys: ['vip'],
+    base,
+    folder: target,
+    clock: systemClock,
+  };
+
+  // As when this process sleeps for longer than its leases.
+  const overtaken = { ...store, renewLease: async () => false };
+  t.equal(await codeOf(backup({ ...given, store: overtaken })), 'fence_lost');
+  const full = { ...outside, hold: () => Promise.reject(new Error('no space')) };
+  await t.rejects(backup({ ...given, engines: [full] }), /no space/);
+  const twice = backup({ ...given, engines: [outside, engineFile(join(folder, 'lake.duckdb'))] });
+  t.equal(await codeOf(twice), 'bad_usage', 'two files of one name');
+  t.equal(await codeOf(backup({ ...given, urls: ['postgres://db/x'], engines: [] })), 'bad_usage');
+  t.same(readdirSync(folder).toSorted(), ['data', 'other']);
+
+  t.same(await backup({ ...given, engines: [...inside, outside] }), [
+    ...['store.db', 'a/lake.duckdb', 'b/lake.duckdb', 'lake.duckdb'],
+  ]);
+  t.equal(readFileSync(join(target, 'b/lake.duckdb'), 'utf8'), '2');
 });
