@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { systemClock } from '../../clock.ts';
+import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
 import type { DeadLetter, DeadLetterFilter, DeadReason, Store } from '../../store/port.ts';
@@ -9,6 +10,7 @@ import { createProgress } from '../progress.ts';
 import { type ReplayResult, replayLetters } from '../replay-letters.ts';
 import { letterLine, letterTable } from '../show-letters.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
+import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const REASONS: readonly DeadReason[] = [
@@ -106,7 +108,7 @@ function chosen(command: Command): Command {
 
 async function list(options: ListOptions, { terminal }: Context): Promise<void> {
   const { limit, after, body, json } = options;
-  await withApp(options, { terminal }, async ({ app }) => {
+  await withApp(options, { terminal }, async ({ app, config }) => {
     const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
     // One more than is shown tells whether there are more.
     const found = await app.store.deadLetters({ ...filter, limit: limit + 1 });
@@ -115,6 +117,7 @@ async function list(options: ListOptions, { terminal }: Context): Promise<void> 
     else if (letters.length > 0) print(terminal, letterTable(letters, body));
     else note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
     if (found.length > limit) note(terminal, `There are more: --after ${letters.at(-1)?.id}, or a higher --limit.`);
+    if (letters.length === 0) noteUnknown(terminal, config, options);
   });
 }
 
@@ -133,10 +136,9 @@ async function replay(ids: readonly string[], options: ChosenOptions, context: C
       onProgress: ({ replayed }) => watch.show(replayed),
       onFull: (destination) => note(terminal, `${destination} has enough to deliver; the replay waits for it.`),
     }).finally(watch.stop);
-    chosen.noteMissing(terminal);
     reportReplay(result, options, context);
-    if (terminal.signal.aborted) interrupted(context);
-    else if (result.left.size > 0) setExitCode(EXIT.failed);
+    if (result.left.size > 0) setExitCode(EXIT.failed);
+    chosen.conclude(config, context);
   });
 }
 
@@ -153,7 +155,7 @@ function reportReplay({ replayed, superseded, left }: ReplayResult, { json }: Ch
 async function drop(ids: readonly string[], options: ChosenOptions, context: Context): Promise<void> {
   const { terminal } = context;
   const watch = watchProgress(terminal, 'dropped');
-  await withApp(options, { terminal }, async ({ app }) => {
+  await withApp(options, { terminal }, async ({ app, config }) => {
     const chosen = choose(app.store, ids, options);
     let dropped = 0;
     try {
@@ -167,16 +169,10 @@ async function drop(ids: readonly string[], options: ChosenOptions, context: Con
     } finally {
       watch.stop();
     }
-    chosen.noteMissing(terminal);
     if (options.json) printJson(terminal, { dropped });
     else print(terminal, `${count(dropped, 'dead letter')} dropped.`);
-    if (terminal.signal.aborted) interrupted(context);
+    chosen.conclude(config, context);
   });
-}
-
-function interrupted({ terminal, setExitCode }: Context): void {
-  note(terminal, 'Interrupted: the same command goes on with what is left.');
-  setExitCode(EXIT.failed);
 }
 
 /** A bar on a terminal, elsewhere a line now and then. */
@@ -204,20 +200,29 @@ function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], optio
   const until = options.until ?? systemClock.now();
   const scope = { ...filter, until, ...(ids.length > 0 ? { ids } : {}) };
   const missing = new Set(ids);
-  let isWhole = false;
+  let found = 0;
   return {
     async *pages(): AsyncGenerator<readonly DeadLetter[]> {
       for (let after: string | undefined; ; ) {
         const page = await store.deadLetters({ ...scope, ...(after === undefined ? {} : { after }), limit: PAGE });
         for (const { id } of page) missing.delete(id);
+        found += page.length;
         if (page.length > 0) yield page;
-        if (page.length < PAGE) break;
+        if (page.length < PAGE) return;
         after = page.at(-1)?.id;
       }
-      isWhole = true;
     },
-    noteMissing(terminal: Terminal): void {
-      if (isWhole && missing.size > 0) note(terminal, `No such dead letter: ${[...missing].join(', ')}`);
+    /** Tells what was asked for and not found, or not reached. */
+    conclude(config: Config, { terminal, setExitCode }: Context): void {
+      if (terminal.signal.aborted) {
+        const again = `--until ${new Date(until).toISOString()}`;
+        note(terminal, `Interrupted: the same command goes on; with ${again} without those that died again.`);
+        setExitCode(EXIT.failed);
+        return;
+      }
+      if (missing.size > 0) note(terminal, `No such dead letter: ${[...missing].join(', ')}`);
+      if (missing.size > 0 && found === 0) setExitCode(EXIT.failed);
+      if (found === 0) noteUnknown(terminal, config, options);
     },
   };
 }

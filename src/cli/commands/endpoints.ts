@@ -1,10 +1,11 @@
 import { type Command, Option } from 'commander';
-import { endpointStatuses } from '../../admin/api.ts';
+import { type EndpointStatus, endpointStatuses } from '../../admin/api.ts';
 import { RollcallError } from '../../errors.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { note, print, printJson, table } from '../terminal.ts';
+import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface AttemptOptions extends AppCommandOptions {
@@ -18,14 +19,35 @@ interface AttemptOptions extends AppCommandOptions {
   readonly limit: number;
 }
 
+const LIST_HELP = `
+States: open; dead (it answers no probe, and is opened by itself once it does); paused (it answered 410, and waits for
+\`endpoints resume\`); disabled (its destination is, in the configuration).
+What waits and what is dead is counted per destination.`;
+
+const RESUME_HELP = `
+Example:
+  $ rollcall endpoints resume crm
+
+A running service posts to it again within seconds.`;
+
+const ATTEMPTS_HELP = `
+Example:
+  $ rollcall attempts --user u1 --since 2026-01-31
+  $ rollcall attempts --destination crm --outcome refused --json
+
+The last column is the start of what the endpoint answered, or why it did not; --json has up to 64 KiB of it.`;
+
+/** Characters of an endpoint's answer that fit into a line. */
+const ANSWER_WIDTH = 60;
+
 export function addEndpoints(program: Command, context: Context): void {
   const command = program.command('endpoints').description('state of the endpoints');
-  addAppOptions(
-    command.command('list', { isDefault: true }).description('show each URL, its state and its backlog'),
-  ).action((options: AppCommandOptions) => list(options, context));
+  addAppOptions(command.command('list', { isDefault: true }).description('show each URL, its state and its backlog'))
+    .addHelpText('after', LIST_HELP)
+    .action((options: AppCommandOptions) => list(options, context));
   addAppOptions(command.command('resume').description('post again to an endpoint that is paused (410) or dead'))
     .argument('<endpoint...>', 'ids as the list shows them, or names of destinations')
-    .addHelpText('after', '\nExample:\n  $ rollcall endpoints resume crm')
+    .addHelpText('after', RESUME_HELP)
     .action((names: string[], options: AppCommandOptions) => resume(names, options, context));
   addAppOptions(program.command('attempts').description('search the attempt log, newest first'))
     .option('--destination <name>', 'only to this destination')
@@ -36,7 +58,7 @@ export function addEndpoints(program: Command, context: Context): void {
     .addOption(new Option('--outcome <outcome>', 'only with this outcome').choices(OUTCOMES))
     .option('--since <iso>', 'only since then', instantOption)
     .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
-    .addHelpText('after', '\nExample:\n  $ rollcall attempts --user u1 --since 2026-01-31')
+    .addHelpText('after', ATTEMPTS_HELP)
     .action((options: AttemptOptions) => attempts(options, context));
 }
 
@@ -44,33 +66,46 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
   await withApp(options, { terminal }, async ({ app, config }) => {
     const statuses = await endpointStatuses(app.store, config.destinations);
     if (options.json) for (const status of statuses) printJson(terminal, status);
-    else {
-      const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead'];
-      const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead }) => [
-        endpoint,
-        destination,
-        url,
-        state,
-        since ?? '-',
-        String(pending),
-        String(dead),
-      ]);
-      print(terminal, table(header, rows));
+    else if (statuses.length === 0) note(terminal, 'The configuration has no destinations.');
+    else print(terminal, endpointTable(statuses));
+    for (const { endpoint, state } of options.json ? [] : statuses) {
+      if (state === 'dead') note(terminal, `Why ${endpoint} is dead: rollcall attempts --endpoint ${endpoint} -n 1`);
+      if (state === 'paused') note(terminal, `Once it is repaired: rollcall endpoints resume ${endpoint}`);
     }
   });
+}
+
+function endpointTable(statuses: readonly EndpointStatus[]): string {
+  const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead letters'];
+  const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead }) => [
+    endpoint,
+    destination,
+    url,
+    state,
+    since ?? '-',
+    String(pending),
+    String(dead),
+  ]);
+  return table(header, rows);
 }
 
 async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const statuses = await endpointStatuses(app.store, config.destinations);
-    for (const name of names) {
-      const named = statuses.filter(({ endpoint, destination }) => endpoint === name || destination === name);
-      if (named.length === 0) throw new RollcallError('bad_usage', `There is no endpoint or destination ${name}.`);
-      for (const { endpoint, destination } of named) {
-        await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null });
-        if (options.json) printJson(terminal, { resumed: endpoint, destination });
-        else print(terminal, `${destination}: ${endpoint} is resumed.`);
-      }
+    const isOf = ({ endpoint, destination }: EndpointStatus, name: string) => endpoint === name || destination === name;
+    const unknown = names.filter((name) => !statuses.some((status) => isOf(status, name)));
+    // Nothing is done where a name is mistyped.
+    if (unknown.length > 0) {
+      const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
+      throw new RollcallError('bad_usage', message);
+    }
+    for (const { endpoint, destination, state } of statuses.filter((status) =>
+      names.some((name) => isOf(status, name)),
+    )) {
+      const resumed = state === 'paused' || state === 'dead';
+      if (resumed) await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null });
+      if (options.json) printJson(terminal, { endpoint, destination, was: state, resumed });
+      else print(terminal, `${destination}: ${endpoint} ${resumed ? `was ${state} and is resumed` : `is ${state}`}.`);
     }
   });
 }
@@ -87,11 +122,14 @@ async function attempts(options: AttemptOptions, { terminal }: Context): Promise
     ...(outcome === undefined ? {} : { outcome }),
     ...(since === undefined ? {} : { since }),
   };
-  await withApp(options, { terminal }, async ({ app }) => {
-    const records = await app.store.attempts(filter);
+  await withApp(options, { terminal }, async ({ app, config }) => {
+    const found = await app.store.attempts({ ...filter, limit: limit + 1 });
+    const records = found.slice(0, limit);
     if (options.json) for (const record of records) printJson(terminal, attemptLine(record));
     else if (records.length > 0) print(terminal, attemptTable(records));
     else note(terminal, 'There are no such attempts.');
+    if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
+    if (records.length === 0) noteUnknown(terminal, config, options);
   });
 }
 
@@ -101,7 +139,7 @@ export function attemptLine(record: AttemptRecord) {
 }
 
 export function attemptTable(records: readonly AttemptRecord[]): string {
-  const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'error'];
+  const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'answer'];
   const rows = records.map((record) => [
     new Date(record.at).toISOString(),
     record.destination,
@@ -112,7 +150,17 @@ export function attemptTable(records: readonly AttemptRecord[]): string {
     String(record.status ?? '-'),
     String(Math.round(record.ms)),
     record.delivery,
-    record.error ?? '',
+    answer(record),
   ]);
   return table(header, rows);
+}
+
+/** The start of what was answered, in one line and without what would steer a terminal; else why nothing was. */
+function answer({ response, error, status }: AttemptRecord): string {
+  const text = response ?? (status === null ? (error ?? '') : '');
+  const line = text
+    .slice(0, ANSWER_WIDTH * 4)
+    .replaceAll(/[\p{C}\s]+/gu, ' ')
+    .trim();
+  return line.length > ANSWER_WIDTH ? `${line.slice(0, ANSWER_WIDTH - 1)}…` : line;
 }

@@ -1,0 +1,79 @@
+import t, { type Test } from 'tap';
+import { verify } from '../../receivers/signature.ts';
+import { Receiver, status } from '../deliver/helpers/receiver.ts';
+import { jsonLines, orders, rollcall, start, workspace } from './helpers.ts';
+
+const PEOPLE = 1_000;
+
+/** A store with a thousand dead membership changes, and who refused them. */
+async function thousand(t: Test) {
+  const receiver = await Receiver.start(t, status(400));
+  const { folder, config } = await workspace(t, new URL(receiver.url).origin);
+  await orders(folder, Object.fromEntries(Array.from({ length: PEOPLE }, (_, index) => [`u${index}`, 60])));
+  t.match(await rollcall(['sync', '--once', '-c', config]), { stdout: /1000 deliveries: 0 delivered, 1000 dead/ });
+  const letters = (command: string, ...args: string[]) => rollcall(['dead-letters', command, '-c', config, ...args]);
+  return { receiver, config, letters };
+}
+
+t.test('a thousand dead letters are listed in pages, replayed and delivered by a service', async (t) => {
+  const { receiver, config, letters } = await thousand(t);
+  const first = jsonLines<{ id: string }>(await letters('list', '--json', '--limit', '600'));
+  const last = first.at(-1)?.id ?? '';
+  const rest = await letters('list', '--json', '--limit', '600', '--after', last);
+  t.equal(new Set([...first, ...jsonLines<{ id: string }>(rest)].map(({ id }) => id)).size, PEOPLE);
+  t.match(await letters('list', '-n', '3'), { stderr: /There are more: --after \S+/ });
+
+  t.match(await letters('replay', '--all', '--json'), {
+    code: 0,
+    stdout: `${JSON.stringify({ replayed: PEOPLE, superseded: 0, left: 0 })}\n`,
+  });
+  t.match(await rollcall(['endpoints', '-c', config]), { stdout: / 1000 +0$/m });
+  receiver.answer = status(200);
+  const service = start(['serve', '-c', config]);
+  await receiver.received(2 * PEOPLE);
+  t.match(await service.stop(), { code: 0 });
+  const again = receiver.requests.slice(PEOPLE);
+  t.equal(new Set(again.map(({ body }) => JSON.parse(`${body}`).userId)).size, PEOPLE);
+  t.ok(again.every(({ body, headers }) => verify(body, String(headers['x-signature']), 's3cret').ok));
+  t.match(await letters('replay', '--all'), { code: 0, stdout: /0 dead letters replayed/ });
+});
+
+t.test('a replay that is interrupted exits 1 and says how to go on', async (t) => {
+  const { config, letters } = await thousand(t);
+  const running = start(['dead-letters', 'replay', '--all', '--rate', '100', '-c', config], { tty: true });
+  await running.stderr.match(/100\/100/);
+  const stopped = await running.stop();
+  t.match(stopped, { code: 1, stdout: /100 dead letters replayed/, stderr: /Interrupted.*--until \d{4}-/ });
+  t.match(await letters('replay', '--all'), { code: 0, stdout: /900 dead letters replayed/ });
+});
+
+t.test('a name or an id that does not exist is told apart from nothing to do', async (t) => {
+  const { config, letters } = await thousand(t);
+  t.match(await letters('list', '--destination', 'cmr'), { code: 0, stderr: /has no destination cmr/ });
+  t.match(await letters('replay', '--source', 'shop'), { code: 0, stderr: /has no source shop/ });
+  t.match(await letters('drop', 'abc'), { code: 1, stdout: /0 dead letters/, stderr: /No such dead letter: abc/ });
+  const [letter] = jsonLines<{ id: string }>(await letters('list', '--json', '-n', '1'));
+  t.match(await letters('drop', 'abc', `${letter?.id}`), {
+    code: 0,
+    stdout: /1 dead letter dropped/,
+    stderr: /No such dead letter: abc/,
+  });
+  t.match(await letters('drop', '--user', 'u7'), { code: 0, stdout: /1 dead letter dropped/ });
+  t.match(await letters('drop', '--all', '--json'), { code: 0, stdout: `{"dropped":${PEOPLE - 2}}` });
+  const attempts = await rollcall(['attempts', '--endpoint', 'nobody', '-c', config]);
+  t.match(attempts, { code: 0, stderr: /has no endpoint nobody/ });
+});
+
+t.test('endpoints that take nothing are listed with what to do, and resumed by name', async (t) => {
+  const gone = await Receiver.start(t, (response) => void response.writeHead(410).end('We\nmoved.\u001b[2J'));
+  const { folder, config } = await workspace(t, new URL(gone.url).origin);
+  await orders(folder, { ada: 60 });
+  await rollcall(['sync', '--once', '-c', config]);
+  const list = await rollcall(['endpoints', '-c', config]);
+  t.match(list, { stdout: /crm .* paused /, stderr: /rollcall endpoints resume/ });
+  t.match(await rollcall(['attempts', '-c', config]), { stdout: /refused +410 .* We moved\. \[2J\n/ });
+  const resume = (...names: string[]) => rollcall(['endpoints', 'resume', '-c', config, ...names]);
+  t.match(await resume('crm', 'cmr'), { code: 2, stderr: /no endpoint or destination cmr/ });
+  t.match(await resume('crm'), { code: 0, stdout: /was paused and is resumed/ });
+  t.match(await resume('crm', '--json'), { code: 0, stdout: /"was":"open","resumed":false/ });
+});
