@@ -47,7 +47,8 @@ export interface PlanRequest {
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
-  readonly former: AudienceRecord | null;
+  /** The audience that this one was renamed from. */
+  readonly former: Subject | null;
   readonly asOf: number;
   readonly config: () => SyncConfig;
 }

@@ -17,23 +17,25 @@ export interface Order {
 
 /**
  * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then give
- * the whole membership to destinations that lack it. Runs that were made or finished come back, oldest first.
+ * the whole membership to destinations that lack it.
+ *
+ * @param onRun - gets each run that was made or finished, when it is
  */
-export async function performOrder(context: RunContext, order: Order): Promise<Run[]> {
+export async function performOrder(context: RunContext, order: Order, onRun: (run: Run) => void): Promise<void> {
   const { store, subject } = context;
-  const runs: Run[] = [];
   for (const run of await unfinishedRuns(context)) {
-    if (run.state === 'held' && order.action === 'sync') return [run];
+    if (run.state === 'held' && order.action === 'sync') {
+      onRun(run);
+      return;
+    }
     if (run.state === 'held' || (order.action !== 'sync' && !(await context.engine.staged(run.id)))) {
-      runs.push(await rejectRun(context, run, `Replaced by a ${order.action}.`));
-    } else runs.push(await finishRun(context, run));
+      onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
+    } else onRun(await finishRun(context, run));
   }
   const record = (await store.audience(subject.key)) ?? newRecord(subject);
   const run = await stageRun(context, order, record);
-  if (run.state !== 'sending') return [...runs, run];
-  runs.push(await finishRun(context, run));
-  if (order.action === 'retire') return runs;
-  return [...runs, ...(await backfillNewcomers(context, order))];
+  onRun(run.state === 'sending' ? await finishRun(context, run) : run);
+  if (run.state === 'sending' && order.action !== 'retire') await backfillNewcomers(context, order, onRun);
 }
 
 /** Runs of this subject that a crash or a guard left, oldest first. */
@@ -43,16 +45,14 @@ export async function unfinishedRuns({ store, subject }: RunContext): Promise<re
 }
 
 /** Gives the whole membership to each connected destination that lacks it, and nothing to the others. */
-async function backfillNewcomers(context: RunContext, { asOf }: Order): Promise<Run[]> {
+async function backfillNewcomers(context: RunContext, { asOf }: Order, onRun: (run: Run) => void): Promise<void> {
   const { store, subject } = context;
-  const runs: Run[] = [];
   for (const name of connectedTo(subject.source, context.config().destinations)) {
     const record = await store.audience(subject.key);
     if (!record || record.destinations.includes(name)) continue;
     const run = await stageRun(context, { action: 'backfill', asOf }, record, name);
-    runs.push(await finishRun(context, run));
+    onRun(await finishRun(context, run));
   }
-  return runs;
 }
 
 async function stageRun(context: RunContext, order: Order, known: AudienceRecord, newcomer?: string): Promise<Run> {
@@ -90,6 +90,7 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
       state: reason ? 'held' : 'sending',
       held: reason !== null,
       reason,
+      finishedAt: reason === null ? null : clock.now(),
     };
     await store.saveRun(counted, lease.fence, record);
     if (reason) await context.onHeld(counted);
@@ -167,7 +168,7 @@ async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void>
 
 /** Has a held run go on. */
 export async function approveRun(context: RunContext, run: Run): Promise<Run> {
-  const approved: Run = { ...run, state: 'sending', held: false };
+  const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null };
   await context.store.saveRun(approved, context.lease.fence);
   return finishRun(context, approved);
 }

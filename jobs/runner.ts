@@ -25,7 +25,7 @@ export interface SyncOptions {
 export interface SyncReport {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** Runs made or finished, oldest first; the last one is held when a guard says so. */
+  /** Runs made or finished, before a failure too, oldest first; the last one is held when a guard says so. */
   readonly runs: readonly Run[];
   /** Why it failed, or was not begun. */
   readonly error: RollcallError | null;
@@ -46,8 +46,11 @@ export interface Runner {
    * @throws RollcallError `run_in_progress`
    */
   underLease<T>(subject: Subject, work: (context: RunContext) => Promise<T>, patience?: number): Promise<T>;
-  /** Does the work and makes its report; failures are announced and reported, never thrown. */
-  report(subject: Subject, work: () => Promise<readonly Run[]>): Promise<SyncReport>;
+  /**
+   * Does the work, which hands over each run once it is made or finished, and makes its report; failures are announced
+   * and reported, never thrown.
+   */
+  report(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport>;
   notify(notice: Notice): Promise<void>;
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   stop(): Promise<void>;
@@ -63,7 +66,10 @@ export function createRunner(options: SyncOptions): Runner {
   const withEngine: WithEngine = async (name, readOnly, work) => {
     const { engines, folder } = config();
     const engineConfig = engines[name];
-    if (!engineConfig) throw new RollcallError('engine_unreachable', `The configuration has no engine ${name}.`);
+    if (!engineConfig) {
+      const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
+      throw new RollcallError('engine_unreachable', message);
+    }
     const engine = await openEngine(engineConfig, { folder, clock, readOnly });
     try {
       return await work(engine);
@@ -99,14 +105,28 @@ export function createRunner(options: SyncOptions): Runner {
   const onHeld = (run: Run) =>
     notify({ event: 'held', key: run.key, run, code: 'run_held', message: run.reason ?? 'held' });
 
-  async function failed({ key, kind }: Subject, cause: unknown): Promise<SyncReport> {
-    const error = asRollcallError(cause);
-    if (error.code !== 'stopping' && error.code !== 'run_in_progress') {
-      const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
-      const run = last?.code === error.code ? last : null;
-      await notify({ event: 'failed', key, run, code: error.code, message: error.message });
+  async function announceFailure({ key }: Subject, error: RollcallError): Promise<void> {
+    if (error.code === 'stopping' || error.code === 'run_in_progress') return;
+    const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
+    const run = last?.code === error.code ? last : null;
+    await notify({ event: 'failed', key, run, code: error.code, message: error.message });
+  }
+
+  async function makeReport(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport> {
+    const { key, kind } = subject;
+    const runs: Run[] = [];
+    const onRun = (run: Run) => {
+      runs.push(run);
+      log.info({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
+    };
+    try {
+      await work(onRun);
+      return { key, kind, runs, error: null };
+    } catch (cause) {
+      const error = naming(key, asRollcallError(cause));
+      await announceFailure(subject, error);
+      return { key, kind, runs, error };
     }
-    return { key, kind, runs: [], error };
   }
 
   return {
@@ -122,13 +142,7 @@ export function createRunner(options: SyncOptions): Runner {
       }
     },
     async report(subject, work) {
-      const done = work().then(
-        (runs): SyncReport => {
-          for (const run of runs) log.info({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
-          return { key: subject.key, kind: subject.kind, runs, error: null };
-        },
-        (cause) => failed(subject, cause),
-      );
+      const done = makeReport(subject, work);
       working.add(done);
       try {
         return await done;
@@ -162,4 +176,10 @@ export function createRunner(options: SyncOptions): Runner {
 export function asRollcallError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
+}
+
+/** A message always says which audience it is about. */
+function naming(key: string, error: RollcallError): RollcallError {
+  if (error.message.startsWith(`${key}:`) || error.message.startsWith(`${key} `)) return error;
+  return new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
 }

@@ -26,6 +26,7 @@ export async function sendPlan(
 ): Promise<readonly string[]> {
   const { engine, sending } = context;
   let scope = await stillConnected(context, run, record, run.destinations ?? []);
+  if (staged.total === 0) return scope;
   const toMessage = changeMessage(run, staged, record);
   const lane = laneOf(run);
   const state: Sending = { source: record.source, forgotten: new Set(), busy: Promise.resolve() };

@@ -24,7 +24,7 @@ export async function reportRuns(
   else if (runs.length > 0) print(terminal, runTable(runs));
   if (deliveries === null) note(terminal, 'Interrupted: a running service sends what is left, or the next start does.');
   else if (!json && runs.length > 0) print(terminal, deliverySummary(deliveries));
-  for (const { key, error } of reports) if (error) note(terminal, `${key}: ${error.code}: ${error.message}`);
+  for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
   const held = runs.filter((run) => run.state === 'held');
   for (const { key, id } of held) note(terminal, `${key} is held: rollcall approve ${id}, or rollcall reject ${id}`);
   if (deliveries === null || reports.some(({ error }) => error !== null)) setExitCode(EXIT.failed);

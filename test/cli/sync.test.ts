@@ -84,7 +84,7 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   const result = await rollcall(['sync', '--once', '--json', '-c', config]);
   t.equal(result.code, 1);
   t.match(jsonLines(result), [{ key: 'big_spenders', sent: 2 }]);
-  t.match(result.stderr, /broken: sql_failed: .*nowhere/);
+  t.match(result.stderr, /^sql_failed: broken: [^:]+: .*nowhere/m);
   t.match(await rollcall(['sync', 'paused', '--once', '-c', config]), { code: 0, stderr: /paused is paused/ });
   t.match(await rollcall(['sync', 'nobody', '--once', '-c', config]), { code: 2, stderr: /unknown_audience/ });
   t.equal((await listener.stop()).length, 2);

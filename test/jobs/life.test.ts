@@ -1,60 +1,7 @@
-import { existsSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
-import type { AttemptRecord } from '../../src/store/port.ts';
-import { audience, createRig, destination, NO_GUARD, trait, values } from './helpers/rig.ts';
+import { audience, createRig, destination, trait, values } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
-
-t.test('a guard holds a run, ticks do not pile up behind it, and a person approves', async (t) => {
-  const rig = await createRig(t);
-  const guard = { ...NO_GUARD, maxExits: { percent: 20 }, allowEmpty: false };
-  rig.config.audiences = [audience('a', list('1', '2', '3', '4'), { guard })];
-  await rig.sync.run();
-  await rig.deliver();
-  rig.config.audiences = [audience('a', list('1', '9'), { guard })];
-  const [held] = await rig.sync.run();
-  t.match(held?.runs, [
-    { state: 'held', held: true, exited: 3, entered: 1, sent: 0, reason: /3 of 4.*maxExits \(20%\)/ },
-  ]);
-  t.match(rig.notices.at(-1), { event: 'held', key: 'a' });
-  t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
-  const [again] = await rig.sync.run();
-  t.equal(again?.runs[0]?.id, held?.runs[0]?.id, 'the next tick finds the same run');
-  t.equal((await rig.store.runs({ key: 'a', limit: 10 })).length, 2);
-  t.equal(rig.notices.length, 1, 'people are told once');
-
-  const approved = await rig.sync.approve(held?.runs[0]?.id ?? '');
-  t.match(approved.runs, [{ state: 'done', held: false, sent: 4 }]);
-  t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false, 3: false, 4: false, 9: true });
-  await t.rejects(rig.sync.approve('nope'), { code: 'unknown_run' });
-  t.equal((await rig.sync.approve(held?.runs[0]?.id ?? '')).error?.code, 'unknown_run', 'only once');
-});
-
-t.test('a rejected run is gone, and the next sync computes anew', async (t) => {
-  const rig = await createRig(t);
-  const guard = { ...NO_GUARD, allowEmpty: false };
-  rig.config.audiences = [audience('a', list('1', '2'), { guard })];
-  await rig.sync.run();
-  rig.config.audiences = [audience('a', list(), { guard })];
-  const [held] = await rig.sync.run();
-  t.match(held?.runs, [{ state: 'held', reason: /empty/ }]);
-  t.match((await rig.sync.reject(held?.runs[0]?.id ?? '')).runs, [{ state: 'rejected', sent: 0 }]);
-  rig.config.audiences = [audience('a', list('2'), { guard })];
-  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', exited: 1, entered: 0 }] }]);
-});
-
-t.test('guards count from minMembers on, by count too, and never at the first sync', async (t) => {
-  const rig = await createRig(t);
-  const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, minMembers: 3, allowEmpty: true };
-  const sync = async (...users: string[]) => {
-    rig.config.audiences = [audience('a', list(...users), { guard })];
-    return (await rig.sync.run())[0]?.runs.at(-1)?.state;
-  };
-  t.equal(await sync('1', '2'), 'done');
-  t.equal(await sync('3', '4', '5'), 'done', 'two members before are fewer than minMembers');
-  t.equal(await sync('3', '4', '5', '6', '7'), 'held', 'two entries');
-});
 
 t.test('a destination connected later gets the whole membership once, and the others nothing extra', async (t) => {
   const rig = await createRig(t);
@@ -179,53 +126,6 @@ t.test('a change that died is offered again with the value of now, where it died
   t.match(await rig.sync.run(), [{ runs: [{ sent: 0 }] }], 'once');
 });
 
-t.test('a snapshot that is gone fails the sync until a resync', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', list('1'))];
-  await rig.sync.run();
-  await rig.deliver();
-  rmSync(join(rig.config.folder, 'audiences.duckdb'));
-  const [report] = await rig.sync.run();
-  t.equal(report?.error?.code, 'snapshot_lost');
-  t.match(report?.error?.message, /rollcall resync a/);
-  t.same((await rig.deliver()).get('crm'), []);
-  t.match((await rig.sync.resync('a')).runs, [{ state: 'done', sent: 1 }]);
-  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', sent: 0 }] }]);
-});
-
-t.test('a store that knows less than the engine fails the sync until a resync', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', list('1'))];
-  await rig.sync.run();
-  const fence = await rig.store.takeLease('sync:a', 1000);
-  t.ok(fence);
-  if (fence) await rig.store.forgetAudience('a', fence);
-  if (fence) await rig.store.releaseLease(fence);
-  t.match(await rig.sync.run(), [{ error: { code: 'snapshot_moved' } }]);
-  t.match((await rig.sync.resync('a')).runs, [{ state: 'done' }]);
-  t.match(await rig.sync.run(), [{ error: null }]);
-});
-
-t.test('a plan says what would be sent and leaves no trace', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', list('1', '1', '2', ''))];
-  t.match(await rig.sync.plan(), [
-    { key: 'a', first: true, members: 2, entered: 2, exited: 0, invalid: 1, duplicates: 1, messages: 2, calls: 2 },
-  ]);
-  t.notOk(existsSync(join(rig.config.folder, 'audiences.duckdb')), 'not even the file');
-  await rig.sync.run();
-  rig.config.audiences = [audience('a', list('2', '3'))];
-  rig.config.destinations = [destination('crm'), destination('mail')];
-  const [plan] = await rig.sync.plan();
-  t.match(plan, { entered: 1, exited: 1, before: 2, newcomers: ['mail'], calls: 4, held: null });
-  t.same(
-    plan?.sample.map((body) => JSON.parse(body).traits),
-    [{ a: false }, { a: true }],
-  );
-  t.equal((await rig.store.runs({ limit: 10 })).length, 1);
-  t.match(await rig.sync.run(), [{ runs: [{ entered: 1, exited: 1 }, { action: 'backfill' }] }]);
-});
-
 t.test('why tells since which run a user is in, and replays get the value of now', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', list('1', '2'))];
@@ -241,65 +141,6 @@ t.test('why tells since which run a user is in, and replays get the value of now
     bodies.map((body) => (typeof body === 'string' ? JSON.parse(body).traits : body)),
     [{ a: true }, { a: false }, null, null],
   );
-});
-
-t.test('a forgotten user is out of the snapshot, leavers and held plans', async (t) => {
-  const rig = await createRig(t);
-  const guard = { ...NO_GUARD, maxExits: { count: 0 } };
-  rig.config.audiences = [audience('a', list('1', '2', '3'), { guard })];
-  await rig.sync.run();
-  await rig.deliver();
-  rig.config.audiences = [audience('a', list('3'), { guard })];
-  const [held] = await rig.sync.run();
-  await rig.sync.forget(['1'], null);
-  await rig.sync.approve(held?.runs[0]?.id ?? '');
-  t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false });
-  t.match(await rig.sync.why('a', '1'), { member: false, since: null });
-  t.match(await rig.sync.run(), [{ runs: [{ members: 1, sent: 0 }] }]);
-});
-
-t.test('a user forgotten for one source stays in the audiences that speak as another', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1', '2'))];
-  await rig.sync.run();
-  const { source } = rig.config.audiences[0] as { source: string };
-  await rig.sync.forget(['1'], ['elsewhere']);
-  t.match(await rig.sync.why('a', '1'), { member: true });
-  await rig.sync.forget(['1'], [source]);
-  t.match(await rig.sync.why('a', '1'), { member: false, since: null });
-});
-
-t.test('a user forgotten while a run is sending is not sent any more', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', "select 'u' || lpad(i::varchar, 5, '0') as user_id from range(12000) as t(i)")];
-  let forgetting: Promise<void> | null = null;
-  const sync = rig.another({
-    accept: (...parameters) => {
-      // The second batch has been read by now, or is being read; the third has not.
-      forgetting ??= sync.forget(['u05001', 'u11000'], null);
-      return rig.accept(...parameters);
-    },
-  });
-  t.match(await sync.run(), [{ error: null }]);
-  await forgetting;
-  const told = values((await rig.deliver()).get('crm'), 'a');
-  t.equal(Object.keys(told).length, 11_998);
-  t.notOk('u05001' in told || 'u11000' in told);
-});
-
-t.test('an orphan whose plan is lost can still be retired', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', list('1'))];
-  const broken = rig.another({ accept: async () => Promise.reject(new Error('the store is gone')) });
-  t.match(await broken.run(), [{ error: { code: 'engine_failed' } }]);
-  rmSync(join(rig.config.folder, 'audiences.duckdb'));
-  t.match(
-    await rig.sync.run(),
-    [{ error: { code: 'snapshot_lost' } }],
-    'some may have been told of a plan that is gone',
-  );
-  t.match((await rig.sync.retire('a')).runs, [{ state: 'rejected' }, { action: 'retire', state: 'done' }]);
-  t.match(await rig.sync.run(), [{ runs: [{ first: true, sent: 1 }] }]);
 });
 
 t.test('a destination that drops out of a run that then fails is told everything on its return', async (t) => {
@@ -324,77 +165,3 @@ t.test('a destination that drops out of a run that then fails is told everything
   t.equal(Object.keys(values(told.get('crm'), 'a')).length, 12_000);
   t.equal(Object.keys(values(told.get('mail'), 'a')).length, 12_000);
 });
-
-t.test('an audience that moved to another engine is refused until it is retired where it lies', async (t) => {
-  const rig = await createRig(t);
-  const other = {
-    type: 'duckdb',
-    path: join(rig.config.folder, 'other.duckdb'),
-    memoryLimit: null,
-    threads: 1,
-  } as const;
-  rig.config.engines['other'] = other;
-  rig.config.audiences = [audience('a', list('1', '2'))];
-  await rig.sync.run();
-  await rig.deliver();
-  rig.config.audiences = [audience('a', list('2', '3'), { engine: 'other' })];
-  for (let time = 0; time < 2; time += 1) {
-    t.match(await rig.sync.run(), [{ error: { code: 'engine_changed', message: /engine lake.*rollcall retire a/ } }]);
-  }
-  t.equal((await rig.sync.resync('a')).error?.code, 'engine_changed', 'leavers could not be told');
-  await t.rejects(rig.sync.plan(['a']), { code: 'engine_changed' });
-  t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
-  t.match(await rig.sync.retire('a'), { runs: [{ action: 'retire', exited: 2 }] });
-  t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: false, 2: false });
-  t.match(await rig.sync.run(), [{ runs: [{ first: true, entered: 2 }] }]);
-  t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: true, 3: true });
-});
-
-t.test('an engine may get another name, and one that is gone leaves only resync', async (t) => {
-  const rig = await createRig(t);
-  const lake = rig.config.engines['lake'];
-  if (lake?.type !== 'duckdb') throw new Error('not DuckDB');
-  rig.config.audiences = [audience('a', list('1', '2'))];
-  await rig.sync.run();
-  rig.config.engines = { renamed: lake };
-  rig.config.audiences = [audience('a', list('2'), { engine: 'renamed' })];
-  t.match(await rig.sync.run(), [{ runs: [{ first: false, exited: 1 }] }]);
-  rig.config.engines = { new: { ...lake, path: join(rig.config.folder, 'new.duckdb') } };
-  rig.config.audiences = [audience('a', list('2', '3'), { engine: 'new' })];
-  t.match(await rig.sync.run(), [{ error: { code: 'engine_changed', message: /rollcall resync a/ } }]);
-  t.match(await rig.sync.resync('a'), { runs: [{ state: 'done', entered: 2 }] });
-  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', sent: 0 }] }]);
-});
-
-t.test('a plan tells how long its calls take by those of an earlier run, or that it does not know', async (t) => {
-  const rig = await createRig(t);
-  rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
-  await rig.sync.run();
-  t.match(await rig.sync.plan(), [{ calls: 0, estimatedMs: null }]);
-  rig.config.audiences = [audience('a', 'select unnest(range(600))::varchar as user_id')];
-  t.match(await rig.sync.plan(), [{ calls: 400, estimatedMs: null }], 'accepted is not yet called');
-  const [run] = await rig.store.runs({ limit: 1 });
-  const calls = Array.from({ length: 200 }, (_, index) => attempt(`${run?.id}:*:${index}`, index * 10));
-  const store = { ...rig.store, attempts: async () => [...calls, attempt('another message', 1_000_000)] };
-  t.match(await rig.another({ store }).plan(), [{ calls: 400, estimatedMs: 4000 }], '200 calls took 2 s');
-  const few = { ...rig.store, attempts: async () => calls.slice(0, 50) };
-  t.match(await rig.another({ store: few }).plan(), [{ estimatedMs: null }], 'a few say nothing');
-});
-
-function attempt(messageId: string, time: number): AttemptRecord {
-  return {
-    delivery: messageId,
-    destination: 'crm',
-    endpoint: 'crm',
-    source: 'personas',
-    type: 'identify',
-    userId: 'u',
-    messageId,
-    at: time,
-    ms: 10,
-    outcome: 'success',
-    status: 200,
-    error: null,
-    response: null,
-  };
-}

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { runLine } from '../../jobs/index.ts';
+import { RollcallError } from '../../src/errors.ts';
 import { audience, createRig, trait, values } from './helpers/rig.ts';
 
 const MEMBERS = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
@@ -166,6 +167,21 @@ t.test('a query that fails leaves the snapshot and the other audiences alone', a
   }
   rig.config.audiences = [audience('broken', "select 'a' as user_id")];
   t.match(await rig.sync.run(), [{ runs: [{ members: 1, entered: 0, exited: 0 }] }]);
+});
+
+t.test('a sync that fails tells the runs that it finished before, and names its audience once', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' as user_id")];
+  const stopped = rig.another({
+    accept: async () => {
+      throw new RollcallError('store_failed', 'The store failed.');
+    },
+  });
+  t.match(await stopped.run(), [{ runs: [], error: { code: 'store_failed', message: 'a: The store failed.' } }]);
+  rig.config.audiences = [audience('a', 'select nonsense')];
+  const [report] = await rig.sync.run();
+  t.match(report?.runs, [{ state: 'done', first: true, sent: 1 }]);
+  t.match(report?.error, { code: 'sql_failed', message: /^a: (?!a: ).*nonsense/s });
 });
 
 t.test('an audience that nobody configured is refused', async (t) => {

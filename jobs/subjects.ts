@@ -1,0 +1,68 @@
+import { RollcallError } from '../src/errors.ts';
+import type { AudienceRecord, Store } from '../src/store/port.ts';
+import { type Computation, computations, definitionHash, type SyncConfig } from './computation.ts';
+import type { Subject } from './context.ts';
+
+/** What can be synced: what is configured, and what the store still knows. */
+export interface Subjects {
+  /**
+   * Those configured that are not paused, or of these keys those that are not.
+   *
+   * @throws RollcallError `unknown_audience`
+   */
+  selected(keys?: readonly string[]): readonly Subject[];
+  /** @throws RollcallError `unknown_audience` */
+  find(key: string): Promise<Subject>;
+  /** As `find`, but with the engine that has the snapshot, if that is another one and still configured. */
+  findWhereItLies(key: string): Promise<Subject>;
+  /** The audience that a new one was renamed from: gone from the configuration, with the same definition. */
+  formerSelf(subject: Subject): Promise<Subject | null>;
+  /** Audiences that the store knows and the configuration does not. */
+  orphans(): Promise<readonly AudienceRecord[]>;
+}
+
+export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, config: () => SyncConfig): Subjects {
+  async function find(key: string): Promise<Subject> {
+    const computation = computations(config()).find((candidate) => candidate.key === key);
+    if (computation) return configured(computation);
+    const record = await store.audience(key);
+    if (record) return orphan(record);
+    throw new RollcallError('unknown_audience', `There is no audience or trait ${key}.`);
+  }
+
+  async function orphans(): Promise<readonly AudienceRecord[]> {
+    const known = new Set(computations(config()).map(({ key }) => key));
+    return (await store.audiences()).filter(({ key }) => !known.has(key));
+  }
+
+  return {
+    selected(keys = []) {
+      const all = computations(config());
+      const unknown = keys.filter((key) => !all.some((computation) => computation.key === key));
+      if (unknown.length > 0) {
+        throw new RollcallError('unknown_audience', `There is no audience or trait ${unknown.join(', ')}.`);
+      }
+      return all.filter(({ key, paused }) => !paused && (keys.length === 0 || keys.includes(key))).map(configured);
+    },
+    find,
+    async findWhereItLies(key) {
+      const subject = await find(key);
+      const engine = (await store.audience(key))?.engine;
+      return engine !== undefined && engine in config().engines ? { ...subject, engine } : subject;
+    },
+    async formerSelf({ key, definition }) {
+      if (await store.audience(key)) return null;
+      const former = (await orphans()).find((record) => record.definitionHash === definition?.hash);
+      return former ? orphan(former) : null;
+    },
+    orphans,
+  };
+}
+
+export function configured({ key, kind, engine, source, sql, guard }: Computation): Subject {
+  return { key, kind, engine, source, definition: { sql, hash: definitionHash({ kind, engine, sql }), guard } };
+}
+
+function orphan({ key, kind, engine, source }: AudienceRecord): Subject {
+  return { key, kind, engine, source, definition: null };
+}

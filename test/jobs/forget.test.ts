@@ -1,0 +1,67 @@
+import { join } from 'node:path';
+import t from 'tap';
+import { audience, createRig, NO_GUARD, values } from './helpers/rig.ts';
+
+const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+
+t.test('a forgotten user is out of the snapshot, leavers and held plans', async (t) => {
+  const rig = await createRig(t);
+  const guard = { ...NO_GUARD, maxExits: { count: 0 } };
+  rig.config.audiences = [audience('a', list('1', '2', '3'), { guard })];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.audiences = [audience('a', list('3'), { guard })];
+  const [held] = await rig.sync.run();
+  await rig.sync.forget(['1'], null);
+  await rig.sync.approve(held?.runs[0]?.id ?? '');
+  t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false });
+  t.match(await rig.sync.why('a', '1'), { member: false, since: null });
+  t.match(await rig.sync.run(), [{ runs: [{ members: 1, sent: 0 }] }]);
+});
+
+t.test('a user forgotten for one source stays in the audiences that speak as another', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1', '2'))];
+  await rig.sync.run();
+  const { source } = rig.config.audiences[0] as { source: string };
+  await rig.sync.forget(['1'], ['elsewhere']);
+  t.match(await rig.sync.why('a', '1'), { member: true });
+  await rig.sync.forget(['1'], [source]);
+  t.match(await rig.sync.why('a', '1'), { member: false, since: null });
+});
+
+t.test('a user forgotten while a run is sending is not sent any more', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' || lpad(i::varchar, 5, '0') as user_id from range(12000) as t(i)")];
+  let forgetting: Promise<void> | null = null;
+  const sync = rig.another({
+    accept: (...parameters) => {
+      // The second batch has been read by now, or is being read; the third has not.
+      forgetting ??= sync.forget(['u05001', 'u11000'], null);
+      return rig.accept(...parameters);
+    },
+  });
+  t.match(await sync.run(), [{ error: null }]);
+  await forgetting;
+  const told = values((await rig.deliver()).get('crm'), 'a');
+  t.equal(Object.keys(told).length, 11_998);
+  t.notOk('u05001' in told || 'u11000' in told);
+});
+
+t.test('an engine that is gone keeps the user in no other, and is named', async (t) => {
+  const rig = await createRig(t);
+  const lake = rig.config.engines['lake'];
+  if (lake?.type !== 'duckdb') throw new Error('not DuckDB');
+  rig.config.engines = { gone: { ...lake, path: join(rig.config.folder, 'gone.duckdb') }, lake };
+  rig.config.audiences = [audience('orphan', list('1', '2'), { engine: 'gone' }), audience('a', list('1', '2'))];
+  await rig.sync.run();
+  const { gone = lake } = rig.config.engines;
+  rig.config.engines = { lake };
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await t.rejects(rig.sync.forget(['1'], null), { code: 'engine_unreachable', message: /no engine gone/ });
+  t.match(await rig.sync.why('a', '1'), { member: false, since: null });
+  t.match(await rig.sync.why('a', '2'), { member: true });
+  rig.config.engines = { gone, lake };
+  await rig.sync.forget(['1'], null);
+  t.match(await rig.sync.why('orphan', '1'), { member: false, since: null }, 'once it is back, there too');
+});

@@ -1,0 +1,56 @@
+import t from 'tap';
+import { runLine } from '../../jobs/index.ts';
+import { audience, createRig, NO_GUARD, values } from './helpers/rig.ts';
+
+const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+
+t.test('a guard holds a run, ticks do not pile up behind it, and a person approves', async (t) => {
+  const rig = await createRig(t);
+  const guard = { ...NO_GUARD, maxExits: { percent: 20 }, allowEmpty: false };
+  rig.config.audiences = [audience('a', list('1', '2', '3', '4'), { guard })];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.audiences = [audience('a', list('1', '9'), { guard })];
+  const [held] = await rig.sync.run();
+  t.match(held?.runs, [
+    { state: 'held', held: true, exited: 3, entered: 1, sent: 0, reason: /3 of 4.*maxExits \(20%\)/ },
+  ]);
+  t.type(held?.runs[0] && runLine(held.runs[0]).ms, 'number', 'until it was held');
+  t.match(rig.notices.at(-1), { event: 'held', key: 'a' });
+  t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
+  const [again] = await rig.sync.run();
+  t.equal(again?.runs[0]?.id, held?.runs[0]?.id, 'the next tick finds the same run');
+  t.equal((await rig.store.runs({ key: 'a', limit: 10 })).length, 2);
+  t.equal(rig.notices.length, 1, 'people are told once');
+
+  const approved = await rig.sync.approve(held?.runs[0]?.id ?? '');
+  t.match(approved.runs, [{ state: 'done', held: false, sent: 4 }]);
+  t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false, 3: false, 4: false, 9: true });
+  await t.rejects(rig.sync.approve('nope'), { code: 'unknown_run' });
+  t.equal((await rig.sync.approve(held?.runs[0]?.id ?? '')).error?.code, 'unknown_run', 'only once');
+});
+
+t.test('a rejected run is gone, and the next sync computes anew', async (t) => {
+  const rig = await createRig(t);
+  const guard = { ...NO_GUARD, allowEmpty: false };
+  rig.config.audiences = [audience('a', list('1', '2'), { guard })];
+  await rig.sync.run();
+  rig.config.audiences = [audience('a', list(), { guard })];
+  const [held] = await rig.sync.run();
+  t.match(held?.runs, [{ state: 'held', reason: /empty/ }]);
+  t.match((await rig.sync.reject(held?.runs[0]?.id ?? '')).runs, [{ state: 'rejected', sent: 0 }]);
+  rig.config.audiences = [audience('a', list('2'), { guard })];
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', exited: 1, entered: 0 }] }]);
+});
+
+t.test('guards count from minMembers on, by count too, and never at the first sync', async (t) => {
+  const rig = await createRig(t);
+  const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, minMembers: 3, allowEmpty: true };
+  const sync = async (...users: string[]) => {
+    rig.config.audiences = [audience('a', list(...users), { guard })];
+    return (await rig.sync.run())[0]?.runs.at(-1)?.state;
+  };
+  t.equal(await sync('1', '2'), 'done');
+  t.equal(await sync('3', '4', '5'), 'done', 'two members before are fewer than minMembers');
+  t.equal(await sync('3', '4', '5', '6', '7'), 'held', 'two entries');
+});

@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { AttemptRecord } from '../../src/store/port.ts';
+import { audience, createRig, destination } from './helpers/rig.ts';
+
+const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+
+t.test('a plan says what would be sent and leaves no trace', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', list('1', '1', '2', ''))];
+  t.match(await rig.sync.plan(), [
+    { key: 'a', first: true, members: 2, entered: 2, exited: 0, invalid: 1, duplicates: 1, messages: 2, calls: 2 },
+  ]);
+  t.notOk(existsSync(join(rig.config.folder, 'audiences.duckdb')), 'not even the file');
+  await rig.sync.run();
+  rig.config.audiences = [audience('a', list('2', '3'))];
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  const [plan] = await rig.sync.plan();
+  t.match(plan, { entered: 1, exited: 1, before: 2, newcomers: ['mail'], calls: 4, held: null });
+  t.same(
+    plan?.sample.map((body) => JSON.parse(body).traits),
+    [{ a: false }, { a: true }],
+  );
+  t.equal((await rig.store.runs({ limit: 10 })).length, 1);
+  t.match(await rig.sync.run(), [{ runs: [{ entered: 1, exited: 1 }, { action: 'backfill' }] }]);
+});
+
+t.test('a plan tells how long its calls take by those of an earlier run, or that it does not know', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
+  await rig.sync.run();
+  t.match(await rig.sync.plan(), [{ calls: 0, estimatedMs: null }]);
+  rig.config.audiences = [audience('a', 'select unnest(range(600))::varchar as user_id')];
+  t.match(await rig.sync.plan(), [{ calls: 400, estimatedMs: null }], 'accepted is not yet called');
+  const [run] = await rig.store.runs({ limit: 1 });
+  const calls = Array.from({ length: 200 }, (_, index) => attempt(`${run?.id}:*:${index}`, index * 10));
+  const store = { ...rig.store, attempts: async () => [...calls, attempt('another message', 1_000_000)] };
+  t.match(await rig.another({ store }).plan(), [{ calls: 400, estimatedMs: 4000 }], '200 calls took 2 s');
+  const few = { ...rig.store, attempts: async () => calls.slice(0, 50) };
+  t.match(await rig.another({ store: few }).plan(), [{ estimatedMs: null }], 'a few say nothing');
+});
+
+function attempt(messageId: string, time: number): AttemptRecord {
+  return {
+    delivery: messageId,
+    destination: 'crm',
+    endpoint: 'crm',
+    source: 'personas',
+    type: 'identify',
+    userId: 'u',
+    messageId,
+    at: time,
+    ms: 10,
+    outcome: 'success',
+    status: 200,
+    error: null,
+    response: null,
+  };
+}
