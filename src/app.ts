@@ -19,7 +19,7 @@ import type { Destination } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
 import { noticeDestination, sendNotice } from './notices.ts';
-import { openStore } from './store/open.ts';
+import { type OpenStore, openShards } from './store/open.ts';
 import type { RunProgress, Settlement, Store } from './store/port.ts';
 import { VERSION } from './version.ts';
 
@@ -50,14 +50,15 @@ export class App {
   private readonly options: AppOptions;
   private readonly clock: Clock;
   private readonly agent: Dispatcher;
-  private readonly worker: Worker;
+  /** One for each database of the store. */
+  private readonly workers: readonly Worker[];
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private scheduling = false;
   private cancelResume = () => {};
   private stopping = false;
 
-  private constructor(config: Config, store: Store, options: AppOptions) {
+  private constructor(config: Config, { store, shards }: OpenStore, options: AppOptions) {
     const { log, clock = systemClock, onProgress } = options;
     this.config = config;
     this.options = options;
@@ -71,21 +72,13 @@ export class App {
       this.metrics.settled(settlement);
       logSettlement(log, settlement);
     };
-    this.worker = new Worker({
-      store,
-      clock,
-      agent: this.agent,
-      serviceName,
-      destinations,
-      attemptRetention,
-      log,
-      onSettled,
-    });
+    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, log, onSettled };
+    this.workers = shards.map((shard) => new Worker({ ...common, store: shard }));
     this.accept = this.observed(
       createAccept(
         store,
         () => this.destinations(),
-        (names) => this.worker.wake(names),
+        (names) => this.eachWorker((worker) => worker.wake(names)),
       ),
     );
     this.sync = createSync({
@@ -113,8 +106,8 @@ export class App {
 
   /** Opens the store and builds the parts; nothing runs yet. */
   static async create(config: Config, options: AppOptions): Promise<App> {
-    const store = await openStore(config.store, options.clock ?? systemClock);
-    return new App(config, store, options);
+    const opened = await openShards(config.store, options.clock ?? systemClock);
+    return new App(config, opened, options);
   }
 
   /** Delivery always runs; collection and schedules as asked for. */
@@ -125,7 +118,7 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
-    await this.worker.start();
+    await Promise.all(this.workers.map((worker) => worker.start()));
     await this.resumeRegulations();
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
@@ -138,7 +131,7 @@ export class App {
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
-    this.worker.configure(this.destinations());
+    this.eachWorker((worker) => worker.configure(this.destinations()));
     if (this.scheduling) await this.sync.start();
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }
@@ -168,9 +161,13 @@ export class App {
     await this.sync.stop();
     this.cancelResume();
     await this.regulations.close();
-    await this.worker.stop();
+    await Promise.all(this.workers.map((worker) => worker.stop()));
     await this.store.close();
     await this.agent.close();
+  }
+
+  private eachWorker(work: (worker: Worker) => void): void {
+    for (const worker of this.workers) work(worker);
   }
 
   private destinations(): readonly Destination[] {

@@ -2,24 +2,35 @@ import type { Clock } from '../clock.ts';
 import type { StoreConfig } from '../config/config.ts';
 import { redactUrl } from '../destination.ts';
 import type { Store } from './port.ts';
-import { shardedStore } from './sharded.ts';
+import { type Shard, shardedStore } from './sharded.ts';
+
+/** An open store, and the databases that it consists of: each is delivered from by a worker of its own. */
+export interface OpenStore {
+  readonly store: Store;
+  readonly shards: readonly Store[];
+}
+
+/** As `openShards`, for those who do not deliver. */
+export async function openStore(config: StoreConfig, clock: Clock): Promise<Store> {
+  return (await openShards(config, clock)).store;
+}
 
 /**
  * Opens the store that the configuration names, or several as one.
  *
  * @throws RollcallError `store_failed`, `store_outdated`
  */
-export async function openStore({ urls, maxQueued }: StoreConfig, clock: Clock): Promise<Store> {
-  const stores: Store[] = [];
+export async function openShards({ urls, maxQueued }: StoreConfig, clock: Clock): Promise<OpenStore> {
+  const shards: Shard[] = [];
   try {
-    for (const url of urls) stores.push(await openOne(url, maxQueued, clock));
+    for (const url of urls) shards.push({ name: redactUrl(url), store: await openOne(url, maxQueued, clock) });
   } catch (error) {
-    await Promise.all(stores.map((store) => store.close()));
+    await Promise.all(shards.map(({ store }) => store.close()));
     throw error;
   }
-  const [only, ...others] = stores;
-  if (only && others.length === 0) return only;
-  return shardedStore(stores.map((store, index) => ({ name: redactUrl(urls[index] ?? ''), store })));
+  const stores = shards.map(({ store }) => store);
+  const [only] = stores;
+  return { store: only && stores.length === 1 ? only : shardedStore(shards), shards: stores };
 }
 
 /** Each adapter is loaded only where it is used. */

@@ -8,6 +8,7 @@ import {
   backlogOf,
   change,
   claim,
+  codeOf,
   DELIVERED,
   ids,
   leaseOf,
@@ -20,6 +21,16 @@ import {
 
 const TTL = 20_000;
 const SOURCES = Array.from({ length: 40 }, (_, n) => `source-${n}`);
+
+/** A process's claims from all shards, as its workers make and settle them. */
+async function claimAll(shards: readonly Store[], limit = 100) {
+  return Promise.all(
+    shards.map(async (shard) => {
+      const owner = await shard.join(TTL);
+      return { shard, owner, claims: await claim(shard, owner, { limit }) };
+    }),
+  );
+}
 
 /** Files of a folder as shards: as many as asked for, the same ones each time. */
 async function open(t: Test, folder: string, count: number): Promise<{ store: Store; shards: Store[] }> {
@@ -51,12 +62,12 @@ t.test('messages go by their source, and everything is claimed, settled and foun
     parts.join(' and '),
   );
   t.same(await backlogOf(store), { pending: 40, dead: 0 });
-  const owner = await store.join(TTL);
-  const first = await claim(store, owner, { limit: 25 });
-  const claims = [...first, ...(await claim(store, owner, { limit: 25 }))];
-  t.equal(new Set(ids(claims)).size, 40);
-  await settle(store, owner, claims.slice(0, 30), REFUSED);
-  await settle(store, owner, claims.slice(30), DELIVERED);
+  const taken = await claimAll(shards);
+  t.equal(new Set(ids(taken.flatMap(({ claims }) => claims))).size, 40);
+  for (const { shard, owner, claims } of taken) {
+    await settle(shard, owner, claims.slice(0, 5), DELIVERED);
+    await settle(shard, owner, claims.slice(5), REFUSED);
+  }
   t.same(await backlogOf(store), { pending: 0, dead: 30 });
   const fresh = (await open(t, t.testdirName, 2)).store;
   const paged: string[] = [];
@@ -76,9 +87,8 @@ t.test('what was accepted before a shard was added is delivered all the same', a
   const before = await open(t, folder, 1);
   await accept(before.store, ...SOURCES.map((source) => message({ source })));
   await before.store.close();
-  const { store } = await open(t, folder, 2);
-  const owner = await store.join(TTL);
-  t.equal((await claim(store, owner)).length, 40);
+  const { shards } = await open(t, folder, 2);
+  t.equal((await claimAll(shards)).flatMap(({ claims }) => claims).length, 40);
 });
 
 t.test('a run and its changes stay on the first shard, in one transaction', async (t) => {
@@ -92,26 +102,37 @@ t.test('a run and its changes stay on the first shard, in one transaction', asyn
 });
 
 t.test('a user is erased from all shards, and counted where a delivery is in flight', async (t) => {
-  const { store } = await open(t, t.testdir({}), 2);
+  const { store, shards } = await open(t, t.testdir({}), 2);
   await accept(store, ...SOURCES.map((source) => message({ source, userId: 'u1' })));
-  const owner = await store.join(TTL);
-  const held = await claim(store, owner, { limit: 3 });
+  const held = await claimAll(shards, 2);
   let cursor: string | null = null;
   let inFlight = 0;
   do ({ cursor, inFlight } = await store.erase(['u1'], null, cursor));
   while (cursor !== null);
-  t.equal(inFlight, 3);
-  t.same(await backlogOf(store), { pending: 3, dead: 0 });
+  t.equal(inFlight, 4);
+  t.same(await backlogOf(store), { pending: 4, dead: 0 });
   await store.suppress(['u1'], null, true);
   t.match(await accept(store, ...SOURCES.map((source) => message({ source, userId: 'u1' }))), { suppressed: 40 });
-  await settle(store, owner, held, DELIVERED);
+  for (const { shard, owner, claims } of held) await settle(shard, owner, claims, DELIVERED);
 });
 
-t.test('a shard that fails does not keep the others from being claimed', async (t) => {
+t.test('an endpoint is resumed on all shards, and paused where one of them says so', async (t) => {
   const { store, shards } = await open(t, t.testdir({}), 2);
-  await accept(store, ...SOURCES.map((source) => message({ source })));
-  const owner = await store.join(TTL);
-  const left = (await backlogOf(shards[0] as Store)).pending;
+  const state = { endpoint: 'e1', destination: 'crm', pausedAt: null, deadSince: null };
+  await shards[1]?.markEndpoint({ ...state, pausedAt: 7 });
+  await shards[0]?.markEndpoint({ ...state, deadSince: 5 });
+  t.same(await store.endpoints(), [{ ...state, pausedAt: 7, deadSince: 5 }]);
+  await store.markEndpoint(state);
+  t.same(
+    (await store.endpoints()).filter(({ pausedAt, deadSince }) => pausedAt !== null || deadSince !== null),
+    [],
+  );
+});
+
+t.test('the store answers as long as one shard does', async (t) => {
+  const { store, shards } = await open(t, t.testdir({}), 2);
+  await shards[0]?.close();
+  await store.ping();
   await shards[1]?.close();
-  t.equal((await claim(store, owner)).length, left);
+  t.equal(await codeOf(store.ping()), 'store_closed');
 });
