@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js';
+import { ADDRESS_REFUSED } from '../classify.ts';
 
 /** Whether an address may be connected to. */
 export type AddressGuard = (address: string) => boolean;
@@ -50,4 +51,10 @@ function embeddedIPv4(address: ipaddr.IPv6): ipaddr.IPv4 | null {
 
 function isAllowed(address: Address, allowed: readonly Range[]): boolean {
   return allowed.some((range) => address.kind() === range[0].kind() && address.match(range as [ipaddr.IPv4, number]));
+}
+
+/** Raised instead of connecting. */
+export function addressRefused(host: string): Error {
+  const message = `${host} resolves to no address that network.allow permits.`;
+  return Object.assign(new Error(message), { code: ADDRESS_REFUSED });
 }

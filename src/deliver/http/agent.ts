@@ -1,10 +1,10 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici';
+import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../retry.ts';
-import { ADDRESS_REFUSED } from '../classify.ts';
-import { type AddressGuard, createAddressGuard } from './address-guard.ts';
+import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
+import { createProxyAgent } from './proxy.ts';
 import { createResolve, type Resolve } from './resolve.ts';
 
 export interface AgentOptions {
@@ -12,7 +12,7 @@ export interface AgentOptions {
   readonly allow: readonly string[];
   /** PEM text of certificate authorities trusted besides the public ones. */
   readonly ca: readonly string[];
-  /** All requests go through this HTTP proxy, which then does the looking up and has to do the vetting. */
+  /** All requests go through this HTTP proxy, which then looks up the names and has to vet what they resolve to. */
   readonly proxy: string | null;
   readonly resolve?: Resolve;
 }
@@ -25,15 +25,18 @@ export function createAgent({ allow, ca, proxy, resolve = createResolve() }: Age
   // Made once: reading all authorities takes milliseconds.
   const trusted = ca.length > 0 ? [...getCACertificates('default'), ...ca] : null;
   const tls = trusted ? { secureContext: createSecureContext({ ca: trusted }) } : {};
-  const common = { keepAliveTimeout: IDLE_TIMEOUT, keepAliveMaxTimeout: IDLE_TIMEOUT, pipelining: 1, allowH2: false };
-  if (proxy !== null) return new ProxyAgent({ uri: proxy, requestTls: tls, ...common });
-  return new Agent({
-    ...common,
+  const guard = createAddressGuard(allow);
+  const pool = {
+    keepAliveTimeout: IDLE_TIMEOUT,
+    keepAliveMaxTimeout: IDLE_TIMEOUT,
+    pipelining: 1,
+    allowH2: false,
     // The attempt has its own clock over all phases.
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: guardedConnector(createAddressGuard(allow), resolve, tls),
-  });
+  };
+  if (proxy !== null) return createProxyAgent({ url: proxy, guard, tls, pool });
+  return new Agent({ ...pool, connect: guardedConnector(guard, resolve, tls) });
 }
 
 /** The address that is vetted is the one that is connected to, so that a name can't change its meaning in between. */
@@ -47,7 +50,7 @@ function guardedConnector(
       (addresses) => {
         const vetted = addresses.filter(({ address }) => guard(address));
         const first = vetted[0];
-        if (!first) callback(refusal(hostname), '', 0);
+        if (!first) callback(addressRefused(hostname), '', 0);
         else if (options.all) callback(null, vetted as LookupAddress[]);
         else callback(null, first.address, first.family);
       },
@@ -66,12 +69,7 @@ function guardedConnector(
   return (options, callback) => {
     const host = options.hostname.replace(/^\[|\]$/g, '');
     // A literal address is connected to without any lookup.
-    if (isIP(host) !== 0 && !guard(host)) callback(refusal(host), null);
+    if (isIP(host) !== 0 && !guard(host)) callback(addressRefused(host), null);
     else connect(options, callback);
   };
-}
-
-function refusal(host: string): Error {
-  const message = `${host} resolves to no address that network.allow permits.`;
-  return Object.assign(new Error(message), { code: ADDRESS_REFUSED });
 }

@@ -1,0 +1,77 @@
+import { isIP } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { ATTEMPT_TIMEOUT } from '../../retry.ts';
+import { type AddressGuard, addressRefused } from './address-guard.ts';
+
+export interface ProxyOptions {
+  /** Name and password in it are sent to the proxy only. */
+  readonly url: string;
+  readonly guard: AddressGuard;
+  readonly tls: { readonly secureContext?: SecureContext };
+  readonly pool: Pool.Options;
+}
+
+/**
+ * Sends everything through an HTTP proxy: a tunnel (CONNECT) to endpoints with https, the whole request for those
+ * without. The proxy looks up names; addresses that a URL spells out are vetted here.
+ */
+export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispatcher {
+  const { origin: proxyOrigin } = new URL(url);
+  // A resumed session is trusted without its certificate being looked at again.
+  const strict = { ...tls, timeout: ATTEMPT_TIMEOUT, maxCachedSessions: 0, rejectUnauthorized: true };
+  const poolOf = (origin: string | URL, options: object) => {
+    const { connect } = options as { connect: buildConnector.connector };
+    const isProxy = new URL(origin).origin === proxyOrigin;
+    return new Pool(origin, { ...pool, ...options, connect: named(connect, isProxy ? proxyFailure : tunnelFailure) });
+  };
+  const agent = new ProxyAgent({
+    uri: url,
+    requestTls: strict,
+    proxyTls: strict,
+    factory: poolOf,
+    // A tunnel that is never granted must not outlast the attempt that asked for it.
+    clientFactory: (origin, options) => poolOf(origin, { ...options, headersTimeout: ATTEMPT_TIMEOUT }),
+  });
+  return agent.compose((dispatch) => (request, handler) => {
+    const host = new URL(String(request.origin)).hostname;
+    if (isAllowed(host, guard)) return dispatch(request, handler);
+    handler.onResponseError?.(null as never, addressRefused(host));
+    return true;
+  });
+}
+
+function isAllowed(hostname: string, guard: AddressGuard): boolean {
+  const host = hostname.replace(/^\[|\]$|\.$/g, '');
+  if (/(^|\.)localhost$/.test(host)) return guard('127.0.0.1');
+  return isIP(host) === 0 || guard(host);
+}
+
+/** A connector whose failures say that the proxy is to blame, where it is. */
+function named(connect: buildConnector.connector, rename: (error: Error) => Error): buildConnector.connector {
+  return (options, callback) =>
+    connect(options, (...[error, socket]) => {
+      if (error) callback(rename(error), null);
+      else callback(null, socket);
+    });
+}
+
+/** The proxy's own certificate or address is no fault of an endpoint, which would make dead letters at once. */
+function proxyFailure(error: Error): Error {
+  const { code = 'failed' } = error as { code?: string };
+  return Object.assign(new Error(`The proxy can't be reached: ${error.message}`, { cause: error }), {
+    code: `proxy_${code}`,
+  });
+}
+
+/** What goes wrong within a tunnel is the endpoint's; a tunnel that is not granted is the proxy's. */
+function tunnelFailure(error: Error): Error {
+  const { code = '' } = error as { code?: string };
+  if (code === 'UND_ERR_ABORTED') {
+    const status = /\((\d{3})\)/.exec(error.message)?.[1];
+    return Object.assign(new Error(error.message, { cause: error }), {
+      code: status ? `proxy_status_${status}` : 'proxy_refused',
+    });
+  }
+  return error;
+}

@@ -1,0 +1,249 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer, type IncomingMessage, request, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import t, { type Test } from 'tap';
+import { Authority, type Pair } from './helpers/certificates.ts';
+import { Receiver } from './helpers/receiver.ts';
+import { destination, Rig } from './helpers/rig.ts';
+
+const authority = new Authority();
+t.teardown(() => authority.remove());
+const good = authority.issue('DNS:good.example');
+
+/** A proxy that knows every name as 127.0.0.1, and keeps who asked it for what. */
+class HttpProxy {
+  readonly asked: string[] = [];
+  readonly authorisations = new Set<string | undefined>();
+  /** Of a tunnel: a status other than 200 refuses it, null leaves it without an answer. */
+  status: number | null = 200;
+  readonly url: string;
+  private readonly sockets = new Set<Duplex>();
+
+  private constructor(server: Server, scheme: string) {
+    this.url = `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.on('connection', (socket: Socket) => this.sockets.add(socket));
+    server.on('connect', (asked: IncomingMessage, socket: Duplex) => this.tunnel(asked, socket));
+    server.on('request', (asked, response) => {
+      this.note(asked);
+      const { port, pathname } = new URL(asked.url ?? '');
+      const { 'proxy-authorization': _, ...headers } = asked.headers;
+      const onward = request({ host: '127.0.0.1', port, path: pathname, method: asked.method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500);
+        answer.pipe(response);
+      });
+      asked.pipe(onward);
+    });
+  }
+
+  static async start(t: Test, pair?: Pair): Promise<HttpProxy> {
+    const server = pair ? createHttpsServer(pair) : createHttpServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const proxy = new HttpProxy(server, pair ? 'https' : 'http');
+    t.teardown(() => {
+      for (const socket of proxy.sockets) socket.destroy();
+      server.close();
+    });
+    return proxy;
+  }
+
+  private tunnel(asked: IncomingMessage, socket: Duplex): void {
+    this.note(asked);
+    socket.on('error', () => {});
+    if (this.status === null) return;
+    if (this.status !== 200) {
+      socket.end(`HTTP/1.1 ${this.status} No\r\n\r\n`);
+      return;
+    }
+    const onward = connect(Number(asked.url?.split(':')[1]), '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      onward.pipe(socket).pipe(onward);
+    });
+    this.sockets.add(onward);
+    onward.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+    socket.on('close', () => onward.destroy());
+  }
+
+  private note({ url, headers }: IncomingMessage): void {
+    this.asked.push(url ?? '');
+    this.authorisations.add(headers['proxy-authorization']);
+  }
+}
+
+/** An endpoint at `https://good.example`, which only the proxy can find. */
+async function secureEndpoint(t: Test, pair: Pair) {
+  const seen = { requests: 0, bytes: 0, authorised: 0 };
+  const server = createHttpsServer(pair, (request, response) => {
+    seen.requests += 1;
+    if (request.headers['proxy-authorization'] !== undefined) seen.authorised += 1;
+    request.resume().on('end', () => response.end());
+  });
+  server.on('secureConnection', (socket) => socket.on('data', (chunk: Buffer) => (seen.bytes += chunk.length)));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { seen, server, host: `good.example:${port}`, url: `https://good.example:${port}/hook` };
+}
+
+const startRig = (t: Test, proxy: string, url: string, allow: readonly string[] = []) =>
+  Rig.start(t, { destinations: [destination(url)], network: { allow, ca: [authority.cert], proxy } });
+
+t.test('an endpoint with https is posted to through a tunnel, which is kept and used again', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  const { seen, host, url } = await secureEndpoint(t, good);
+  const rig = await startRig(t, proxy.url, url);
+  for (let round = 1; round <= 5; round += 1) {
+    await rig.send(1);
+    await rig.settled(round);
+  }
+  t.same(rig.verdicts, Array(5).fill('delivered'));
+  t.equal(seen.requests, 5);
+  t.same(proxy.asked, [host], 'by name: the proxy looks it up');
+});
+
+t.test('an endpoint without https gets what the proxy forwards', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  const receiver = await Receiver.start(t);
+  const { port } = new URL(receiver.url);
+  const rig = await startRig(t, proxy.url, `http://plain.example:${port}/hook`);
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.verdicts, ['delivered']);
+  t.same(proxy.asked, [`http://plain.example:${port}/hook`]);
+  t.match(receiver.requests, [{ method: 'POST', path: '/hook', headers: { 'content-type': 'application/json' } }]);
+});
+
+t.test('name and password of the proxy are told to the proxy, and to no endpoint', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  const { seen, url } = await secureEndpoint(t, good);
+  const rig = await startRig(t, proxy.url.replace('://', '://me:s3cret@'), url);
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.verdicts, ['delivered']);
+  t.same([...proxy.authorisations], [`Basic ${btoa('me:s3cret')}`]);
+  t.equal(seen.authorised, 0);
+});
+
+for (const [name, pair, cause] of [
+  ['self-signed', () => authority.selfSigned('DNS:good.example'), 'self_signed'],
+  ['for another host', () => authority.issue('DNS:other.example'), 'wrong_host'],
+] as const) {
+  t.test(`a certificate that is ${name} is refused before any byte of a request, in a tunnel too`, async (t) => {
+    const proxy = await HttpProxy.start(t);
+    const { seen, url } = await secureEndpoint(t, pair());
+    const rig = await startRig(t, proxy.url, url);
+    await rig.send(1);
+    await rig.settled(1);
+    t.same(rig.outcomes, [['tls_untrusted', cause]]);
+    t.match(seen, { requests: 0, bytes: 0 });
+  });
+}
+
+t.test('the certificate is looked at in every new tunnel', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  const { seen, url, server } = await secureEndpoint(t, good);
+  const rig = await startRig(t, proxy.url, url);
+  await rig.send(1);
+  await rig.settled(1);
+  server.setSecureContext(authority.issue('DNS:other.example'));
+  server.closeAllConnections();
+  await rig.send(1);
+  await rig.passUntil(() => rig.verdicts.includes('dead'));
+  t.match(rig.outcomes.at(-1), ['tls_untrusted', 'wrong_host']);
+  t.equal(seen.requests, 1);
+});
+
+for (const host of [
+  '127.0.0.1',
+  '2130706433',
+  '[::1]',
+  '[::ffff:10.0.0.1]',
+  '169.254.169.254',
+  'localhost',
+  'a.localhost.',
+]) {
+  t.test(`the proxy is not asked for ${host}, which network.allow does not name`, async (t) => {
+    const proxy = await HttpProxy.start(t);
+    const rig = await startRig(t, proxy.url, `http://${host}/`);
+    await rig.send(1);
+    await rig.settled(1);
+    t.same(rig.outcomes, [['address_refused', 'address_refused']]);
+    t.same(proxy.asked, []);
+  });
+}
+
+t.test('it is asked for an address that network.allow names', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  const receiver = await Receiver.start(t);
+  const rig = await startRig(t, proxy.url, receiver.url, ['127.0.0.0/8']);
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.verdicts, ['delivered']);
+  t.same(proxy.asked, [receiver.url]);
+});
+
+t.test('a proxy that refuses, or can not be reached, is retried, and named as the cause', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  proxy.status = 403;
+  const { seen, url } = await secureEndpoint(t, good);
+  const refused = await startRig(t, proxy.url, url);
+  await refused.send(1);
+  await refused.settled(1);
+  t.same(refused.outcomes, [['retry', 'proxy_status_403']]);
+
+  const gone = createHttpServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  const { port } = gone.address() as AddressInfo;
+  gone.close();
+  await once(gone, 'close');
+  for (const endpoint of [url, 'http://plain.example/']) {
+    const unreachable = await startRig(t, `http://127.0.0.1:${port}`, endpoint);
+    await unreachable.send(1);
+    await unreachable.settled(1);
+    t.same(unreachable.outcomes, [['retry', 'proxy_ECONNREFUSED']]);
+  }
+  t.equal(seen.requests, 0);
+});
+
+t.test('the certificate of the proxy itself makes no dead letters', async (t) => {
+  const { url } = await secureEndpoint(t, good);
+  for (const subject of ['IP:127.0.0.1', 'DNS:other.example']) {
+    const proxy = await HttpProxy.start(t, authority.selfSigned(subject));
+    for (const endpoint of [url, 'http://plain.example/']) {
+      const rig = await startRig(t, proxy.url, endpoint);
+      await rig.send(1);
+      await rig.settled(1);
+      t.match(rig.outcomes, [['retry', /^proxy_/]]);
+    }
+    t.same(proxy.asked, []);
+  }
+});
+
+t.test('a proxy with https and a certificate of network.ca is used', async (t) => {
+  const proxy = await HttpProxy.start(t, authority.issue('IP:127.0.0.1'));
+  const { url } = await secureEndpoint(t, good);
+  const rig = await startRig(t, proxy.url, url);
+  await rig.send(1);
+  await rig.settled(1);
+  t.same(rig.verdicts, ['delivered']);
+});
+
+t.test('a tunnel that is never granted is a timeout at the deadline', async (t) => {
+  const proxy = await HttpProxy.start(t);
+  proxy.status = null;
+  const { seen, url } = await secureEndpoint(t, good);
+  const rig = await startRig(t, proxy.url, url);
+  await rig.send(1);
+  while (proxy.asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  rig.clock.advance(4_999);
+  await rig.calm();
+  t.same(rig.verdicts, []);
+  rig.clock.advance(1);
+  await rig.settled(1);
+  t.same(rig.outcomes, [['retry', 'timeout']]);
+  t.equal(seen.requests, 0);
+});
