@@ -10,6 +10,8 @@ import { Window } from './window.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
+/** Deliveries claimed beyond what the endpoints take at once, at most. */
+const AHEAD_LIMIT = 256;
 
 export interface QueueHooks {
   readonly clock: Clock;
@@ -34,6 +36,11 @@ export class DestinationQueue {
   private readonly hooks: QueueHooks;
   private readonly rate: Rate;
   private running = 0;
+  /** Deliveries that should be in hand beyond those that the endpoints take at once. */
+  private ahead = 0;
+  /** Deliveries ended so far, and at the start of the claim under way. */
+  private ended = 0;
+  private endedBefore = 0;
   private readonly onDrained: (() => void)[] = [];
   /** Rises when everything in hand is given up: what was begun before settles nothing. */
   private generation = 0;
@@ -86,6 +93,11 @@ export class DestinationQueue {
     return this.held === 0;
   }
 
+  /** Says that a claim begins. */
+  claiming(): void {
+    this.endedBefore = this.ended;
+  }
+
   /** Deliveries that should be claimed now, in few large claims, but so that the endpoints never wait for the store. */
   room(): number {
     if (!this.enabled) return 0;
@@ -96,8 +108,10 @@ export class DestinationQueue {
       size = Math.max(size, window.size);
     }
     if (size === 0) return this.idle && this.outlets.some(({ hasRoom }) => hasRoom) ? 1 : 0;
-    const wanted = size * 2 - this.held;
-    if (wanted < size / 2) return 0;
+    // As many again as the window holds, for it may double at any moment.
+    const ahead = Math.max(size, this.ahead);
+    const wanted = size + ahead - this.held;
+    if (wanted < ahead / 2) return 0;
     return Math.max(0, Math.min(wanted, this.rate.available - this.buffer.length));
   }
 
@@ -128,6 +142,9 @@ export class DestinationQueue {
   }
 
   add(claims: readonly Claim[]): void {
+    // Twice what ended during this claim, so that a fast endpoint does not wait for the next one.
+    const needed = Math.min(AHEAD_LIMIT, 2 * (this.ended - this.endedBefore));
+    this.ahead = Math.max(needed, Math.floor(this.ahead / 2));
     for (const claim of claims) this.buffer.push(claim);
     this.pump();
   }
@@ -185,6 +202,7 @@ export class DestinationQueue {
 
   private finished(): void {
     this.running -= 1;
+    this.ended += 1;
     if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
     this.hooks.onRoom(this);
   }

@@ -263,6 +263,7 @@ export class Worker {
         continue;
       }
       held += limit;
+      entry.queue.claiming();
       requests.push({ destination: entry.queue.name, limit, order: this.nextOrder(entry) });
     }
     return requests;

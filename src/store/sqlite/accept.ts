@@ -24,11 +24,22 @@ const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export function accept(db: Connection, now: number, request: AcceptArguments): AcceptResult {
   failpoint('accept');
+  db.seen.begin();
+  try {
+    const result = write(db, now, request);
+    db.seen.write(now);
+    return result;
+  } catch (error) {
+    db.seen.undo();
+    throw error;
+  }
+}
+
+function write(db: Connection, now: number, request: AcceptArguments): AcceptResult {
   const run = request.step ? moveCursor(db, request.step, request.messages.length) : null;
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   const routes = request.routes.map((names) => names.map((name) => db.nameId(name)));
-  const isSeen = seenCheck(db);
   const isSuppressed = suppressionCheck(db);
   const deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   let duplicates = 0;
@@ -39,7 +50,7 @@ export function accept(db: Connection, now: number, request: AcceptArguments): A
       continue;
     }
     const sourceId = db.nameId(source);
-    if (isSeen(sourceId, messageId)) {
+    if (!db.seen.add(sourceId, messageId)) {
       duplicates += 1;
       continue;
     }
@@ -119,20 +130,6 @@ export function checkFence(db: Connection, fence: Fence): void {
   if (row?.token !== fence.token) {
     throw new RollcallError('fence_lost', `Another process has taken over ${fence.lease}; this one stops.`);
   }
-}
-
-/** Notes a message id, and tells whether it was there already in either generation. */
-function seenCheck(db: Connection): (source: number, messageId: string) => boolean {
-  const current = db.meta('seen_generation') === '1' ? 1 : 0;
-  const before = 1 - current;
-  const hasBefore = db.get(`SELECT 1 FROM seen_${before} LIMIT 1`) !== undefined;
-  return (source, messageId) => {
-    if (db.run(`INSERT OR IGNORE INTO seen_${current} VALUES (?, ?)`, source, messageId) === 0) return true;
-    return (
-      hasBefore &&
-      db.get(`SELECT 1 FROM seen_${before} WHERE source = ? AND message_id = ?`, source, messageId) !== undefined
-    );
-  };
 }
 
 function suppressionCheck(db: Connection): ((source: string, userId: string) => boolean) | null {

@@ -50,30 +50,17 @@ export function attempts(db: Connection, _now: number, query: AttemptQuery) {
   }));
 }
 
-/** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
-const DEDUPE_WINDOW = 24 * 3_600_000;
-
 export interface PruneArguments {
   readonly before: number;
   readonly limit: number;
 }
 
 export function prune(db: Connection, now: number, { before, limit }: PruneArguments): number {
-  nextGeneration(db, now);
+  db.seen.prune(now);
   // Attempts are appended in the order of time, so the oldest have the smallest ids.
   return db.run(
     'DELETE FROM attempt WHERE id IN (SELECT id FROM (SELECT id, at FROM attempt ORDER BY id LIMIT ?) WHERE at < ?)',
     limit,
     before,
   );
-}
-
-function nextGeneration(db: Connection, now: number): void {
-  const since = db.meta('seen_since');
-  if (since === null) db.setMeta('seen_since', String(now));
-  if (since === null || now - Number(since) < DEDUPE_WINDOW) return;
-  const next = db.meta('seen_generation') === '1' ? 0 : 1;
-  db.run(`DELETE FROM seen_${next}`);
-  db.setMeta('seen_generation', String(next));
-  db.setMeta('seen_since', String(now));
 }

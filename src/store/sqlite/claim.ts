@@ -86,12 +86,13 @@ export function claim(db: Connection, now: number, { owner, requests }: ClaimArg
 function claimOf(db: Connection, now: number, owner: number, destination: number, request: ClaimRequest) {
   const claimed: StoredTuple[] = [];
   for (const [retry, lane] of ORDERS[request.order]) {
+    // SQLite plans anew for each value of a bare LIMIT parameter.
     if (claimed.length >= request.limit) break;
     const rows = db.tuples<StoredTuple>(
       `UPDATE delivery SET state = ${CLAIMED}, owner = ? WHERE id IN (
          SELECT id FROM delivery INDEXED BY delivery_ready
          WHERE state = ${READY} AND destination = ? AND (tries > 0) = ${retry} AND lane = ${lane} AND due_at <= ?
-         ORDER BY due_at LIMIT ?)
+         ORDER BY due_at LIMIT ? + 0)
        RETURNING ${CLAIM_COLUMNS}`,
       owner,
       destination,

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { RollcallError } from '../../errors.ts';
+import { SeenIds } from './seen.ts';
 
 export type Row = Record<string, SQLInputValue>;
 export type Tuple = readonly SQLInputValue[];
@@ -12,6 +13,7 @@ const LOCK_WAIT = 5_000;
 export class Connection {
   readonly host = hostname();
   readonly pid = process.pid;
+  readonly seen = new SeenIds(this);
   private readonly database: DatabaseSync;
   private readonly statements = new Map<string, StatementSync>();
   private readonly tupleStatements = new Map<string, StatementSync>();
@@ -66,6 +68,7 @@ export class Connection {
       return result;
     } catch (error) {
       this.forgetNames();
+      this.seen.forget();
       if (this.database.isTransaction) this.exec('ROLLBACK');
       throw error;
     }

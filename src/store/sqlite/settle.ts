@@ -32,13 +32,40 @@ export interface SettleArguments {
 export function settle(db: Connection, now: number, { owner, entries }: SettleArguments): void {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
+  const delivered: SettleEntry[] = [];
   for (const entry of entries) {
     logAttempts(db, entry);
-    settleOne(db, now, owner, entry, backlog, runs);
+    if (entry.verdict[0] === 'delivered' && entry.conflict === null) delivered.push(entry);
+    else settleOne(db, now, owner, entry, backlog, runs);
   }
+  removeDelivered(db, owner, delivered, backlog, runs);
   backlog.write();
   runs.write();
   failpoint('settle');
+}
+
+/** Most entries are delivered and nothing waits for them: those that count alike go in one statement. */
+function removeDelivered(
+  db: Connection,
+  owner: number,
+  delivered: readonly SettleEntry[],
+  backlog: BacklogChanges,
+  runs: RunChanges,
+): void {
+  const alike = Map.groupBy(delivered, ({ destination, run, tries }) => `${destination}\0${run ?? ''}\0${tries === 0}`);
+  for (const [first, ...others] of alike.values()) {
+    if (!first) continue;
+    const ids = JSON.stringify([first.id, ...others.map(({ id }) => id)]);
+    const removed = db.run(
+      'DELETE FROM delivery WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?',
+      ids,
+      owner,
+    );
+    backlog.add(db.nameId(first.destination), -removed, 0);
+    if (first.run !== null) {
+      runs.add(db.nameId(first.run), { delivered: removed, untried: first.tries === 0 ? -removed : 0 });
+    }
+  }
 }
 
 function settleOne(
