@@ -82,6 +82,77 @@ await t.test('a store goes on by itself after the database crashed, and knows wh
   t.same(await persist(() => backlogOf(store)), { pending: 2, dead: 0 });
 });
 
+/** Nobody else gets at a table until the returned function is called. */
+async function lockTable(url: string, table: string): Promise<() => Promise<void>> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(`BEGIN; LOCK TABLE rollcall.${table} IN ACCESS EXCLUSIVE MODE`);
+  return () => client.end();
+}
+
+await t.test(
+  'a statement that takes too long fails as busy, writes nothing, and does not spoil what follows',
+  async (t) => {
+    const url = await migrated();
+    const store = await open(t, `${url}?statement_timeout=1000`);
+    const owner = await store.join(TTL);
+    await accept(store, message(), message());
+    const held = await claim(store, owner, { limit: 1 });
+    const unlock = await lockTable(url, 'delivery');
+    const outcomes = await Promise.all([
+      codeOf(accept(store, message())),
+      codeOf(accept(store, change('k'))),
+      codeOf(claim(store, owner)),
+      codeOf(settle(store, owner, held, DELIVERED)),
+    ]);
+    t.same(outcomes, Array(4).fill('store_busy'));
+    await unlock();
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+    await settle(store, owner, held, DELIVERED);
+    await accept(store, message(), change('k'));
+    // What a claim that failed may have taken is given back.
+    await store.rescue();
+    t.equal((await claim(store, owner)).length, 3);
+    t.same(await backlogOf(store), { pending: 3, dead: 0 });
+  },
+);
+
+await t.test('when all connections of a process are in use, what waits too long fails as busy', async (t) => {
+  const url = await migrated();
+  const store = await open(t, url);
+  const owner = await store.join(TTL);
+  const unlock = await lockTable(url, 'owner');
+  const beats = Array.from({ length: 8 }, () => store.heartbeat(owner, TTL));
+  t.equal(await codeOf(store.ping()), 'store_busy');
+  await unlock();
+  t.same(await Promise.all(beats), Array(8).fill(true));
+  await store.ping();
+});
+
+await t.test('when the server has no connection left, everything fails as busy until it has', async (t) => {
+  const url = new URL(await migrated());
+  const admin = new pg.Client(url.href);
+  await admin.connect();
+  t.teardown(() => admin.end());
+  // Limits do not hold for superusers.
+  const name = url.pathname.slice(1);
+  const role = `${name}_app`;
+  await admin.query(`CREATE ROLE ${role} LOGIN; GRANT ALL ON SCHEMA rollcall TO ${role};
+    GRANT ALL ON ALL TABLES IN SCHEMA rollcall TO ${role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA rollcall TO ${role}`);
+  url.username = role;
+  const store = await open(t, url.href);
+  await accept(store, message());
+  await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
+  await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${role}'`);
+  // The first use may find the connection that was ended.
+  await codeOf(store.ping());
+  t.equal(await codeOf(accept(store, message())), 'store_busy');
+  t.equal(await codeOf(store.join(TTL)), 'store_busy');
+  await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT -1`);
+  await accept(store, message());
+  t.same(await backlogOf(store), { pending: 2, dead: 0 });
+});
+
 await t.test('claims whose answer was lost with the connection come back', async (t) => {
   const url = new URL(await migrated());
   const proxy = await startProxy(server.port);
