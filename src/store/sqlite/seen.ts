@@ -3,8 +3,8 @@ import type { Connection } from './connection.ts';
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
 const DEDUPE_WINDOW = 24 * 3_600_000;
 const BUCKET_SIZE = 65_536;
-/** Twelve bits of a filter and six probes for each id: a new one is looked for in vain in one bucket of 250. */
-const FILTER_BITS = BUCKET_SIZE * 12;
+/** Bits of a filter, and probes, for each id: a new one is looked for in vain in one bucket of 250. */
+const BITS_PER_ID = 12;
 const PROBES = 6;
 
 interface Bucket {
@@ -19,6 +19,7 @@ interface Bucket {
  */
 export class SeenIds {
   private readonly db: Connection;
+  private readonly bucketSize: number;
   /** Ids in the log; null when they must be read anew. */
   private recent: Set<string> | null = null;
   private buckets: Bucket[] = [];
@@ -28,8 +29,9 @@ export class SeenIds {
   private lastLogged = 0;
   private added: string[] = [];
 
-  constructor(db: Connection) {
+  constructor(db: Connection, bucketSize = BUCKET_SIZE) {
     this.db = db;
+    this.bucketSize = bucketSize;
   }
 
   /** Forgets what memory holds: a transaction was rolled back. */
@@ -70,7 +72,7 @@ export class SeenIds {
     db.run('INSERT INTO seen_log (at, keys) VALUES (?, ?)', now, JSON.stringify(this.added));
     this.lastLogged = db.get<{ id: number }>('SELECT max(id) AS id FROM seen_log')?.id ?? 0;
     if (this.firstLogged === 0) this.firstLogged = this.lastLogged;
-    if (recent && recent.size >= BUCKET_SIZE) this.makeBucket(now, [...recent]);
+    if (recent && recent.size >= this.bucketSize) this.makeBucket(now, [...recent]);
   }
 
   /** Forgets ids that are older than the window. */
@@ -87,7 +89,7 @@ export class SeenIds {
 
   private makeBucket(now: number, keys: string[]): void {
     const { db } = this;
-    const filter = new Uint8Array(FILTER_BITS / 8);
+    const filter = new Uint8Array(Math.ceil((keys.length * BITS_PER_ID) / 8));
     for (const key of keys) setBits(filter, key);
     db.run('INSERT INTO seen_bucket (at, filter) VALUES (?, ?)', now, filter);
     const id = db.get<{ id: number }>('SELECT max(id) AS id FROM seen_bucket')?.id as number;
@@ -117,7 +119,7 @@ export class SeenIds {
 
   private loadBucket(id: number): Bucket {
     const row = this.db.get<{ filter: Uint8Array }>('SELECT filter FROM seen_bucket WHERE id = ?', id);
-    return { id, filter: row?.filter ?? new Uint8Array(FILTER_BITS / 8) };
+    return { id, filter: row?.filter ?? new Uint8Array() };
   }
 
   private loadLog(): void {
@@ -153,14 +155,14 @@ function hashes(key: string): readonly [number, number] {
 function setBits(filter: Uint8Array, key: string): void {
   const [h1, h2] = hashes(key);
   for (let probe = 0; probe < PROBES; probe += 1) {
-    const bit = (h1 + probe * h2) % FILTER_BITS;
+    const bit = (h1 + probe * h2) % (filter.length * 8);
     filter[bit >>> 3] = (filter[bit >>> 3] as number) | (1 << (bit & 7));
   }
 }
 
 function hasBits(filter: Uint8Array, h1: number, h2: number): boolean {
   for (let probe = 0; probe < PROBES; probe += 1) {
-    const bit = (h1 + probe * h2) % FILTER_BITS;
+    const bit = (h1 + probe * h2) % (filter.length * 8);
     if (((filter[bit >>> 3] as number) & (1 << (bit & 7))) === 0) return false;
   }
   return true;

@@ -1,0 +1,127 @@
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { Connection } from '../../src/store/sqlite/connection.ts';
+import { migrate } from '../../src/store/sqlite/migrate.ts';
+import { SeenIds } from '../../src/store/sqlite/seen.ts';
+
+const HOUR = 3_600_000;
+let files = 0;
+
+/** Processes on one file, each with its own memory of it; buckets of four ids. */
+function processes(folder: string, count: number) {
+  files += 1;
+  const path = join(folder, `${files}.db`);
+  return Array.from({ length: count }, () => {
+    const db = new Connection(path);
+    migrate(db);
+    return { db, seen: new SeenIds(db, 4) };
+  });
+}
+
+type Process = ReturnType<typeof processes>[number];
+class Refused extends Error {}
+
+/** As `accept` does it: all or nothing; returns the ids that were new. */
+function accept({ db, seen }: Process, ids: readonly number[], now: number, end: 'commit' | 'refusal' | 'rollback') {
+  const work = () => {
+    seen.begin();
+    const fresh = ids.filter((id) => seen.add(1, `m${id}`));
+    if (end === 'refusal') {
+      seen.undo();
+      throw new Refused();
+    }
+    seen.write(now);
+    if (end === 'rollback') throw new Refused();
+    return fresh;
+  };
+  try {
+    return db.transaction(() => db.savepoint(work));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (end === 'rollback') seen.forget();
+    return [];
+  }
+}
+
+const id = fc.nat(40);
+const step = fc.oneof(
+  fc.record({
+    kind: fc.constant('accept' as const),
+    by: fc.nat(1),
+    ids: fc.array(id, { maxLength: 6 }),
+    end: fc.constantFrom(
+      'commit' as const,
+      'commit' as const,
+      'commit' as const,
+      'refusal' as const,
+      'rollback' as const,
+    ),
+  }),
+  fc.record({ kind: fc.constant('prune' as const), by: fc.nat(1) }),
+  fc.record({ kind: fc.constant('wait' as const), hours: fc.nat(9) }),
+);
+
+t.test('every id is new once, whichever process brings it, and known for at least a day', async (t) => {
+  const folder = t.testdir();
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const all = processes(folder, 2);
+      const acceptedAt = new Map<number, number>();
+      let now = 0;
+      for (const step of steps) {
+        if (step.kind === 'wait') now += step.hours * HOUR;
+        else if (step.kind === 'prune') {
+          const { db, seen } = all[step.by] as Process;
+          db.transaction(() => seen.prune(now));
+        } else {
+          const fresh = accept(all[step.by] as Process, step.ids, now, step.end);
+          const isKnown = (id: number) => now - (acceptedAt.get(id) ?? Number.NEGATIVE_INFINITY) <= 24 * HOUR;
+          if (fresh.some(isKnown)) return false;
+          const strange = new Set(step.ids.filter((id) => !acceptedAt.has(id)));
+          if (step.end === 'commit' && ![...strange].every((id) => fresh.includes(id))) return false;
+          if (new Set(fresh).size !== fresh.length) return false;
+          for (const id of fresh) acceptedAt.set(id, now);
+        }
+      }
+      for (const { db } of all) db.close();
+      return true;
+    }),
+    { numRuns: 60 },
+  );
+  t.pass('60 histories');
+});
+
+t.test('after a day and the pruning of each bucket nothing is left', async (t) => {
+  const [one] = processes(t.testdir(), 1) as [Process];
+  for (let from = 0; from < 20; from += 5) accept(one, [from, from + 1, from + 2, from + 3, from + 4], from, 'commit');
+  const rows = () =>
+    ['seen', 'seen_bucket', 'seen_log'].map((table) => one.db.get(`SELECT count(*) AS n FROM ${table}`)?.['n']);
+  t.same(rows(), [20, 4, 0]);
+  accept(one, [99], 20, 'commit');
+  for (let call = 0; call < 4; call += 1) one.db.transaction(() => one.seen.prune(25 * HOUR));
+  t.same(rows(), [0, 0, 0]);
+  t.same(accept(one, [0, 99], 25 * HOUR, 'commit'), [0, 99]);
+  one.db.close();
+});
+
+t.test('a hundred thousand random ids, in buckets of the usual size, are new once', async (t) => {
+  const [{ db }] = processes(t.testdir(), 1) as [Process];
+  const { seen } = db;
+  const batches = Array.from({ length: 100 }, (_, batch) =>
+    Array.from({ length: 1_000 }, (_, index) => `${Math.imul(batch * 1_000 + index, 0x9e3779b1) >>> 0}-id`),
+  );
+  const fresh = () =>
+    batches.reduce((sum, batch) => {
+      const count = db.transaction(() => {
+        seen.begin();
+        const added = batch.filter((id) => seen.add(7, id)).length;
+        seen.write(0);
+        return added;
+      });
+      return sum + count;
+    }, 0);
+  t.equal(fresh(), 100_000);
+  t.equal(fresh(), 0);
+  db.close();
+});
