@@ -1,13 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { engineCases } from '../../../jobs/engines/contract/index.ts';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import type { Engine } from '../../../jobs/engines/port.ts';
 import { systemClock } from '../../../src/clock.ts';
-
-const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Engines with one fault each, and a case that must find it. */
 const FAULTS: Readonly<Record<string, (engine: Engine) => Partial<Engine>>> = {
@@ -41,18 +37,3 @@ for (const [name, fault] of Object.entries(FAULTS)) {
     );
   });
 }
-
-t.test('the package gives out the port and the contract', async (t) => {
-  const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
-    exports: Record<string, { types: string; default: string }>;
-  };
-  for (const [name, promised] of [
-    ['./engine', 'createSqlEngine'],
-    ['./engine-contract', 'engineCases'],
-  ] as const) {
-    const file = manifest.exports[name]?.default ?? '';
-    t.equal(manifest.exports[name]?.types, file.replace('.js', '.d.ts'));
-    const module = await import(join(ROOT, file.replace('./dist/', '').replace('.js', '.ts')));
-    t.ok(promised in module);
-  }
-});

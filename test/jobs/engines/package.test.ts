@@ -1,0 +1,58 @@
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { clean, root } from '../../receivers/helpers/clean.ts';
+
+const bin = (name: string) => join(root, 'node_modules', '.bin', name);
+
+/** What the author of an engine writes. */
+const APP = `
+import { createSqlEngine } from 'rollcall/engine';
+import { engineCases } from 'rollcall/engine-contract';
+console.log(typeof createSqlEngine, engineCases.length > 10);
+`;
+const TYPED = `
+import { createSqlEngine, type Dialect, type Engine, type Session } from 'rollcall/engine';
+import { type EngineFixture, engineCases } from 'rollcall/engine-contract';
+export function open(dialect: Dialect, session: Session): Engine {
+  return createSqlEngine({ dialect, session, writable: true, tuned: { plan: () => [], members: () => [] } });
+}
+export async function check(open: () => Promise<EngineFixture>): Promise<void> {
+  for (const { name, run } of engineCases) await run(open).catch((error) => console.error(name.length, error));
+}
+// @ts-expect-error a wrong name
+createSqlEngine({ dialects: [] });
+`;
+
+t.test('an author of engines can use the package as it is published', async (t) => {
+  // Outside the checkout, whose node_modules would be found otherwise.
+  const dir = await mkdtemp(join(tmpdir(), 'rollcall-package-'));
+  t.after(() => rm(dir, { recursive: true }));
+  const installed = join(dir, 'node_modules', 'rollcall');
+  await mkdir(installed, { recursive: true });
+  await clean(bin('tsc'), ['-p', 'tsconfig.build.json', '--outDir', join(installed, 'dist')]);
+  // Without the scripts, which would build it again whenever it is packed.
+  const { scripts: _, workspaces: __, ...manifest } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+  await writeFile(join(installed, 'package.json'), JSON.stringify(manifest));
+  for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md']) await cp(join(root, file), join(installed, file));
+  await writeFile(join(dir, 'package.json'), '{"private":true,"type":"module"}');
+
+  t.test('it runs without any other package', async (t) => {
+    await writeFile(join(dir, 'app.js'), APP);
+    t.equal((await clean(process.execPath, ['app.js'], dir)).stdout, 'function true\n');
+  });
+
+  t.test('its types are found, and right also without skipLibCheck', async (t) => {
+    await writeFile(join(dir, 'typed.ts'), TYPED);
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--ignoreConfig'];
+    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+    const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
+    t.equal(result.stdout, '');
+  });
+
+  t.test('publint and are-the-types-wrong find nothing', async (t) => {
+    await t.resolves(clean(bin('publint'), ['--strict'], installed));
+    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'esm-only'], installed));
+  });
+});
