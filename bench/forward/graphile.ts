@@ -4,19 +4,16 @@ import { CONNECTIONS, type Forwarder, type Item, poster, type Work } from './wor
 const silent = { error() {}, warn() {}, info() {}, debug() {}, scope: () => silent };
 
 /** Set up as its documentation advises for throughput: a local queue, batched completions. */
-export async function graphile({ url, onDelivered }: Work, database: string): Promise<Forwarder> {
-  const { post, close } = poster(url);
+export async function startGraphile<T extends object>(
+  database: string,
+  deliver: (payload: T, id: string) => Promise<void>,
+): Promise<{ enqueue(payloads: readonly T[]): Promise<unknown>; stop(): Promise<void> }> {
   const utils = await makeWorkerUtils({ connectionString: database });
   const runner = await run({
     connectionString: database,
     noHandleSignals: true,
     logger: silent,
-    taskList: {
-      deliver: async ({ index, body }: Item, { job }: { job: { id: string } }) => {
-        await post(body, job.id);
-        onDelivered(index);
-      },
-    },
+    taskList: { deliver: (payload: T, { job }: { job: { id: string } }) => deliver(payload, job.id) },
     preset: {
       worker: {
         concurrentJobs: CONNECTIONS,
@@ -28,10 +25,24 @@ export async function graphile({ url, onDelivered }: Work, database: string): Pr
     },
   });
   return {
-    enqueue: (items) => utils.addJobs(items.map((payload) => ({ identifier: 'deliver', payload }))),
+    enqueue: (payloads) => utils.addJobs(payloads.map((payload) => ({ identifier: 'deliver', payload }))),
     async stop() {
       await runner.stop();
       await utils.release();
+    },
+  };
+}
+
+export async function graphile({ url, onDelivered }: Work, database: string): Promise<Forwarder> {
+  const { post, close } = poster(url);
+  const { enqueue, stop } = await startGraphile<Item>(database, async ({ index, body }, id) => {
+    await post(body, id);
+    onDelivered(index);
+  });
+  return {
+    enqueue: async (items) => void (await enqueue(items)),
+    async stop() {
+      await stop();
       await close();
     },
   };

@@ -24,13 +24,16 @@ export async function rollcall({ database, sink }: Work): Promise<Driver> {
   );
   await worker.start();
   return {
-    enqueue: (bodies) =>
+    enqueue: (messages) =>
       accept(
         'shop',
-        bodies.map((each) => {
-          const { messageId, userId } = each as { messageId: string; userId: string };
-          return { type: 'track' as const, messageId, userId, body: JSON.stringify(each), integrations: null };
-        }),
+        messages.map(({ id, userId, body }) => ({
+          type: 'track' as const,
+          messageId: id,
+          userId,
+          body,
+          integrations: null,
+        })),
       ),
     async stop() {
       await worker.stop();

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
+import { BATCH } from './work.ts';
 
-/** Answers 200 to everything; tells its port, and when the last of `expected` requests had come. */
-const expected = Number(process.argv[2]);
+/** Answers 200 to everything; tells its port, and then each time that a batch of requests has come. */
 let seen = 0;
 
 const server = createServer((request, response) => {
@@ -9,7 +9,7 @@ const server = createServer((request, response) => {
   request.on('end', () => {
     response.end();
     seen += 1;
-    if (seen === expected) process.send?.({ at: Date.now() });
+    if (seen % BATCH === 0) process.send?.('batch');
   });
 });
 server.keepAliveTimeout = 60_000;

@@ -3,7 +3,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { nameOf, SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
-import { seenKey } from './postgres/accept.ts';
+import { seenKey } from './postgres/accept-batch.ts';
 import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
 import { Database, type Session } from './postgres/database.ts';
 import { migratePostgres } from './postgres/migrate.ts';

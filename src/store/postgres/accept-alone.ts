@@ -2,7 +2,7 @@ import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type AcceptRequest, type AcceptResult, type Fence, LANES, type NewMessage, type PlanStep } from '../port.ts';
-import { seenKey } from './accept.ts';
+import { seenKey } from './accept-batch.ts';
 import { int2, text, uuid } from './arrays.ts';
 import { CLAIMED, type Context, READY, WAITING } from './context.ts';
 import { Changes } from './counters.ts';

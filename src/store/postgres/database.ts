@@ -146,6 +146,7 @@ const SESSION = [
   'enable_bitmapscan=off',
   'enable_mergejoin=off',
   'jit=off',
+  'plan_cache_mode=force_generic_plan',
 ];
 
 const INT8 = 20;

@@ -1,7 +1,6 @@
 import type { Fence } from '../port.ts';
-import type { Claims } from './claim.ts';
+import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
-import type { Settlements } from './settle.ts';
 
 export async function join({ db }: Context, ttl: number): Promise<number> {
   const sql = `INSERT INTO rollcall.owner (lease_until) VALUES (${db.now} + $1) RETURNING id`;
@@ -15,18 +14,18 @@ export async function heartbeat({ db }: Context, owner: number, ttl: number): Pr
 }
 
 /** The lease ends first: from then on nothing more can be claimed under it. */
-export async function leave({ db }: Context, settlements: Settlements, owner: number): Promise<void> {
-  await db.run('UPDATE rollcall.owner SET lease_until = 0 WHERE id = $1', [owner]);
-  await settlements.giveBack(owner);
+export async function leave({ db }: Context, free: Free, owner: number): Promise<void> {
+  await db.run(`UPDATE rollcall.owner SET lease_until = least(lease_until, ${db.now}) WHERE id = $1`, [owner]);
+  await free(owner);
 }
 
 /** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
 const FORGET_AFTER = 60_000;
 
-export async function rescue({ db }: Context, settlements: Settlements, claims: Claims): Promise<number> {
+export async function rescue({ db }: Context, free: Free, claims: Claims): Promise<number> {
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
-  let freed = await claims.freeUntold((owner, ids) => settlements.giveBack(owner, ids));
-  for (const [owner] of ended) freed += await settlements.giveBack(owner);
+  let freed = await claims.freeUntold(free);
+  for (const [owner] of ended) freed += await free(owner);
   await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
   return freed;
 }

@@ -56,9 +56,10 @@ async function contextOf(db: Database, maxQueued: number): Promise<Context> {
 
 function storeOn(context: Context): Store {
   const { db } = context;
-  const intake = new Intake(context);
   const claims = new Claims(context);
-  const settlements = new Settlements(context);
+  const intake = new Intake(context, claims);
+  const settlements = new Settlements(context, (owner) => claims.inHand(owner));
+  const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
   const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
 
@@ -76,25 +77,43 @@ function storeOn(context: Context): Store {
 
   return {
     accept: (request) => during(() => intake.accept(request)),
-    join: (ttl) => during(() => join(context, ttl)),
-    heartbeat: (owner, ttl) => during(() => heartbeat(context, owner, ttl)),
+    join: (ttl) =>
+      during(async () => {
+        const owner = await join(context, ttl);
+        await claims.joined(owner, free);
+        return owner;
+      }),
+    heartbeat: (owner, ttl) =>
+      during(async () => {
+        const held = await heartbeat(context, owner, ttl);
+        // What fails here is made good by the next rescue.
+        if (held) void during(() => claims.freeStale(free)).catch(() => undefined);
+        else await claims.ended(owner);
+        return held;
+      }),
     leave: (owner) =>
       during(async () => {
-        await leave(context, settlements, owner);
+        await claims.ended(owner);
+        await leave(context, free, owner);
         claims.left(owner);
       }),
-    rescue: () => during(() => rescue(context, settlements, claims)),
+    rescue: () => during(() => rescue(context, free, claims)),
     claim: (owner, requests) => during(() => claims.claim(owner, requests)),
     settle: (owner, given) =>
       during(async () => {
         await settlements.settle(owner, given);
-        claims.settled(
-          owner,
-          given.map(({ claim }) => claim.id),
-        );
+        claims.settled(owner, given);
       }),
-    expire: (...given) => during(() => expire(context, ...given)),
-    bury: (destination, limit) => during(() => bury(context, destination, limit)),
+    expire: (destination, ...given) =>
+      during(async () => {
+        await claims.freeStock(free, destination);
+        return expire(context, destination, ...given);
+      }),
+    bury: (destination, limit) =>
+      during(async () => {
+        await claims.freeStock(free, destination);
+        return bury(context, destination, limit);
+      }),
     backlog: () => during(() => backlog(context)),
     endpoints: () => during(() => endpoints(context)),
     markEndpoint: (state) => during(() => markEndpoint(context, state)),
@@ -116,7 +135,11 @@ function storeOn(context: Context): Store {
     saveRegulation: (given) => during(() => saveRegulation(context, given)),
     regulation: (id) => during(() => regulation(context, id)),
     openRegulations: () => during(() => openRegulations(context)),
-    erase: (users, sources, cursor) => during(() => erase(context, users, sources, cursor)),
+    erase: (...given) =>
+      during(async () => {
+        await claims.freeStock(free);
+        return erase(context, ...given);
+      }),
     suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
     ping: () => during(async () => void (await db.run('SELECT 1'))),
     close() {

@@ -1,0 +1,28 @@
+import type { Part } from '../harness.ts';
+import { BATCH } from './work.ts';
+
+/**
+ * Keeps `onTheirWay` messages between the processes that take them in, in turn, and the sink: for each batch that has come
+ * out, one goes in. Resolves once `count` more have come out.
+ */
+export function flow(drivers: readonly Part[], sink: Part, count: number, onTheirWay: number): Promise<void> {
+  const batches = Math.ceil(count / BATCH);
+  let entered = 0;
+  let left = 0;
+  const enter = () => {
+    if (entered >= batches) return;
+    drivers[entered % drivers.length]?.process.send('enqueue');
+    entered += 1;
+  };
+  return new Promise((resolve) => {
+    const onBatch = () => {
+      left += 1;
+      enter();
+      if (left < batches) return;
+      sink.process.off('message', onBatch);
+      resolve();
+    };
+    sink.process.on('message', onBatch);
+    for (let n = 0; n < onTheirWay / BATCH; n += 1) enter();
+  });
+}

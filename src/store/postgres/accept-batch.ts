@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { MESSAGE_TYPES } from '../../message.ts';
+import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage } from '../port.ts';
+import { int2, int4, storable, text, uuid } from './arrays.ts';
+import { type Context, idName } from './context.ts';
+
+/** What is remembered of a message id: 128 bits of a hash over source and id. */
+export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): Buffer {
+  return createHash('sha1').update(`${source}\0${messageId}`).digest().subarray(0, 16);
+}
+
+interface Keyed {
+  readonly key: Buffer;
+  readonly name: string;
+  readonly message: NewMessage;
+}
+
+/** One message for one destination. */
+interface Row extends Keyed {
+  readonly destination: string;
+}
+
+/** The messages of a statement, each id once. */
+export class Batch {
+  readonly rows: readonly Row[];
+  private readonly messages: readonly Keyed[];
+  /** Of each request, the ids that it was the first to bring, and the counts of its other messages. */
+  private readonly parts: { readonly first: string[]; readonly repeated: number; readonly suppressed: number }[];
+
+  /** @param out - messages to pass over */
+  constructor(requests: readonly AcceptRequest[], out: ReadonlySet<NewMessage>) {
+    const known = new Map<string, Keyed>();
+    this.parts = requests.map(({ messages }) => {
+      const wanted = out.size === 0 ? messages : messages.filter((message) => !out.has(message));
+      const first: string[] = [];
+      for (const message of wanted) {
+        const key = seenKey(message);
+        const name = key.toString('hex');
+        if (known.has(name)) continue;
+        known.set(name, { key, name, message });
+        first.push(name);
+      }
+      return { first, repeated: wanted.length - first.length, suppressed: messages.length - wanted.length };
+    });
+    this.messages = [...known.values()];
+    this.rows = this.messages.flatMap((keyed) =>
+      keyed.message.destinations.map((destination) => ({ ...keyed, destination })),
+    );
+  }
+
+  get size(): number {
+    return this.messages.length;
+  }
+
+  /** Per destination what it gets at most, but for those that only get deletion notices. */
+  additions(): [Buffer, Buffer] {
+    const added = new Map<string, number>();
+    const limited = new Set<string>();
+    for (const { message, destination } of this.rows) {
+      added.set(destination, (added.get(destination) ?? 0) + 1);
+      if (message.lane !== 'deletion') limited.add(destination);
+    }
+    const names = [...limited];
+    return [text(names), int4(names.map((name) => added.get(name) ?? 0))];
+  }
+
+  columns(): Buffer[] {
+    const { rows } = this;
+    return [
+      uuid(this.messages.map(({ key }) => key)),
+      uuid(rows.map(({ key }) => key)),
+      text(rows.map(({ destination }) => destination)),
+      int2(rows.map(({ message }) => LANES.indexOf(message.lane))),
+      int2(rows.map(({ message }) => MESSAGE_TYPES.indexOf(message.type))),
+      text(rows.map(({ message }) => message.source)),
+      text(rows.map(({ message }) => message.messageId)),
+      text(rows.map(({ message }) => message.userId)),
+      text(rows.map(({ message }) => message.body)),
+    ];
+  }
+
+  /** Of each row, whether it finds room with who takes deliveries as they are accepted. */
+  handed(room: (destination: string) => number): boolean[] {
+    const left = new Map<string, number>();
+    return this.rows.map(({ destination }) => {
+      const rest = left.get(destination) ?? room(destination);
+      left.set(destination, rest - 1);
+      return rest > 0;
+    });
+  }
+
+  /** Destinations of the rows that were not handed over. */
+  waiting(handed: readonly boolean[]): Set<string> {
+    return new Set(this.rows.filter((_, index) => handed[index] !== true).map(({ destination }) => destination));
+  }
+
+  /** The rows that were handed over, as their taker claims them. @param fresh - as for `results` */
+  claims(
+    context: Context,
+    ids: readonly number[],
+    handed: readonly boolean[],
+    fresh: readonly string[] | null,
+  ): Claim[] {
+    const isFresh = freshNames(fresh);
+    const acceptedAt = context.db.clock.now();
+    const claims: Claim[] = [];
+    for (const [index, { name, message, destination }] of this.rows.entries()) {
+      if (handed[index] !== true || isFresh?.has(name) === false) continue;
+      const { source, messageId, type, userId, body, lane, conflict } = message;
+      claims.push({
+        id: idName(context, ids[index] as number),
+        destination,
+        source: storable(source),
+        messageId: storable(messageId),
+        type,
+        userId: userId === null ? null : storable(userId),
+        body,
+        lane,
+        conflict,
+        run: null,
+        tries: 0,
+        acceptedAt,
+        firstAt: null,
+        marks: {},
+      });
+    }
+    return claims;
+  }
+
+  /** @param fresh - ids that were new; null when all of them were */
+  results(fresh: readonly string[] | null): AcceptResult[] {
+    const isFresh = freshNames(fresh);
+    return this.parts.map(({ first, repeated, suppressed }) => {
+      const accepted = isFresh ? first.filter((name) => isFresh.has(name)).length : first.length;
+      return { accepted, duplicates: repeated + first.length - accepted, suppressed };
+    });
+  }
+}
+
+const freshNames = (fresh: readonly string[] | null) => fresh && new Set(fresh.map((id) => id.replaceAll('-', '')));

@@ -1,0 +1,183 @@
+import { failpoint } from '../../failpoint.ts';
+import { MESSAGE_TYPES } from '../../message.ts';
+import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
+import { bool, int2, int4, int8, text } from './arrays.ts';
+import { type Context, idNumber, READY } from './context.ts';
+import { addToBacklog, addToProgress } from './counters.ts';
+import type { Session } from './database.ts';
+
+/** What a statement changes: the owner's claims, by id. */
+export interface Ending {
+  readonly id: number;
+  readonly verdict: Verdict;
+}
+
+/** The statements that end claims; each passes over what the owner no longer holds. */
+export class Statements {
+  private readonly context: Context;
+  private readonly deliveredSql: string;
+  private readonly deadSql: string;
+  private readonly againSql: string;
+  private readonly goneSql: string;
+  private readonly logSql: string;
+
+  constructor(context: Context) {
+    this.context = context;
+    const { now } = context.db;
+    this.goneSql = goneSql('');
+    this.deliveredSql = goneSql(`, logged AS (${logSql(now, 5)})`);
+    this.logSql = logSql(now, 1);
+    this.deadSql = deadSql(now);
+    this.againSql = againSql(now);
+  }
+
+  /** Delivered ones with their attempts: the everyday case, in one statement. */
+  async delivered(session: Session, owner: number, endings: readonly Ending[], of: readonly Settlement[]) {
+    await session.run(this.deliveredSql, [
+      owner,
+      int8(endings.map(({ id }) => id)),
+      this.context.parts.settle,
+      'delivered',
+      ...this.attempts(of),
+    ]);
+  }
+
+  async log(session: Session, settlements: readonly Settlement[]): Promise<void> {
+    if (settlements.some(({ attempts }) => attempts.length > 0)) {
+      await session.run(this.logSql, this.attempts(settlements));
+    }
+  }
+
+  /** @param replaced - claims that a newer change waited for: they are not tried again, and leave no dead letter */
+  async end(session: Session, owner: number, endings: readonly Ending[], replaced: ReadonlySet<number>): Promise<void> {
+    const gone: Record<'delivered' | 'superseded' | 'dead', number[]> = { delivered: [], superseded: [], dead: [] };
+    const again: Ending[] = [];
+    const dead: Ending[] = [];
+    for (const ending of endings) {
+      const { kind } = ending.verdict;
+      const isReplaced = replaced.has(ending.id);
+      if (kind === 'delivered') gone.delivered.push(ending.id);
+      else if (kind === 'dead') isReplaced ? gone.dead.push(ending.id) : dead.push(ending);
+      else isReplaced ? gone.superseded.push(ending.id) : again.push(ending);
+    }
+    for (const [as, ids] of Object.entries(gone)) {
+      if (ids.length > 0) await session.run(this.goneSql, [owner, int8(ids), this.context.parts.settle, as]);
+    }
+    if (again.length > 0) await this.again(session, owner, again);
+    if (dead.length > 0) await this.bury(session, owner, dead);
+  }
+
+  private async again(session: Session, owner: number, endings: readonly Ending[]): Promise<void> {
+    const { db, parts } = this.context;
+    const retry = ({ verdict }: Ending) => (verdict.kind === 'retry' ? verdict : null);
+    const dueAt = ({ verdict }: Ending) => ('dueAt' in verdict ? db.fromNow(verdict.dueAt) : null);
+    await session.run(this.againSql, [
+      owner,
+      int8(endings.map(({ id }) => id)),
+      bool(endings.map((ending) => retry(ending) !== null)),
+      int8(endings.map(dueAt)),
+      int8(endings.map((ending) => db.fromNow(retry(ending)?.firstAt ?? null))),
+      text(endings.map((ending) => marksOf(retry(ending)))),
+      parts.settle,
+    ]);
+    failpoint('retry');
+  }
+
+  private async bury(session: Session, owner: number, endings: readonly Ending[]): Promise<void> {
+    const { db, parts } = this.context;
+    const verdicts = endings.map(({ verdict }) => verdict).filter((verdict) => verdict.kind === 'dead');
+    await session.run(this.deadSql, [
+      owner,
+      int8(endings.map(({ id }) => id)),
+      text(verdicts.map(({ reason }) => reason)),
+      int4(verdicts.map(({ status }) => status)),
+      int8(verdicts.map(({ firstAt }) => db.fromNow(firstAt))),
+      parts.settle,
+    ]);
+  }
+
+  private attempts(settlements: readonly Settlement[]): Buffer[] {
+    const { db } = this.context;
+    const rows = settlements.flatMap(({ claim, attempts }) => attempts.map((attempt) => ({ claim, attempt })));
+    return [
+      int8(rows.map(({ attempt }) => db.fromNow(attempt.at))),
+      int8(rows.map(({ claim }) => idNumber(this.context, claim.id))),
+      int4(rows.map(({ attempt }) => attempt.status)),
+      int4(rows.map(({ attempt }) => Math.round(attempt.ms))),
+      int2(rows.map(({ claim }) => MESSAGE_TYPES.indexOf(claim.type))),
+      int2(rows.map(({ attempt }) => OUTCOMES.indexOf(attempt.outcome))),
+      text(rows.map(({ claim }) => claim.destination)),
+      text(rows.map(({ attempt }) => attempt.endpoint)),
+      text(rows.map(({ claim }) => claim.source)),
+      text(rows.map(({ claim }) => claim.messageId)),
+      text(rows.map(({ claim }) => claim.userId)),
+      text(rows.map(({ attempt }) => attempt.error)),
+      text(rows.map(({ attempt }) => attempt.response)),
+    ];
+  }
+}
+
+function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
+  return verdict && Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
+}
+
+/** Parameters: owner, ids, part of the counters, which counter of the run. */
+const goneSql = (also: string) => `
+WITH gone AS (
+  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries
+)${also}, counted AS (${addToBacklog('$3::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')}
+), progressed AS (${addToProgress(
+  '$3::smallint',
+  `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), count(*) FILTER (WHERE $4::text = 'delivered'),
+     count(*) FILTER (WHERE $4::text = 'dead'), count(*) FILTER (WHERE $4::text = 'superseded')
+   FROM gone WHERE run IS NOT NULL GROUP BY run`,
+)})
+SELECT 1`;
+
+const logSql = (now: string, from: number) => {
+  const types = 'bigint bigint int int smallint smallint text text text text text text text'.split(' ');
+  const columns = types.map((type, index) => `$${from + index}::${type}[]`).join(', ');
+  return `
+  INSERT INTO rollcall.attempt
+    (at, delivery, status, ms, type, outcome, destination, endpoint, source, message_id, user_id, error, response)
+  SELECT ${now} + a.ago, a.delivery, a.status, a.ms, a.type, a.outcome, a.destination, a.endpoint, a.source,
+    a.message_id, a.user_id, a.error, a.response
+  FROM unnest(${columns})
+    AS a (ago, delivery, status, ms, type, outcome, destination, endpoint, source, message_id, user_id, error, response)`;
+};
+
+const againSql = (now: string) => `
+WITH changed AS (
+  UPDATE rollcall.delivery d SET
+    state = ${READY}, owner = NULL, tries = d.tries + g.tried::int,
+    turn = CASE WHEN g.tried THEN d.turn % 3 + 3 ELSE d.turn END,
+    due_at = coalesce(${now} + g.due, d.due_at),
+    first_at = CASE WHEN g.tried THEN ${now} + g.first ELSE d.first_at END,
+    marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END
+  FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
+  WHERE d.id = g.id AND d.owner = $1
+  RETURNING d.run, g.tried AND d.tries = 1 AS first_try
+), progressed AS (${addToProgress(
+  '$7::smallint',
+  'SELECT run, 0, -count(*), 0, 0, 0 FROM changed WHERE run IS NOT NULL AND first_try GROUP BY run',
+)})
+SELECT 1`;
+
+const deadSql = (now: string) => `
+WITH gone AS (
+  DELETE FROM rollcall.delivery d
+  USING unnest($2::bigint[], $3::text[], $4::int[], $5::bigint[]) AS g (id, reason, status, first)
+  WHERE d.id = g.id AND d.owner = $1
+  RETURNING d.*, g.reason, g.status, g.first
+), buried AS (
+  INSERT INTO rollcall.dead_letter
+    (id, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
+  SELECT id, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
+    destination, source, message_id, user_id, run, conflict, reason, body
+  FROM gone
+), counted AS (${addToBacklog('$6::smallint', 'SELECT destination, -count(*), count(*) FROM gone GROUP BY destination')}
+), progressed AS (${addToProgress(
+  '$6::smallint',
+  'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
+)})
+SELECT 1`;

@@ -1,0 +1,174 @@
+import type { Clock } from '../../clock.ts';
+import { type Claim, type ClaimRequest, LANES } from '../port.ts';
+
+/** Claims in stock at most, over all destinations, and the characters of their bodies. */
+const LIMIT = 4_000;
+const LIMIT_CHARACTERS = 16_000_000;
+/** A destination's stock is at most what the worker took in the last such span, in milliseconds. */
+const SPAN = 500;
+/** Rows claimed ahead of the worker's asking at a time. */
+const AHEAD = 1_000;
+/** For how long the database is taken to have nothing more that is ready, in milliseconds. */
+const BELIEF = 200;
+
+interface Shelf {
+  readonly lanes: readonly Claim[][];
+  size: number;
+  /** What the last claim asked for in vain. */
+  wanted: number;
+  /** Taken in this span, and in the one before. */
+  taken: number;
+  takenBefore: number;
+  spanFrom: number;
+  askedAt: number;
+  /** Whether the last look into the database found less than it asked for. */
+  drained: boolean;
+  lookedAt: number;
+  nextDue: number | null;
+}
+
+/**
+ * Deliveries that this process holds claimed, and its worker has not asked for yet. They were claimed along with others,
+ * since a claim of hundreds costs little more than one of ten, or as they were accepted: what is handed over so is neither
+ * written nor read a second time. Both only in the measure in which the worker takes them, so that other processes get
+ * theirs, and only while nothing older waits.
+ */
+export class Stock {
+  private readonly clock: Clock;
+  private readonly shelves = new Map<string, Shelf>();
+  private size = 0;
+  private characters = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** How many more deliveries of a destination may be claimed as they are accepted. */
+  room(destination: string): number {
+    const shelf = this.shelves.get(destination);
+    return shelf?.drained ? this.roomOn(shelf, Math.max(shelf.wanted, this.pace(shelf))) : 0;
+  }
+
+  /** How many to ask the database for; 0 while it is not worth a look. */
+  quota({ destination, limit, order }: ClaimRequest): number {
+    const shelf = this.shelves.get(destination);
+    if (!shelf || shelf.size === 0) return limit + this.ahead(shelf);
+    if (this.believedEmpty(shelf)) return 0;
+    if (order !== 'usual') return limit;
+    return shelf.size >= limit ? 0 : limit - shelf.size + this.ahead(shelf);
+  }
+
+  /** Takes note of what the database had. */
+  looked(destination: string, found: number, quota: number, nextDue: number | null): void {
+    const shelf = this.shelfOf(destination);
+    shelf.drained = found < quota;
+    shelf.lookedAt = this.clock.monotonic();
+    shelf.nextDue = nextDue;
+  }
+
+  /** When to look into the database again, where it was not worth a look. */
+  lookAt(destination: string): number {
+    const shelf = this.shelfOf(destination);
+    const at = this.clock.now() + Math.max(1, BELIEF - (this.clock.monotonic() - shelf.lookedAt));
+    return Math.min(at, shelf.nextDue ?? at);
+  }
+
+  /** Says that the database has more of a destination than the last look showed. */
+  stir(destination: string): void {
+    const shelf = this.shelves.get(destination);
+    if (!shelf) return;
+    shelf.lookedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** As `stir`, where what was accepted had to wait behind others: then nothing newer may be handed over before. */
+  left(destination: string): void {
+    this.stir(destination);
+    const shelf = this.shelves.get(destination);
+    if (shelf) shelf.drained = false;
+  }
+
+  add(claims: readonly Claim[]): void {
+    for (const claim of claims) {
+      const shelf = this.shelfOf(claim.destination);
+      shelf.lanes[LANES.indexOf(claim.lane)]?.push(claim);
+      this.count(shelf, 1, claim);
+    }
+  }
+
+  /** Takes up to `limit` for the worker, `also` having been found for it elsewhere. */
+  take(destination: string, limit: number, also: readonly Claim[] = []): readonly Claim[] {
+    const shelf = this.shelfOf(destination);
+    const taken = also.concat(this.remove(shelf, limit - also.length));
+    this.pace(shelf);
+    shelf.taken += taken.length;
+    shelf.wanted = limit - taken.length;
+    shelf.askedAt = this.clock.monotonic();
+    return taken;
+  }
+
+  /** Takes out all that is there of the destinations named by `which`. */
+  clear(which: (destination: string, unaskedFor: number) => boolean): Claim[] {
+    const now = this.clock.monotonic();
+    const cleared: Claim[] = [];
+    for (const [destination, shelf] of this.shelves) {
+      if (shelf.size === 0 || !which(destination, now - shelf.askedAt)) continue;
+      Object.assign(shelf, { wanted: 0, drained: false });
+      cleared.push(...this.remove(shelf, shelf.size));
+    }
+    return cleared;
+  }
+
+  private remove(shelf: Shelf, limit: number): Claim[] {
+    const removed: Claim[] = [];
+    for (const lane of shelf.lanes) {
+      if (removed.length >= limit) break;
+      removed.push(...lane.splice(0, limit - removed.length));
+    }
+    for (const claim of removed) this.count(shelf, -1, claim);
+    return removed;
+  }
+
+  private count(shelf: Shelf, sign: 1 | -1, { body }: Claim): void {
+    shelf.size += sign;
+    this.size += sign;
+    this.characters += sign * body.length;
+  }
+
+  private believedEmpty(shelf: Shelf): boolean {
+    const isRecent = this.clock.monotonic() - shelf.lookedAt < BELIEF;
+    return shelf.drained && isRecent && (shelf.nextDue === null || this.clock.now() < shelf.nextDue);
+  }
+
+  private ahead(shelf: Shelf | undefined): number {
+    return !shelf || shelf.drained ? 0 : Math.min(AHEAD, this.roomOn(shelf, this.pace(shelf)));
+  }
+
+  private roomOn(shelf: Shelf, wanted: number): number {
+    if (this.characters >= LIMIT_CHARACTERS) return 0;
+    return Math.max(0, Math.min(wanted - shelf.size, LIMIT - this.size));
+  }
+
+  /** What the worker took in the last whole span. */
+  private pace(shelf: Shelf): number {
+    const now = this.clock.monotonic();
+    const elapsed = now - shelf.spanFrom;
+    if (elapsed >= SPAN) {
+      shelf.takenBefore = elapsed < 2 * SPAN ? shelf.taken : 0;
+      shelf.taken = 0;
+      shelf.spanFrom = now;
+    }
+    return shelf.takenBefore;
+  }
+
+  private shelfOf(destination: string): Shelf {
+    let shelf = this.shelves.get(destination);
+    if (!shelf) {
+      const now = this.clock.monotonic();
+      const counts = { size: 0, wanted: 0, taken: 0, takenBefore: 0, spanFrom: now, askedAt: now };
+      const never = { drained: false, lookedAt: Number.NEGATIVE_INFINITY, nextDue: null };
+      shelf = { lanes: LANES.map(() => []), ...counts, ...never };
+      this.shelves.set(destination, shelf);
+    }
+    return shelf;
+  }
+}
