@@ -1,10 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
+import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { type PostgresServer, startPostgres } from '../helpers/postgres.ts';
 import { Ledger } from './ledger.ts';
 import type { MemberOptions, Task } from './member.ts';
+import { isMember, PARITY } from './parity.ts';
 import { type DatabaseProxy, startProxy } from './proxy.ts';
 
 export interface ClusterOptions {
@@ -22,6 +25,10 @@ export interface Report {
   lost: number;
   ticks: number;
   wrong: number;
+  /** Seconds, which are the ticks of the scheduled audience, in which one run of it was begun, none, or several. */
+  schedule: { once: number; missed: number; twice: number };
+  /** Its users whose membership is not what its last run computed. */
+  astray: number;
   backwards: number;
   overlaps: number;
   repeats: number;
@@ -29,6 +36,7 @@ export interface Report {
 }
 
 type Fault = 'kill' | 'stop' | 'cut' | 'crash';
+const PARITY_USERS = Array.from({ length: PARITY.users }, (_, n) => n + 1);
 const USERS = Array.from({ length: 20 }, (_, n) => `user-${n}`);
 /** Longer than a process's lease, in milliseconds of its clock. */
 const STOPPED_FOR = 25_000;
@@ -45,6 +53,8 @@ export class Cluster {
   private readonly proxy: DatabaseProxy;
   private readonly ledger: Ledger;
   private readonly memberOptions: MemberOptions;
+  /** The database's URL, without the proxy. */
+  private readonly direct: string;
   private readonly members = new Set<Member>();
   private readonly acknowledged = new Set<string>();
   private readonly faults: Report['faults'] = { kill: 0, stop: 0, cut: 0, crash: 0 };
@@ -58,12 +68,14 @@ export class Cluster {
     proxy: DatabaseProxy,
     ledger: Ledger,
     given: MemberOptions,
+    direct: string,
   ) {
     this.options = options;
     this.server = server;
     this.proxy = proxy;
     this.ledger = ledger;
     this.memberOptions = given;
+    this.direct = direct;
   }
 
   static async run(options: ClusterOptions): Promise<Report> {
@@ -76,7 +88,7 @@ export class Cluster {
     const url = new URL(direct);
     url.port = String(proxy.port);
     const given = { database: url.href, receiver, speed: options.speed };
-    const cluster = new Cluster(options, server, proxy, ledger, given);
+    const cluster = new Cluster(options, server, proxy, ledger, given, direct);
     try {
       return await cluster.play();
     } finally {
@@ -100,14 +112,23 @@ export class Cluster {
     await load;
     await Promise.all(this.wakeUps);
     await this.finalTick();
+    const { schedule, asOf } = await this.endSchedules();
+    const astray = () =>
+      PARITY_USERS.filter((n) => this.ledger.members.get(`p${n}`)?.value !== isMember(n, asOf)).length;
     const missing = () => [...this.acknowledged].filter((id) => !this.ledger.taken.has(id)).length;
     const wrong = () => USERS.filter((user) => this.ledger.values.get(user) !== this.tick).length;
     const patience = pause(60_000 + 90_000 / this.options.speed, undefined, { ref: false });
-    await Promise.race([this.ledger.until(() => missing() === 0 && wrong() === 0), patience]);
+    await Promise.race([this.ledger.until(() => missing() + wrong() + astray() === 0), patience]);
     const { backwards, overlaps, repeats } = this.ledger;
-    const counts = { accepted: this.acknowledged.size, lost: missing(), ticks: this.tick, wrong: wrong() };
+    const counts = {
+      accepted: this.acknowledged.size,
+      lost: missing(),
+      ticks: this.tick,
+      wrong: wrong(),
+      astray: astray(),
+    };
     await this.stopAll();
-    return { ...counts, backwards, overlaps, repeats, faults: this.faults };
+    return { ...counts, schedule, backwards, overlaps, repeats, faults: this.faults };
   }
 
   private async start(): Promise<void> {
@@ -144,12 +165,30 @@ export class Cluster {
     for (const before = this.tick; this.tick === before; await pause(50)) await this.syncOnce();
   }
 
+  /** Resolves to what became of the ticks, and to the time that the last run was computed for. */
+  private async endSchedules(): Promise<{ schedule: Report['schedule']; asOf: number }> {
+    await Promise.all([...this.members].map((member) => this.askMember(member, { unschedule: true })));
+    const store = await openPostgresStore({ url: this.direct, maxQueued: 1, clock: systemClock });
+    const scheduled = await store.runs({ key: PARITY.key, limit: 10_000 });
+    while (!(await this.ask({ conclude: true })));
+    const [last] = await store.runs({ key: PARITY.key, limit: 1 });
+    await store.close();
+    const starts = scheduled.map(({ startedAt }) => Math.floor(startedAt / PARITY.every));
+    const [begin, end] = [Math.min(...starts), Math.max(...starts)];
+    const perTick = Array.from({ length: end - begin + 1 }, (_, n) => starts.filter((at) => at === begin + n).length);
+    const ticks = (isSo: (runs: number) => boolean) => perTick.filter(isSo).length;
+    const schedule = { once: ticks((n) => n === 1), missed: ticks((n) => n === 0), twice: ticks((n) => n > 1) };
+    return { schedule, asOf: last?.asOf ?? 0 };
+  }
+
   /** Whether a running member did it, as it said itself. */
   private async ask(task: Task): Promise<boolean> {
     const running = [...this.members].filter(({ stopped }) => !stopped);
     const member = running[Math.floor(Math.random() * running.length)];
-    if (!member) return false;
-    const { process } = member;
+    return member ? this.askMember(member, task) : false;
+  }
+
+  private askMember({ process }: Member, task: Task): Promise<boolean> {
     return new Promise<boolean>((resolve) => {
       const text = JSON.stringify(task);
       const finish = (done: boolean) => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { PARITY } from './parity.ts';
 
 interface Arrival {
   readonly from: number;
@@ -13,6 +14,8 @@ export class Ledger {
   readonly taken = new Set<string>();
   /** Per user, the value of the last change that was answered with 200. */
   readonly values = new Map<string, number>();
+  /** Per user of the scheduled audience, the latest value answered with 200, as a receiver that goes by `sequence` keeps it. */
+  readonly members = new Map<string, { readonly value: boolean; readonly sequence: number }>();
   /** Per user, changes answered with 200 that were older than one before. */
   backwards = 0;
   private readonly arrivals = new Map<string, Arrival[]>();
@@ -67,6 +70,19 @@ export class Ledger {
       if (tick < (this.values.get(user) ?? -1)) this.backwards += 1;
       this.values.set(user, tick);
     }
+    if ('traits' in body) this.keepMember(body as unknown as MembershipBody);
     this.onTaken?.();
   }
+
+  private keepMember({ userId, traits, context }: MembershipBody): void {
+    const { sequence } = context.personas;
+    if (sequence < (this.members.get(userId)?.sequence ?? 0)) return;
+    this.members.set(userId, { value: traits[PARITY.key] === true, sequence });
+  }
+}
+
+interface MembershipBody {
+  readonly userId: string;
+  readonly traits: Readonly<Record<string, unknown>>;
+  readonly context: { readonly personas: { readonly sequence: number } };
 }

@@ -1,3 +1,4 @@
+import { createSync, type SyncOptions } from '../../jobs/index.ts';
 import { createAccept } from '../../src/accept.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
@@ -7,11 +8,16 @@ import { silentLogger } from '../../src/log.ts';
 import type { Message } from '../../src/message.ts';
 import type { Run } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import { PARITY } from './parity.ts';
 
 /** What a member of the cluster is asked to do; it answers with the same object and whether it was done. */
 export type Task =
   | { readonly accept: readonly string[] }
   | { readonly tick: number; readonly users: readonly string[] }
+  /** Ends the schedules of this member. */
+  | { readonly unschedule: true }
+  /** Syncs the scheduled audience once more, finishing what a member that died has begun. */
+  | { readonly conclude: true }
   | { readonly stop: true };
 
 export interface MemberOptions {
@@ -79,6 +85,21 @@ const change = (user: string, tick: number): Message => ({
   conflict: `aud|${user}`,
 });
 
+const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
+const audience = {
+  ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),
+  ...{ schedule: '* * * * * *', timezone: null, paused: false, guard },
+  sql: `SELECT 'p' || n AS user_id FROM generate_series(1, ${PARITY.users}) AS n
+        WHERE (n + floor(extract(epoch FROM $now))::bigint) % 2 = 0`,
+};
+const engines = { lake: { type: 'postgres', url: database } } as const;
+/** Schedules go by the real time. */
+const syncOptions: SyncOptions = {
+  ...{ store, accept, clock: systemClock, log: silentLogger },
+  config: () => ({ folder: '/', engines, audiences: [audience], traits: [], destinations }),
+};
+const sync = createSync(syncOptions);
+
 /** A sync in small: under the audience's lease, once per tick, whoever gets there first. */
 async function runTick(tick: number, users: readonly string[]): Promise<boolean> {
   const fence = await store.takeLease('sync:aud', 5_000);
@@ -109,7 +130,10 @@ function runOf(id: string, state: Run['state']): Run {
 async function perform(task: Task): Promise<boolean> {
   if ('accept' in task) await accept('shop', task.accept.map(track));
   else if ('tick' in task) return runTick(task.tick, task.users);
+  else if ('unschedule' in task) await sync.stop();
+  else if ('conclude' in task) return (await createSync(syncOptions).run([PARITY.key])).every(({ error }) => !error);
   else {
+    await sync.stop();
     await worker.stop();
     await store.close();
   }
@@ -127,4 +151,5 @@ process.on('message', (task: Task) => {
 // Without the test that started it, a member has nothing to live for.
 process.on('disconnect', () => process.exit());
 await worker.start();
+await sync.start();
 process.send?.('ready');
