@@ -1,36 +1,106 @@
 import cliProgress from 'cli-progress';
+import ms from 'ms';
 import type { Progress } from '../../jobs/index.ts';
-import type { Terminal } from './terminal.ts';
+import { type Clock, systemClock } from '../clock.ts';
+import { note, type Terminal } from './terminal.ts';
 
-/** Shows how far long work is; silent where nobody watches. */
+const LINE_EVERY = 10_000;
+
+/** Shows how far long work is: bars on a terminal, elsewhere a line now and then. */
 export interface ProgressView {
-  /** A run's messages on their way to the store. */
+  /** How far a run is. */
   readonly onProgress: (progress: Progress) => void;
   /** Anything else that is counted. */
   show(name: string, done: number, total: number): void;
   stop(): void;
 }
 
-const SILENT: ProgressView = { onProgress() {}, show() {}, stop() {} };
+/** Shows a piece of work; its total is null while nobody knows it. */
+interface Display {
+  update(name: string, done: number, total: number | null): void;
+  remove(name: string): void;
+  stop(): void;
+}
 
-export function createProgress({ stderr }: Terminal): ProgressView {
-  if (stderr.isTTY !== true) return SILENT;
+export function createProgress(terminal: Terminal, clock = systemClock): ProgressView {
+  const display = terminal.stderr.isTTY === true ? createBars(terminal, clock) : createLines(terminal, clock);
+  return {
+    onProgress({ key, phase, done, total }) {
+      const staging = `${key}: computing`;
+      const sending = `${key}: queued`;
+      if (phase === 'stage') display.update(staging, 0, null);
+      else display.remove(staging);
+      if (phase === 'send') display.update(sending, done, total);
+      if (phase === 'done') display.remove(sending);
+    },
+    show: display.update,
+    stop: display.stop,
+  };
+}
+
+function createBars({ stderr }: Terminal, clock: Clock): Display {
   const bars = new cliProgress.MultiBar(
-    { stream: stderr, clearOnComplete: true, hideCursor: true, format: '{name} {bar} {percentage}% {value}/{total}' },
+    {
+      stream: stderr,
+      clearOnComplete: true,
+      hideCursor: true,
+      format: '{name} {bar} {percentage}% {value}/{total}{pace}',
+    },
     cliProgress.Presets.shades_classic,
   );
-  const shown = new Map<string, cliProgress.SingleBar>();
-  const show = (name: string, done: number, total: number) => {
-    const bar = shown.get(name) ?? bars.create(total, done, { name });
-    shown.set(name, bar);
-    bar.setTotal(total);
-    bar.update(done);
+  const shown = new Map<string, { readonly bar: cliProgress.SingleBar; readonly pace: Pace }>();
+  const create = (name: string, done: number, total: number | null) => {
+    const format = total === null ? { format: '{name} {duration_formatted}' } : {};
+    const bar = bars.create(total ?? 1, done, { name, pace: '' }, format);
+    const item = { bar, pace: measurePace(clock, done) };
+    shown.set(name, item);
+    return item;
   };
   return {
-    onProgress: ({ key, phase, done, total }) => {
-      if (phase === 'send' && total !== null) show(`${key}: queued`, done, total);
+    update(name, done, total) {
+      const { bar, pace } = shown.get(name) ?? create(name, done, total);
+      if (total === null) return;
+      bar.setTotal(total);
+      bar.update(done, { pace: pace(done, total) });
     },
-    show,
+    remove(name) {
+      const item = shown.get(name);
+      if (item) bars.remove(item.bar);
+      shown.delete(name);
+    },
     stop: () => bars.stop(),
+  };
+}
+
+/** What takes long enough is told every ten seconds. */
+function createLines(terminal: Terminal, clock: Clock): Display {
+  const items = new Map<string, { done: number; total: number | null; readonly since: number; readonly pace: Pace }>();
+  const tell = () => {
+    for (const [name, { done, total, since, pace }] of items) {
+      if (total === null) note(terminal, `${name} for ${ms(clock.monotonic() - since)}`);
+      else note(terminal, `${name} ${done}/${total}${pace(done, total)}`);
+    }
+    cancel = clock.after(LINE_EVERY, tell);
+  };
+  let cancel = clock.after(LINE_EVERY, tell);
+  return {
+    update(name, done, total) {
+      const item = items.get(name) ?? { done, total, since: clock.monotonic(), pace: measurePace(clock, done) };
+      items.set(name, Object.assign(item, { done, total }));
+    },
+    remove: (name) => void items.delete(name),
+    stop: () => cancel(),
+  };
+}
+
+/** Rate and remaining time in words; nothing before there is a rate. */
+type Pace = (done: number, total: number) => string;
+
+function measurePace(clock: Clock, from: number): Pace {
+  const since = clock.monotonic();
+  return (done, total) => {
+    const perMs = (done - from) / (clock.monotonic() - since);
+    if (!(perMs > 0) || perMs === Number.POSITIVE_INFINITY) return '';
+    return `, ${Math.round(perMs * 1000)}/s, ${ms(Math.ceil((total - done) / perMs))} left`;
   };
 }

@@ -181,7 +181,7 @@ function watchProgress(terminal: Terminal, what: string) {
   let saidAt = systemClock.monotonic();
   return {
     show(done: number): void {
-      bars.show(what, done, done);
+      if (terminal.stderr.isTTY) bars.show(what, done, done);
       const now = systemClock.monotonic();
       if (terminal.stderr.isTTY || now - saidAt < REPORT_EVERY) return;
       note(terminal, `${count(done, 'dead letter')} ${what} so far`);
