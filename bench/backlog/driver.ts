@@ -1,4 +1,5 @@
 /** Fills a store with a backlog, then claims and settles some of it, as a worker would, in a process of its own. */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
@@ -19,7 +20,7 @@ for (let next = 0; next < backlog; next += BATCH) {
   const messages = Array.from({ length: BATCH }, (_, index) => {
     const { body } = item(next + index);
     const routed = { destinations: ['crm'], lane: 'live', conflict: null } as const;
-    return { source: 'shop', messageId: `m${next + index}`, type: 'track' as const, userId: null, body, ...routed };
+    return { source: 'shop', messageId: randomUUID(), type: 'track' as const, userId: null, body, ...routed };
   });
   await store.accept({ messages, step: null });
 }

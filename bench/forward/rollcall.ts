@@ -6,7 +6,7 @@ import { Worker } from '../../src/deliver/worker.ts';
 import { type Destination, endpointId } from '../../src/destination.ts';
 import { silentLogger } from '../../src/log.ts';
 import { openStore } from '../../src/store/open.ts';
-import { type Forwarder, SECRET, type Work } from './work.ts';
+import { type Forwarder, indexOf, messageId, SECRET, type Work } from './work.ts';
 
 /** All of it: dedupe, attempt log, address guard, leases, and every message and verdict synced to disk. */
 export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forwarder> {
@@ -31,7 +31,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     attemptRetention: 86_400_000,
     log: silentLogger,
     onSettled: ({ claim, verdict }) => {
-      if (verdict.kind === 'delivered') onDelivered(Number(claim.messageId.slice(1)));
+      if (verdict.kind === 'delivered') onDelivered(indexOf(claim.messageId));
     },
   });
   await worker.start();
@@ -44,7 +44,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     async enqueue(items) {
       const messages = items.map(({ index, body }) => ({
         type: 'track' as const,
-        messageId: `m${index}`,
+        messageId: messageId(index),
         userId: `user-${index % 5_000}`,
         integrations: null,
         body,

@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey } from 'node:crypto';
+import { createHmac, createSecretKey, randomUUID } from 'node:crypto';
 import { Agent } from 'undici';
 
 export const CONNECTIONS = 64;
@@ -19,6 +19,15 @@ export function item(index: number): Item {
     context: {},
   });
   return { index, body: text.replace('"note":""', `"note":"${'n'.repeat(800 - text.length)}"`) };
+}
+
+/** Random, as clients make them, but with the item's number at its end. */
+export function messageId(index: number): string {
+  return randomUUID().slice(0, -12) + index.toString(16).padStart(12, '0');
+}
+
+export function indexOf(id: string): number {
+  return Number.parseInt(id.slice(-12), 16);
 }
 
 /** What every contender does: take items in for good, and deliver each. */

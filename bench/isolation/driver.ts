@@ -8,7 +8,7 @@ import { Worker } from '../../src/deliver/worker.ts';
 import { type Destination, endpointId } from '../../src/destination.ts';
 import { silentLogger } from '../../src/log.ts';
 import { openStore } from '../../src/store/open.ts';
-import { item } from '../forward/work.ts';
+import { item, messageId } from '../forward/work.ts';
 
 export interface Orders {
   readonly port: number;
@@ -93,9 +93,9 @@ function send(count: number): void {
     const isHealthy = !bad.includes(name);
     const messages = Array.from({ length: share }, () => {
       sent += 1;
-      const messageId = `m${sent}`;
-      if (isHealthy) acceptedAt.set(messageId, performance.now());
-      return { type: 'track' as const, messageId, userId: null, integrations: null, body: item(sent).body };
+      const id = messageId(sent);
+      if (isHealthy) acceptedAt.set(id, performance.now());
+      return { type: 'track' as const, messageId: id, userId: null, integrations: null, body: item(sent).body };
     });
     void accept(name, messages);
   }

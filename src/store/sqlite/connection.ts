@@ -27,7 +27,7 @@ export class Connection {
     this.exec('PRAGMA journal_mode = WAL');
     // FULL: in WAL mode each commit is synced to disk before it returns.
     this.exec('PRAGMA synchronous = FULL');
-    this.exec('PRAGMA cache_size = -65536');
+    this.exec('PRAGMA cache_size = -32768');
     this.exec('PRAGMA wal_autocheckpoint = 2000');
     this.exec('PRAGMA journal_size_limit = 67108864');
   }

@@ -44,6 +44,8 @@ export class StoreThread {
       workerData,
       // Nothing of the command line concerns this thread; loaders of a test runner would treble the time to start it.
       execArgv: [],
+      // Its garbage is short-lived; the default would let 100 MB of it lie about.
+      resourceLimits: { maxYoungGenerationSizeMb: 24 },
     });
     const reply = await new Promise<ThreadReply>((resolve, reject) => {
       worker.once('message', resolve);
