@@ -3,10 +3,21 @@ import type { AddressInfo } from 'node:net';
 import { verify } from '../../receivers/signature.ts';
 
 export const SECRET = 'ledger-secret';
+/** The static header that says which process sent a request. */
+export const LIFE_HEADER = 'x-life';
 
-interface Entry {
-  times: number;
+/** How a message arrived: under which keys, and how often from each process. */
+export interface Entry {
   readonly keys: Set<string>;
+  readonly lives: Map<string, number>;
+}
+
+interface Body {
+  readonly type: string;
+  readonly userId: string;
+  readonly messageId?: string;
+  readonly traits?: { readonly regulars?: boolean };
+  readonly context?: { readonly personas?: { readonly sequence: number } };
 }
 
 /** A receiver that writes down what it accepted: every message with its Idempotency-Keys, and each user's membership. */
@@ -14,10 +25,11 @@ export class Ledger {
   readonly messages = new Map<string, Entry>();
   /** Latest value by sequence, as the receiver kit keeps it. */
   readonly members = new Map<string, { value: boolean; sequence: number }>();
-  readonly deletions = new Set<string>();
   unverified = 0;
+  /** Membership changes that came after a newer one of the same user. */
+  backwards = 0;
+  received = 0;
   private readonly server: Server;
-  private received = 0;
   private readonly waiting: { at: number; resolve: () => void }[] = [];
   private answers = 0;
 
@@ -34,7 +46,8 @@ export class Ledger {
           response.writeHead(503).end();
           return;
         }
-        this.write(JSON.parse(body.toString()), String(request.headers['idempotency-key']));
+        const { 'idempotency-key': key, [LIFE_HEADER]: life } = request.headers;
+        this.write(JSON.parse(body.toString()) as Body, String(key), String(life));
         response.end('ok');
       });
     });
@@ -55,29 +68,26 @@ export class Ledger {
     return new Promise((resolve) => this.waiting.push({ at: this.received + more, resolve }));
   }
 
-  private write(body: Record<string, unknown>, key: string): void {
-    const { type, userId, traits, context, messageId } = body as {
-      type: string;
-      userId: string;
-      traits?: { regulars?: boolean };
-      context?: { personas?: { sequence: number } };
-      messageId?: string;
-    };
-    if (type === 'delete') this.deletions.add(userId);
+  private write(body: Body, key: string, life: string): void {
+    const { userId, traits, context, messageId } = body;
     const sequence = context?.personas?.sequence;
     if (sequence !== undefined && typeof traits?.regulars === 'boolean') {
       const known = this.members.get(userId);
-      if (!known || sequence >= known.sequence) this.members.set(userId, { value: traits.regulars, sequence });
-    } else if (messageId !== undefined) {
-      const entry = this.messages.get(messageId) ?? { times: 0, keys: new Set() };
-      entry.times += 1;
-      entry.keys.add(key);
-      this.messages.set(messageId, entry);
-    }
+      if (known && sequence < known.sequence) this.backwards += 1;
+      else this.members.set(userId, { value: traits.regulars, sequence });
+      this.enter(`${userId} ${sequence}`, key, life);
+    } else if (messageId !== undefined) this.enter(messageId, key, life);
     this.received += 1;
     for (const waiter of this.waiting.filter(({ at }) => at <= this.received)) {
       this.waiting.splice(this.waiting.indexOf(waiter), 1);
       waiter.resolve();
     }
+  }
+
+  private enter(id: string, key: string, life: string): void {
+    const entry = this.messages.get(id) ?? { keys: new Set(), lives: new Map() };
+    entry.keys.add(key);
+    entry.lives.set(life, (entry.lives.get(life) ?? 0) + 1);
+    this.messages.set(id, entry);
   }
 }

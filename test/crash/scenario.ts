@@ -3,12 +3,21 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { Failpoint } from '../../src/failpoint.ts';
-import { Ledger, SECRET } from './ledger.ts';
+import { Ledger, LIFE_HEADER, SECRET } from './ledger.ts';
 
-/** How a round ends: at a failpoint, or after so many deliveries have arrived. */
-export type Kill = { readonly failpoint: Failpoint; readonly passes: number } | { readonly afterDeliveries: number };
+/** How a round ends: at a failpoint, after so many deliveries have arrived, or so long after the process was started. */
+export type Kill =
+  | { readonly failpoint: Exclude<Failpoint, 'migration'>; readonly passes: number }
+  | { readonly afterDeliveries: number }
+  | { readonly afterMs: number };
+
+export interface ScenarioOptions {
+  /** Makes the URL of an empty store; a SQLite file of the scenario's own unless given. */
+  readonly newStore?: () => Promise<string>;
+}
 
 const SYNC_POINTS = new Set<Failpoint>(['sync_stage', 'sync_stream', 'sync_commit']);
 const BATCH = 20;
@@ -17,69 +26,87 @@ const BATCHES_LIMIT = 400;
 const DAY = 86_400_000;
 const FIRST_DAY = Date.UTC(2026, 0, 1);
 const USERS = 300;
+/** How long a process may take to come by its failpoint, in milliseconds. */
+const PATIENCE = 60_000;
+/** Time that passes from one process to the next: longer than the leases that the dead one held. */
+const PAUSE = 35_000;
+/** Nothing arrives for so long: something is stuck. Longer than any lease, and than the longest pause of a probe. */
+const STALL = 90_000;
+/** No drain takes as long, however slow the machine. */
+const DRAIN_LIMIT = 600_000;
+const LOOK = 100;
+const REPORT_EVERY = 5_000;
 
-/** One database that lives through many crashes, with a ledger of ids on both sides. */
+/** One store that lives through many crashes, with a ledger of ids on both sides. */
 export class Scenario {
+  private readonly t: Test;
+  private readonly newStore: () => Promise<string>;
   private readonly folder = mkdtempSync(join(tmpdir(), 'rollcall-crash-'));
   private readonly ledger = new Ledger();
   private readonly acknowledged = new Set<string>();
+  /** Rounds in which the process did not come by its failpoint. */
+  private readonly missed: Failpoint[] = [];
+  private store = '';
+  private port = 0;
+  private lives = 0;
+  private kills = 0;
   private sent = 0;
   private day = 0;
 
-  async start(): Promise<void> {
-    const port = await this.ledger.listen();
-    const config = {
-      store: 'sqlite:./rollcall.db',
-      listen: { host: '127.0.0.1', port: 0 },
-      network: { allow: ['127.0.0.0/8'] },
-      sources: [
-        { id: 'shop', writeKey: 'shop-key' },
-        { id: 'personas', writeKey: 'personas-key' },
-      ],
-      destinations: [
-        {
-          name: 'crm',
-          sources: ['shop', 'personas'],
-          sharedSecret: SECRET,
-          webhooks: [{ url: `http://127.0.0.1:${port}/` }],
-        },
-      ],
-      engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
-      audiences: [
-        {
-          name: 'Regulars',
-          source: 'personas',
-          sql: "select user_id from read_csv('members.csv', all_varchar = true)",
-          guard: { allowEmpty: true },
-        },
-      ],
-    };
-    writeFileSync(join(this.folder, 'rollcall.yaml'), JSON.stringify(config));
+  private constructor(t: Test, { newStore = async () => `sqlite:./rollcall-${this.lives}.db` }: ScenarioOptions) {
+    this.t = t;
+    this.newStore = newStore;
+  }
+
+  static async start(t: Test, options: ScenarioOptions = {}): Promise<Scenario> {
+    const scenario = new Scenario(t, options);
+    scenario.port = await scenario.ledger.listen();
+    scenario.store = await scenario.newStore();
+    return scenario;
   }
 
   /** Runs the service under load until it is killed. */
   async round(kill: Kill): Promise<void> {
-    if ('failpoint' in kill && kill.failpoint === 'migration') this.renewDatabase();
-    const syncs = 'failpoint' in kill ? SYNC_POINTS.has(kill.failpoint) : this.sent % 2 === 0;
-    if (syncs) this.nextDay();
     const failpoint = 'failpoint' in kill ? { name: kill.failpoint, passes: kill.passes } : null;
+    const syncs = failpoint ? SYNC_POINTS.has(failpoint.name) : this.sent % 2 === 0;
+    if (syncs) this.nextDay();
     const child = this.spawn(failpoint, syncs);
     const died = once(child, 'exit');
-    const address = await listening(child).catch(() => null);
     if ('afterDeliveries' in kill) {
       void Promise.race([this.ledger.accepted(kill.afterDeliveries), died]).then(() => child.kill('SIGKILL'));
+    } else if ('afterMs' in kill) {
+      void Promise.race([setTimeout(kill.afterMs), died]).then(() => child.kill('SIGKILL'));
     }
-    let alive = true;
-    void died.then(() => {
-      alive = false;
-    });
-    for (let batch = 0; alive && address !== null && batch < BATCHES_LIMIT; batch += 1) await this.send(address);
-    if (alive) child.kill('SIGKILL');
-    await died;
+    const address = await listening(child).catch(() => null);
+    for (let batch = 0; isAlive(child) && address !== null && batch < BATCHES_LIMIT; batch += 1) {
+      await this.send(address);
+    }
+    // What it has to do may take longer than the load lasts.
+    if (failpoint) await Promise.race([died, setTimeout(PATIENCE, undefined, { ref: false })]);
+    if (isAlive(child) && failpoint) this.missed.push(failpoint.name);
+    await this.end(child, died);
+  }
+
+  /** Crashes inside the migration of an empty store, then takes messages into it, delivers them all, and crashes again. */
+  async migrationRound(): Promise<void> {
+    await this.renewStore();
+    const migrating = this.spawn({ name: 'migration', passes: 1 }, false);
+    await Promise.race([once(migrating, 'exit'), listening(migrating).catch(() => {})]);
+    if (isAlive(migrating)) this.missed.push('migration');
+    await this.end(migrating, once(migrating, 'exit'));
+    const known = this.acknowledged.size;
+    this.nextDay();
+    const child = this.spawn(null, true);
+    const died = once(child, 'exit');
+    await this.send(await listening(child));
+    if (this.acknowledged.size === known) throw new Error('The store took nothing after a crash inside its migration.');
+    await this.drain();
+    await this.end(child, died);
   }
 
   /** Starts once more undisturbed, and checks the books. */
-  async finish(t: Test): Promise<void> {
+  async finish(): Promise<void> {
+    const { t } = this;
     this.nextDay();
     const child = this.spawn(null, true);
     const died = once(child, 'exit');
@@ -90,37 +117,68 @@ export class Scenario {
       [null],
       'the sync works after all crashes',
     );
-    await this.untilDelivered();
+    const startedAt = performance.now();
+    const left = this.left();
+    await this.drain();
+    t.comment(`${left} that were left arrived within ${Math.round((performance.now() - startedAt) / 1_000)} s`);
     child.kill('SIGTERM');
     const [code] = await died;
     t.equal(code, 0, 'the last process stops gracefully');
-    this.audit(t);
+    this.audit();
     this.ledger.close();
     rmSync(this.folder, { recursive: true });
   }
 
-  private audit(t: Test): void {
-    const { messages, members, unverified } = this.ledger;
-    t.ok(this.acknowledged.size > 0, `messages were accepted (${this.acknowledged.size})`);
+  private audit(): void {
+    const { t } = this;
+    const { messages, members, unverified, backwards } = this.ledger;
+    t.same(this.missed, [], 'every process died where it was to die');
+    t.ok(this.acknowledged.size > 0, 'messages were accepted');
     const lost = [...this.acknowledged].filter((id) => !messages.has(id));
     t.same(lost, [], 'no accepted message is lost');
-    const otherKeys = [...messages.values()].filter(({ keys }) => keys.size > 1);
-    t.same(otherKeys, [], 'whatever came twice came with the same Idempotency-Key');
-    const twice = [...messages.values()].filter(({ times }) => times > 1).length;
-    t.comment(`${this.acknowledged.size} accepted, ${messages.size} delivered, ${twice} of them more than once`);
+    const entries = [...messages.values()];
+    t.same(
+      entries.filter(({ keys }) => keys.size > 1),
+      [],
+      'whatever came twice came with the same Idempotency-Key',
+    );
+    const repeated = entries.filter(({ lives }) => [...lives.values()].some((times) => times > 1));
+    t.same(repeated, [], 'nothing was sent again by the process that had delivered it');
+    const twice = entries.filter(({ lives }) => lives.size > 1).length;
     t.equal(unverified, 0, 'every delivery is signed');
-    const expected = this.membersOf(this.day);
     const built = [...members].filter(([, { value }]) => value).map(([user]) => user);
-    t.same(built.sort(), [...expected].sort(), 'the membership that the receiver built is the current one');
+    t.same(built.sort(), [...this.members()].sort(), 'the membership that the receiver built is the current one');
+    t.equal(backwards, 0, 'no membership change came after a newer one');
+    const counts = `${this.acknowledged.size} accepted, ${lost.length} lost, ${messages.size} delivered`;
+    t.comment(`${this.kills} kills: ${counts}, ${twice} of them again after a crash`);
   }
 
-  private async untilDelivered(): Promise<void> {
-    const expected = this.membersOf(this.day);
-    const isDone = () =>
-      [...this.acknowledged].every((id) => this.ledger.messages.has(id)) &&
-      [...this.ledger.members].filter(([, { value }]) => value).length === expected.size &&
-      [...expected].every((user) => this.ledger.members.get(user)?.value);
-    while (!isDone()) await this.ledger.accepted(1);
+  /** Waits until all that was acknowledged has arrived, and the membership is that of the last day. */
+  private async drain(): Promise<void> {
+    const startedAt = performance.now();
+    let arrivedAt = startedAt;
+    let reportedAt = startedAt;
+    for (let received = this.ledger.received; this.left() > 0; ) {
+      await setTimeout(LOOK);
+      const now = performance.now();
+      if (this.ledger.received > received) arrivedAt = now;
+      received = this.ledger.received;
+      if (now - reportedAt >= REPORT_EVERY) {
+        reportedAt = now;
+        this.t.comment(`${this.left()} are still to arrive`);
+      }
+      if (now - arrivedAt < STALL && now - startedAt < DRAIN_LIMIT) continue;
+      throw new Error(`${this.left()} did not arrive in ${Math.round((now - startedAt) / 1_000)} s.`);
+    }
+  }
+
+  /** Messages and members that are still to arrive. */
+  private left(): number {
+    const { messages, members } = this.ledger;
+    const expected = this.members();
+    const wrong = [...members].filter(([user, { value }]) => value && !expected.has(user)).length;
+    const missing = [...expected].filter((user) => !members.get(user)?.value).length;
+    return [...this.acknowledged].filter((id) => !messages.has(id)).length + wrong + missing;
   }
 
   private async send(address: string): Promise<void> {
@@ -142,11 +200,11 @@ export class Scenario {
   }
 
   private spawn(failpoint: { name: Failpoint; passes: number } | null, syncs: boolean): ChildProcess {
-    const orders = {
-      config: join(this.folder, 'rollcall.yaml'),
-      failpoint,
-      syncAsOf: syncs ? FIRST_DAY + this.day * DAY : null,
-    };
+    this.lives += 1;
+    const config = join(this.folder, 'rollcall.yaml');
+    writeFileSync(config, JSON.stringify(this.config()));
+    const syncAsOf = syncs ? FIRST_DAY + this.day * DAY : null;
+    const orders = { config, failpoint, syncAsOf, ahead: this.lives * PAUSE };
     return fork(new URL('./service.ts', import.meta.url), [JSON.stringify(orders)], {
       stdio: ['ignore', 2, 2, 'ipc'],
       // Without the test runner's loaders, which double the time to start.
@@ -155,24 +213,61 @@ export class Scenario {
     });
   }
 
-  /** The audience changes every day: a third of the users, shifted. */
-  private membersOf(day: number): Set<string> {
+  private async end(child: ChildProcess, died: Promise<unknown>): Promise<void> {
+    if (isAlive(child)) {
+      child.kill('SIGKILL');
+      await died;
+    }
+    this.kills += 1;
+  }
+
+  private config(): object {
+    const webhook = { url: `http://127.0.0.1:${this.port}/`, headers: { [LIFE_HEADER]: String(this.lives) } };
+    return {
+      store: this.store,
+      listen: { host: '127.0.0.1', port: 0 },
+      network: { allow: ['127.0.0.0/8'] },
+      sources: [
+        { id: 'shop', writeKey: 'shop-key' },
+        { id: 'personas', writeKey: 'personas-key' },
+      ],
+      destinations: [{ name: 'crm', sources: ['shop', 'personas'], sharedSecret: SECRET, webhooks: [webhook] }],
+      engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+      audiences: [
+        {
+          name: 'Regulars',
+          source: 'personas',
+          sql: "select user_id from read_csv('members.csv', all_varchar = true)",
+          guard: { allowEmpty: true },
+        },
+      ],
+    };
+  }
+
+  /** The audience changes every day, and is not the same again for a month: every sync has something to send. */
+  private members(): Set<string> {
+    if (this.day === 0) return new Set();
     const users = Array.from({ length: USERS }, (_, index) => index);
-    return new Set(users.filter((user) => (user + day) % 3 === 0).map((user) => `user${user}`));
+    return new Set(users.filter((user) => (user + 13 * this.day) % 31 < 10).map((user) => `user${user}`));
   }
 
   private nextDay(): void {
     this.day += 1;
-    writeFileSync(join(this.folder, 'members.csv'), ['user_id', ...this.membersOf(this.day)].join('\n'));
+    writeFileSync(join(this.folder, 'members.csv'), ['user_id', ...this.members()].join('\n'));
   }
 
-  /** A crash inside a migration needs a database that has it before it. */
-  private renewDatabase(): void {
-    for (const suffix of ['', '-wal', '-shm']) rmSync(join(this.folder, `rollcall.db${suffix}`), { force: true });
-    rmSync(join(this.folder, 'audiences.duckdb'), { force: true });
-    for (const id of [...this.acknowledged]) if (!this.ledger.messages.has(id)) this.acknowledged.delete(id);
+  /** A crash inside a migration needs a store that has it before it. All that the old one took has arrived. */
+  private async renewStore(): Promise<void> {
+    if (this.left() > 0) throw new Error('The old store still has messages.');
+    this.store = await this.newStore();
+    for (const suffix of ['', '.wal']) rmSync(join(this.folder, `audiences.duckdb${suffix}`), { force: true });
     this.ledger.members.clear();
+    this.day = 0;
   }
+}
+
+function isAlive({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null;
 }
 
 async function listening(child: ChildProcess): Promise<string> {

@@ -1,7 +1,9 @@
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
+import { systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { armFailpoint, type Failpoint } from '../../src/failpoint.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 
 /** What the parent tells this process on its command line. */
 interface Orders {
@@ -9,13 +11,17 @@ interface Orders {
   readonly failpoint: { readonly name: Failpoint; readonly passes: number } | null;
   /** Sync all audiences as of this time, once collection listens. */
   readonly syncAsOf: number | null;
+  /** How far its clock is ahead of the machine's, in milliseconds. */
+  readonly ahead: number;
 }
 
 const orders = JSON.parse(process.argv[2] ?? '{}') as Orders;
 if (orders.failpoint) armFailpoint(orders.failpoint.name, orders.failpoint.passes);
 const config = loadConfig(orders.config);
 process.chdir(config.folder);
-const app = await App.create(config, { log: pino({ level: 'error' }, pino.destination(2)) });
+for (const url of config.store.urls) if (url.startsWith('postgres:')) await migratePostgres(url);
+const clock = { ...systemClock, now: () => systemClock.now() + orders.ahead };
+const app = await App.create(config, { clock, log: pino({ level: 'error' }, pino.destination(2)) });
 process.on('SIGTERM', () => void app.close().then(() => process.disconnect()));
 await app.start({ collect: true, schedules: false });
 process.send?.({ listening: app.address });
