@@ -25,11 +25,11 @@ async function measure(name: string, processes: number): Promise<Figures> {
   for (let n = 0; n < processes; n += 1) {
     drivers.push(await startPart(new URL('scale/driver.ts', import.meta.url), [name, work]));
   }
-  await flow(drivers, sink, WARM_UP * processes, ON_THEIR_WAY);
+  await flow(drivers, sink, WARM_UP * processes, { onTheirWay: ON_THEIR_WAY });
   const databaseCpu = countCpu([server.pid as number]);
   const ownCpu = countCpu(drivers.map(({ pid }) => pid));
   const started = performance.now();
-  await flow(drivers, sink, MESSAGES, ON_THEIR_WAY);
+  await flow(drivers, sink, MESSAGES, { onTheirWay: ON_THEIR_WAY });
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();

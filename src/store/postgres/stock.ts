@@ -5,7 +5,7 @@ import { type Claim, type ClaimRequest, LANES } from '../port.ts';
 const LIMIT = 4_000;
 const LIMIT_CHARACTERS = 16_000_000;
 /** A destination's stock is at most what the worker took in the last such span, in milliseconds. */
-const SPAN = 500;
+const SPAN = 1_000;
 /** Rows claimed ahead of the worker's asking at a time. */
 const AHEAD = 1_000;
 /** For how long the database is taken to have nothing more that is ready, in milliseconds. */
@@ -52,10 +52,12 @@ export class Stock {
   /** How many to ask the database for; 0 while it is not worth a look. */
   quota({ destination, limit, order }: ClaimRequest): number {
     const shelf = this.shelves.get(destination);
-    if (!shelf || shelf.size === 0) return limit + this.ahead(shelf);
-    if (this.believedEmpty(shelf)) return 0;
+    if (!shelf) return limit;
+    if (shelf.size > 0 && this.believedEmpty(shelf)) return 0;
     if (order !== 'usual') return limit;
-    return shelf.size >= limit ? 0 : limit - shelf.size + this.ahead(shelf);
+    const ahead = shelf.drained ? 0 : this.roomOn(shelf, this.pace(shelf));
+    if (shelf.size >= limit && ahead < AHEAD) return 0;
+    return Math.max(0, limit - shelf.size) + Math.min(ahead, AHEAD);
   }
 
   /** Takes note of what the database had. */
@@ -137,10 +139,6 @@ export class Stock {
   private believedEmpty(shelf: Shelf): boolean {
     const isRecent = this.clock.monotonic() - shelf.lookedAt < BELIEF;
     return shelf.drained && isRecent && (shelf.nextDue === null || this.clock.now() < shelf.nextDue);
-  }
-
-  private ahead(shelf: Shelf | undefined): number {
-    return !shelf || shelf.drained ? 0 : Math.min(AHEAD, this.roomOn(shelf, this.pace(shelf)));
   }
 
   private roomOn(shelf: Shelf, wanted: number): number {
