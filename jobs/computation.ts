@@ -22,12 +22,12 @@ export function connectedTo(source: string, destinations: readonly Destination[]
   return destinations.filter(({ enabled, sources }) => enabled && sources.includes(source)).map(({ name }) => name);
 }
 
-/** What a message about `user` supersedes, and is superseded by: one value per audience and user. */
+/** What a message about `user` supersedes, and is superseded by: one value per audience and user. No key holds a `|`. */
 export function conflictKey(key: string, user: string): string {
-  return `${key}\u0000${user}`;
+  return `${key}|${user}`;
 }
 
 export function parseConflictKey(conflict: string): { readonly key: string; readonly user: string } | null {
-  const end = conflict.indexOf('\u0000');
+  const end = conflict.indexOf('|');
   return end < 0 ? null : { key: conflict.slice(0, end), user: conflict.slice(end + 1) };
 }

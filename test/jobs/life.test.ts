@@ -135,7 +135,7 @@ t.test('why tells since which run a user is in, and replays get the value of now
   t.match(await rig.sync.why('a', '3'), { member: true, since: { id: second?.runs[0]?.id }, deadLetters: [] });
   t.match(await rig.sync.why('a', '2'), { member: false, since: { id: second?.runs[0]?.id } });
   t.match(await rig.sync.why('a', 'stranger'), { member: false, since: null });
-  const conflicts = ['a\u00003', 'a\u00002', 'not a change', null];
+  const conflicts = ['a|3', 'a|2', 'not a change', null];
   const bodies = await rig.sync.currentBodies(conflicts.map((conflict) => ({ conflict, body: '{}' })));
   t.same(
     bodies.map((body) => (typeof body === 'string' ? JSON.parse(body).traits : body)),
