@@ -60,8 +60,12 @@ class Schedule {
   constructor(computation: Computation, options: ScheduleOptions) {
     this.#computation = computation;
     this.#options = options;
-    this.#task = createTask(computation, (date) => this.#tick(date.getTime()), options.log);
-    this.#task.on('execution:missed', ({ date }) => this.#tick(date.getTime()));
+    this.#task = createTask(
+      computation,
+      (date) => this.#patiently(date.getTime(), (at) => this.#tick(at)),
+      options.log,
+    );
+    this.#task.on('execution:missed', ({ date }) => this.#patiently(date.getTime(), (at) => this.#tick(at)));
   }
 
   async start(): Promise<void> {
@@ -70,7 +74,7 @@ class Schedule {
     const { key } = this.#computation;
     const last = await this.#options.lastRunAt(key);
     if (last !== null && this.#missedSince(last, now) > 1) await this.#announceMissed(last, now);
-    if (await this.#isDue(last, now)) void this.#runFor(now);
+    if (await this.#isDue(last, now)) void this.#patiently(now, (at) => this.#runFor(at));
   }
 
   stop(): void {
@@ -96,6 +100,16 @@ class Schedule {
       key,
       `${key} missed a tick by more than its interval; it last ran at ${new Date(last).toISOString()}.`,
     );
+  }
+
+  /** While the store is away nobody knows whether a tick was served: it is looked at again. */
+  async #patiently(at: number, work: (at: number) => Promise<void>): Promise<void> {
+    try {
+      await work(at);
+    } catch (error) {
+      this.#options.log.warn({ err: error, key: this.#computation.key }, 'the schedule can not go on; trying again');
+      if (!this.#stopped) this.#lookAgain(at);
+    }
   }
 
   async #tick(at: number): Promise<void> {
@@ -132,10 +146,11 @@ class Schedule {
   #lookAgain(at: number): void {
     const { clock, unfinished } = this.#options;
     this.#cancelLook();
-    this.#cancelLook = clock.after(LOOK_AGAIN, async () => {
+    const look = async () => {
       if ((await unfinished(this.#computation.key)).length > 0) await this.#runFor(at);
       else await this.#tick(at);
-    });
+    };
+    this.#cancelLook = clock.after(LOOK_AGAIN, () => void this.#patiently(at, look));
   }
 }
 

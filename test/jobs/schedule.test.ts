@@ -2,6 +2,8 @@ import cron from 'node-cron';
 import t, { type Test } from 'tap';
 import { createSchedules, missedTicks } from '../../jobs/schedule.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import { RollcallError } from '../../src/errors.ts';
+import type { Store } from '../../src/store/port.ts';
 import { audience, createRig, type Rig } from './helpers/rig.ts';
 
 const at = (iso: string) => Date.parse(iso);
@@ -156,6 +158,30 @@ t.test('an audience whose lease another process holds over two ticks is announce
   // At the start nothing is missed; the ticks are real ones, later than the time of the clock.
   const before = new Date(Date.now() - 1).toISOString();
   t.match(await announced(t, before, before, '* * * * * *'), /late missed a tick/);
+});
+
+t.test('a schedule goes on after the store was away when it looked', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' as user_id", { schedule: '0 0 1 12 *' })];
+  const fence = await rig.store.takeLease('sync:a', 60_000);
+  let failures = 0;
+  const store: Store = {
+    ...rig.store,
+    async runs(filter) {
+      // The look after the start, at which another process held the lease.
+      if (filter.states === undefined || failures > 0) return rig.store.runs(filter);
+      failures += 1;
+      if (fence) await rig.store.releaseLease(fence);
+      throw new RollcallError('store_failed', 'The store is away.');
+    },
+  };
+  const after: Clock['after'] = (ms, callback) => systemClock.after(Math.min(ms, 10), callback);
+  const ran = runOf(rig, 'a');
+  const sync = rig.another({ store, clock: { ...systemClock, now: rig.time, after } });
+  await sync.start();
+  await ran;
+  await sync.stop();
+  t.equal(failures, 1);
 });
 
 t.test('two processes never run one audience at once', async (t) => {
