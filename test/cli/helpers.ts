@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import type { Test } from 'tap';
 import { runProgram } from '../../src/cli/program.ts';
+import { storeUrl } from '../helpers/store.ts';
 
 export interface Finished {
   readonly code: number;
@@ -129,7 +130,7 @@ listen: { port: 0 }
 sources: [{ id: personas, writeKey: personas-key }]
 destinations:
   - { name: crm, sources: [personas], sharedSecret: s3cret, webhookUrl: "${url}/hooks" }
-audiences:
+${more.includes('store:') ? '' : `store: ${storeUrl(folder)}\n`}audiences:
   - name: Big Spenders
     source: personas
     sql: select customer as user_id from read_csv('orders.csv') group by 1 having sum(amount) > 50

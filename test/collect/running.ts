@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import { sign } from '../../receivers/signature.ts';
 import { App } from '../../src/app.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { storeUrl } from '../helpers/store.ts';
 
 const SECRET = 'a secret of the test';
 
@@ -58,7 +59,7 @@ export function writeConfig(
 ): string {
   const connected = Object.entries(sources).flatMap(([id, source]) => (source.connected ? [id] : []));
   const config = {
-    store: `sqlite:${join(folder, 'rollcall.db')}`,
+    store: storeUrl(folder),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: Object.entries(sources).map(([id, { connected, ...source }]) => ({ id, writeKey: `WK_${id}`, ...source })),

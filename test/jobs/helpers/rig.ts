@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../../src/clock.ts';
 import type { AudienceConfig, EngineConfig, GuardConfig, TraitConfig } from '../../../src/config/config.ts';
 import { type Destination, endpointId } from '../../../src/destination.ts';
 import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { openTestStore } from '../../helpers/store.ts';
 
 export const NO_GUARD: GuardConfig = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
 
@@ -63,7 +63,7 @@ export async function createRig(
     traits: [],
     destinations: [destination('crm')],
   };
-  const store = await openSqliteStore({ path: ':memory:', maxQueued: options.maxQueued ?? 1_000_000, clock });
+  const store = await openTestStore(options.maxQueued ?? 1_000_000, clock);
   t.teardown(() => store.close());
   const notices: Notice[] = [];
   const accept = createAccept(
