@@ -162,10 +162,9 @@ const ENCODERS: Readonly<Record<Type, (values: readonly SQLInputValue[]) => Buff
 
 /** Message ids get another full day or two. */
 async function copySeen({ source, session, now, onProgress }: Move): Promise<number> {
-  const ids = seenQuery(source);
-  const total = countOf(source, ids);
+  const total = countOf(source, SEEN);
   let count = 0;
-  for (const rows of batches(source, ids)) {
+  for (const rows of batches(source, SEEN)) {
     const keys = rows.map(([name, messageId]) => seenKey({ source: String(name), messageId: String(messageId) }));
     const sql = 'INSERT INTO rollcall.seen SELECT k, $2 FROM unnest($1::uuid[]) AS k';
     await session.run(sql, [uuid(keys), Math.floor(now / 86_400_000)]);
@@ -176,12 +175,8 @@ async function copySeen({ source, session, now, onProgress }: Move): Promise<num
 }
 
 /** Every message id that is remembered, with its source. */
-function seenQuery(source: DatabaseSync): string {
-  const isSplit = source.prepare("SELECT 1 FROM sqlite_master WHERE name = 'seen_0'").get() !== undefined;
-  if (isSplit) return [0, 1].map((n) => `SELECT ${nameOf('source')}, message_id FROM seen_${n}`).join(' UNION ');
-  return `SELECT ${nameOf("CAST(substr(key, 1, instr(key, ':') - 1) AS INTEGER)")}, substr(key, instr(key, ':') + 1)
-    FROM (SELECT key FROM seen UNION SELECT value FROM seen_log, json_each(seen_log.keys))`;
-}
+const SEEN = `SELECT ${nameOf("CAST(substr(key, 1, instr(key, ':') - 1) AS INTEGER)")}, substr(key, instr(key, ':') + 1)
+  FROM (SELECT key FROM seen UNION SELECT value FROM seen_log, json_each(seen_log.keys))`;
 
 /** No id that was ever given out comes again. */
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {
