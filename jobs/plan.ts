@@ -30,14 +30,15 @@ export interface SyncPlan {
   readonly messages: number;
   readonly destinations: readonly string[];
   readonly newcomers: readonly string[];
-  /** POSTs, one per message and URL. */
+  /** POSTs, one per message and URL, those of `renamedFrom` too. */
   readonly calls: number;
   /** How long the calls take at the rate of an earlier run's; null when the attempt log has none to go by. */
   readonly estimatedMs: number | null;
   /** Why a guard would hold it. */
   readonly held: string | null;
-  /** The audience that this one was renamed from; it would be retired. */
+  /** The audience that this one was renamed from; it would be retired, and `retired` members told `false`. */
   readonly renamedFrom: string | null;
+  readonly retired: number;
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
 }
@@ -82,7 +83,8 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const connected = connectedTo(subject.source, all);
   const destinations = first ? connected : connected.filter((name) => record?.destinations.includes(name));
   const newcomers = connected.filter((name) => !destinations.includes(name));
-  const calls = preview.total * endpoints(destinations, all) + preview.members * endpoints(newcomers, all);
+  const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
+  const calls = (preview.total + retired) * endpoints(destinations, all) + preview.members * endpoints(newcomers, all);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
   return {
@@ -103,6 +105,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     estimatedMs: rate === null ? null : Math.ceil(calls / rate),
     held: definition ? holdReason(preview, definition.guard) : null,
     renamedFrom: request.former?.key ?? null,
+    retired,
     sample: sampleBodies(preview, subject, record, asOf),
   };
 }

@@ -35,6 +35,8 @@ export interface SyncReport {
 export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
+/** No failures of a run. */
+const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run']);
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
@@ -106,7 +108,7 @@ export function createRunner(options: SyncOptions): Runner {
     notify({ event: 'held', key: run.key, run, code: 'run_held', message: run.reason ?? 'held' });
 
   async function announceFailure({ key }: Subject, error: RollcallError): Promise<void> {
-    if (error.code === 'stopping' || error.code === 'run_in_progress') return;
+    if (QUIET.has(error.code)) return;
     const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
     const run = last?.code === error.code ? last : null;
     await notify({ event: 'failed', key, run, code: error.code, message: error.message });

@@ -68,11 +68,12 @@ export function createSync(options: SyncOptions): Sync {
   async function decide(id: string, work: (context: RunContext, run: Run) => Promise<Run>): Promise<SyncReport> {
     const asked = await store.run(id);
     if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+    if (asked.state !== 'held') throw notHeld(id);
     const subject = await subjects.findWhereItLies(asked.key);
     return report(subject, (onRun) =>
       underLease(subject, async (context) => {
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
-        if (run?.state !== 'held') throw new RollcallError('unknown_run', `The run ${id} is not held (any more).`);
+        if (run?.state !== 'held') throw notHeld(id);
         onRun(await work(context, run));
       }),
     );
@@ -123,7 +124,7 @@ export function createSync(options: SyncOptions): Sync {
     reject: (run) => decide(run, (context, held) => rejectRun(context, held, 'Rejected.')),
     async why(key, user) {
       const subject = await subjects.findWhereItLies(key);
-      return withEngine(subject.engine, true, (engine) => tellStory(store, engine, subject, user));
+      return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user));
     },
     orphans: subjects.orphans,
     currentBodies: (letters) => currentBodies({ store, clock, withEngine }, letters),
@@ -137,4 +138,8 @@ export function createSync(options: SyncOptions): Sync {
       await runner.stop();
     },
   };
+}
+
+function notHeld(id: string): RollcallError {
+  return new RollcallError('unknown_run', `The run ${id} is not held (any more).`);
 }

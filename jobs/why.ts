@@ -1,7 +1,8 @@
 import type { AttemptRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
-import { conflictKey } from './computation.ts';
+import { conflictKey, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
 import type { Engine } from './engines/port.ts';
+import { missing } from './snapshot.ts';
 
 const RECENT = 1000;
 
@@ -21,12 +22,19 @@ export interface Story {
   readonly deadLetters: readonly DeadLetter[];
 }
 
-export async function tellStory(
-  store: Pick<Store, 'runs' | 'attempts' | 'deadLetters'>,
-  engine: Engine,
-  { key, source }: Subject,
-  user: string,
-): Promise<Story> {
+export interface StoryParts {
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
+  readonly engine: Engine;
+  readonly subject: Subject;
+  readonly config: () => SyncConfig;
+}
+
+/** @throws RollcallError `snapshot_lost`, `engine_changed` */
+export async function tellStory(parts: StoryParts, user: string): Promise<Story> {
+  const { store, engine, subject } = parts;
+  const { key, source } = subject;
+  const record = await store.audience(key);
+  if (record && (await engine.snapshot(key)).version < record.version) throw missing(parts, record);
   const standing = (await engine.lookup(key, [user])).get(user);
   const runs = await store.runs({ key, limit: RECENT });
   const ids = new Set(runs.map(({ id }) => id));

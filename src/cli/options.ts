@@ -6,6 +6,9 @@ export const configOption = () =>
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
 
+export const nowOption = () =>
+  new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
+
 /** A whole number in a range, for an option's value. */
 export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {

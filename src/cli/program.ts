@@ -10,6 +10,7 @@ import { addEndpoints } from './commands/endpoints.ts';
 import { addForget } from './commands/forget.ts';
 import { addListen } from './commands/listen.ts';
 import { addMigrate } from './commands/migrate.ts';
+import { addPlan } from './commands/plan.ts';
 import { addRuns } from './commands/runs.ts';
 import { addServe } from './commands/serve.ts';
 import { addSync } from './commands/sync.ts';
@@ -30,6 +31,7 @@ In a checkout: npm run -s rollcall -- ARGS`;
 const COMMANDS = [
   addServe,
   addSync,
+  addPlan,
   addRuns,
   addWhy,
   addForget,

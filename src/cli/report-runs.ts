@@ -6,6 +6,9 @@ import { deliverySummary, runLines, runTable } from './show-run.ts';
 import { note, print, printJson } from './terminal.ts';
 import type { Opened } from './with-app.ts';
 
+/** Log events that `reportRuns` tells in words of its own. */
+export const TOLD: readonly string[] = ['sync_failed', 'sync_held'];
+
 /** Waits for the deliveries of what was run, prints the runs, and sets the exit code. */
 export async function reportRuns(
   reports: readonly SyncReport[],

@@ -26,6 +26,8 @@ export interface OpenOptions {
   readonly terminal: Terminal;
   /** Logs at the configured level even if nobody asks. */
   readonly talkative?: boolean;
+  /** Events that are logged only if somebody asks, because the command tells them itself. */
+  readonly untold?: readonly string[];
   /** What this command makes of the configuration, now and at every reload. */
   readonly adapt?: (config: Config) => Config;
   readonly onProgress?: (progress: Progress) => void;
@@ -42,7 +44,7 @@ export interface Opened {
 /** Reads the configuration, builds the service, does the work, and closes what it opened whatever happens. */
 export async function withApp<T>(
   options: AppCommandOptions,
-  { terminal, talkative = false, adapt = (config) => config, onProgress }: OpenOptions,
+  { terminal, talkative = false, untold = [], adapt = (config) => config, onProgress }: OpenOptions,
   work: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that do without the service start in half the time.
@@ -51,10 +53,8 @@ export async function withApp<T>(
   const config = adapt(loadConfig(options.config));
   // SQL may name files; they resolve as all paths of the configuration do.
   process.chdir(config.folder);
-  const log = createLogger(
-    talkative || options.verbose || config.logLevel === 'silent' ? config.logLevel : 'error',
-    terminal,
-  );
+  const asked = talkative || options.verbose || config.logLevel === 'silent';
+  const log = asked ? createLogger(config.logLevel, terminal) : createLogger('error', terminal, untold);
   const readConfig = () => adapt(loadConfig(file));
   const app = await App.create(config, { log, readConfig, ...(onProgress ? { onProgress } : {}) });
   let closing: Promise<void> | null = null;

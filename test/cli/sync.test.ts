@@ -1,3 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
 
@@ -26,7 +27,11 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
   await orders(folder, { ada: 60, bob: 100 });
   t.match(await sync(), [{ first: false, members: 2, entered: 1, exited: 1, sent: 2 }]);
 
+  t.match(await rollcall(['runs', '-c', config]), {
+    stdout: /^run +audience .* took$[\s\S]*\d+ms$/m,
+  });
   const history = await rollcall(['runs', '--json', '-c', config]);
+  t.match(jsonLines(history)[0], { state: 'done', ms: Number, definitionHash: /^[0-9a-f]{16}$/, asOf: /Z$/ });
   t.match(
     jsonLines(history).map((run) => (run as { sent: number }).sent),
     [2, 0, 2],
@@ -36,7 +41,11 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
     stdout: /cyd is not in big_spenders/,
   });
   t.match(await rollcall(['forget', 'ada', '-c', config]), { code: 0, stdout: /FINISHED, 1 user\./ });
-  t.match(await rollcall(['retire', 'big_spenders', '-c', config]), { code: 0, stdout: /1 delivered/ });
+  t.match(await rollcall(['retire', 'big_spenders', '-c', config]), {
+    code: 0,
+    stdout: /1 delivered/,
+    stderr: /big_spenders is still configured/,
+  });
 
   const requests = await listener.stop();
   const told = requests.map(({ body }) => [body.type, body.userId, body.traits?.['big_spenders']]);
@@ -66,7 +75,11 @@ t.test('a guard holds a run with exit code 3 until it is approved or rejected', 
   t.match(run, { held: true, exited: 2, sent: 0 });
   t.match(held.stderr, `rollcall approve ${run?.run}`);
   t.match(await rollcall(['runs', '--held', '-c', config]), { stdout: /more than maxExits \(50%\)/ });
-  t.match(await rollcall(['reject', `${run?.run}`, '-c', config]), { code: 0, stdout: /rejected/ });
+  t.match(await rollcall(['reject', `${run?.run}`, '-c', config]), {
+    code: 0,
+    stdout: /rejected[\s\S]*Nothing to deliver/,
+  });
+  t.match(await rollcall(['approve', `${run?.run}`, '-c', config]), { code: 2, stderr: /^unknown_run: .*not held/ });
   const again = await rollcall(['sync', '--once', '--json', '-c', config]);
   const approved = await rollcall(['approve', `${jsonLines<RunLine>(again)[0]?.run}`, '-c', config]);
   t.match(approved, { code: 0, stdout: /3 deliveries: 3 delivered/ });
@@ -85,9 +98,26 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   t.equal(result.code, 1);
   t.match(jsonLines(result), [{ key: 'big_spenders', sent: 2 }]);
   t.match(result.stderr, /^sql_failed: broken: [^:]+: .*nowhere/m);
+  t.notMatch(result.stderr, /"sync_failed"/, 'once');
+  const planned = await rollcall(['plan', '-c', config]);
+  t.match(planned, { code: 1, stdout: /^big_spenders /m, stderr: /^sql_failed: broken: /m });
   t.match(await rollcall(['sync', 'paused', '--once', '-c', config]), { code: 0, stderr: /paused is paused/ });
   t.match(await rollcall(['sync', 'nobody', '--once', '-c', config]), { code: 2, stderr: /unknown_audience/ });
   t.equal((await listener.stop()).length, 2);
+});
+
+t.test('an audience that is gone from the configuration is told of until it is retired', async (t) => {
+  const listener = await listen(t);
+  const gone = '  - { name: Gone, source: personas, sql: "select 1 as user_id" }\n';
+  const { config } = await workspace(t, listener.url, gone);
+  await rollcall(['sync', '--once', '-c', config]);
+  await writeFile(config, (await readFile(config, 'utf8')).replace(gone, ''));
+  const words = /gone is no longer configured: rollcall retire gone/;
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stderr: words });
+  t.match(await rollcall(['plan', '-c', config]), { code: 0, stderr: words });
+  t.match(await rollcall(['retire', 'gone', '-c', config]), { code: 0, stderr: '' });
+  t.notMatch((await rollcall(['plan', '-c', config])).stderr, words);
+  t.equal((await listener.stop()).length, 4);
 });
 
 t.test('what is refused becomes a dead letter, which can be listed, sent again and dropped', async (t) => {

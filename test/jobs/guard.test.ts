@@ -27,7 +27,8 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   t.match(approved.runs, [{ state: 'done', held: false, sent: 4 }]);
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false, 3: false, 4: false, 9: true });
   await t.rejects(rig.sync.approve('nope'), { code: 'unknown_run' });
-  t.equal((await rig.sync.approve(held?.runs[0]?.id ?? '')).error?.code, 'unknown_run', 'only once');
+  await t.rejects(rig.sync.approve(held?.runs[0]?.id ?? ''), { code: 'unknown_run' }, 'only once');
+  t.equal(rig.notices.length, 1, 'a late decision is no failed run');
 });
 
 t.test('a rejected run is gone, and the next sync computes anew', async (t) => {

@@ -26,6 +26,14 @@ t.test('a plan says what would be sent and leaves no trace', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ entered: 1, exited: 1 }, { action: 'backfill' }] }]);
 });
 
+t.test('the plan of a renamed audience counts those who are told that the old one is over', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('old', list('1', '2'))];
+  await rig.sync.run();
+  rig.config.audiences = [audience('new', list('1', '2'))];
+  t.match(await rig.sync.plan(), [{ key: 'new', renamedFrom: 'old', retired: 2, messages: 2, calls: 4 }]);
+});
+
 t.test('a plan tells how long its calls take by those of an earlier run, or that it does not know', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];

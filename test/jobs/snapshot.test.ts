@@ -15,6 +15,7 @@ t.test('a snapshot that is gone fails the sync until a resync', async (t) => {
   t.equal(report?.error?.code, 'snapshot_lost');
   t.match(report?.error?.message, /rollcall resync a/);
   t.same((await rig.deliver()).get('crm'), []);
+  await t.rejects(rig.sync.why('a', '1'), { code: 'snapshot_lost' }, 'nobody is said to be out');
   t.match((await rig.sync.resync('a')).runs, [{ state: 'done', sent: 1 }]);
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', sent: 0 }] }]);
 });

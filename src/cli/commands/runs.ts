@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { SyncReport } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
-import { instantOption, wholeNumber } from '../options.ts';
+import { nowOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
-import { reportRuns } from '../report-runs.ts';
+import { reportRuns, TOLD } from '../report-runs.ts';
 import { historyLines, runTable } from '../show-run.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
@@ -36,10 +36,10 @@ export function addRuns(program: Command, context: Context): void {
       'after',
       '\nTake the audience out of the configuration too, or pause it: its next sync is a first one.',
     )
-    .action((key: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.retire(key)));
+    .action((key: string, options: AppCommandOptions) => retire(key, options, context));
   addAppOptions(program.command('resync').description('send the whole membership again, leavers included'))
     .argument('<key>', 'audience or computed trait')
-    .option('--now <iso>', 'sync as of this time ($now in the SQL)', instantOption)
+    .addOption(nowOption())
     .action((key: string, options: ResyncOptions) =>
       order(options, context, ({ app }) => app.sync.resync(key, { now: options.now })),
     );
@@ -58,6 +58,16 @@ async function list(key: string | undefined, options: RunsOptions, { terminal }:
   });
 }
 
+async function retire(key: string, options: AppCommandOptions, context: Context): Promise<void> {
+  await order(options, context, async ({ app, config }) => {
+    const report = await app.sync.retire(key);
+    const isConfigured = [...config.audiences, ...config.traits].some((each) => each.key === key && !each.paused);
+    if (isConfigured && !report.error)
+      note(context.terminal, `${key} is still configured: its next sync is a first one.`);
+    return report;
+  });
+}
+
 /** Does one thing to one audience, sends what comes of it, and reports it as a sync does. */
 async function order(
   options: AppCommandOptions,
@@ -67,7 +77,7 @@ async function order(
   const { terminal } = context;
   const progress = createProgress(terminal);
   try {
-    await withApp(options, { terminal, onProgress: progress.onProgress }, async (opened) => {
+    await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
       await reportRuns([await work(opened)], opened, progress, options.json, context);
     });

@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
-import type { SyncPlan } from '../../../jobs/index.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
-import { instantOption } from '../options.ts';
+import { noteOrphans } from '../note-orphans.ts';
+import { nowOption } from '../options.ts';
 import { createProgress } from '../progress.ts';
-import { reportRuns } from '../report-runs.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { reportRuns, TOLD } from '../report-runs.ts';
+import { note } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { serve } from './serve.ts';
 
@@ -14,8 +14,6 @@ interface SyncOptions extends AppCommandOptions {
   readonly once?: boolean;
   readonly now?: number;
 }
-
-const NOW = ['--now <iso>', 'sync as of this time ($now in the SQL), such as 1998-03-01'] as const;
 
 const SYNC_HELP = `
 Without --once it is the cron process: it runs the schedules and delivers until it is told to end.
@@ -32,37 +30,27 @@ With --json a run is {"run","key","kind","first","members","entered","exited","i
 
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard.`;
 
-const PLAN_HELP = `
-Example:
-  $ rollcall plan -c rollcall.yaml big_spenders
-
-Nothing is written: neither store nor snapshot change.`;
-
 export function addSync(program: Command, context: Context): void {
   addAppOptions(program.command('sync').description('compute who entered and left, and send the changes'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .option('--once', 'sync now, then exit')
-    .option(...NOW, instantOption)
+    .addOption(nowOption())
     .addHelpText('after', SYNC_HELP)
     .action((keys: string[], options: SyncOptions) =>
       options.once ? syncOnce(keys, options, context) : syncForever(keys, options, context),
     );
-  addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
-    .argument('[key...]', 'audiences and computed traits; all unless given')
-    .option(...NOW, instantOption)
-    .addHelpText('after', PLAN_HELP)
-    .action((keys: string[], options: SyncOptions) => plan(keys, options, context));
 }
 
 async function syncOnce(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {
   const { terminal } = context;
   const progress = createProgress(terminal);
   try {
-    await withApp(options, { terminal, onProgress: progress.onProgress }, async (opened) => {
+    await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
       const reports = await opened.app.sync.run(keys, { now: options.now });
       for (const key of keys) if (!reports.some((report) => report.key === key)) note(terminal, `${key} is paused.`);
       await reportRuns(reports, opened, progress, options.json, context);
+      await noteOrphans(opened.app, terminal);
     });
   } finally {
     progress.stop();
@@ -86,32 +74,4 @@ function pauseOthers(config: Config, keys: readonly string[]): Config {
     paused: item.paused || !keys.includes(item.key),
   });
   return { ...config, audiences: config.audiences.map(pause), traits: config.traits.map(pause) };
-}
-
-async function plan(keys: readonly string[], options: SyncOptions, { terminal }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app }) => {
-    for (const each of await app.sync.plan(keys, { now: options.now })) {
-      if (options.json) printJson(terminal, each);
-      else print(terminal, describePlan(each));
-    }
-  });
-}
-
-function describePlan(plan: SyncPlan): string {
-  const { key, kind, before, members, entered, exited, changed } = plan;
-  const lines = [
-    `${key} (${kind}${plan.first ? ', first sync' : ''}): ${before} → ${count(members, 'member')}, ${entered} enter, ${exited} leave` +
-      `${changed > 0 ? `, ${changed} change` : ''}`,
-    `${count(plan.messages, 'message')} to ${plan.destinations.join(', ') || 'no destination'}, ${count(plan.calls, 'call')} in all`,
-  ];
-  if (plan.newcomers.length > 0) lines.push(`the whole membership to ${plan.newcomers.join(', ')}, new since`);
-  if (plan.invalid > 0) lines.push(`${count(plan.invalid, 'row')} without a usable user_id`);
-  if (plan.duplicates > 0) lines.push(`${count(plan.duplicates, 'row')} beyond the first of their user`);
-  if (plan.estimatedMs !== null)
-    lines.push(`about ${Math.ceil(plan.estimatedMs / 1000)} s at the rate of earlier calls`);
-  else if (plan.calls > 0) lines.push('how long the calls take is unknown: none of an earlier run were measured');
-  if (plan.renamedFrom !== null) lines.push(`renamed from ${plan.renamedFrom}, which would be retired`);
-  if (plan.held !== null) lines.push(`a guard would hold it: ${plan.held}`);
-  const samples = plan.sample.map((body) => `sample: ${body}`);
-  return [...lines, ...samples].join('\n  ');
 }

@@ -22,6 +22,8 @@ async function why(key: string, user: string, options: AppCommandOptions, { term
   });
 }
 
+const NOTHING_LOGGED = 'No attempt is logged: nothing was sent, it still waits, or it was sent before the log begins.';
+
 async function line({ since, unfinished, attempts, deadLetters, value, ...story }: Story) {
   return {
     ...story,
@@ -38,8 +40,8 @@ function describe({ key, user, member, value, since, unfinished, attempts, deadL
   const started = since === null ? '' : `, since the run ${since.id} of ${new Date(since.startedAt).toISOString()}`;
   const lines = [`${user} ${standing}${started}.`];
   for (const { id, state, reason } of unfinished)
-    lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : ''}.`);
+    lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : '.'}`);
   for (const { id, destination, reason } of deadLetters) lines.push(`Dead letter ${id} for ${destination}: ${reason}.`);
-  lines.push(attempts.length === 0 ? 'The attempt log has nothing about it.' : attemptTable(attempts));
+  lines.push(attempts.length === 0 ? NOTHING_LOGGED : attemptTable(attempts));
   return lines.join('\n');
 }
