@@ -5,6 +5,7 @@ import type { Exchange } from './exchange.ts';
 import { Outlet } from './outlet.ts';
 import { Rate } from './rate.ts';
 import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
+import { type Share, WHOLE } from './share.ts';
 import { type EndpointResult, isExpired, judge } from './verdict.ts';
 import { Window } from './window.ts';
 
@@ -35,6 +36,8 @@ export class DestinationQueue {
   private buffer: Claim[] = [];
   private readonly hooks: QueueHooks;
   private readonly rate: Rate;
+  /** Null while the destination is left to other processes. */
+  private share: Share | null = WHOLE;
   private running = 0;
   /** Deliveries that should be in hand beyond those that the endpoints take at once. */
   private ahead = 0;
@@ -62,16 +65,33 @@ export class DestinationQueue {
   configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
     const before = this.outlets;
     this.destination = destination;
-    this.rate.change(destination.ratePerSecond);
+    this.changeRate();
     this.outlets = destination.endpoints.map((endpoint) => {
       const prepared = prepareEndpoint(endpoint, destination, serviceName);
       const known = before.find(({ id }) => id === endpoint.id);
       if (known) return Object.assign(known, { prepared });
       const { pausedAt = null, deadSince = null } = states.get(endpoint.id) ?? {};
-      return new Outlet(prepared, new Window({ pausedAt, deadSince }), this.hooks.clock);
+      return new Outlet(prepared, new Window({ pausedAt, deadSince, share: this.share ?? WHOLE }), this.hooks.clock);
     });
     this.halt();
     for (const outlet of before) outlet.wakeAll();
+  }
+
+  /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
+  changeShare(share: Share | null): void {
+    if (share?.of === this.share?.of && share?.leads === this.share?.leads) return;
+    this.share = share;
+    if (share === null) this.halt();
+    else {
+      this.changeRate();
+      for (const { window } of this.outlets) window.changeShare(share);
+      this.hooks.onRoom(this);
+    }
+  }
+
+  private changeRate(): void {
+    const { ratePerSecond } = this.destination;
+    this.rate.change(ratePerSecond === null ? null : ratePerSecond / (this.share?.of ?? 1));
   }
 
   /** Begins nothing more: the destination is gone from the configuration. */
@@ -100,7 +120,7 @@ export class DestinationQueue {
 
   /** Deliveries that should be claimed now, in few large claims, but so that the endpoints never wait for the store. */
   room(): number {
-    if (!this.enabled) return 0;
+    if (!this.enabled || this.share === null) return 0;
     let size = 0;
     for (const { window, waiting } of this.outlets) {
       if (!window.open) continue;
@@ -117,10 +137,10 @@ export class DestinationQueue {
 
   /** When `room` may be more than now although nothing ends before: a probe is due, or the rate allows it. */
   nextRoomAt(): number | null {
-    if (!this.enabled) return null;
+    if (!this.enabled || this.share === null) return null;
     const now = this.hooks.clock.now();
     if (this.rate.available < 1) return now + this.rate.delay;
-    if (!this.idle || !this.probing) return null;
+    if (!this.idle || !this.probing || !this.share.leads) return null;
     const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ window }) => window.probeAt);
     return probes.length > 0 ? Math.max(now + 1, Math.min(...probes)) : null;
   }
@@ -176,13 +196,15 @@ export class DestinationQueue {
     for (const outlet of this.outlets) outlet.wakeAll();
   }
 
-  /** Pauses or resumes an endpoint as another process or a person did. */
-  setPaused(endpoint: string, pausedAt: number | null): void {
+  /** Takes over what another process or a person found of an endpoint. */
+  hear({ endpoint, pausedAt, deadSince }: EndpointState): void {
     const window = this.outlets.find(({ id }) => id === endpoint)?.window;
-    if (!window || (window.pausedAt === null) === (pausedAt === null)) return;
-    if (pausedAt === null) window.resume();
-    else window.pause(pausedAt);
-    this.hooks.onRoom(this);
+    if (!window) return;
+    const before = window.open;
+    if (pausedAt === null && window.pausedAt !== null) window.resume();
+    else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);
+    window.hear(deadSince);
+    if (window.open !== before) this.hooks.onRoom(this);
   }
 
   /** Begins what there is room for, and gives back what has no prospect of it. */

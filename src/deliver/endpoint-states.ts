@@ -20,8 +20,9 @@ export class EndpointStates {
   /** By endpoint. */
   current: ReadonlyMap<string, EndpointState> = new Map();
   private readonly options: EndpointStatesOptions;
-  /** Changes on their way to the store. */
+  /** Changes on their way to the store, and begun so far. */
   private marking = 0;
+  private marked = 0;
 
   constructor(options: EndpointStatesOptions) {
     this.options = options;
@@ -33,17 +34,18 @@ export class EndpointStates {
   }
 
   /**
-   * Finds what other processes paused and people resumed.
+   * Finds what other processes found and people resumed.
    *
    * @param apply - told of each endpoint that is or was in a special state
    */
-  async refresh(apply: (endpoint: string, destination: string, pausedAt: number | null) => void): Promise<void> {
+  async refresh(apply: (state: EndpointState) => void): Promise<void> {
     if (this.marking > 0) return;
+    const { marked } = this;
     const states = await this.options.store.endpoints();
-    if (this.marking > 0) return;
+    if (this.marked > marked) return;
     const current = new Map(states.map((state) => [state.endpoint, state]));
     for (const { endpoint, destination } of [...this.current.values(), ...states]) {
-      apply(endpoint, destination, current.get(endpoint)?.pausedAt ?? null);
+      apply(current.get(endpoint) ?? { endpoint, destination, pausedAt: null, deadSince: null });
     }
     this.current = current;
   }
@@ -55,6 +57,7 @@ export class EndpointStates {
     this.current = new Map(this.current).set(endpoint, state);
     log.warn({ stage: 'deliver', destination, endpoint, pausedAt, deadSince }, news(state));
     this.marking += 1;
+    this.marked += 1;
     for (let failures = 0; this.current.get(endpoint) === state; ) {
       try {
         await store.markEndpoint(state);

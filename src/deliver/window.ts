@@ -1,4 +1,5 @@
 import { backoff } from '../retry.ts';
+import { type Share, WHOLE } from './share.ts';
 
 /** Attempts in flight to a new endpoint, and to any endpoint at most. */
 const INITIAL_LIMIT = 16;
@@ -16,8 +17,8 @@ const PROBE_CAP = 30_000;
 export interface WindowOptions {
   readonly pausedAt: number | null;
   readonly deadSince: number | null;
-  /** Upper bound of attempts in flight; lower where several processes share an endpoint. */
-  readonly maxLimit?: number;
+  /** How many processes share the endpoint, each of which gets its part. */
+  readonly share?: Share;
 }
 
 /**
@@ -33,7 +34,7 @@ export class Window {
   pausedAt: number | null;
   /** Earliest time of the next probe of a dead endpoint. */
   probeAt = 0;
-  private readonly maxLimit: number;
+  private share: Share;
   private limit: number;
   /** Growth is fast below this, and careful above. */
   private threshold: number;
@@ -41,12 +42,18 @@ export class Window {
   private failures = 0;
   private probes = 0;
 
-  constructor({ pausedAt, deadSince, maxLimit = MAX_LIMIT }: WindowOptions) {
+  constructor({ pausedAt, deadSince, share = WHOLE }: WindowOptions) {
     this.pausedAt = pausedAt;
     this.deadSince = deadSince;
-    this.maxLimit = maxLimit;
-    this.threshold = maxLimit;
-    this.limit = deadSince === null ? Math.min(INITIAL_LIMIT, maxLimit) : 1;
+    this.share = share;
+    this.threshold = this.part(MAX_LIMIT);
+    this.limit = deadSince === null ? this.part(INITIAL_LIMIT) : 1;
+  }
+
+  /** Takes a changed part of what the endpoint may be given. */
+  changeShare(share: Share): void {
+    this.share = share;
+    this.limit = Math.min(this.limit, this.part(MAX_LIMIT));
   }
 
   /** Takes attempts as they come, as opposed to one probe now and then, or none. */
@@ -57,7 +64,7 @@ export class Window {
   /** Attempts that may begin now. */
   free(now: number): number {
     if (this.pausedAt !== null) return 0;
-    if (this.deadSince !== null) return this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
+    if (this.deadSince !== null) return this.share.leads && this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
     return Math.max(0, Math.floor(this.limit) - this.inFlight);
   }
 
@@ -77,9 +84,9 @@ export class Window {
     this.probes = 0;
     this.deadSince = null;
     // A window that is not used has not shown that it could be larger.
-    if (this.inFlight + 1 < this.limit / 2 || (ms < FAST_ANSWER && this.limit >= FAST_LIMIT)) return;
+    if (this.inFlight + 1 < this.limit / 2 || (ms < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT))) return;
     const growth = this.limit < this.threshold ? 1 : 1 / this.limit;
-    this.limit = Math.min(this.maxLimit, this.limit + growth);
+    this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
   }
 
   /**
@@ -109,6 +116,16 @@ export class Window {
     this.pausedAt = now;
   }
 
+  /** Another process found that the endpoint is dead, or, with null, that it lives. */
+  hear(deadSince: number | null): void {
+    if ((this.deadSince === null) === (deadSince === null)) return;
+    this.deadSince = deadSince;
+    this.failures = 0;
+    this.probes = 0;
+    this.probeAt = 0;
+    this.shrink();
+  }
+
   resume(): void {
     this.pausedAt = null;
     this.probeAt = 0;
@@ -116,10 +133,18 @@ export class Window {
 
   private die(now: number, random: number): void {
     this.deadSince = now;
-    this.limit = 1;
-    // After the outage it doubles up to half of what it can take, then feels its way.
-    this.threshold = this.maxLimit / 2;
+    this.shrink();
     this.scheduleProbe(now, random);
+  }
+
+  /** After the outage it doubles up to half of what it can take, then feels its way. */
+  private shrink(): void {
+    this.limit = 1;
+    this.threshold = this.part(MAX_LIMIT) / 2;
+  }
+
+  private part(limit: number): number {
+    return Math.max(1, Math.floor(limit / this.share.of));
   }
 
   private scheduleProbe(now: number, random: number): void {

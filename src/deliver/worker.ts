@@ -12,10 +12,12 @@ import { housekeeping } from './housekeeping.ts';
 import { ProcessLease } from './process-lease.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
+import { shareOf } from './share.ts';
 
 export type WorkerStore = Pick<
   Store,
   | 'join'
+  | 'owners'
   | 'heartbeat'
   | 'leave'
   | 'rescue'
@@ -75,6 +77,8 @@ export class Worker {
   private readonly lease: ProcessLease;
   private readonly settler: Settler;
   private readonly states: EndpointStates;
+  /** The processes that deliver, this one included. */
+  private owners: readonly number[] = [];
   private stopping = false;
   private wakeUp: (() => void) | null = null;
   private loops: Promise<unknown>[] = [];
@@ -83,7 +87,10 @@ export class Worker {
     const { store, clock, log } = options;
     this.options = options;
     this.lease = new ProcessLease(store, clock, log, {
-      onRenewed: () => this.signal(),
+      onRenewed: () => {
+        this.signal();
+        void this.shareOut();
+      },
       onEnded: () => this.settler.handIn(),
       onLost: () => this.loseClaims(),
     });
@@ -102,6 +109,7 @@ export class Worker {
 
   async start(): Promise<void> {
     await this.lease.start();
+    await this.shareOut();
     await this.states.load();
     this.configure(this.options.destinations);
     this.loops = [this.claimLoop(), this.every(POLL_INTERVAL, () => this.poll())];
@@ -126,6 +134,7 @@ export class Worker {
           cancelTimer: null,
         };
         this.entries.set(destination.name, entry);
+        queue.changeShare(shareOf(queue.name, this.lease.owner, this.owners));
       }
     }
     const names = new Set(destinations.map(({ name }) => name));
@@ -304,9 +313,7 @@ export class Worker {
 
   /** Finds what other processes accepted and gave back, and which endpoints a person resumed. */
   private async poll(): Promise<void> {
-    await this.states.refresh((endpoint, destination, pausedAt) => {
-      this.entries.get(destination)?.queue.setPaused(endpoint, pausedAt);
-    });
+    await this.states.refresh((state) => this.entries.get(state.destination)?.queue.hear(state));
     for (const { destination, pending } of await this.options.store.backlog()) {
       const entry = this.entries.get(destination);
       if (!entry || pending === entry.pendingSeen) continue;
@@ -327,6 +334,19 @@ export class Worker {
 
   private queues(): DestinationQueue[] {
     return [...[...this.entries.values()].map(({ queue }) => queue), ...this.retired];
+  }
+
+  /** Divides the destinations anew among the processes that deliver. */
+  private async shareOut(): Promise<void> {
+    const { store, log } = this.options;
+    try {
+      this.owners = await store.owners();
+    } catch (error) {
+      log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
+    }
+    for (const { queue } of this.entries.values()) {
+      queue.changeShare(shareOf(queue.name, this.lease.owner, this.owners));
+    }
   }
 
   private loseClaims(): void {

@@ -297,6 +297,8 @@ export interface Store {
   join(ttl: number): Promise<number>;
   /** Extends the lease; false when it had ended and the claims were given to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
+  /** The owners whose leases live. */
+  owners(): Promise<readonly number[]>;
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
   /** Frees the claims of processes whose lease has ended; resolves to their number. */

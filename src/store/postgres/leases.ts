@@ -13,6 +13,11 @@ export async function heartbeat({ db }: Context, owner: number, ttl: number): Pr
   return (await db.run(sql, [owner, ttl])) > 0;
 }
 
+export async function owners({ db }: Context): Promise<readonly number[]> {
+  const rows = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until > ${db.now}`);
+  return rows.map(([id]) => id);
+}
+
 /** The lease ends first: from then on nothing more can be claimed under it. */
 export async function leave({ db }: Context, free: Free, owner: number): Promise<void> {
   await db.run(`UPDATE rollcall.owner SET lease_until = least(lease_until, ${db.now}) WHERE id = $1`, [owner]);

@@ -9,7 +9,7 @@ import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
-import { heartbeat, join, leave, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
+import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
@@ -91,6 +91,7 @@ function storeOn(context: Context): Store {
         else await claims.ended(owner);
         return held;
       }),
+    owners: () => during(() => owners(context)),
     leave: (owner) =>
       during(async () => {
         await claims.ended(owner);

@@ -22,6 +22,10 @@ export function heartbeat(db: Connection, now: number, { owner, ttl }: OwnerArgu
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
 
+export function owners(db: Connection, now: number): number[] {
+  return db.tuples<[number]>('SELECT id FROM owner WHERE lease_until > ?', now).map(([id]) => id);
+}
+
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
   freeClaims(db, owner);
   db.run('DELETE FROM owner WHERE id = ?', owner);

@@ -26,6 +26,7 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     accept: (request) => thread.call('accept', acceptArguments(request, maxQueued)),
     join: (ttl) => thread.call('join', { ttl }),
     heartbeat: (owner, ttl) => thread.call('heartbeat', { owner, ttl }),
+    owners: () => thread.call('owners', undefined),
     leave: (owner) => thread.call('leave', { owner }),
     rescue: () => thread.call('rescue', undefined),
     claim: async (owner, requests) => {

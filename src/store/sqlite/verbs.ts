@@ -4,7 +4,7 @@ import { claim } from './claim.ts';
 import type { Connection } from './connection.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
-import { heartbeat, join, leave, releaseLease, renewLease, takeLease } from './leases.ts';
+import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
 import { rescue, settle } from './settle.ts';
@@ -29,6 +29,7 @@ export const verbs = {
   leave,
   markEndpoint,
   openRegulations,
+  owners,
   ping: () => undefined,
   prune,
   regulation,

@@ -1,0 +1,48 @@
+/** Processes that serve one destination at most; beyond so many, each process serves only some of the destinations. */
+export const SERVERS_LIMIT = 8;
+
+/** This process's part in serving a destination. */
+export interface Share {
+  /** Processes that serve it. */
+  readonly of: number;
+  /** Whether it is the one that probes the destination's dead endpoints. */
+  readonly leads: boolean;
+}
+
+export const WHOLE: Share = { of: 1, leads: true };
+
+/**
+ * Divides destinations among processes by rendezvous hashing: all come to the same result without a word, and when a
+ * process comes or goes only its own part moves.
+ *
+ * @param owners - ids of the processes that deliver now
+ * @returns null when this process leaves the destination to others
+ */
+export function shareOf(destination: string, owner: number, owners: readonly number[]): Share | null {
+  const key = hash(destination);
+  const own = weight(key, owner);
+  let rank = 0;
+  let others = 0;
+  for (const other of owners) {
+    if (other === owner) continue;
+    others += 1;
+    const theirs = weight(key, other);
+    if (theirs > own || (theirs === own && other > owner)) rank += 1;
+  }
+  return rank < SERVERS_LIMIT ? { of: Math.min(SERVERS_LIMIT, others + 1), leads: rank === 0 } : null;
+}
+
+/** FNV-1a. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
+  return value;
+}
+
+/** Every bit of both counts (the finalizer of MurmurHash3). */
+function weight(key: number, owner: number): number {
+  let value = key ^ Math.imul(owner, 0x9e3779b1);
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return (value ^ (value >>> 16)) >>> 0;
+}
