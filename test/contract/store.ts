@@ -3,6 +3,7 @@ import type { Store } from '../../src/store/port.ts';
 import { claimCases } from './store-claims.ts';
 import { conflictCases } from './store-conflicts.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
+import { handoverCases } from './store-handover.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
 import { modelCases } from './store-model.ts';
@@ -13,7 +14,15 @@ export type Cases = Readonly<Record<string, (t: Test, store: Store, fixture: Fix
 
 /** What every store must do. `open` makes an empty database. Resolves once all of it was tested. */
 export async function storeContract(name: string, open: OpenFixture): Promise<void> {
-  const cases: Cases = { ...intakeCases, ...claimCases, ...conflictCases, ...letterCases, ...syncCases, ...modelCases };
+  const cases: Cases = {
+    ...intakeCases,
+    ...claimCases,
+    ...handoverCases,
+    ...conflictCases,
+    ...letterCases,
+    ...syncCases,
+    ...modelCases,
+  };
   for (const [sentence, check] of Object.entries(cases)) {
     await t.test(`${name}: ${sentence}`, async (t) => {
       const fixture = await open();
