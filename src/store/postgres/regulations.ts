@@ -32,19 +32,26 @@ const NOTICE = MESSAGE_TYPES.indexOf('delete');
 const IS_THEIRS = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
   AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
 
+/** Each answers with the number of deliveries that are being posted and so were left. */
 const ERASE = {
-  attempt: `DELETE FROM rollcall.attempt WHERE ${IS_THEIRS} AND $4::smallint IS NOT NULL`,
+  attempt: `
+    WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IS_THEIRS} AND $4::smallint IS NOT NULL) SELECT 0`,
   dead_letter: `
-    WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination)
-    ${addToBacklog('$4::smallint', 'SELECT destination, 0, -count(*) FROM gone GROUP BY destination')}`,
+    WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination),
+    counted AS (${addToBacklog('$4::smallint', 'SELECT destination, 0, -count(*) FROM gone GROUP BY destination')})
+    SELECT 0`,
+  // Locked first: what is claimed or given back at this very moment is either erased or counted, never neither.
   delivery: `
-    WITH gone AS (
-      DELETE FROM rollcall.delivery WHERE ${IS_THEIRS} AND state <> ${CLAIMED} RETURNING destination, run, tries
-    ), counted AS (${addToBacklog('$4::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')})
-    ${addToProgress(
+    WITH theirs AS (SELECT id, state FROM rollcall.delivery WHERE ${IS_THEIRS} FOR UPDATE),
+    gone AS (
+      DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
+      RETURNING destination, run, tries
+    ), counted AS (${addToBacklog('$4::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')}),
+    progressed AS (${addToProgress(
       '$4::smallint',
       `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,
-    )}`,
+    )})
+    SELECT count(*) FROM theirs WHERE state = ${CLAIMED}`,
 };
 
 /** Tables are scanned by id: deletions are rare, and an index by user would cost every accept. */
@@ -64,7 +71,8 @@ export async function erase(
     [Number(from)],
   );
   const [end = null, count = 0] = row ?? [];
-  if (end !== null) await db.run(ERASE[table], [Number(from), end, theirs, parts.settle, scope]);
+  const values = [Number(from), end, theirs, parts.settle, scope];
+  const [left] = end === null ? [] : await db.rows<[number]>(ERASE[table], values);
   const next = count === ERASE_STEP ? `${table}:${end}` : phase + 1 < TABLES.length ? `${TABLES[phase + 1]}:0` : null;
   const [posting] = await db.rows<[number]>(
     `SELECT count(*) FROM rollcall.delivery d JOIN rollcall.owner o ON o.id = d.owner
@@ -72,5 +80,5 @@ export async function erase(
        AND ($2::text[] IS NULL OR d.source = ANY ($2::text[]))`,
     [theirs, scope],
   );
-  return { cursor: next, inFlight: posting?.[0] ?? 0 };
+  return { cursor: next, inFlight: Math.max(left?.[0] ?? 0, posting?.[0] ?? 0) };
 }
