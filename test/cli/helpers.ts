@@ -124,13 +124,13 @@ export async function workspace(t: Test, url: string, more = ''): Promise<{ fold
   const config = join(folder, 'rollcall.yaml');
   await writeFile(
     config,
-    `
+    `${more.includes('store:') ? '' : `store: ${storeUrl()}`}
 network: { allow: [127.0.0.0/8] }
 listen: { port: 0 }
 sources: [{ id: personas, writeKey: personas-key }]
 destinations:
   - { name: crm, sources: [personas], sharedSecret: s3cret, webhookUrl: "${url}/hooks" }
-${more.includes('store:') ? '' : `store: ${storeUrl(folder)}\n`}audiences:
+audiences:
   - name: Big Spenders
     source: personas
     sql: select customer as user_id from read_csv('orders.csv') group by 1 having sum(amount) > 50

@@ -48,9 +48,9 @@ t.test('a store moves to Postgres with all it knows, and the next sync sends onl
     `  - { name: refusing, sources: [personas], webhookUrl: "${refusing.url}" }\n` +
     `  - { name: late, sources: [personas], webhookUrl: "${url}" }\n`;
   const text = await readFile(config, 'utf8');
-  const configure = (url: string, more = '') =>
-    writeFile(config, text.replace('audiences:', `${others(url)}audiences:`) + more);
-  await configure('http://127.0.0.1:9');
+  const configure = (url: string, store: string) =>
+    writeFile(config, text.replace('audiences:', `${others(url)}audiences:`).replace(/^store: .*/, `store: ${store}`));
+  await configure('http://127.0.0.1:9', 'sqlite:./rollcall.db');
   const sync = async (...keys: string[]) => {
     const result = await rollcall(['sync', ...keys, '--once', '--json', '-c', config]);
     return { ...result, runs: jsonLines<{ key: string; run: string; sent: number }>(result) };
@@ -79,7 +79,7 @@ t.test('a store moves to Postgres with all it knows, and the next sync sends onl
   t.match(moved.stderr, /^dead_letter: 5 rows$/m);
   t.notOk(existsSync(join(folder, 'rollcall.db')));
 
-  await configure(late.url, `store: ${to}\n`);
+  await configure(late.url, to);
   const letters = jsonLines(await rollcall(['dead-letters', 'list', '--json', '-c', config]));
   t.equal(letters.length, 5);
   await post(config, 'm-1');

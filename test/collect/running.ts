@@ -59,7 +59,7 @@ export function writeConfig(
 ): string {
   const connected = Object.entries(sources).flatMap(([id, source]) => (source.connected ? [id] : []));
   const config = {
-    store: storeUrl(folder),
+    store: storeUrl(),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: Object.entries(sources).map(([id, { connected, ...source }]) => ({ id, writeKey: `WK_${id}`, ...source })),

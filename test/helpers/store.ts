@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { Clock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
@@ -6,9 +5,9 @@ import type { Store } from '../../src/store/port.ts';
 /** URLs of empty, migrated Postgres stores, with which `test/store/suites-on-postgres.test.ts` runs other tests again. */
 const given = process.env['TEST_STORES']?.split(' ') ?? null;
 
-/** The URL of a store of its own: a SQLite file in `folder`, or a Postgres database. */
-export function storeUrl(folder: string): string {
-  if (given === null) return `sqlite:${join(folder, 'rollcall.db')}`;
+/** The URL of a store for one configuration file: a SQLite file beside it, or a Postgres database. */
+export function storeUrl(): string {
+  if (given === null) return 'sqlite:./rollcall.db';
   const url = given.shift();
   if (url === undefined) throw new Error('more stores are needed than TEST_STORES names');
   return url;
@@ -16,6 +15,6 @@ export function storeUrl(folder: string): string {
 
 /** Such a store, open; SQLite in memory. */
 export function openTestStore(maxQueued: number, clock: Clock): Promise<Store> {
-  const url = given === null ? 'sqlite::memory:' : storeUrl('');
+  const url = given === null ? 'sqlite::memory:' : storeUrl();
   return openStore({ urls: [url], maxQueued }, clock);
 }
