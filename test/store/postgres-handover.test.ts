@@ -3,7 +3,7 @@ import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { accept, bodies, change, claim, message } from '../contract/store-fixture.ts';
+import { accept, bodies, change, claim, message, StandingClock } from '../contract/store-fixture.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const server = await startPostgres();
@@ -20,7 +20,7 @@ async function rows(): Promise<{ body: string; claimed: boolean; writer: string 
 
 t.beforeEach(() => admin.query('DELETE FROM rollcall.delivery'));
 
-const open = () => openPostgresStore({ url, maxQueued: 100, clock: systemClock });
+const open = (clock = systemClock) => openPostgresStore({ url, maxQueued: 100, clock });
 
 await t.test('what a process accepts while its worker waits is written once, claimed', async (t) => {
   const store = await open();
@@ -41,18 +41,21 @@ await t.test('what a process accepts while its worker waits is written once, cla
 });
 
 await t.test('nothing is handed over while something older waits, and never more than was asked for', async (t) => {
-  const store = await open();
+  const clock = new StandingClock();
+  const store = await open(clock.ahead());
   const owner = await store.join(60_000);
+  const claimed = async () => (await rows()).map((row) => row.claimed);
   await claim(store, owner, { limit: 2 });
-  await accept(store, ...['1', '2', '3'].map((body) => message({ body })));
+  await accept(store, message({ body: '1' }));
+  await accept(store, message({ body: '2' }), message({ body: '3' }));
+  t.same(await claimed(), [true, true, false]);
+  t.same(bodies(await claim(store, owner, { limit: 2 })), ['1', '2']);
+  clock.move(1_000);
   await accept(store, message({ body: '4' }));
-  t.same(
-    (await rows()).map(({ claimed }) => claimed),
-    [true, true, false, false],
-  );
-  t.same(bodies(await claim(store, owner, { limit: 3 })), ['1', '2', '3']);
+  t.same(await claimed(), [true, true, false, false], 'the worker took two a second, but the third waits');
+  t.same(bodies(await claim(store, owner, { limit: 3 })), ['3', '4']);
   await accept(store, message({ body: '5' }));
-  t.same(bodies(await claim(store, owner)), ['4', '5']);
+  t.same(await claimed(), [true, true, true, true, true]);
   await store.close();
 });
 
