@@ -50,10 +50,10 @@ export class Window {
     this.limit = deadSince === null ? this.part(INITIAL_LIMIT) : 1;
   }
 
-  /** Takes a changed part of what the endpoint may be given. */
+  /** Takes a smaller part of what the endpoint was given, at once, or a larger one, which it grows into. */
   changeShare(share: Share): void {
+    if (share.of > this.share.of) this.limit = Math.max(1, (this.limit * this.share.of) / share.of);
     this.share = share;
-    this.limit = Math.min(this.limit, this.part(MAX_LIMIT));
   }
 
   /** Takes attempts as they come, as opposed to one probe now and then, or none. */

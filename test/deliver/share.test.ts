@@ -1,0 +1,104 @@
+import type { ServerResponse } from 'node:http';
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import { SERVERS_LIMIT, shareOf } from '../../src/deliver/share.ts';
+import type { Destination } from '../../src/destination.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, Rig } from './helpers/rig.ts';
+
+const owners = fc.uniqueArray(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 40 });
+
+t.test('every destination has one leader and at most eight servers, who agree on their number', async (t) => {
+  fc.assert(
+    fc.property(fc.string(), owners, (name, ids) => {
+      const shares = ids.flatMap((id) => shareOf(name, id, ids) ?? []);
+      const servers = Math.min(SERVERS_LIMIT, ids.length);
+      return (
+        shares.length === servers &&
+        shares.every((share) => share.of === servers) &&
+        shares.filter(({ leads }) => leads).length === 1
+      );
+    }),
+  );
+  t.pass();
+});
+
+t.test('when a process leaves, the others go on with what they serve', async (t) => {
+  fc.assert(
+    fc.property(fc.string(), owners, (name, ids) => {
+      const [gone, ...rest] = ids as [number, ...number[]];
+      return rest.every((id) => shareOf(name, id, ids) === null || shareOf(name, id, rest) !== null) && gone !== 0;
+    }),
+  );
+  t.pass();
+});
+
+t.test('a process serves its part of many destinations', async (t) => {
+  const ids = Array.from({ length: 80 }, (_, index) => index + 1);
+  const served = ids.map(
+    (id) => Array.from({ length: 1_000 }, (_, index) => shareOf(`crm-${index}`, id, ids)).filter(Boolean).length,
+  );
+  t.ok(Math.min(...served) > 50 && Math.max(...served) < 160, `100 on average: ${Math.min(...served)} at least`);
+});
+
+/** So many processes on one store and one clock, which know of each other. */
+async function processes(t: Test, count: number, destinations: readonly Destination[]): Promise<Rig[]> {
+  const clock = new ManualClock();
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock });
+  t.teardown(() => store.close());
+  const rigs: Rig[] = [];
+  for (let index = 0; index < count; index += 1) rigs.push(await Rig.start(t, { destinations, clock, store }));
+  // A heartbeat tells the first ones of the last.
+  await rigs[0]?.pass(6_000);
+  return rigs;
+}
+
+const attempts = ({ settlements }: Rig) =>
+  settlements.flatMap((settlement) => settlement.attempts).filter(({ outcome }) => outcome !== 'skipped').length;
+
+for (const count of [1, 2, 9]) {
+  t.test(`a new endpoint gets sixteen requests at once, from ${count} as from one`, async (t) => {
+    const open: ServerResponse[] = [];
+    const receiver = await Receiver.start(t, (response) => void open.push(response));
+    const rigs = await processes(t, count, [destination(receiver.url)]);
+    await rigs[0]?.send(100);
+    await rigs[0]?.pass(2_000);
+    await receiver.received(16);
+    await rigs[0]?.calm();
+    t.equal(receiver.requests.length, 16);
+    receiver.answer = status(200);
+    for (const response of open.splice(0)) response.end();
+    await receiver.received(100);
+  });
+}
+
+t.test('one process probes a dead endpoint, and all deliver once it lives', async (t) => {
+  const receiver = await Receiver.start(t, status(500));
+  const [a, b] = (await processes(t, 2, [destination(receiver.url)])) as [Rig, Rig];
+  await a.send(200);
+  while ((await a.store.endpoints()).length === 0) await a.pass(1_000);
+  await a.pass(4_000);
+  const before = [attempts(a), attempts(b)];
+  await a.pass(120_000);
+  const probes = [attempts(a), attempts(b)].map((count, index) => count - (before[index] ?? 0));
+  t.match(probes.sort(), [0, Number], 'one of them made none');
+  t.ok((probes[1] ?? 0) >= 3 && (probes[1] ?? 0) <= 20, `the other made ${probes[1]}`);
+  receiver.answer = status(200);
+  const delivered = (rig: Rig) => rig.settlements.filter(({ verdict }) => verdict.kind === 'delivered').length;
+  const seen = () => delivered(a) + delivered(b);
+  while (seen() < 200) await a.pass(1_000);
+  t.same(await a.store.endpoints(), []);
+  t.ok(delivered(a) > 0 && delivered(b) > 0, `${delivered(a)} and ${delivered(b)}`);
+});
+
+t.test('two processes keep to one rate limit', async (t) => {
+  const receiver = await Receiver.start(t);
+  const [a] = (await processes(t, 2, [destination(receiver.url, { ratePerSecond: 20 })])) as [Rig, Rig];
+  const before = receiver.requests.length;
+  await a.send(1_000);
+  await a.pass(10_000, 100);
+  const rate = (receiver.requests.length - before) / 10;
+  t.ok(rate > 12 && rate <= 21, `${rate} a second`);
+});
