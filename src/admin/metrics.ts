@@ -1,6 +1,6 @@
 import memoize from 'lodash/memoize.js';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { AcceptResult, Outcome, Settlement, Store } from '../store/port.ts';
+import type { AcceptResult, Backlog, Outcome, Settlement, Store } from '../store/port.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
 export interface Metrics {
@@ -49,7 +49,7 @@ export function createMetrics(store: Pick<Store, 'backlog'>, now: () => number):
     labelNames: ['key'],
     registers,
   });
-  backlogGauge(store, registers);
+  backlogGauges(store, registers);
   // Finding a metric by its labels costs more than counting.
   const forDestination = memoize((destination: string) => ({
     deliveries: memoize((verdict: Settlement['verdict']['kind']) => deliveries.labels({ destination, verdict })),
@@ -83,19 +83,18 @@ export function createMetrics(store: Pick<Store, 'backlog'>, now: () => number):
   };
 }
 
-function backlogGauge(store: Pick<Store, 'backlog'>, registers: Registry[]): void {
-  const labelNames = ['destination'];
-  const dead = new Gauge({ name: 'rollcall_dead_letters', help: 'Dead letters kept.', labelNames, registers });
-  new Gauge({
-    name: 'rollcall_backlog',
-    help: 'Deliveries neither delivered nor dead.',
-    labelNames,
-    registers,
-    async collect() {
-      for (const row of await store.backlog()) {
-        this.set({ destination: row.destination }, row.pending);
-        dead.set({ destination: row.destination }, row.dead);
-      }
-    },
-  });
+/** Each asks for itself: gauges are read at the same time, and one that another sets would tell of the scrape before. */
+function backlogGauges(store: Pick<Store, 'backlog'>, registers: Registry[]): void {
+  const gauge = (name: string, help: string, count: (row: Backlog) => number) =>
+    new Gauge({
+      name: `rollcall_${name}`,
+      help,
+      labelNames: ['destination'],
+      registers,
+      async collect() {
+        for (const row of await store.backlog()) this.set({ destination: row.destination }, count(row));
+      },
+    });
+  gauge('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
+  gauge('dead_letters', 'Dead letters kept.', ({ dead }) => dead);
 }

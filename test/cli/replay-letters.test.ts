@@ -23,7 +23,7 @@ interface Desk {
 /** A store with so many dead letters, and what replays them. */
 async function desk(t: Test, dead: number): Promise<Desk> {
   const clock = new ManualClock();
-  const store = await openSqliteStore({ path: ':memory:', maxQueued: 10_000, clock });
+  const store = await openSqliteStore({ path: ':memory:', maxQueued: 20_000, clock });
   t.teardown(() => store.close());
   const messages = Array.from({ length: dead }, (_, index) => letter(index));
   for (let at = 0; at < dead; at += 100) await store.accept({ messages: messages.slice(at, at + 100), step: null });
@@ -95,6 +95,13 @@ t.test('a thousand letters are queued again in a few steps, each asking once for
   t.same(asked, [400, 400, 200]);
   t.equal(await pending(), 1_000);
   t.same(await store.deadLetters({ limit: 1 }), []);
+});
+
+t.test('a replay has no end at ten thousand', async (t) => {
+  const { replay, pending, asked } = await desk(t, 12_345);
+  t.match(await replay({ maxPending: 20_000 }), { replayed: 12_345 });
+  t.equal(await pending(), 12_345);
+  t.ok(Math.max(...asked) <= 500, 'however many there are, so many are in memory');
 });
 
 t.test('with a rate so many are queued at once, and the next ones a second later', async (t) => {

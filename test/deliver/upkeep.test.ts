@@ -1,0 +1,42 @@
+import t from 'tap';
+import { RETRY_WINDOW } from '../../src/retry.ts';
+import { Receiver } from './helpers/receiver.ts';
+import { destination, Rig } from './helpers/rig.ts';
+
+const DAY = 86_400_000;
+
+t.test('attempts are cleaned up while the service runs, all that are too old and no others', async (t) => {
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(2_500);
+  await rig.settled(2_500);
+  await rig.backlogOf(0);
+  t.equal((await rig.store.attempts({ limit: 10_000 })).length, 2_500);
+  rig.clock.jump(8 * DAY);
+  await rig.send(1);
+  await rig.passUntil(() => rig.settlements.length > 2_500);
+  await rig.pass(60_000);
+  const left = await rig.store.attempts({ limit: 10_000 });
+  t.same(
+    left.map(({ delivery }) => delivery),
+    [rig.settlements.at(-1)?.claim.id],
+  );
+});
+
+t.test('what can not even be sent is logged with each try, and ends as a dead letter', async (t) => {
+  const one = destination('http://127.0.0.1:9/');
+  const [endpoint] = one.endpoints;
+  // The configuration would not let it pass.
+  const broken = { ...one, endpoints: [{ ...endpoint!, headers: { 'x-broken': 'a\nb' } }] };
+  const rig = await Rig.start(t, { destinations: [broken] });
+  await rig.send(1);
+  await rig.passAnswered(RETRY_WINDOW + 120_000, () => rig.verdicts.includes('dead'));
+  await rig.calm();
+  const [letter, ...others] = await rig.deadLetters();
+  t.same(others, []);
+  t.equal(letter?.reason, 'expired');
+  const attempts = await rig.store.attempts({ limit: 1_000 });
+  t.ok(attempts.length > 20);
+  t.match(attempts.at(-1), { outcome: 'retry', status: null, error: 'UND_ERR_INVALID_ARG' });
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1 }]);
+});
