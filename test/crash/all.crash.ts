@@ -9,6 +9,7 @@ t.comment(`CRASH_SEED=${SEED}`);
 
 const POINTS = ['accept', 'commit', 'claim', 'post', 'settle', 'retry'] as const;
 const SYNC_POINTS = ['sync_stage', 'sync_stream', 'sync_commit'] as const;
+type Point = (typeof POINTS)[number] | (typeof SYNC_POINTS)[number];
 
 /** A whole number from 1 to `most`, the same ones in every run of one seed (mulberry32). */
 function randomNumbers(seed: number): (most: number) => number {
@@ -21,34 +22,30 @@ function randomNumbers(seed: number): (most: number) => number {
   };
 }
 
-async function crashAll(
-  storeName: string,
-  kills: {
-    readonly points: readonly ((typeof POINTS)[number] | (typeof SYNC_POINTS)[number])[];
-    readonly each: number;
-    readonly random: number;
-  },
-  options: ScenarioOptions,
-) {
-  for (const failpoint of kills.points) {
-    await t.test(`${storeName}: ${kills.each} crashes at ${failpoint} lose nothing that was accepted`, async (t) => {
-      const scenario = await Scenario.start(t, options);
-      const isOnce = failpoint.startsWith('sync');
-      for (let kill = 1; kill <= kills.each; kill += 1) await scenario.round({ failpoint, passes: isOnce ? 1 : kill });
-      await scenario.finish();
-    });
-  }
-
-  await t.test(`${storeName}: ${kills.each} crashes inside the migration leave a store that works`, async (t) => {
+function atFailpoints(name: string, points: readonly Point[], each: number, options: ScenarioOptions = {}) {
+  return t.test(`${name}: ${each} crashes at ${points.join(', ')} lose nothing that was accepted`, async (t) => {
     const scenario = await Scenario.start(t, options);
-    for (let kill = 1; kill <= kills.each; kill += 1) await scenario.migrationRound();
+    for (const failpoint of points) {
+      const isOnce = failpoint.startsWith('sync');
+      for (let kill = 1; kill <= each; kill += 1) await scenario.round({ failpoint, passes: isOnce ? 1 : kill });
+    }
     await scenario.finish();
   });
+}
 
-  await t.test(`${storeName}: ${kills.random} crashes at random moments lose nothing that was accepted`, async (t) => {
+function inMigration(name: string, kills: number, options: ScenarioOptions = {}) {
+  return t.test(`${name}: ${kills} crashes inside the migration leave a store that works`, async (t) => {
+    const scenario = await Scenario.start(t, options);
+    for (let kill = 1; kill <= kills; kill += 1) await scenario.migrationRound();
+    await scenario.finish();
+  });
+}
+
+function atRandom(name: string, kills: number, options: ScenarioOptions = {}) {
+  return t.test(`${name}: ${kills} crashes at random moments lose nothing that was accepted`, async (t) => {
     const random = randomNumbers(SEED);
     const scenario = await Scenario.start(t, options);
-    for (let kill = 1; kill <= kills.random; kill += 1) {
+    for (let kill = 1; kill <= kills; kill += 1) {
       // By count under load, or by time, which may be while it starts.
       await scenario.round(kill % 4 === 0 ? { afterMs: random(2_500) } : { afterDeliveries: random(400) });
       if (kill % 10 === 0) t.comment(`${kill} kills`);
@@ -57,8 +54,14 @@ async function crashAll(
   });
 }
 
-await crashAll('SQLite', { points: [...POINTS, ...SYNC_POINTS], each: 20, random: 100 }, {});
+for (const point of [...POINTS, ...SYNC_POINTS]) await atFailpoints('SQLite', [point], 20);
+await inMigration('SQLite', 20);
+await atRandom('SQLite', 100);
+
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
+const options = { newStore: () => postgres.database() };
 // Its leases end by the database's clock: crashes of a sync would take half a minute each.
-await crashAll('Postgres', { points: POINTS, each: 5, random: 20 }, { newStore: () => postgres.database() });
+await atFailpoints('Postgres', POINTS, 5, options);
+await inMigration('Postgres', 5, options);
+await atRandom('Postgres', 20, options);
