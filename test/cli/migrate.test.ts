@@ -19,6 +19,6 @@ t.test('SQLite is brought up to date by any start', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['migrate', '--json', '-c', config]), { code: 0, stdout: '{"applied":[]}\n' });
   const text = await readFile(config, 'utf8');
-  await writeFile(config, `${text}store: sqlite:./none/rollcall.db\n`);
+  await writeFile(config, text.replace(/^store: .*/, 'store: sqlite:./none/rollcall.db'));
   t.match(await rollcall(['migrate', '-c', config]), { code: 1, stderr: /store_failed/ });
 });

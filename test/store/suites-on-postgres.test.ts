@@ -15,7 +15,6 @@ const SUITES = {
   'cli/sync': 8,
   'collect/whole': 8,
   'jobs/life': 16,
-  'jobs/replay': 12,
   'jobs/forget': 8,
 } as const;
 
