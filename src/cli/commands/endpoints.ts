@@ -37,6 +37,13 @@ Example:
 
 The last column is the start of what the endpoint answered, or why it did not; --json has up to 64 KiB of it.`;
 
+const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
+  open: 'is open',
+  dead: 'was dead and is resumed',
+  paused: 'was paused and is resumed',
+  disabled: 'is not paused, but its destination is disabled',
+};
+
 /** Characters of an endpoint's answer that fit into a line. */
 const ANSWER_WIDTH = 60;
 
@@ -68,10 +75,12 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
     if (options.json) for (const status of statuses) printJson(terminal, status);
     else if (statuses.length === 0) note(terminal, 'The configuration has no destinations.');
     else print(terminal, endpointTable(statuses));
-    for (const { endpoint, state } of options.json ? [] : statuses) {
-      if (state === 'dead') note(terminal, `Why ${endpoint} is dead: rollcall attempts --endpoint ${endpoint} -n 1`);
-      if (state === 'paused') note(terminal, `Once it is repaired: rollcall endpoints resume ${endpoint}`);
-    }
+    if (options.json) return;
+    const [dead, paused] = (['dead', 'paused'] as const).map((wanted) =>
+      statuses.find(({ state }) => state === wanted),
+    );
+    if (dead) note(terminal, `Why one is dead: rollcall attempts --endpoint ${dead.endpoint} -n 1`);
+    if (paused) note(terminal, `Once one that is paused is repaired: rollcall endpoints resume ${paused.endpoint}`);
   });
 }
 
@@ -99,13 +108,13 @@ async function resume(names: readonly string[], options: AppCommandOptions, { te
       const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
       throw new RollcallError('bad_usage', message);
     }
-    for (const { endpoint, destination, state } of statuses.filter((status) =>
-      names.some((name) => isOf(status, name)),
-    )) {
-      const resumed = state === 'paused' || state === 'dead';
+    const named = statuses.filter((status) => names.some((name) => isOf(status, name)));
+    for (const { endpoint, destination, state } of named) {
+      // What is disabled may be paused, too.
+      const resumed = state !== 'open';
       if (resumed) await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null });
       if (options.json) printJson(terminal, { endpoint, destination, was: state, resumed });
-      else print(terminal, `${destination}: ${endpoint} ${resumed ? `was ${state} and is resumed` : `is ${state}`}.`);
+      else print(terminal, `${destination}: ${endpoint} ${RESUMED[state]}.`);
     }
   });
 }
