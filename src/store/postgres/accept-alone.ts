@@ -60,19 +60,18 @@ export async function checkFence(session: Session, { lease, token }: Fence): Pro
 
 /** Notes the message ids; the messages whose ids are new. */
 async function notSeen({ db }: Context, session: Session, messages: readonly NewMessage[]): Promise<NewMessage[]> {
-  const byKey = new Map<string, { key: Buffer; message: NewMessage }>();
+  const byKey = new Map<string, NewMessage>();
   for (const message of messages) {
     const key = seenKey(message);
-    const name = key.toString('hex');
-    if (!byKey.has(name)) byKey.set(name, { key, message });
+    if (!byKey.has(key)) byKey.set(key, message);
   }
   const rows = await session.rows<[string]>(
     `INSERT INTO rollcall.seen (id, day) SELECT k, ${db.now} / 86400000 FROM unnest($1::uuid[]) AS k ORDER BY k
      ON CONFLICT (id) DO NOTHING RETURNING id::text`,
-    [uuid([...byKey.values()].map(({ key }) => key))],
+    [uuid([...byKey.keys()])],
   );
   const isNew = new Set(rows.map(([id]) => id.replaceAll('-', '')));
-  return [...byKey].filter(([name]) => isNew.has(name)).map(([, { message }]) => message);
+  return [...byKey].filter(([key]) => isNew.has(key)).map(([, message]) => message);
 }
 
 /** In parts in which no conflict key comes twice: a later change supersedes an earlier one of the same batch. */

@@ -1,17 +1,16 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage } from '../port.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import { type Context, idName } from './context.ts';
 
-/** What is remembered of a message id: 128 bits of a hash over source and id. */
-export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): Buffer {
-  return createHash('sha1').update(`${source}\0${messageId}`).digest().subarray(0, 16);
+/** What is remembered of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. */
+export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {
+  return hash('sha1', `${source}\0${messageId}`).slice(0, 32);
 }
 
 interface Keyed {
-  readonly key: Buffer;
-  readonly name: string;
+  readonly key: string;
   readonly message: NewMessage;
 }
 
@@ -35,10 +34,9 @@ export class Batch {
       const first: string[] = [];
       for (const message of wanted) {
         const key = seenKey(message);
-        const name = key.toString('hex');
-        if (known.has(name)) continue;
-        known.set(name, { key, name, message });
-        first.push(name);
+        if (known.has(key)) continue;
+        known.set(key, { key, message });
+        first.push(key);
       }
       return { first, repeated: wanted.length - first.length, suppressed: messages.length - wanted.length };
     });
@@ -101,11 +99,11 @@ export class Batch {
     handed: readonly boolean[],
     fresh: readonly string[] | null,
   ): Claim[] {
-    const isFresh = freshNames(fresh);
+    const isFresh = freshKeys(fresh);
     const acceptedAt = context.db.clock.now();
     const claims: Claim[] = [];
-    for (const [index, { name, message, destination }] of this.rows.entries()) {
-      if (handed[index] !== true || isFresh?.has(name) === false) continue;
+    for (const [index, { key, message, destination }] of this.rows.entries()) {
+      if (handed[index] !== true || isFresh?.has(key) === false) continue;
       const { source, messageId, type, userId, body, lane, conflict } = message;
       claims.push({
         id: idName(context, ids[index] as number),
@@ -129,12 +127,12 @@ export class Batch {
 
   /** @param fresh - ids that were new; null when all of them were */
   results(fresh: readonly string[] | null): AcceptResult[] {
-    const isFresh = freshNames(fresh);
+    const isFresh = freshKeys(fresh);
     return this.parts.map(({ first, repeated, suppressed }) => {
-      const accepted = isFresh ? first.filter((name) => isFresh.has(name)).length : first.length;
+      const accepted = isFresh ? first.filter((key) => isFresh.has(key)).length : first.length;
       return { accepted, duplicates: repeated + first.length - accepted, suppressed };
     });
   }
 }
 
-const freshNames = (fresh: readonly string[] | null) => fresh && new Set(fresh.map((id) => id.replaceAll('-', '')));
+const freshKeys = (fresh: readonly string[] | null) => fresh && new Set(fresh.map((id) => id.replaceAll('-', '')));

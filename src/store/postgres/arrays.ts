@@ -40,8 +40,8 @@ export const int8 = fixed<number>(20, 8, (target, at, value) => {
   target.writeUInt32BE(value >>> 0, at + 4);
 });
 export const bool = fixed<boolean>(16, 1, (target, at, value) => target.writeUInt8(value ? 1 : 0, at));
-/** 16 bytes each. */
-export const uuid = fixed<Buffer>(2950, 16, (target, at, value) => value.copy(target, at));
+/** 32 hexadecimal digits each. */
+export const uuid = fixed<string>(2950, 16, (target, at, value) => target.write(value, at, 'hex'));
 
 export function text(values: readonly (string | null)[]): Buffer {
   const stored = values.map((value) => (value === null ? null : storable(value)));
