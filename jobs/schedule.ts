@@ -114,14 +114,12 @@ class Schedule {
 
   async #tick(at: number): Promise<void> {
     const { key } = this.#computation;
-    if (this.#running) {
-      this.#again = at;
-      await this.#options.overdue(key, `${key} is due again while its last sync still runs.`);
-      return;
-    }
-    // Another process may have served this tick already.
     const last = await this.#options.lastRunAt(key);
-    if (last === null || last < at) await this.#runFor(at);
+    // Another process may have served this tick already; or this one, if it is looked at again.
+    if (last !== null && last >= at) return;
+    if (!this.#running) return this.#runFor(at);
+    this.#again = at;
+    await this.#options.overdue(key, `${key} is due again while its last sync still runs.`);
   }
 
   async #runFor(at: number): Promise<void> {

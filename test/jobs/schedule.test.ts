@@ -120,6 +120,60 @@ t.test('ticks during a run make one more run after it, and people are told', asy
   t.ok(notices.includes('slow'));
 });
 
+t.test('looking again at a tick that was served meanwhile says nothing', async (t) => {
+  const tick = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000);
+  const [date, time] = [
+    `${tick.getUTCDate()} ${tick.getUTCMonth() + 1} *`,
+    `${tick.getUTCMinutes()} ${tick.getUTCHours()}`,
+  ];
+  const audiences = [audience('a', 'select', { schedule: `${tick.getUTCSeconds()} ${time} ${date}`, timezone: 'UTC' })];
+  const start = tick.getTime() - 2000;
+  const look = Promise.withResolvers<() => void>();
+  const running = Promise.withResolvers<void>();
+  const looked = Promise.withResolvers<void>();
+  const over = Promise.withResolvers<boolean>();
+  const notices: string[] = [];
+  let last: number | null = null;
+  let runs = 0;
+  const schedules = createSchedules({
+    config: () => ({ folder: '', engines: {}, traits: [], destinations: [], audiences }),
+    clock: {
+      ...systemClock,
+      now: () => start,
+      after(_, callback) {
+        look.resolve(callback);
+        return () => {};
+      },
+    },
+    log: { info() {}, warn() {}, error() {} },
+    async lastRunAt() {
+      if (runs === 2) setImmediate(looked.resolve);
+      return last;
+    },
+    unfinished: async () => [],
+    async run() {
+      runs += 1;
+      // At the start another process has the lease; its run is the last one when the tick comes.
+      if (runs === 1) return false;
+      running.resolve();
+      return over.promise;
+    },
+    async overdue(_, message) {
+      notices.push(message);
+      looked.resolve();
+    },
+  });
+  t.teardown(() => schedules.stop());
+  await schedules.start();
+  const lookAgain = await look.promise;
+  last = start;
+  await running.promise;
+  lookAgain();
+  await looked.promise;
+  t.same(notices, []);
+  over.resolve(true);
+});
+
 /** Schedules over a sync that never runs, as when another process has the lease; resolves to what people are told. */
 async function announced(t: Test, last: string, now: string, schedule: string): Promise<string> {
   const time = at(now);
