@@ -3,6 +3,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { outlast } from './helpers/outlast.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
@@ -35,16 +36,6 @@ function heldLookup() {
     return lookup.promise;
   };
   return { lookup, asked, resolve };
-}
-
-/** Waits until the attempt has begun, then lets its five seconds pass. */
-async function outlast(rig: Rig): Promise<void> {
-  await rig.clock.timer(5_000, 2);
-  rig.clock.advance(4_999);
-  await rig.calm();
-  if (rig.settlements.length > 0) throw new Error('It was settled before its time was over.');
-  rig.clock.advance(1);
-  await rig.settled(1);
 }
 
 t.test('a DNS lookup that never ends is a timeout, and nothing is sent once it ends after all', async (t) => {

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
+import { outlast } from './helpers/outlast.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
@@ -41,16 +42,6 @@ function watchUndici(t: Test) {
     unsubscribe('undici:client:sendHeaders', onRequest);
   });
   return seen;
-}
-
-/** Waits until the attempt has begun, then lets its five seconds pass. */
-async function outlast(rig: Rig): Promise<void> {
-  await rig.clock.timer(5_000, 2);
-  rig.clock.advance(4_999);
-  await rig.calm();
-  if (rig.settlements.length > 0) throw new Error('It was settled before its time was over.');
-  rig.clock.advance(1);
-  await rig.settled(1);
 }
 
 t.test('a connection that never comes about is a timeout, and nothing is sent', async (t) => {

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { Authority, type Pair } from './helpers/certificates.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
+import { secureEndpoint } from './helpers/secure-endpoint.ts';
 
 const authority = new Authority();
 t.teardown(() => authority.remove());
@@ -72,21 +73,10 @@ class HttpProxy {
 }
 
 /** An endpoint at `https://good.example`, which only the proxy can find. */
-async function secureEndpoint(t: Test, pair: Pair) {
-  const seen = { requests: 0, bytes: 0, authorised: 0 };
-  const server = createHttpsServer(pair, (request, response) => {
-    seen.requests += 1;
-    if (request.headers['proxy-authorization'] !== undefined) seen.authorised += 1;
-    request.resume().on('end', () => response.end());
-  });
-  server.on('secureConnection', (socket) => socket.on('data', (chunk: Buffer) => (seen.bytes += chunk.length)));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { seen, server, host: `good.example:${port}`, url: `https://good.example:${port}/hook` };
+async function hiddenEndpoint(t: Test, pair: Pair) {
+  const { port, ...endpoint } = await secureEndpoint(t, pair);
+  const host = `good.example:${port}`;
+  return { ...endpoint, host, url: `https://${host}/hook` };
 }
 
 const startRig = (t: Test, proxy: string, url: string, allow: readonly string[] = []) =>
@@ -94,7 +84,7 @@ const startRig = (t: Test, proxy: string, url: string, allow: readonly string[] 
 
 t.test('an endpoint with https is posted to through a tunnel, which is kept and used again', async (t) => {
   const proxy = await HttpProxy.start(t);
-  const { seen, host, url } = await secureEndpoint(t, good);
+  const { seen, host, url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
   for (let round = 1; round <= 5; round += 1) {
     await rig.send(1);
@@ -119,7 +109,7 @@ t.test('an endpoint without https gets what the proxy forwards', async (t) => {
 
 t.test('name and password of the proxy are told to the proxy, and to no endpoint', async (t) => {
   const proxy = await HttpProxy.start(t);
-  const { seen, url } = await secureEndpoint(t, good);
+  const { seen, url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url.replace('://', '://me:s3cret@'), url);
   await rig.send(1);
   await rig.settled(1);
@@ -134,7 +124,7 @@ for (const [name, pair, cause] of [
 ] as const) {
   t.test(`a certificate that is ${name} is refused before any byte of a request, in a tunnel too`, async (t) => {
     const proxy = await HttpProxy.start(t);
-    const { seen, url } = await secureEndpoint(t, pair());
+    const { seen, url } = await hiddenEndpoint(t, pair());
     const rig = await startRig(t, proxy.url, url);
     await rig.send(1);
     await rig.settled(1);
@@ -145,7 +135,7 @@ for (const [name, pair, cause] of [
 
 t.test('the certificate is looked at in every new tunnel', async (t) => {
   const proxy = await HttpProxy.start(t);
-  const { seen, url, server } = await secureEndpoint(t, good);
+  const { seen, url, server } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
   await rig.send(1);
   await rig.settled(1);
@@ -189,7 +179,7 @@ t.test('it is asked for an address that network.allow names', async (t) => {
 t.test('a proxy that refuses, or can not be reached, is retried, and named as the cause', async (t) => {
   const proxy = await HttpProxy.start(t);
   proxy.status = 403;
-  const { seen, url } = await secureEndpoint(t, good);
+  const { seen, url } = await hiddenEndpoint(t, good);
   const refused = await startRig(t, proxy.url, url);
   await refused.send(1);
   await refused.settled(1);
@@ -210,7 +200,7 @@ t.test('a proxy that refuses, or can not be reached, is retried, and named as th
 });
 
 t.test('the certificate of the proxy itself makes no dead letters', async (t) => {
-  const { url } = await secureEndpoint(t, good);
+  const { url } = await hiddenEndpoint(t, good);
   for (const subject of ['IP:127.0.0.1', 'DNS:other.example']) {
     const proxy = await HttpProxy.start(t, authority.selfSigned(subject));
     for (const endpoint of [url, 'http://plain.example/']) {
@@ -225,7 +215,7 @@ t.test('the certificate of the proxy itself makes no dead letters', async (t) =>
 
 t.test('a proxy with https and a certificate of network.ca is used', async (t) => {
   const proxy = await HttpProxy.start(t, authority.issue('IP:127.0.0.1'));
-  const { url } = await secureEndpoint(t, good);
+  const { url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
   await rig.send(1);
   await rig.settled(1);
@@ -235,7 +225,7 @@ t.test('a proxy with https and a certificate of network.ca is used', async (t) =
 t.test('a tunnel that is never granted is a timeout at the deadline', async (t) => {
   const proxy = await HttpProxy.start(t);
   proxy.status = null;
-  const { seen, url } = await secureEndpoint(t, good);
+  const { seen, url } = await hiddenEndpoint(t, good);
   const rig = await startRig(t, proxy.url, url);
   await rig.send(1);
   while (proxy.asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
