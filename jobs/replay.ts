@@ -5,6 +5,7 @@ import { bodyBuilder } from './body.ts';
 import { parseConflictKey } from './computation.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError, type WithEngine } from './runner.ts';
+import { bodiesOf } from './send.ts';
 
 /** A dead letter, as far as it says whom and what it is about. */
 export type DeadChange = Pick<DeadLetter, 'conflict' | 'body'>;
@@ -76,7 +77,11 @@ async function bodiesOfNow(
     const staged = unfinished ? await engine.staged(unfinished.id) : null;
     const users = [...new Set(changes.map(({ user }) => user))];
     const standings = await engine.lookup(key, users, staged?.plan);
-    const body = bodyBuilder({ key, kind, columns, removed: [], at: deps.clock.now() });
+    const at = deps.clock.now();
+    const body =
+      unfinished && staged
+        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record)
+        : bodyBuilder({ key, kind, columns, removed: [], at });
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user }) => {
       const standing = standings.get(user);

@@ -119,24 +119,28 @@ t.test('an engine that can not be reached keeps only its own letters back', asyn
 t.test('while a run is sending, a replay tells what it brings', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 2))];
+  rig.config.traits = [trait('score', `SELECT 'u0' AS user_id, 1 AS score, 'x' AS grade`)];
   await rig.sync.run();
   await rig.deliver(() => DEAD);
   const dead = await letters(rig);
   rig.config.audiences = [audience('a', members(1, 20))];
+  rig.config.traits = [trait('score', `SELECT 'u0' AS user_id, 2 AS score`)];
   const sending = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<never>();
+  let accepting = 0;
   const another = rig.another({
     accept: () => {
-      sending.resolve();
+      accepting += 1;
+      if (accepting === 2) sending.resolve();
       return gate.promise;
     },
   });
-  const running = another.run();
+  const running = Promise.all([another.run(['a']), another.run(['score'])]);
   await sending.promise;
   const bodies = await another.currentBodies(dead);
   t.same(
     bodies.map((body) => JSON.parse(body as string).traits),
-    [{ a: false }, { a: true }],
+    [{ a: false }, { a: true }, { score: 2, grade: null }],
   );
   gate.reject(new Error('The process ends.'));
   await running;
