@@ -1,14 +1,15 @@
 /**
- * A model of many processes and many endpoints, with the windows of `src/deliver/window.ts` themselves: how fairly what
- * is pending is served, and what an endpoint sees when it comes back after an hour. `node bench/simulation.ts`
- * [--processes 1000] [--endpoints 100000] [--sample 20].
+ * A model of many processes and many endpoints, with the windows of `src/deliver/window.ts` and the shares of
+ * `src/deliver/share.ts` themselves: how fairly what is pending is served, and what an endpoint sees when it comes back
+ * after an hour. `node bench/simulation.ts` [--processes 1000] [--endpoints 100000] [--sample 20].
  *
  * Endpoints do not influence each other in the model (claims go per destination), so a sample of them is played, each
- * with all processes. Messages arrive at `rate` per endpoint and second; an endpoint answers within one step while no
+ * with the processes that serve it, which hear of each other's findings once a second. Messages arrive at `rate` per endpoint and second; an endpoint answers within one step while no
  * more than `capacity` are in flight to it, and 503 beyond that. A delivery that failed comes back by the backoff of
  * `src/retry.ts`; one that is held back by the windows stays pending, uncharged.
  */
 import { parseArgs } from 'node:util';
+import { shareOf } from '../src/deliver/share.ts';
 import { Window } from '../src/deliver/window.ts';
 import { backoff } from '../src/retry.ts';
 
@@ -35,6 +36,8 @@ interface Result {
   /** Highest rates over ten seconds after it came back, to the normal rate. */
   readonly peak: number;
   readonly peakRetries: number;
+  /** Posts for each delivery from its coming back until nothing was pending. */
+  readonly postsPerDelivery: number;
   /** Milliseconds until nothing was pending. */
   readonly drained: number;
 }
@@ -50,16 +53,22 @@ function generator(seed: number): () => number {
   };
 }
 
-/** One endpoint with a window in each process. */
+const owners = Array.from({ length: processes }, (_, index) => index + 1);
+
+/** One endpoint with a window in each process that serves it. */
 function play(seed: number): Result {
   const random = generator(seed);
-  const windows = Array.from({ length: processes }, () => new Window({ pausedAt: null, deadSince: null }));
+  const windows = owners
+    .flatMap((owner) => shareOf(`endpoint-${seed}`, owner, owners) ?? [])
+    .map((share) => new Window({ pausedAt: null, deadSince: null, share }));
+  let deadSince: number | null = null;
   const retries: { at: number; tries: number }[] = [];
   let fresh = 0;
   let received = 0;
   let delivered = 0;
   let probes = 0;
   let drained = Number.POSITIVE_INFINITY;
+  let deliveredAfter = 0;
   const posts: { at: number; retry: boolean }[] = [];
   for (let now = 0; now < END; now += STEP) {
     const arriving = (RATE * STEP) / 1_000;
@@ -67,10 +76,11 @@ function play(seed: number): Result {
     fresh += count;
     received += count;
     const up = now < OUTAGE.from || now >= OUTAGE.to;
+    if (now % 1_000 === 0) for (const window of windows) window.hear(deadSince);
     const started: { window: Window; tries: number }[] = [];
-    const first = Math.floor(random() * processes);
-    for (let n = 0; n < processes && fresh + retries.length > 0; n += 1) {
-      const window = windows[(first + n) % processes] as Window;
+    const first = Math.floor(random() * windows.length);
+    for (let n = 0; n < windows.length && fresh + retries.length > 0; n += 1) {
+      const window = windows[(first + n) % windows.length] as Window;
       for (let free = window.free(now); free > 0; free -= 1) {
         const due = retries[0] !== undefined && retries[0].at <= now;
         const retried = due && (fresh === 0 || !window.open || random() < 1 / 8);
@@ -79,24 +89,36 @@ function play(seed: number): Result {
         if (!retried) fresh -= 1;
         window.inFlight += 1;
         started.push({ window, tries });
-        if (now >= OUTAGE.to) posts.push({ at: now, retry: retried });
+        if (now >= OUTAGE.to && drained === Number.POSITIVE_INFINITY) posts.push({ at: now, retry: retried });
       }
     }
     if (!up) probes += started.length;
     for (const [place, { window, tries }] of started.entries()) {
+      const before = window.deadSince;
       if (up && place < CAPACITY) {
         window.succeeded(STEP / 2);
         delivered += 1;
+        if (now >= OUTAGE.to && drained === Number.POSITIVE_INFINITY) deliveredAfter += 1;
       } else {
         window.failed(now, now + STEP, up, random());
         insert(retries, { at: now + backoff(tries + 1, random()), tries: tries + 1 });
       }
+      if (window.deadSince !== before) deadSince = window.deadSince;
     }
     if (now >= OUTAGE.to && fresh + retries.length === 0) drained = Math.min(drained, now - OUTAGE.to);
   }
   const seconds = (OUTAGE.to - OUTAGE.from) / 1_000;
   const after = (retry: boolean) => peakRate(posts.filter((post) => !retry || post.retry).map(({ at }) => at)) / RATE;
-  return { received, delivered, probes: probes / seconds, peak: after(false), peakRetries: after(true), drained };
+  const postsPerDelivery = posts.length / deliveredAfter;
+  return {
+    received,
+    delivered,
+    probes: probes / seconds,
+    peak: after(false),
+    peakRetries: after(true),
+    postsPerDelivery,
+    drained,
+  };
 }
 
 /** Keeps the earliest first. */
@@ -127,6 +149,9 @@ console.table({
   'highest rate of posts after the outage, to the normal rate': Number(mean(({ peak }) => peak).toFixed(2)),
   'highest rate of retries after the outage, to the normal rate': Number(
     mean(({ peakRetries }) => peakRetries).toFixed(2),
+  ),
+  'posts for each delivery after the outage, while it drains': Number(
+    mean(({ postsPerDelivery }) => postsPerDelivery).toFixed(3),
   ),
   'minutes to drain one hour': Number((mean(({ drained }) => drained) / MINUTE).toFixed(1)),
 });

@@ -4,6 +4,8 @@ import type { Settlement } from '../store/port.ts';
 
 /** Settlements written in one transaction at most. */
 const BATCH_LIMIT = 1_000;
+/** How often the store may refuse a settlement, while it takes others, before it is given up. */
+const REFUSALS_LIMIT = 5;
 const RETRY_BASE = 50;
 const RETRY_CAP = 2_000;
 
@@ -12,6 +14,8 @@ export type Settle = (settlements: readonly Settlement[]) => Promise<void>;
 export interface SettlerHooks {
   readonly onWritten: (settlements: readonly Settlement[]) => void;
   readonly onFailure: (error: unknown) => void;
+  /** Called with one that the store takes by no means; its delivery stays claimed until this process ends. */
+  readonly onGivenUp: (settlement: Settlement, error: unknown) => void;
 }
 
 /** Gathers settlements while one batch is being written, and keeps them until the store has taken them. */
@@ -22,6 +26,10 @@ export class Settler {
   private queue: Settlement[] = [];
   /** The batch that the store has at hand. */
   private batch: readonly Settlement[] = [];
+  private limit = BATCH_LIMIT;
+  /** Of those that failed by themselves: how often, with others written in between. */
+  private readonly refusals = new Map<Settlement, number>();
+  private writtenSinceRefusal = false;
   private writing: Promise<void> | null = null;
   private isHopeless = () => false;
 
@@ -58,24 +66,46 @@ export class Settler {
   clear(): void {
     this.queue = [];
     this.batch = [];
+    this.refusals.clear();
+  }
+
+  /** One that is at fault is found by halves, so that the others do not wait for it. */
+  private takeBack(batch: readonly Settlement[], error: unknown): void {
+    this.limit = Math.ceil(batch.length / 2);
+    const [settlement, ...others] = batch;
+    if (!settlement || others.length > 0) {
+      this.queue = batch.concat(this.queue);
+      return;
+    }
+    const refusals = (this.refusals.get(settlement) ?? 0) + (this.writtenSinceRefusal ? 1 : 0);
+    this.writtenSinceRefusal = false;
+    this.refusals.set(settlement, refusals);
+    if (refusals < REFUSALS_LIMIT) this.queue.push(settlement);
+    else {
+      this.refusals.delete(settlement);
+      this.hooks.onGivenUp(settlement, error);
+    }
   }
 
   private async write(): Promise<void> {
     // Those of the same turn go together.
     await new Promise((resolve) => setImmediate(resolve));
     for (let failures = 0; this.queue.length > 0; ) {
-      const batch = this.queue.splice(0, BATCH_LIMIT);
+      const batch = this.queue.splice(0, this.limit);
       this.batch = batch;
       try {
         await this.settle(batch);
         this.batch = [];
         failures = 0;
+        this.limit = Math.min(BATCH_LIMIT, this.limit * 2);
+        this.writtenSinceRefusal = true;
+        for (const settlement of batch) this.refusals.delete(settlement);
         this.hooks.onWritten(batch);
       } catch (error) {
         failures += 1;
         this.hooks.onFailure(error);
         // Unless they were cleared in between.
-        if (this.batch === batch) this.queue = batch.concat(this.queue);
+        if (this.batch === batch) this.takeBack(batch, error);
         this.batch = [];
         if (this.isHopeless()) break;
         const pause = backoff(failures, this.clock.random(), RETRY_BASE, RETRY_CAP);

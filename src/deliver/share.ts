@@ -1,5 +1,5 @@
 /** Processes that serve one destination at most; beyond so many, each process serves only some of the destinations. */
-export const SERVERS_LIMIT = 8;
+export const SERVERS_LIMIT = 4;
 
 /** This process's part in serving a destination. */
 export interface Share {

@@ -85,7 +85,8 @@ export class Window {
     this.deadSince = null;
     // A window that is not used has not shown that it could be larger.
     if (this.inFlight + 1 < this.limit / 2 || (ms < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT))) return;
-    const growth = this.limit < this.threshold ? 1 : 1 / this.limit;
+    // Where it feels its way, those who share an endpoint grow together by one in each round.
+    const growth = this.limit < this.threshold ? 1 : 1 / (this.limit * this.share.of);
     this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
   }
 
@@ -137,10 +138,10 @@ export class Window {
     this.scheduleProbe(now, random);
   }
 
-  /** After the outage it doubles up to half of what it can take, then feels its way. */
+  /** After the outage it doubles up to what a new endpoint gets, then feels its way. */
   private shrink(): void {
     this.limit = 1;
-    this.threshold = this.part(MAX_LIMIT) / 2;
+    this.threshold = this.part(INITIAL_LIMIT);
   }
 
   private part(limit: number): number {

@@ -104,6 +104,11 @@ export class Worker {
     this.settler = new Settler((settlements) => store.settle(this.lease.owner, settlements), clock, {
       onWritten: (settlements) => this.lookAgain(settlements),
       onFailure: (error) => log.warn({ stage: 'settle', err: error }, 'The store took no settlements; trying again'),
+      onGivenUp: ({ claim }, error) =>
+        log.error(
+          { stage: 'settle', delivery: claim.id, destination: claim.destination, err: error },
+          'The store takes others, but not this settlement: the delivery will be made again after a restart',
+        ),
     });
   }
 

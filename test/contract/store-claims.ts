@@ -168,6 +168,17 @@ export const claimCases: Cases = {
     t.equal(await store.rescue(), 0);
     t.same(bodies(await claim(store, await store.join(TTL))), []);
   },
+  'the owners are the processes whose leases live': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
+    t.same([...(await store.owners())].sort(), [mine, theirs].sort());
+    await fixture.advance(TTL - 1);
+    await other.heartbeat(theirs, TTL);
+    await fixture.advance(2);
+    t.same(await store.owners(), [theirs]);
+    await other.leave(theirs);
+    t.same(await store.owners(), []);
+  },
   'leaving frees what is still held, at once': async (t, store, fixture) => {
     const other = await fixture.open();
     const mine = await store.join(TTL);

@@ -10,7 +10,7 @@ import { destination, Rig } from './helpers/rig.ts';
 
 const owners = fc.uniqueArray(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 40 });
 
-t.test('every destination has one leader and at most eight servers, who agree on their number', async (t) => {
+t.test('every destination has one leader and at most four servers, who agree on their number', async (t) => {
   fc.assert(
     fc.property(fc.string(), owners, (name, ids) => {
       const shares = ids.flatMap((id) => shareOf(name, id, ids) ?? []);
@@ -40,7 +40,7 @@ t.test('a process serves its part of many destinations', async (t) => {
   const served = ids.map(
     (id) => Array.from({ length: 1_000 }, (_, index) => shareOf(`crm-${index}`, id, ids)).filter(Boolean).length,
   );
-  t.ok(Math.min(...served) > 50 && Math.max(...served) < 160, `100 on average: ${Math.min(...served)} at least`);
+  t.ok(Math.min(...served) > 20 && Math.max(...served) < 90, `50 on average: ${Math.min(...served)} at least`);
 });
 
 /** So many processes on one store and one clock, which know of each other. */
