@@ -33,11 +33,18 @@ interface Audience {
   readonly changes: readonly Change[];
 }
 
+/** Engines that could not be opened, by name: a replay of many pages does not wait for them each time. */
+export type Unreachable = Map<string, RollcallError>;
+
 /**
  * The bodies for dead letters that are sent again, in their order: older than any change to come. Each engine is opened
  * once, and asked once per audience.
  */
-export async function currentBodies(deps: ReplayDeps, letters: readonly DeadChange[]): Promise<CurrentBody[]> {
+export async function currentBodies(
+  deps: ReplayDeps,
+  letters: readonly DeadChange[],
+  unreachable: Unreachable,
+): Promise<CurrentBody[]> {
   const bodies = new Map<DeadChange, CurrentBody>();
   const tell = (changes: readonly Change[], body: (change: Change) => CurrentBody) => {
     for (const change of changes) bodies.set(change.letter, body(change));
@@ -49,12 +56,14 @@ export async function currentBodies(deps: ReplayDeps, letters: readonly DeadChan
     else tell(changes, (change) => retiredBody(change, deps.clock.now()));
   }
   for (const [engineName, theirs] of Map.groupBy(audiences, ({ record }) => record.engine)) {
-    const told = deps.withEngine(engineName, true, async (engine) => {
-      for (const audience of theirs) tell(audience.changes, await bodiesOfNow(deps, engine, audience));
-    });
-    await told.catch((error) => {
-      for (const { changes } of theirs) tell(changes, () => asRollcallError(error));
-    });
+    if (!unreachable.has(engineName)) {
+      const told = deps.withEngine(engineName, true, async (engine) => {
+        for (const audience of theirs) tell(audience.changes, await bodiesOfNow(deps, engine, audience));
+      });
+      await told.catch((error) => unreachable.set(engineName, asRollcallError(error)));
+    }
+    const failure = unreachable.get(engineName);
+    if (failure) for (const { changes } of theirs) tell(changes, () => failure);
   }
   return letters.map((letter) => bodies.get(letter) ?? null);
 }

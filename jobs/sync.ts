@@ -3,7 +3,7 @@ import type { AudienceRecord, Run } from '../src/store/port.ts';
 import type { RunContext, Subject } from './context.ts';
 import type { Action } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
-import { type CurrentBody, currentBodies, type DeadChange } from './replay.ts';
+import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { approveRun, performOrder, rejectRun, unfinishedRuns } from './run.ts';
 import { createRunner, NO_PATIENCE, PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
 import { createSchedules } from './schedule.ts';
@@ -37,8 +37,12 @@ export interface Sync {
   why(key: string, user: string): Promise<Story>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
-  /** The bodies that tell the values of now, for dead letters that are sent again, in their order. */
-  currentBodies(letters: readonly DeadChange[]): Promise<readonly CurrentBody[]>;
+  /**
+   * The bodies that tell the values of now, for dead letters that are sent again, in their order.
+   *
+   * @param unreachable - the same for all pages of one replay
+   */
+  currentBodies(letters: readonly DeadChange[], unreachable?: Unreachable): Promise<readonly CurrentBody[]>;
   /** Takes users out of all snapshots, plans, and what is being sent. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Runs the schedules; missed ticks are caught up once. */
@@ -127,7 +131,8 @@ export function createSync(options: SyncOptions): Sync {
       return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user));
     },
     orphans: subjects.orphans,
-    currentBodies: (letters) => currentBodies({ store, clock, withEngine }, letters),
+    currentBodies: (letters, unreachable = new Map()) =>
+      currentBodies({ store, clock, withEngine }, letters, unreachable),
     forget: runner.forget,
     async start() {
       await schedules.start();

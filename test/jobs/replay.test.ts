@@ -113,7 +113,16 @@ t.test('an engine that can not be reached keeps only its own letters back', asyn
   await rig.sync.run();
   await rig.deliver(() => DEAD);
   delete rig.config.engines['pond'];
-  t.match(await rig.sync.currentBodies(await letters(rig)), [{ code: 'engine_unreachable' }, /"b":true/]);
+  const { counts, sync } = counted(rig);
+  const unreachable = new Map();
+  for (const opened of [1, 2]) {
+    const bodies = await sync.currentBodies(await letters(rig), unreachable);
+    t.match(bodies, [{ code: 'engine_unreachable' }, /"b":true/]);
+    t.equal(counts.opened, opened);
+  }
+  rig.config.engines = { ...rig.config.engines, pond };
+  t.match(await sync.currentBodies(await letters(rig), unreachable), [{ code: 'engine_unreachable' }, /"b":true/]);
+  t.match(await sync.currentBodies(await letters(rig)), [/"a":true/, /"b":true/], 'the next replay tries again');
 });
 
 t.test('while a run is sending, a replay tells what it brings', async (t) => {

@@ -126,9 +126,10 @@ async function replay(ids: readonly string[], options: ChosenOptions, context: C
   const watch = watchProgress(terminal, 'replayed');
   await withApp(options, { terminal }, async ({ app, config }) => {
     const chosen = choose(app.store, ids, options);
+    const unreachable = new Map<string, RollcallError>();
     const result = await replayLetters(chosen.pages(), {
       store: app.store,
-      currentBodies: (letters) => app.sync.currentBodies(letters),
+      currentBodies: (letters) => app.sync.currentBodies(letters, unreachable),
       clock: systemClock,
       rate: options.rate ?? null,
       maxPending: Math.max(1, Math.floor(config.store.maxQueued / 2)),
