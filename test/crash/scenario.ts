@@ -68,7 +68,7 @@ export class Scenario {
   /** Runs the service under load until it is killed. */
   async round(kill: Kill): Promise<void> {
     const failpoint = 'failpoint' in kill ? { name: kill.failpoint, passes: kill.passes } : null;
-    const syncs = failpoint ? SYNC_POINTS.has(failpoint.name) : this.sent % 2 === 0;
+    const syncs = failpoint ? SYNC_POINTS.has(failpoint.name) : this.kills % 2 === 0;
     if (syncs) this.nextDay();
     const child = this.spawn(failpoint, syncs);
     const died = once(child, 'exit');
