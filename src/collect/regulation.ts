@@ -2,11 +2,21 @@ import type { AcceptOptions } from '../accept.ts';
 import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
 import { deletionNotice, type Message } from '../message.ts';
-import type { Regulation, RegulationStatus, RegulationType, Store } from '../store/port.ts';
+import type { Fence, Regulation, RegulationStatus, RegulationType, Store } from '../store/port.ts';
 import type { RegulationRequest } from './regulations.ts';
 
 export interface RegulationParts {
-  readonly store: Pick<Store, 'saveRegulation' | 'regulation' | 'openRegulations' | 'erase' | 'suppress'>;
+  readonly store: Pick<
+    Store,
+    | 'saveRegulation'
+    | 'regulation'
+    | 'openRegulations'
+    | 'erase'
+    | 'suppress'
+    | 'takeLease'
+    | 'renewLease'
+    | 'releaseLease'
+  >;
   readonly accept: (source: string, messages: readonly Message[], options: AcceptOptions) => Promise<unknown>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
@@ -31,15 +41,27 @@ const SUPPRESSES: Partial<Record<RegulationType, boolean>> = {
 };
 const DELETES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE'];
 
-/** Why a piece of work ends early: the process does. */
+/** The right to carry requests out, over all processes, in milliseconds; renewed before a step once it is this old. */
+const LEASE = 'regulations';
+const LEASE_TTL = 60_000;
+const RENEW_AFTER = 10_000;
+/** How often a process that has something to do asks for it. */
+const LEASE_STEP = 1_000;
+
+/** Why a piece of work ends early: the process does, or another has taken over. */
 class Stopped extends Error {}
 
-/** Carries deletion requests out, one after the other. Every step can be repeated, so a crash anywhere does no harm. */
+/**
+ * Carries deletion requests out, the oldest first, in one process at a time: a user who is suppressed and let in again
+ * must not be suppressed by a process that is late. Every step can be repeated, so a crash anywhere does no harm.
+ */
 export class Regulations {
   readonly #parts: RegulationParts;
-  readonly #known = new Set<string>();
   readonly #stopping = new AbortController();
   #work = Promise.resolve();
+  /** Whether a look at the open requests is still to come. */
+  #willLook = false;
+  #turn: { readonly fence: Fence; renewedAt: number } | null = null;
 
   constructor(parts: RegulationParts) {
     this.#parts = parts;
@@ -51,7 +73,7 @@ export class Regulations {
     const id = clock.uuid();
     const regulation = { ...request, id, status: 'INITIALIZED', createdAt: clock.now(), finishedAt: null } as const;
     await store.saveRegulation(regulation);
-    this.#enqueue(regulation);
+    this.#begin();
     return id;
   }
 
@@ -61,7 +83,7 @@ export class Regulations {
 
   /** Takes up what a stopped or killed process left unfinished. */
   async resume(): Promise<void> {
-    for (const regulation of await this.#parts.store.openRegulations()) this.#enqueue(regulation);
+    if ((await this.#parts.store.openRegulations()).length > 0) this.#begin();
   }
 
   /** Resolves once nothing is being worked on; what is unfinished stays for the next start. */
@@ -70,14 +92,49 @@ export class Regulations {
     await this.#work;
   }
 
-  #enqueue(regulation: Regulation): void {
-    if (this.#known.has(regulation.id)) return;
-    this.#known.add(regulation.id);
-    this.#work = this.#work
-      .then(() => this.#carryOut(regulation))
-      .finally(() => {
-        this.#known.delete(regulation.id);
-      });
+  /** Has all open requests looked at; what is filed after that look is seen by one more. */
+  #begin(): void {
+    if (this.#willLook) return;
+    this.#willLook = true;
+    this.#work = this.#work.then(() => this.#carryOutAll());
+  }
+
+  async #carryOutAll(): Promise<void> {
+    const { store, log } = this.#parts;
+    try {
+      await this.#awaitTurn();
+      this.#willLook = false;
+      for (const regulation of await this.#retried(() => store.openRegulations())) await this.#carryOut(regulation);
+    } catch (error) {
+      // What is open stays so, and is looked for again.
+      if (!(error instanceof Stopped)) log.error({ err: error }, 'deletion requests could not be looked at');
+    } finally {
+      this.#willLook = false;
+      const fence = this.#turn?.fence;
+      this.#turn = null;
+      if (fence) await store.releaseLease(fence).catch(() => {});
+    }
+  }
+
+  async #awaitTurn(): Promise<void> {
+    const { store, clock } = this.#parts;
+    for (;;) {
+      const renewedAt = clock.monotonic();
+      const fence = await this.#retried(() => store.takeLease(LEASE, LEASE_TTL));
+      if (fence) {
+        this.#turn = { fence, renewedAt };
+        return;
+      }
+      await this.#pause(LEASE_STEP);
+    }
+  }
+
+  async #keepTurn(): Promise<void> {
+    const { store, clock } = this.#parts;
+    const now = clock.monotonic();
+    if (this.#turn === null || now - this.#turn.renewedAt < RENEW_AFTER) return;
+    if (!(await store.renewLease(this.#turn.fence, LEASE_TTL))) throw new Stopped();
+    this.#turn.renewedAt = now;
   }
 
   async #carryOut(regulation: Regulation): Promise<void> {
@@ -85,7 +142,7 @@ export class Regulations {
       await this.#save(regulation, 'RUNNING');
       await this.#save(regulation, await this.#perform(regulation));
     } catch (error) {
-      if (error instanceof Stopped) return;
+      if (error instanceof Stopped) throw error;
       this.#parts.log.error({ err: error, regulation: regulation.id }, 'deletion request failed');
       await this.#save(regulation, 'FAILED').catch(() => {
         // The store is what fails: the request stays open, and the next start takes it up.
@@ -163,9 +220,10 @@ export class Regulations {
     for (let attempt = 1; ; attempt += 1) {
       if (this.#stopping.signal.aborted) throw new Stopped();
       try {
+        await this.#keepTurn();
         return await step();
       } catch (error) {
-        if (attempt >= TRIES) throw error;
+        if (attempt >= TRIES || error instanceof Stopped) throw error;
         await this.#pause(2 ** (attempt - 1) * 1000);
       }
     }

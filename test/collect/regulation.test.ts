@@ -50,6 +50,9 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
       suppress: async (users, sources, on) => {
         calls.push(`suppress ${users.join()} ${sources?.join() ?? 'everywhere'} ${on}`);
       },
+      takeLease: async (lease) => ({ lease, token: 1 }),
+      renewLease: async () => true,
+      releaseLease: async () => {},
       ...overrides,
     },
     accept: async (source, messages, { lane }) => {
@@ -252,4 +255,66 @@ t.test('resuming twice works once, and closing stops in the middle', async (t) =
   await closing.close();
   t.match(waiting.records.get(id), { status: 'RUNNING' }, 'the next start takes it up');
   t.equal(waiting.notices.length, 0);
+});
+
+t.test(
+  'of several processes one works at a time, the oldest first, and does not repeat what is finished',
+  async (t) => {
+    const gate = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    let isHeld = false;
+    const state = createParts({
+      takeLease: async (lease) => {
+        if (isHeld) return null;
+        isHeld = true;
+        return { lease, token: 1 };
+      },
+      releaseLease: async () => {
+        isHeld = false;
+      },
+    });
+    const slow = {
+      ...state.parts,
+      forgetInEngines: async (users: readonly string[]) => {
+        reached.resolve();
+        await gate.promise;
+        await state.parts.forgetInEngines(users, null);
+      },
+    };
+    const first = new Regulations(slow);
+    const second = new Regulations(state.parts);
+    await first.file({ ...request, type: 'SUPPRESS_WITH_DELETE' });
+    await reached.promise;
+    await second.resume();
+    const last = await second.file({ ...request, type: 'UNSUPPRESS' });
+    t.match(state.records.get(last), { status: 'INITIALIZED' }, 'the second waits');
+    gate.resolve();
+    await state.finished(last);
+    await Promise.all([first.close(), second.close()]);
+    t.strictSame(
+      state.calls.filter((call) => /^(suppress|engines|accept)/.test(call)),
+      [
+        'suppress u1,u2 everywhere true',
+        'engines u1,u2',
+        'accept shop 2',
+        'accept personas 2',
+        'suppress u1,u2 everywhere false',
+      ],
+    );
+  },
+);
+
+t.test('a process whose lease was taken over stops in the middle', async (t) => {
+  const { parts, calls, records } = createParts({
+    renewLease: async () => false,
+    erase: async () => ({ cursor: null, inFlight: 1 }),
+  });
+  const regulations = new Regulations(parts);
+  const id = await regulations.file(request);
+  while (!calls.includes('engines u1,u2')) await setImmediate();
+  // Waiting for what is in flight takes longer than a lease goes without renewal.
+  while (await regulations.resume().then(() => parts.clock.monotonic() < 1_030_000)) await setImmediate();
+  await regulations.close();
+  t.match(records.get(id), { status: 'RUNNING' });
+  t.notOk(calls.some((call) => call.startsWith('accept')));
 });
