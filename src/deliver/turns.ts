@@ -1,0 +1,165 @@
+import type { Clock } from '../clock.ts';
+import type { ClaimRequest } from '../store/port.ts';
+import type { DestinationQueue } from './destination-queue.ts';
+
+/** Destinations asked for in one claim, and deliveries in hand at most, over all destinations. */
+const REQUESTS_LIMIT = 128;
+const HELD_LIMIT = 4_096;
+
+/** A destination that is served, and what is known of its work in the store. */
+export interface Turn {
+  readonly queue: DestinationQueue;
+  /** Rises with every hint of new work, so that one that comes during a claim is not lost. */
+  hints: number;
+  /** Claims made, counted per destination: with one count for all, the same few would always get the turn for retries. */
+  claims: number;
+  /** Whether the store may have something to claim. */
+  wanted: boolean;
+  /** When it is looked at anew; infinite without a timer. */
+  timerAt: number;
+  cancelTimer: (() => void) | null;
+}
+
+/** A claim that is to be made. */
+export interface Planned {
+  readonly turn: Turn;
+  readonly request: ClaimRequest;
+  /** The hints that there were of its destination's work. */
+  readonly hints: number;
+}
+
+/** Which destinations are claimed for next: those with work and room, in turn. */
+export class Turns {
+  private readonly clock: Clock;
+  private readonly onReady: () => void;
+  private readonly turns = new Map<string, Turn>();
+  private readonly ready = new Set<Turn>();
+
+  /** @param onReady - called when there may be something to claim */
+  constructor(clock: Clock, onReady: () => void) {
+    this.clock = clock;
+    this.onReady = onReady;
+  }
+
+  get names(): Iterable<string> {
+    return this.turns.keys();
+  }
+
+  get queues(): DestinationQueue[] {
+    return [...this.turns.values()].map(({ queue }) => queue);
+  }
+
+  queue(name: string): DestinationQueue | undefined {
+    return this.turns.get(name)?.queue;
+  }
+
+  has(turn: Turn): boolean {
+    return this.turns.get(turn.queue.name) === turn;
+  }
+
+  add(queue: DestinationQueue): void {
+    const timer = { timerAt: Number.POSITIVE_INFINITY, cancelTimer: null };
+    this.turns.set(queue.name, { queue, hints: 0, claims: 0, wanted: true, ...timer });
+  }
+
+  remove(name: string): void {
+    const turn = this.turns.get(name);
+    if (!turn) return;
+    turn.cancelTimer?.();
+    this.turns.delete(name);
+    this.ready.delete(turn);
+  }
+
+  /** Says that these destinations have new work. */
+  wake(names: Iterable<string>): void {
+    for (const name of names) {
+      const turn = this.turns.get(name);
+      if (!turn) continue;
+      turn.hints += 1;
+      turn.wanted = true;
+      this.ready.add(turn);
+    }
+    this.onReady();
+  }
+
+  /** Puts a destination in line if it has work and room now, else sees to it that it is looked at in time. */
+  offer(name: string): void {
+    const turn = this.turns.get(name);
+    if (!turn?.wanted) return;
+    if (turn.queue.room() > 0) {
+      this.ready.add(turn);
+      this.onReady();
+      return;
+    }
+    const at = turn.queue.nextRoomAt();
+    if (at !== null) this.setTimer(turn, at);
+  }
+
+  /** Has a destination looked at when something of it is due. */
+  lookAt(name: string, at: number): void {
+    const turn = this.turns.get(name);
+    if (turn) this.setTimer(turn, at);
+  }
+
+  /**
+   * The claims to make now; those destinations leave the line.
+   *
+   * @param unsettled - deliveries that have ended and are not written yet
+   */
+  next(unsettled: number): Planned[] {
+    const planned: Planned[] = [];
+    if (this.ready.size === 0) return planned;
+    let held = unsettled;
+    for (const { queue } of this.turns.values()) held += queue.held;
+    for (const turn of this.ready) {
+      if (planned.length >= REQUESTS_LIMIT || held >= HELD_LIMIT) break;
+      this.ready.delete(turn);
+      const { queue, hints } = turn;
+      const limit = Math.min(queue.room(), HELD_LIMIT - held);
+      if (limit <= 0) {
+        this.offer(queue.name);
+        continue;
+      }
+      held += limit;
+      queue.claiming();
+      planned.push({ turn, hints, request: { destination: queue.name, limit, order: orderOf(turn) } });
+    }
+    return planned;
+  }
+
+  /**
+   * Says what a claim gave.
+   *
+   * @param nextDue - when the destination's next retry is due, as far as the store told
+   */
+  claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
+    if (count < request.limit && turn.hints === hints) {
+      turn.wanted = false;
+      if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, nextDue);
+    }
+    this.offer(request.destination);
+  }
+
+  /** Sets the timer of a destination, unless it is looked at before anyway. */
+  private setTimer(turn: Turn, at: number): void {
+    if (turn.timerAt <= at) return;
+    turn.cancelTimer?.();
+    turn.timerAt = at;
+    // Node fires timers of more than 24.8 days at once.
+    const delay = Math.min(Math.max(1, at - this.clock.now()), 3_600_000);
+    turn.cancelTimer = this.clock.after(delay, () => {
+      turn.timerAt = Number.POSITIVE_INFINITY;
+      turn.cancelTimer = null;
+      turn.wanted = true;
+      this.offer(turn.queue.name);
+    });
+  }
+}
+
+/** First tries before retries, but one claim in eight for retries, and one for backfills, so that none starves. */
+function orderOf(turn: Turn): ClaimRequest['order'] {
+  if (turn.queue.probing) return 'retries';
+  turn.claims += 1;
+  if (turn.claims % 8 === 0) return 'retries';
+  return turn.claims % 8 === 4 ? 'backfills' : 'usual';
+}
