@@ -1,7 +1,8 @@
 /**
  * 1, 2 and 4 processes on one Postgres, beside graphile-worker and pg-boss: take messages in and deliver them, signed, to a
- * sink on loopback, with 4,000 on their way at any time (all at once with SCALE_ON_THEIR_WAY=Infinity). Each process is
- * warm before it counts. The database's processes count with those of the contender; the sink's do not.
+ * sink on loopback, with 4,000 on their way at any time, and at a steady rate that leaves the machine idle for a part of the
+ * time: where all cores are taken, the same work takes more CPU time, as caches are shared. Each process is warm before it
+ * counts. The database's processes count with those of the contender; the sink's do not.
  */
 import { once } from 'node:events';
 import { migratePostgres } from '../src/store/postgres/migrate.ts';
@@ -9,13 +10,16 @@ import { startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, countCpu, type Figures, startPart } from './harness.ts';
 import { flow } from './scale/flow.ts';
 
-const MESSAGES = Number(process.env['SCALE_MESSAGES'] ?? 60_000);
+/** Messages for each process. */
+const MESSAGES = Number(process.env['SCALE_MESSAGES'] ?? 30_000);
 const ON_THEIR_WAY = Number(process.env['SCALE_ON_THEIR_WAY'] ?? 4_000);
-/** Messages per process before those that count: by then its code is compiled. */
-const WARM_UP = 10_000;
+/** Messages per second of the steady rate. */
+const STEADY = 4_000;
+/** As many before those that count: by then its code is compiled, and its heap has its size. */
+const WARM_UP = 20_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
-async function measure(name: string, processes: number): Promise<Figures> {
+async function measure(name: string, processes: number, perSecond?: number): Promise<Figures> {
   const database = await server.database();
   if (name === 'rollcall') await migratePostgres(database);
   const sink = await startPart(new URL('scale/sink.ts', import.meta.url));
@@ -28,8 +32,9 @@ async function measure(name: string, processes: number): Promise<Figures> {
   await flow(drivers, sink, WARM_UP * processes, { onTheirWay: ON_THEIR_WAY });
   const databaseCpu = countCpu([server.pid as number]);
   const ownCpu = countCpu(drivers.map(({ pid }) => pid));
+  const count = MESSAGES * processes;
   const started = performance.now();
-  await flow(drivers, sink, MESSAGES, { onTheirWay: ON_THEIR_WAY });
+  await flow(drivers, sink, count, { onTheirWay: ON_THEIR_WAY, perSecond });
   const seconds = (performance.now() - started) / 1_000;
   const ownMicros = ownCpu();
   const databaseMicros = databaseCpu();
@@ -41,16 +46,14 @@ async function measure(name: string, processes: number): Promise<Figures> {
   }
   await sink.stop();
   return {
-    perSecond: MESSAGES / seconds,
-    cpuMicros: (ownMicros + databaseMicros) / MESSAGES,
+    perSecond: count / seconds,
+    cpuMicros: (ownMicros + databaseMicros) / count,
     databaseShare: databaseMicros / (ownMicros + databaseMicros),
   };
 }
 
 const contenders: Record<string, Contender> = {};
-const ratios: Record<string, [string, string, string]> = {
-  'CPU per delivery, 4 processes to 1': ['rollcall × 4', 'rollcall × 1', 'cpuMicros'],
-};
+const ratios: Record<string, [string, string, string]> = {};
 for (const processes of [1, 2, 4]) {
   for (const name of ['rollcall', 'graphile', 'boss']) {
     contenders[`${name} × ${processes}`] = () => measure(name, processes);
@@ -59,6 +62,14 @@ for (const processes of [1, 2, 4]) {
       const label = `${figure}: rollcall / ${name}, × ${processes}`;
       ratios[label] = [`rollcall × ${processes}`, `${name} × ${processes}`, figure];
     }
+  }
+}
+for (const name of ['rollcall', 'graphile']) {
+  for (const processes of [1, 4]) {
+    contenders[`${name} × ${processes}, steady`] = () => measure(name, processes, STEADY);
+  }
+  for (const rate of ['', ', steady']) {
+    ratios[`cpuMicros: ${name} × 4 / × 1${rate}`] = [`${name} × 4${rate}`, `${name} × 1${rate}`, 'cpuMicros'];
   }
 }
 await compare({ name: 'scale', contenders, ratios });

@@ -11,7 +11,7 @@ export function flow(
   drivers: readonly Part[],
   sink: Part,
   count: number,
-  { onTheirWay, perSecond }: { onTheirWay: number; perSecond?: number },
+  { onTheirWay, perSecond }: { onTheirWay: number; perSecond?: number | undefined },
 ): Promise<void> {
   const batches = Math.ceil(count / BATCH);
   let entered = 0;

@@ -14,7 +14,7 @@ interface Owned {
 /** Settlements worth a statement: one of 200 costs half as much for each as one of 50. */
 const WORTHWHILE = 200;
 /** How long fewer wait for others, in milliseconds. */
-const PATIENCE = 20;
+const PATIENCE = 50;
 
 /**
  * Settlements of one process share statements: delivered ones in one, those to try again in one, dead ones in one, each a

@@ -4,7 +4,7 @@ import { type Claim, type ClaimRequest, LANES } from '../port.ts';
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
 const LIMIT = 4_000;
 const LIMIT_CHARACTERS = 16_000_000;
-/** A destination's stock is at most what the worker took in the last such span, in milliseconds. */
+/** A destination's stock is at most twice what the worker took in the last such span, in milliseconds. */
 const SPAN = 1_000;
 /** Rows claimed ahead of the worker's asking at a time. */
 const AHEAD = 1_000;
@@ -146,7 +146,7 @@ export class Stock {
     return Math.max(0, Math.min(wanted - shelf.size, LIMIT - this.size));
   }
 
-  /** What the worker took in the last whole span. */
+  /** Twice what the worker took in the last whole span: other processes look for work to take over once a second. */
   private pace(shelf: Shelf): number {
     const now = this.clock.monotonic();
     const elapsed = now - shelf.spanFrom;
@@ -155,7 +155,7 @@ export class Stock {
       shelf.taken = 0;
       shelf.spanFrom = now;
     }
-    return shelf.takenBefore;
+    return 2 * shelf.takenBefore;
   }
 
   private shelfOf(destination: string): Shelf {
