@@ -13,6 +13,8 @@ export interface Order {
   readonly action: Action;
   /** The run's time, milliseconds since 1970. */
   readonly asOf: number;
+  /** The tick that it is for: nothing is computed when a run began since. */
+  readonly tick?: number | undefined;
 }
 
 /**
@@ -33,6 +35,7 @@ export async function performOrder(context: RunContext, order: Order, onRun: (ru
     } else onRun(await finishRun(context, run));
   }
   const record = (await store.audience(subject.key)) ?? newRecord(subject);
+  if (order.tick !== undefined && record.lastRunAt !== null && record.lastRunAt >= order.tick) return;
   const run = await stageRun(context, order, record);
   onRun(run.state === 'sending' ? await finishRun(context, run) : run);
   if (run.state === 'sending' && order.action !== 'retire') await backfillNewcomers(context, order, onRun);

@@ -16,8 +16,8 @@ export interface ScheduleOptions {
   readonly log: Log;
   readonly lastRunAt: (key: string) => Promise<number | null>;
   readonly unfinished: (key: string) => Promise<readonly Run[]>;
-  /** Runs one sync; resolves to false when another process is at it. */
-  readonly run: (computation: Computation) => Promise<boolean>;
+  /** Runs one sync unless one began at the tick or since; resolves to false when another process is at it. */
+  readonly run: (computation: Computation, tick: number) => Promise<boolean>;
   readonly overdue: (key: string, message: string) => Promise<void>;
 }
 
@@ -126,7 +126,7 @@ class Schedule {
     if (this.#running || this.#stopped) return;
     this.#running = true;
     this.#again = null;
-    const begun = await this.#options.run(this.#computation).catch((error) => {
+    const begun = await this.#options.run(this.#computation, at).catch((error) => {
       this.#options.log.error({ err: error, key: this.#computation.key }, 'the scheduled sync could not be run');
       return true;
     });

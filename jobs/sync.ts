@@ -57,14 +57,19 @@ export function createSync(options: SyncOptions): Sync {
   const subjects = createSubjects(store, config);
   const { withEngine, underLease, report } = runner;
 
-  function order(subject: Subject, action: Action, time: SyncTime = {}, patience = PATIENCE): Promise<SyncReport> {
-    const asOf = time.now ?? clock.now();
+  function order(
+    subject: Subject,
+    action: Action,
+    { now, tick }: SyncTime & { readonly tick?: number } = {},
+    patience = PATIENCE,
+  ): Promise<SyncReport> {
+    const asOf = now ?? clock.now();
     return report(subject, async (onRun) => {
       const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
       if (former) {
         await underLease(former, (context) => performOrder(context, { action: 'retire', asOf }, onRun), patience);
       }
-      await underLease(subject, (context) => performOrder(context, { action, asOf }, onRun), patience);
+      await underLease(subject, (context) => performOrder(context, { action, asOf, tick }, onRun), patience);
     });
   }
 
@@ -103,8 +108,8 @@ export function createSync(options: SyncOptions): Sync {
     log,
     lastRunAt: async (key) => (await store.audience(key))?.lastRunAt ?? null,
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
-    run: async (computation) => {
-      const { error } = await order(configured(computation), 'sync', {}, NO_PATIENCE);
+    run: async (computation, tick) => {
+      const { error } = await order(configured(computation), 'sync', { tick }, NO_PATIENCE);
       return error?.code !== 'run_in_progress';
     },
     overdue: (key, message) => runner.notify({ event: 'overdue', key, run: null, code: null, message }),

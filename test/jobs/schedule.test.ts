@@ -238,6 +238,30 @@ t.test('a schedule goes on after the store was away when it looked', async (t) =
   t.equal(failures, 1);
 });
 
+t.test('a tick that another process serves between the look and the lease is not served again', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', "select 'u' as user_id", { schedule: '0 0 1 12 *' })];
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  let leases = 0;
+  const store: Store = {
+    ...rig.store,
+    async takeLease(lease, ttl) {
+      leases += 1;
+      if (leases === 1) await rig.sync.run();
+      return rig.store.takeLease(lease, ttl);
+    },
+    async releaseLease(fence) {
+      await rig.store.releaseLease(fence);
+      end();
+    },
+  };
+  const late = rig.another({ store });
+  await late.start();
+  await ended;
+  await late.stop();
+  t.equal((await rig.store.runs({ limit: 10 })).length, 1);
+});
+
 t.test('two processes never run one audience at once', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
