@@ -181,7 +181,7 @@ export function asRollcallError(error: unknown): RollcallError {
 }
 
 /** A message always says which audience it is about. */
-function naming(key: string, error: RollcallError): RollcallError {
+export function naming(key: string, error: RollcallError): RollcallError {
   if (error.message.startsWith(`${key}:`) || error.message.startsWith(`${key} `)) return error;
   return new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
 }

@@ -5,7 +5,15 @@ import type { Action } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { approveRun, performOrder, rejectRun, unfinishedRuns } from './run.ts';
-import { createRunner, NO_PATIENCE, PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
+import {
+  asRollcallError,
+  createRunner,
+  NO_PATIENCE,
+  naming,
+  PATIENCE,
+  type SyncOptions,
+  type SyncReport,
+} from './runner.ts';
 import { createSchedules } from './schedule.ts';
 import { configured, createSubjects } from './subjects.ts';
 import { type Story, tellStory } from './why.ts';
@@ -91,9 +99,12 @@ export function createSync(options: SyncOptions): Sync {
   async function plan(subject: Subject, time: SyncTime): Promise<SyncPlan> {
     const former = await subjects.formerSelf(subject);
     const asOf = time.now ?? clock.now();
-    return withEngine(subject.engine, true, (engine) =>
+    const planned = withEngine(subject.engine, true, (engine) =>
       planOf({ store, engine, clock, subject, former, asOf, config }),
     );
+    return planned.catch((error) => {
+      throw naming(subject.key, asRollcallError(error));
+    });
   }
 
   async function warnOfOrphans(): Promise<void> {

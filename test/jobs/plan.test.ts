@@ -34,6 +34,12 @@ t.test('the plan of a renamed audience counts those who are told that the old on
   t.match(await rig.sync.plan(), [{ key: 'new', renamedFrom: 'old', retired: 2, messages: 2, calls: 4 }]);
 });
 
+t.test('a plan that fails says of which audience', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('club', list('1'), { engine: 'gone' })];
+  await t.rejects(rig.sync.plan(), { code: 'engine_unreachable', message: /^club: .*no engine gone/ });
+});
+
 t.test('a plan tells how long its calls take by those of an earlier run, or that it does not know', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
