@@ -37,7 +37,7 @@ export class Intake {
 
   async accept(request: AcceptRequest): Promise<AcceptResult> {
     if (request.step || request.messages.some(({ conflict }) => conflict !== null)) {
-      return acceptAlone(this.context, request);
+      return this.acceptAlone(request);
     }
     const result = await this.group.add(request);
     if (result instanceof RollcallError) throw result;
@@ -86,13 +86,22 @@ export class Intake {
   private async acceptEach(requests: readonly AcceptRequest[]): Promise<(AcceptResult | RollcallError)[]> {
     const results: (AcceptResult | RollcallError)[] = [];
     for (const request of requests) {
-      results.push(await acceptAlone(this.context, request).catch((error: RollcallError) => error));
+      results.push(await this.acceptAlone(request).catch((error: RollcallError) => error));
     }
     return results;
   }
+
+  private async acceptAlone(request: AcceptRequest): Promise<AcceptResult> {
+    const result = await acceptAlone(this.context, request);
+    this.claims.accepted(new Set(request.messages.flatMap(({ destinations }) => destinations)));
+    return result;
+  }
 }
 
-/** Whether someone is suppressed and no one looked, whether a destination is full, whether what was to be handed over is; the ids that were new, null for all. */
+/**
+ * Whether it was not looked for suppressed users although there are some, whether a destination is full (in both cases
+ * nothing was written), whether what was to be handed over is; the ids that were new, null for all of them.
+ */
 type Answer = readonly [unhashed: boolean, full: boolean, isHanded: boolean, fresh: readonly string[] | null];
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();

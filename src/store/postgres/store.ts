@@ -136,10 +136,11 @@ function storeOn(context: Context): Store {
     saveRegulation: (given) => during(() => saveRegulation(context, given)),
     regulation: (id) => during(() => regulation(context, id)),
     openRegulations: () => during(() => openRegulations(context)),
-    erase: (...given) =>
+    erase: (users, sources, cursor) =>
       during(async () => {
-        await claims.freeStock(free);
-        return erase(context, ...given);
+        // Once, before the deliveries are looked through.
+        if (cursor === null) await claims.freeStock(free);
+        return erase(context, users, sources, cursor);
       }),
     suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
     ping: () => during(async () => void (await db.run('SELECT 1'))),
