@@ -38,7 +38,7 @@ export async function performOrder(context: RunContext, order: Order, onRun: (ru
   if (order.tick !== undefined && record.lastRunAt !== null && record.lastRunAt >= order.tick) return;
   const run = await stageRun(context, order, record);
   onRun(run.state === 'sending' ? await finishRun(context, run) : run);
-  if (run.state === 'sending' && order.action !== 'retire') await backfillNewcomers(context, order, onRun);
+  if (run.state === 'sending' && order.action !== 'retire') await backfillNewcomers(context, order.asOf, onRun);
 }
 
 /** Runs of this subject that a crash or a guard left, oldest first. */
@@ -48,7 +48,7 @@ export async function unfinishedRuns({ store, subject }: RunContext): Promise<re
 }
 
 /** Gives the whole membership to each connected destination that lacks it, and nothing to the others. */
-async function backfillNewcomers(context: RunContext, { asOf }: Order, onRun: (run: Run) => void): Promise<void> {
+async function backfillNewcomers(context: RunContext, asOf: number, onRun: (run: Run) => void): Promise<void> {
   const { store, subject } = context;
   for (const name of connectedTo(subject.source, context.config().destinations)) {
     const record = await store.audience(subject.key);
@@ -169,11 +169,12 @@ async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void>
     .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
 }
 
-/** Has a held run go on. */
-export async function approveRun(context: RunContext, run: Run): Promise<Run> {
+/** Has a held run go on to its end, as if no guard had stopped it. */
+export async function approveRun(context: RunContext, run: Run, onRun: (run: Run) => void): Promise<void> {
   const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null };
   await context.store.saveRun(approved, context.lease.fence);
-  return finishRun(context, approved);
+  onRun(await finishRun(context, approved));
+  await backfillNewcomers(context, run.asOf, onRun);
 }
 
 /** A sync speaks to those who have the membership so far; a first one or a resync to all; a backfill to one. */

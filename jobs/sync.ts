@@ -59,6 +59,8 @@ export interface Sync {
   stop(): Promise<void>;
 }
 
+type Decision = (context: RunContext, run: Run, onRun: (run: Run) => void) => Promise<void>;
+
 export function createSync(options: SyncOptions): Sync {
   const { store, clock, log, config } = options;
   const runner = createRunner(options);
@@ -82,7 +84,7 @@ export function createSync(options: SyncOptions): Sync {
   }
 
   /** Approves or rejects a held run, in the engine that it was staged in. */
-  async function decide(id: string, work: (context: RunContext, run: Run) => Promise<Run>): Promise<SyncReport> {
+  async function decide(id: string, work: Decision): Promise<SyncReport> {
     const asked = await store.run(id);
     if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
     if (asked.state !== 'held') throw notHeld(id);
@@ -91,7 +93,7 @@ export function createSync(options: SyncOptions): Sync {
       underLease(subject, async (context) => {
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
         if (run?.state !== 'held') throw notHeld(id);
-        onRun(await work(context, run));
+        await work(context, run, onRun);
       }),
     );
   }
@@ -141,7 +143,7 @@ export function createSync(options: SyncOptions): Sync {
     resync: async (key, time) => order(await subjects.find(key), 'resync', time),
     retire: async (key, time) => order(await subjects.findWhereItLies(key), 'retire', time),
     approve: (run) => decide(run, approveRun),
-    reject: (run) => decide(run, (context, held) => rejectRun(context, held, 'Rejected.')),
+    reject: (run) => decide(run, async (context, held, onRun) => onRun(await rejectRun(context, held, 'Rejected.'))),
     async why(key, user) {
       const subject = await subjects.findWhereItLies(key);
       return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user));

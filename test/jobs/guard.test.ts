@@ -1,6 +1,6 @@
 import t from 'tap';
 import { runLine } from '../../jobs/index.ts';
-import { audience, createRig, NO_GUARD, values } from './helpers/rig.ts';
+import { audience, createRig, destination, NO_GUARD, values } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
@@ -29,6 +29,24 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   await t.rejects(rig.sync.approve('nope'), { code: 'unknown_run' });
   await t.rejects(rig.sync.approve(held?.runs[0]?.id ?? ''), { code: 'unknown_run' }, 'only once');
   t.equal(rig.notices.length, 1, 'a late decision is no failed run');
+});
+
+t.test('a destination connected while a run is held gets the membership with its approval', async (t) => {
+  const rig = await createRig(t);
+  const guard = { ...NO_GUARD, maxExits: { count: 0 } };
+  rig.config.audiences = [audience('a', list('1', '2'), { guard })];
+  await rig.sync.run();
+  await rig.deliver();
+  rig.config.audiences = [audience('a', list('2', '3'), { guard })];
+  const [held] = await rig.sync.run();
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  t.match(await rig.sync.approve(held?.runs[0]?.id ?? ''), {
+    error: null,
+    runs: [{ sent: 2 }, { action: 'backfill', sent: 2 }],
+  });
+  const told = await rig.deliver();
+  t.same(values(told.get('crm'), 'a'), { 1: false, 3: true });
+  t.same(values(told.get('mail'), 'a'), { 2: true, 3: true });
 });
 
 t.test('a rejected run is gone, and the next sync computes anew', async (t) => {

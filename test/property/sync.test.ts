@@ -17,7 +17,7 @@ const step = fc.record({
   members: fc.subarray(USERS),
   values: fc.array(fc.integer({ min: 0, max: 2 }), { minLength: USERS.length, maxLength: USERS.length }),
   action: fc.constantFrom('run', 'run', 'run', 'resync'),
-  crashAt: fc.option(fc.integer({ min: 0, max: 45 })),
+  crashAt: fc.option(fc.integer({ min: 0, max: 90 })),
   deliveries: fc.array(fc.constantFrom('ok', 'ok', 'dead', 'retry'), { maxLength: 6 }),
   destinations: fc.constantFrom(1, 1, 1, 2),
   guarded: fc.boolean(),
@@ -56,13 +56,18 @@ interface Deed {
   readonly crashAt: number | null;
 }
 
+/** Two rows at a time, so that a crash can come between two batches of a plan. */
+function inPages(engine: Engine): Engine {
+  return { ...engine, changes: (plan, after) => engine.changes(plan, after, 2) };
+}
+
 /** One process's life: it syncs, decides over what is held, and may crash at any moment. */
 async function live(rig: Rig, engine: Engine, { keys, action, decision, crashAt }: Deed): Promise<void> {
   const wrap = mortal(crashAt);
   const sync = rig.another({
     store: wrap<Store>(rig.store),
     accept: wrap({ accept: rig.accept }).accept,
-    openEngine: async () => ({ ...wrap(engine), close: async () => {} }),
+    openEngine: async () => ({ ...wrap(inPages(engine)), close: async () => {} }),
   });
   try {
     if (action === 'resync') for (const key of keys) await sync.resync(key);
