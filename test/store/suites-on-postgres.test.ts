@@ -18,7 +18,7 @@ const SUITES = {
   'jobs/forget': 8,
 } as const;
 
-t.setTimeout(110_000);
+t.setTimeout(230_000);
 const server = await startPostgres(['fsync = off']);
 t.teardown(() => server.stop());
 const template = await server.database();
