@@ -14,7 +14,7 @@ export interface RunNotice {
 
 /** Names that no configured source or destination can have, because of the colon. */
 const NOTICE_SOURCE = 'rollcall:notices';
-const NOTICE_DESTINATION = 'rollcall:notify';
+export const NOTICE_DESTINATION = 'rollcall:notify';
 
 /** The `notify` webhook as a destination: notices are signed, retried and kept like any other message. */
 export function noticeDestination({ notify }: Config): readonly Destination[] {

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { type EndpointStatus, endpointStatuses } from '../admin/api.ts';
 import type { Destination } from '../destination.ts';
+import { NOTICE_DESTINATION } from '../notices.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import type { ProgressView } from './progress.ts';
 
@@ -33,6 +34,15 @@ export async function awaitDeliveries(runs: readonly Run[], options: AwaitOption
     await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return null;
+}
+
+/** Waits until people were told of held and failed runs; where they can't be reached, not for long. */
+export async function awaitNotices(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
+  for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
+    const backlogs = await store.backlog();
+    if (!backlogs.some(({ destination, pending }) => destination === NOTICE_DESTINATION && pending > 0)) return;
+    await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
+  }
 }
 
 function isBlocked({ state }: EndpointStatus): boolean {

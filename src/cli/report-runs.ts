@@ -1,6 +1,6 @@
 import type { SyncReport } from '../../jobs/index.ts';
 import { type Context, EXIT } from './context.ts';
-import { awaitDeliveries } from './deliveries.ts';
+import { awaitDeliveries, awaitNotices } from './deliveries.ts';
 import type { ProgressView } from './progress.ts';
 import { deliverySummary, runLines, runTable } from './show-run.ts';
 import { note, print, printJson } from './terminal.ts';
@@ -22,6 +22,7 @@ export async function reportRuns(
   const { store } = app;
   const { destinations } = config;
   const deliveries = await awaitDeliveries(sent, { store, destinations, progress, signal: terminal.signal });
+  await awaitNotices(store, terminal.signal);
   progress.stop();
   if (json) for (const line of await runLines(runs)) printJson(terminal, line);
   else if (runs.length > 0) print(terminal, runTable(runs));

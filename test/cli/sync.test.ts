@@ -106,6 +106,18 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   t.equal((await listener.stop()).length, 2);
 });
 
+t.test('people are told of a run that fails before the command ends', async (t) => {
+  const [listener, people] = [await listen(t), await listen(t, '--secret', 'n0tice')];
+  const more = `  - { name: Broken, source: personas, sql: "select nonsense" }
+notify: { url: "${people.url}/notices", secret: n0tice }
+`;
+  const { config } = await workspace(t, listener.url, more);
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 1 });
+  const properties = { key: 'broken', code: 'sql_failed', message: /^broken: .*nonsense/s };
+  t.match(await people.stop(), [{ signature: 'verified', body: { type: 'track', event: 'Run Failed', properties } }]);
+  t.equal((await listener.stop()).length, 2);
+});
+
 t.test('an audience that is gone from the configuration is told of until it is retired', async (t) => {
   const listener = await listen(t);
   const gone = '  - { name: Gone, source: personas, sql: "select 1 as user_id" }\n';
