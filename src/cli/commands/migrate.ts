@@ -6,7 +6,7 @@ import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { createProgress } from '../progress.ts';
-import { count, note, print, printJson, type Terminal } from '../terminal.ts';
+import { count, print, printJson } from '../terminal.ts';
 
 interface MigrateOptions {
   readonly config: string;
@@ -88,22 +88,10 @@ async function move(from: string, to: string, { json }: Omit<MigrateOptions, 'fr
   const { moveStore } = await import('../../store/move.ts');
   const path = from.startsWith('sqlite:') ? `sqlite:${resolve(from.slice('sqlite:'.length))}` : from;
   const progress = createProgress(terminal);
-  const onProgress = terminal.stderr.isTTY ? progress.show : tellOfWholeTables(terminal);
-  try {
-    const moved = await moveStore({ from: path, to, clock: systemClock, onProgress });
-    progress.stop();
-    if (json) printJson(terminal, { from: path, to: redactUrl(to), ...moved });
-    else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
-  } finally {
-    progress.stop();
-  }
-}
-
-/** For logs: a line per table. */
-function tellOfWholeTables(terminal: Terminal) {
-  return (table: string, done: number, total: number) => {
-    if (done === total) note(terminal, `${table}: ${count(total, 'row')}`);
-  };
+  const moving = moveStore({ from: path, to, clock: systemClock, onProgress: progress.show });
+  const moved = await moving.finally(() => progress.stop());
+  if (json) printJson(terminal, { from: path, to: redactUrl(to), ...moved });
+  else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
 }
 
 function describe(rows: Readonly<Record<string, number>> | null, file: string, to: string): string {
