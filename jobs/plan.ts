@@ -4,7 +4,7 @@ import type { AudienceRecord, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
-import type { Engine, Preview } from './engines/port.ts';
+import type { Engine, Preview, StageRequest } from './engines/port.ts';
 import { holdReason } from './guard.ts';
 import { missing } from './snapshot.ts';
 
@@ -60,23 +60,10 @@ export interface PlanRequest {
  * @throws RollcallError `snapshot_lost`, `engine_changed`
  */
 export async function planOf(request: PlanRequest): Promise<SyncPlan> {
-  const { store, engine, clock, subject, asOf } = request;
+  const { store, engine, subject, asOf } = request;
   const { key, kind, definition } = subject;
   const record = await store.audience(key);
-  const preview = await engine.preview(
-    {
-      plan: `plan-${clock.token(4)}`,
-      key,
-      kind,
-      action: 'sync',
-      sql: definition?.sql ?? '',
-      asOf,
-      toVersion: (record?.version ?? 0) + 1,
-      leavers: false,
-      leasedAt: clock.now(),
-    },
-    SAMPLE,
-  );
+  const preview = await engine.preview(stageRequest(request, record), SAMPLE);
   if (record && preview.fromVersion < record.version) throw missing(request, record);
   const first = (record?.version ?? 0) === 0;
   const all = request.config().destinations;
@@ -107,6 +94,21 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     renamedFrom: request.former?.key ?? null,
     retired,
     sample: sampleBodies(preview, subject, record, asOf),
+  };
+}
+
+function stageRequest({ clock, subject, asOf }: PlanRequest, record: AudienceRecord | null): StageRequest {
+  const { key, kind, definition } = subject;
+  return {
+    plan: `plan-${clock.token(4)}`,
+    key,
+    kind,
+    action: 'sync',
+    sql: definition?.sql ?? '',
+    asOf,
+    toVersion: (record?.version ?? 0) + 1,
+    leavers: false,
+    leasedAt: clock.now(),
   };
 }
 
