@@ -5,6 +5,7 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import type { AcceptResult, Fence, PlanStep } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { isOwner } from './leases.ts';
 
 /** source, message id, index of the type, user id, body, index into `routes`, index of the lane, conflict key. */
 export type MessageTuple = readonly [string, string, number, string | null, string, number, number, string | null];
@@ -14,6 +15,15 @@ export interface AcceptArguments {
   readonly routes: readonly (readonly string[])[];
   readonly step: PlanStep | null;
   readonly maxQueued: number;
+  /** Whom deliveries are claimed for as they are written, and how many of each destination. */
+  readonly taker: { readonly owner: number; readonly room: ReadonlyMap<string, number> } | null;
+}
+
+/** Index of the message, its destination, and the delivery's id. */
+export type HandedTuple = readonly [message: number, destination: string, id: number];
+
+export interface Accepted extends AcceptResult {
+  readonly handed: readonly HandedTuple[];
 }
 
 export const READY = 0;
@@ -22,7 +32,7 @@ const WAITING = 2;
 const DELETION_LANE = 0;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
-export function accept(db: Connection, now: number, request: AcceptArguments): AcceptResult {
+export function accept(db: Connection, now: number, request: AcceptArguments): Accepted {
   failpoint('accept');
   db.seen.begin();
   try {
@@ -35,16 +45,18 @@ export function accept(db: Connection, now: number, request: AcceptArguments): A
   }
 }
 
-function write(db: Connection, now: number, request: AcceptArguments): AcceptResult {
+function write(db: Connection, now: number, request: AcceptArguments): Accepted {
   const run = request.step ? moveCursor(db, request.step, request.messages.length) : null;
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  const routes = request.routes.map((names) => names.map((name) => db.nameId(name)));
+  const routes = request.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
+  const taker = new Taking(db, now, request.taker);
   const isSuppressed = suppressionCheck(db);
   const deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   let duplicates = 0;
   let suppressed = 0;
-  for (const [source, messageId, type, userId, body, route, lane, conflict] of request.messages) {
+  for (const [index, message] of request.messages.entries()) {
+    const [source, messageId, type, userId, body, route, lane, conflict] = message;
     if (userId !== null && type !== DELETE_TYPE && isSuppressed?.(source, userId)) {
       suppressed += 1;
       continue;
@@ -54,18 +66,21 @@ function write(db: Connection, now: number, request: AcceptArguments): AcceptRes
       duplicates += 1;
       continue;
     }
-    for (const destination of routes[route] ?? []) {
+    for (const [name, destination] of routes[route] ?? []) {
       let state = READY;
       if (conflict !== null) {
         state = supersede(db, conflict, destination, backlog, runs);
         if (deadConflicts) dropDeadChange(db, conflict, destination, backlog);
       }
-      db.run(
-        `INSERT INTO delivery (destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
-         VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      // A change that is not in flight yet can still be superseded.
+      const owner = conflict === null ? taker.take(name) : null;
+      const id = db.insert(
+        `INSERT INTO delivery (destination, lane, state, owner, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
+         VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
         destination,
         lane,
-        state,
+        owner === null ? state : CLAIMED,
+        owner,
         now,
         sourceId,
         type,
@@ -76,13 +91,34 @@ function write(db: Connection, now: number, request: AcceptArguments): AcceptRes
         conflict,
         body,
       );
+      if (owner !== null) taker.handed.push([index, name, id]);
       backlog.add(destination, 1, 0, lane === DELETION_LANE);
       if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
     }
   }
   backlog.write(request.maxQueued);
   runs.write();
-  return { accepted: request.messages.length - duplicates - suppressed, duplicates, suppressed };
+  const accepted = request.messages.length - duplicates - suppressed;
+  return { accepted, duplicates, suppressed, handed: taker.handed };
+}
+
+/** Claims deliveries for an owner as they are written, as far as there is room. */
+class Taking {
+  readonly handed: HandedTuple[] = [];
+  private readonly owner: number | null;
+  private readonly left: Map<string, number>;
+
+  constructor(db: Connection, now: number, taker: AcceptArguments['taker']) {
+    this.owner = taker && isOwner(db, now, taker.owner) ? taker.owner : null;
+    this.left = new Map(taker?.room);
+  }
+
+  take(destination: string): number | null {
+    const left = this.left.get(destination) ?? 0;
+    if (this.owner === null || left === 0) return null;
+    this.left.set(destination, left - 1);
+    return this.owner;
+  }
 }
 
 /** Takes an older change back unless it is in flight, in which case the new one waits for it. */

@@ -2,6 +2,7 @@ import { failpoint } from '../../failpoint.ts';
 import type { ClaimRequest } from '../port.ts';
 import { CLAIMED, READY } from './accept.ts';
 import type { Connection } from './connection.ts';
+import { isOwner } from './leases.ts';
 
 /** Columns of a claimed delivery, in the order of `CLAIM_COLUMNS`; names stand in for their numbers. */
 export type ClaimTuple = readonly [
@@ -64,8 +65,7 @@ const BACKFILLS_FIRST: readonly Class[] = [[0, 2], ...USUAL.filter(([retry, lane
 const ORDERS = { usual: USUAL, retries: RETRIES_FIRST, backfills: BACKFILLS_FIRST } as const;
 
 export function claim(db: Connection, now: number, { owner, requests }: ClaimArguments): ClaimedTuples {
-  // What an owner claimed after its lease had ended would be freed by no one.
-  if (db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) === undefined) {
+  if (!isOwner(db, now, owner)) {
     return { claims: requests.map(() => []), nextDue: {} };
   }
   const nextDue: Record<string, number | null> = {};

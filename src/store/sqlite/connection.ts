@@ -40,6 +40,11 @@ export class Connection {
     return Number(this.statement(sql).run(...values).changes);
   }
 
+  /** As `run`, but tells the new row's id. */
+  insert(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.statement(sql).run(...values).lastInsertRowid);
+  }
+
   get<T extends Row>(sql: string, ...values: SQLInputValue[]): T | undefined {
     return this.statement(sql).get(...values) as T | undefined;
   }

@@ -22,6 +22,11 @@ export function heartbeat(db: Connection, now: number, { owner, ttl }: OwnerArgu
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
 
+/** What is claimed for an owner after its lease has ended would be freed by no one. */
+export function isOwner(db: Connection, now: number, owner: number): boolean {
+  return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
+}
+
 export function owners(db: Connection, now: number): number[] {
   return db.tuples<[number]>('SELECT id FROM owner WHERE lease_until > ?', now).map(([id]) => id);
 }

@@ -1,8 +1,9 @@
 import type { Clock } from '../../clock.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import * as port from '../port.ts';
-import type { MessageTuple } from './accept.ts';
+import type { HandedTuple, MessageTuple } from './accept.ts';
 import type { ClaimTuple } from './claim.ts';
+import { HandOver, type Taker } from './hand-over.ts';
 import type { SettleEntry } from './settle.ts';
 import { StoreThread } from './store-thread.ts';
 
@@ -22,25 +23,66 @@ export interface SqliteOptions {
 export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions): Promise<port.Store> {
   const { thread, store } = await StoreThread.open(path, clock);
   const ids = new DeliveryIds(store);
-  return {
-    accept: (request) => thread.call('accept', acceptArguments(request, maxQueued)),
-    join: (ttl) => thread.call('join', { ttl }),
-    heartbeat: (owner, ttl) => thread.call('heartbeat', { owner, ttl }),
-    owners: () => thread.call('owners', undefined),
-    leave: (owner) => thread.call('leave', { owner }),
-    rescue: () => thread.call('rescue', undefined),
-    claim: async (owner, requests) => {
+  const settle = (owner: number, settlements: readonly port.Settlement[]) =>
+    thread.call('settle', { owner, entries: settlements.map((settlement) => settleEntry(ids, settlement)) });
+  const handOver = new HandOver(
+    clock,
+    async (owner, requests) => {
       const { claims, nextDue } = await thread.call('claim', { owner, requests });
       const named = claims.map((rows, index) =>
         rows.map((row) => claimOf(ids, (requests[index] as port.ClaimRequest).destination, row)),
       );
       return { claims: named, nextDue };
     },
-    settle: (owner, settlements) =>
-      thread.call('settle', { owner, entries: settlements.map((settlement) => settleEntry(ids, settlement)) }),
-    expire: (destination, before, untriedToo, limit) =>
-      thread.call('expire', { destination, before, untriedToo, limit }),
-    bury: (destination, limit) => thread.call('bury', { destination, limit }),
+    (owner, claims) =>
+      settle(
+        owner,
+        claims.map((claim) => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] })),
+      ),
+  );
+  return {
+    accept: async (request) => {
+      const taker = handOver.taker(request);
+      const acceptedAt = clock.now();
+      const accepting = thread.call('accept', acceptArguments(request, maxQueued, taker));
+      if (!taker) return resultOf(await accepting);
+      const accepted = await accepting.catch(async (error) => {
+        await handOver.accepted(taker, null);
+        throw error;
+      });
+      await handOver.accepted(taker, handedClaims(ids, request, acceptedAt, accepted.handed));
+      return resultOf(accepted);
+    },
+    join: async (ttl) => {
+      const owner = await thread.call('join', { ttl });
+      await handOver.joined(owner);
+      return owner;
+    },
+    heartbeat: async (owner, ttl) => {
+      const isHeld = await thread.call('heartbeat', { owner, ttl });
+      if (isHeld) await handOver.freeStale();
+      else handOver.ended(owner);
+      return isHeld;
+    },
+    owners: () => thread.call('owners', undefined),
+    leave: (owner) => {
+      handOver.ended(owner);
+      return thread.call('leave', { owner });
+    },
+    rescue: () => thread.call('rescue', undefined),
+    claim: (owner, requests) => handOver.claim(owner, requests),
+    settle: async (owner, settlements) => {
+      await settle(owner, settlements);
+      handOver.settled(settlements);
+    },
+    expire: async (destination, before, untriedToo, limit) => {
+      await handOver.free(destination);
+      return thread.call('expire', { destination, before, untriedToo, limit });
+    },
+    bury: async (destination, limit) => {
+      await handOver.free(destination);
+      return thread.call('bury', { destination, limit });
+    },
     backlog: () => thread.call('backlog', undefined),
     endpoints: () => thread.call('endpoints', undefined),
     markEndpoint: (state) => thread.call('markEndpoint', state),
@@ -105,7 +147,10 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     saveRegulation: (regulation) => thread.call('saveRegulation', { regulation }),
     regulation: (id) => thread.call('regulation', { id }),
     openRegulations: () => thread.call('openRegulations', undefined),
-    erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
+    erase: async (users, sources, cursor) => {
+      await handOver.free();
+      return thread.call('erase', { users, sources, cursor });
+    },
     suppress: (users, sources, on) => thread.call('suppress', { users, sources, on }),
     ping: async () => thread.call('ping', undefined),
     close: () => thread.close(),
@@ -131,7 +176,7 @@ class DeliveryIds {
   }
 }
 
-function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number) {
+function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number, taker: Taker | null) {
   const routes: (readonly string[])[] = [];
   const indexOf = new Map<readonly string[], number>();
   const tuples = messages.map((message): MessageTuple => {
@@ -143,10 +188,37 @@ function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: numb
     const { source, messageId, type, userId, body, lane, conflict } = message;
     return [source, messageId, MESSAGE_TYPES.indexOf(type), userId, body, route, port.LANES.indexOf(lane), conflict];
   });
-  return { messages: tuples, routes, step, maxQueued };
+  return { messages: tuples, routes, step, maxQueued, taker: taker && { owner: taker.owner, room: taker.room } };
 }
 
+const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port.AcceptResult => ({
+  accepted,
+  duplicates,
+  suppressed,
+});
+
 const NO_MARKS: port.EndpointMarks = {};
+
+function handedClaims(
+  ids: DeliveryIds,
+  { messages, step }: port.AcceptRequest,
+  acceptedAt: number,
+  handed: readonly HandedTuple[],
+): port.Claim[] {
+  return handed.map(([index, destination, id]) => {
+    const { source, messageId, type, userId, body, lane, conflict } = messages[index] as port.NewMessage;
+    const message = { destination, source, messageId, type, userId, body, lane, conflict };
+    return {
+      id: ids.name(id),
+      ...message,
+      run: step?.run ?? null,
+      tries: 0,
+      acceptedAt,
+      firstAt: null,
+      marks: NO_MARKS,
+    };
+  });
+}
 
 function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port.Claim {
   const [id, source, messageId, type, userId, body, lane, conflict, run, tries, acceptedAt, firstAt, marks] = tuple;

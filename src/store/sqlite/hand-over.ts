@@ -1,0 +1,140 @@
+import type { Clock } from '../../clock.ts';
+import type { AcceptRequest, Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
+import { Stock } from '../postgres/stock.ts';
+
+/** Claims in the database, for what is not in stock. */
+type Look = (owner: number, requests: readonly ClaimRequest[]) => Promise<ClaimResult>;
+type GiveBack = (owner: number, claims: readonly Claim[]) => Promise<void>;
+
+/** Whom deliveries are claimed for as they are accepted, and how many of each destination. */
+export interface Taker {
+  readonly owner: number;
+  readonly room: ReadonlyMap<string, number>;
+  /** Messages of each destination. */
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** Hands what is accepted to this process's worker: claimed with the insert, it is neither written nor read a second time. */
+export class HandOver {
+  private readonly clock: Clock;
+  private readonly look: Look;
+  private readonly giveBack: GiveBack;
+  private owner: number | null = null;
+  private stock: Stock;
+  /** Room promised to accepts that are under way. */
+  private readonly promised = new Map<string, number>();
+
+  constructor(clock: Clock, look: Look, giveBack: GiveBack) {
+    this.clock = clock;
+    this.look = look;
+    this.giveBack = giveBack;
+    this.stock = new Stock(clock);
+  }
+
+  /** Promises room for these messages; what comes of it is told to `accepted`. */
+  taker({ messages }: AcceptRequest): Taker | null {
+    const { owner, stock } = this;
+    if (owner === null) return null;
+    const counts = new Map<string, number>();
+    for (const { destinations } of messages) {
+      for (const destination of destinations) counts.set(destination, (counts.get(destination) ?? 0) + 1);
+    }
+    const room = new Map<string, number>();
+    for (const [destination, count] of counts) {
+      const free = Math.max(0, stock.room(destination) - (this.promised.get(destination) ?? 0));
+      room.set(destination, Math.min(count, free));
+      this.promise(destination, Math.min(count, free));
+    }
+    return { owner, room, counts };
+  }
+
+  /** @param handed - the deliveries that were claimed; null when the accept failed */
+  async accepted(taker: Taker, handed: readonly Claim[] | null): Promise<void> {
+    const given = new Map<string, number>();
+    for (const { destination } of handed ?? []) given.set(destination, (given.get(destination) ?? 0) + 1);
+    for (const [destination, room] of taker.room) {
+      this.promise(destination, -room);
+      if (given.get(destination) !== taker.counts.get(destination)) this.stock.left(destination);
+    }
+    if (!handed || handed.length === 0) return;
+    if (taker.owner === this.owner) this.stock.add(handed);
+    else await this.giveBack(taker.owner, handed);
+  }
+
+  async claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
+    if (owner !== this.owner) return this.look(owner, requests);
+    const { stock } = this;
+    const looks = requests
+      .map((request) => ({ ...request, limit: stock.quota(request) }))
+      .filter(({ limit }) => limit > 0);
+    const found = looks.length > 0 ? await this.look(owner, looks) : { claims: [], nextDue: {} };
+    const fresh = new Map<string, readonly Claim[]>();
+    for (const [index, { destination, limit }] of looks.entries()) {
+      const claims = found.claims[index] ?? [];
+      fresh.set(destination, claims);
+      stock.looked(destination, claims.length, limit, found.nextDue[destination] ?? null);
+    }
+    const nextDue: Record<string, number | null> = {};
+    const claims = requests.map(({ destination, limit, order }) => {
+      const mine = fresh.get(destination) ?? [];
+      if (order === 'usual') stock.add(mine);
+      const taken = stock.take(destination, limit, order === 'usual' ? [] : mine);
+      if (taken.length < limit) {
+        nextDue[destination] = fresh.has(destination)
+          ? (found.nextDue[destination] ?? null)
+          : stock.lookAt(destination);
+      }
+      return taken;
+    });
+    return { claims, nextDue };
+  }
+
+  /** What was given back is to be looked for again. */
+  settled(settlements: readonly Settlement[]): void {
+    for (const { claim, verdict } of settlements) {
+      if (verdict.kind === 'retry' || verdict.kind === 'release' || claim.conflict !== null) {
+        this.stock.stir(claim.destination);
+      }
+    }
+  }
+
+  /** Keeps a stock for this owner from now on; what another had is given back. */
+  async joined(owner: number): Promise<void> {
+    const { owner: before, stock } = this;
+    this.owner = owner;
+    this.stock = new Stock(this.clock);
+    if (before !== null) await this.release(before, stock);
+  }
+
+  /** The owner's lease has ended, or is about to: its claims are freed with it. */
+  ended(owner: number): void {
+    if (owner !== this.owner) return;
+    this.owner = null;
+    this.stock = new Stock(this.clock);
+  }
+
+  /** Gives back what the worker has not asked for in a long time. */
+  async freeStale(): Promise<void> {
+    if (this.owner !== null) await this.release(this.owner, this.stock, (_, unaskedFor) => unaskedFor > STALE);
+  }
+
+  /** Gives back what is in stock of a destination, or of all. */
+  async free(destination?: string): Promise<void> {
+    const { owner, stock } = this;
+    if (owner !== null) await this.release(owner, stock, (name) => destination === undefined || name === destination);
+  }
+
+  private async release(owner: number, stock: Stock, which: Parameters<Stock['clear']>[0] = () => true): Promise<void> {
+    const claims = stock.clear(which);
+    if (claims.length > 0) await this.giveBack(owner, claims);
+  }
+
+  private promise(destination: string, count: number): void {
+    const sum = (this.promised.get(destination) ?? 0) + count;
+    if (sum > 0) this.promised.set(destination, sum);
+    else this.promised.delete(destination);
+  }
+}
+
+/** What is in stock is given back when the worker has not asked for its destination in this time, in milliseconds. */
+const STALE = 5_000;
