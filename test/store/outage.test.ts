@@ -31,6 +31,7 @@ function message(): Message {
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
+const skip = postgres.pid === null ? 'the server is not ours to stop' : false;
 
 /** The whole service on these databases, with sources that are connected to an inbox. */
 async function serve(t: Test, ids: readonly string[], urls: readonly string[]) {
@@ -53,7 +54,7 @@ async function migrated(): Promise<string> {
 
 const longTime = () => new Promise<void>((resolve) => clock.after(LONGER_THAN_A_LEASE, resolve));
 
-t.test('while the database is away intake answers 503, and then everything goes on by itself', async (t) => {
+t.test('while the database is away intake answers 503, and then everything goes on by itself', { skip }, async (t) => {
   const { app, inbox, ready } = await serve(t, ['shop'], [await migrated()]);
   const post = async () => {
     const response = await fetch(`${app.address}/v1/track`, {
@@ -82,7 +83,7 @@ t.test('while the database is away intake answers 503, and then everything goes 
   await app.close();
 });
 
-t.test('a shard that is down delays its own sources only, and goes on by itself', async (t) => {
+t.test('a shard that is down delays its own sources only, and goes on by itself', { skip }, async (t) => {
   const ids = Array.from({ length: 24 }, (_, n) => `source-${n}`);
   const urls = [`sqlite:${join(t.testdir({}), 'home.db')}`, await migrated()];
   const { app, inbox, ready } = await serve(t, ids, urls);

@@ -23,6 +23,7 @@ import { startPostgres } from '../helpers/postgres.ts';
 
 const TTL = 20_000;
 const server = await startPostgres();
+const skip = server.pid === null ? 'the server is not ours to stop' : false;
 
 async function migrated(): Promise<string> {
   const url = await server.database();
@@ -70,17 +71,21 @@ await t.test('a store with pending migrations does not open, and says what to ru
   });
 });
 
-await t.test('a store goes on by itself after the database crashed, and knows what was acknowledged', async (t) => {
-  const store = await open(t, await migrated());
-  await accept(store, message());
-  await server.halt();
-  t.equal(await codeOf(accept(store, message())), 'store_failed');
-  t.equal(await codeOf(store.ping()), 'store_failed');
-  await server.resume();
-  await persist(() => accept(store, message()));
-  await server.crash();
-  t.same(await persist(() => backlogOf(store)), { pending: 2, dead: 0 });
-});
+await t.test(
+  'a store goes on by itself after the database crashed, and knows what was acknowledged',
+  { skip },
+  async (t) => {
+    const store = await open(t, await migrated());
+    await accept(store, message());
+    await server.halt();
+    t.equal(await codeOf(accept(store, message())), 'store_failed');
+    t.equal(await codeOf(store.ping()), 'store_failed');
+    await server.resume();
+    await persist(() => accept(store, message()));
+    await server.crash();
+    t.same(await persist(() => backlogOf(store)), { pending: 2, dead: 0 });
+  },
+);
 
 /** Nobody else gets at a table until the returned function is called. */
 async function lockTable(url: string, table: string): Promise<() => Promise<void>> {
