@@ -74,7 +74,9 @@ class Schedule {
     const { key } = this.#computation;
     const last = await this.#options.lastRunAt(key);
     if (last !== null && this.#missedSince(last, now) > 1) await this.#announceMissed(last, now);
-    if (await this.#isDue(last, now)) void this.#patiently(now, (at) => this.#runFor(at));
+    // No tick is later than the second that has begun: a run begun since may be another process's for the same tick.
+    const tick = now - (now % 1_000);
+    if (await this.#isDue(last, now)) void this.#patiently(tick, (at) => this.#runFor(at));
   }
 
   stop(): void {

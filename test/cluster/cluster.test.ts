@@ -18,7 +18,7 @@ t.test(
     t.equal(report.lost, 0);
     t.ok(report.backwards <= report.faults.stop, 'only a process that was stopped can bring an older value late');
     t.equal(report.wrong, 0, 'every user ends with the value of the last tick');
-    t.ok(report.schedule.once > 2, 'the scheduled audience was run');
+    t.ok(report.schedule.once > 0, 'the scheduled audience was run');
     t.equal(report.schedule.twice, 0, 'no tick was served twice');
     t.equal(report.astray, 0, 'and its members are those of its last run');
     t.ok(
