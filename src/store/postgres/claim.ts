@@ -1,7 +1,7 @@
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
+import { Stock } from '../stock.ts';
 import { ClaimStatement, type Found } from './claim-statement.ts';
 import { CLAIMED, type Context, idName, idNumber } from './context.ts';
-import { Stock } from './stock.ts';
 
 /** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
 export class Claims {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import type { AcceptRequest, Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
-import { Stock } from '../postgres/stock.ts';
+import { Stock } from '../stock.ts';
 
 /** Claims in the database, for what is not in stock. */
 type Look = (owner: number, requests: readonly ClaimRequest[]) => Promise<ClaimResult>;

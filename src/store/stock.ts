@@ -1,5 +1,5 @@
-import type { Clock } from '../../clock.ts';
-import { type Claim, type ClaimRequest, LANES } from '../port.ts';
+import type { Clock } from '../clock.ts';
+import { type Claim, type ClaimRequest, LANES } from './port.ts';
 
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
 const LIMIT = 4_000;
