@@ -1,3 +1,4 @@
+import isEqual from 'lodash/isEqual.js';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
@@ -249,7 +250,10 @@ export class Worker {
   private async shareOut(): Promise<void> {
     const { store, log } = this.options;
     try {
-      this.owners = await store.owners();
+      const owners = await store.owners();
+      // What a process had in hand that is gone now is pending as before, but free.
+      if (!isEqual(owners, this.owners)) this.pendingSeen.clear();
+      this.owners = owners;
     } catch (error) {
       log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
     }

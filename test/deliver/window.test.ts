@@ -115,15 +115,18 @@ t.test('a dead endpoint gets one probe at a time, rarer and rarer, at whole mill
   t.same(pauses, [1300, 2600, 5200, 10400, 19500, 19500, 19500, 19500]);
 });
 
-t.test('a probe that succeeds opens it for one, then two, then four, up to what a new one gets, then by one at a time', async (t) => {
-  const window = fresh();
-  window.inFlight = 5;
-  for (let each = 0; each < 5; each += 1) window.failed(0, 5_000, false, 0);
-  window.inFlight += 1;
-  window.succeeded(100);
-  t.ok(window.open);
-  t.same([window.size, ...rounds(window, 6, () => window.succeeded(100))], [2, 4, 8, 16, 16, 17, 18]);
-});
+t.test(
+  'a probe that succeeds opens it for one, then two, then four, up to what a new one gets, then by one at a time',
+  async (t) => {
+    const window = fresh();
+    window.inFlight = 5;
+    for (let each = 0; each < 5; each += 1) window.failed(0, 5_000, false, 0);
+    window.inFlight += 1;
+    window.succeeded(100);
+    t.ok(window.open);
+    t.same([window.size, ...rounds(window, 6, () => window.succeeded(100))], [2, 4, 8, 16, 16, 17, 18]);
+  },
+);
 
 t.test('a paused endpoint takes nothing until it is resumed', async (t) => {
   const window = fresh();

@@ -14,7 +14,7 @@ export async function heartbeat({ db }: Context, owner: number, ttl: number): Pr
 }
 
 export async function owners({ db }: Context): Promise<readonly number[]> {
-  const rows = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until > ${db.now}`);
+  const rows = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`);
   return rows.map(([id]) => id);
 }
 

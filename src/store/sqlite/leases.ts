@@ -28,7 +28,7 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
 }
 
 export function owners(db: Connection, now: number): number[] {
-  return db.tuples<[number]>('SELECT id FROM owner WHERE lease_until > ?', now).map(([id]) => id);
+  return db.tuples<[number]>('SELECT id FROM owner WHERE lease_until > ? ORDER BY id', now).map(([id]) => id);
 }
 
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
