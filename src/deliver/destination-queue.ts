@@ -22,6 +22,8 @@ export interface QueueHooks {
   /** Whether no more attempts may begin. */
   readonly isStopping: () => boolean;
   readonly onSettled: (settlement: Settlement) => void;
+  /** Called with a delivery that failed in a way that no endpoint is to blame for. */
+  readonly onUndeliverable: (claim: Claim, error: unknown) => void;
   /** Called when an endpoint dies, comes back, or is paused. */
   readonly onEndpointChange: (state: EndpointState) => void;
   /** Called when there may be room for more. */
@@ -217,9 +219,19 @@ export class DestinationQueue {
       }
       if (!this.rate.take()) break;
       this.running += 1;
-      void this.deliver(this.buffer.shift() as Claim).finally(() => this.finished());
+      const claim = this.buffer.shift() as Claim;
+      void this.deliver(claim)
+        .catch((error) => this.giveUp(claim, error))
+        .finally(() => this.finished());
     }
     this.releaseBuffer();
+  }
+
+  /** A fault of ours, or a delivery that can't be made into a request: trying again would not help. */
+  private giveUp(claim: Claim, error: unknown): void {
+    this.hooks.onUndeliverable(claim, error);
+    const verdict = { kind: 'dead', reason: 'undeliverable', status: null, firstAt: claim.firstAt } as const;
+    this.hooks.onSettled({ claim, verdict, attempts: [] });
   }
 
   private finished(): void {

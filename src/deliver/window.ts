@@ -4,7 +4,10 @@ import { type Share, WHOLE } from './share.ts';
 /** Attempts in flight to a new endpoint, and to any endpoint at most. */
 const INITIAL_LIMIT = 16;
 const MAX_LIMIT = 256;
-/** An endpoint that answers within so many milliseconds takes over a thousand a second with this many in flight. */
+/**
+ * An endpoint that can answer within so many milliseconds takes over a thousand a second with this many in flight. Its
+ * quickest answer tells, for those of the moment grow with what is in flight, here as there.
+ */
 const FAST_ANSWER = 50;
 const FAST_LIMIT = 64;
 /** Failures in a row, with no success between, that make an endpoint dead: unreachable ones, and those of one that answers. */
@@ -41,6 +44,8 @@ export class Window {
   private lastDecrease = Number.NEGATIVE_INFINITY;
   private failures = 0;
   private probes = 0;
+  /** Milliseconds of the quickest answer since the last failure. */
+  private quickest = Number.POSITIVE_INFINITY;
 
   constructor({ pausedAt, deadSince, share = WHOLE }: WindowOptions) {
     this.pausedAt = pausedAt;
@@ -83,8 +88,10 @@ export class Window {
     this.failures = 0;
     this.probes = 0;
     this.deadSince = null;
+    this.quickest = Math.min(this.quickest, ms);
     // A window that is not used has not shown that it could be larger.
-    if (this.inFlight + 1 < this.limit / 2 || (ms < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT))) return;
+    if (this.inFlight + 1 < this.limit / 2 || (this.quickest < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT)))
+      return;
     // Where it feels its way, those who share an endpoint grow together by one in each round.
     const growth = this.limit < this.threshold ? 1 : 1 / (this.limit * this.share.of);
     this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
@@ -97,6 +104,7 @@ export class Window {
   failed(startedAt: number, now: number, answered: boolean, random: number): void {
     this.inFlight -= 1;
     this.failures += 1;
+    this.quickest = Number.POSITIVE_INFINITY;
     if (this.deadSince !== null) {
       // What was in flight when the endpoint died says nothing new.
       if (startedAt >= this.probeAt) this.scheduleProbe(now, random);

@@ -157,6 +157,11 @@ export class Worker {
         this.settler.add(settlement);
         onSettled?.(settlement);
       },
+      onUndeliverable: ({ id, destination }, error) =>
+        this.options.log.error(
+          { stage: 'deliver', delivery: id, destination, err: error },
+          'The delivery could not be made into a request: it is a dead letter',
+        ),
       onEndpointChange: (state) => void this.states.mark(state),
       onRoom: ({ name }) => this.turns.offer(name),
     };

@@ -1,7 +1,9 @@
 import t from 'tap';
+import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { RETRY_WINDOW } from '../../src/retry.ts';
+import type { Claim, Store } from '../../src/store/port.ts';
 import { Receiver } from './helpers/receiver.ts';
-import { destination, Rig } from './helpers/rig.ts';
+import { destination, message, Rig } from './helpers/rig.ts';
 
 const DAY = 86_400_000;
 
@@ -39,4 +41,22 @@ t.test('what can not even be sent is logged with each try, and ends as a dead le
   t.ok(attempts.length > 20);
   t.match(attempts.at(-1), { outcome: 'retry', status: null, error: 'UND_ERR_INVALID_ARG' });
   t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1 }]);
+});
+
+t.test('a delivery that fails by a fault of ours is a dead letter, and stops nothing else', async (t) => {
+  const receiver = await Receiver.start(t);
+  const workerStore = (store: Store): WorkerStore => ({
+    ...store,
+    async claim(...given) {
+      const result = await store.claim(...given);
+      const broken = (claim: Claim) => (claim.messageId === 'broken' ? { ...claim, body: null as never } : claim);
+      return { ...result, claims: result.claims.map((claims) => claims.map(broken)) };
+    },
+  });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], workerStore });
+  await rig.accept('shop', [message(), message({ messageId: 'broken' }), message()]);
+  await rig.settled(3);
+  await rig.backlogOf(0);
+  t.match(await rig.deadLetters(), [{ messageId: 'broken', reason: 'undeliverable', attempts: 0 }]);
+  t.equal(receiver.requests.length, 2);
 });

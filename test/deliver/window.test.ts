@@ -65,6 +65,15 @@ t.test('above half of what failed it grows by one a round', async (t) => {
   );
 });
 
+t.test('what is near gets 64 at once, however long it takes while it is busy; what is far gets more', async (t) => {
+  const near = fresh();
+  near.inFlight = 1;
+  near.succeeded(2);
+  t.same(rounds(near, 8, () => near.succeeded(400)).at(-1), 64);
+  const far = fresh();
+  t.same(rounds(far, 8, () => far.succeeded(400)).at(-1), 256);
+});
+
 t.test('five failures in a row without an answer make the endpoint dead', async (t) => {
   const window = fresh();
   window.inFlight = 5;
