@@ -58,7 +58,8 @@ export class HandOver {
     }
     if (!handed || handed.length === 0) return;
     if (taker.owner === this.owner) this.stock.add(handed);
-    else await this.giveBack(taker.owner, handed);
+    // What fails here is freed when the lease of that owner, who has left, ends.
+    else await this.giveBack(taker.owner, handed).catch(() => undefined);
   }
 
   async claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
@@ -126,7 +127,13 @@ export class HandOver {
 
   private async release(owner: number, stock: Stock, which: Parameters<Stock['clear']>[0] = () => true): Promise<void> {
     const claims = stock.clear(which);
-    if (claims.length > 0) await this.giveBack(owner, claims);
+    if (claims.length === 0) return;
+    try {
+      await this.giveBack(owner, claims);
+    } catch (error) {
+      stock.add(claims);
+      throw error;
+    }
   }
 
   private promise(destination: string, count: number): void {

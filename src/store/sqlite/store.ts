@@ -60,7 +60,8 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     },
     heartbeat: async (owner, ttl) => {
       const isHeld = await thread.call('heartbeat', { owner, ttl });
-      if (isHeld) await handOver.freeStale();
+      // What fails here is tried again with the next heartbeat.
+      if (isHeld) await handOver.freeStale().catch(() => undefined);
       else handOver.ended(owner);
       return isHeld;
     },
