@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
+import { failpoint } from '../failpoint.ts';
 import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 import { Outlet } from './outlet.ts';
@@ -271,9 +272,13 @@ export class DestinationQueue {
 
   private async tryEndpoint(outlet: Outlet, claim: Claim, body: Buffer, generation: number): Promise<EndpointResult> {
     const endpoint = outlet.id;
-    const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
-    if (skipped) return { endpoint, skipped, until: outlet.nextChance };
+    // Most find a place at once, and every promise counts here.
+    if (!this.mayPost(outlet, generation) || !outlet.tryEnter()) {
+      const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
+      if (skipped) return { endpoint, skipped, until: outlet.nextChance };
+    }
     const exchange = await this.hooks.post(outlet.prepared, claim, body);
+    failpoint('post');
     if (outlet.leave(exchange)) {
       const { pausedAt, deadSince } = outlet.window;
       this.hooks.onEndpointChange({ endpoint, destination: this.name, pausedAt, deadSince });

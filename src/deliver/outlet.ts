@@ -34,13 +34,17 @@ export class Outlet {
     return this.window.free(this.clock.now()) > 0;
   }
 
+  /** Takes a place in the window if there is one at once. */
+  tryEnter(): boolean {
+    if (!this.hasRoom) return false;
+    this.window.inFlight += 1;
+    return true;
+  }
+
   /** Takes a place in the window, for which it waits while the endpoint is merely busy; else says why there is none. */
   async enter(mayPost: () => boolean): Promise<SkipCause | null> {
     while (mayPost()) {
-      if (this.hasRoom) {
-        this.window.inFlight += 1;
-        return null;
-      }
+      if (this.tryEnter()) return null;
       if (this.window.pausedAt !== null) return 'paused';
       if (this.window.deadSince !== null) return 'dead';
       const hasPlace = await new Promise<boolean>((resolve) => this.queue.push(resolve));

@@ -2,7 +2,6 @@ import isEqual from 'lodash/isEqual.js';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
-import { failpoint } from '../failpoint.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
 import type { Claim, Settlement, Store } from '../store/port.ts';
@@ -167,12 +166,10 @@ export class Worker {
     };
   }
 
-  private async post(endpoint: PreparedEndpoint, claim: Claim, body: Buffer): Promise<Exchange> {
+  private post(endpoint: PreparedEndpoint, claim: Claim, body: Buffer): Promise<Exchange> {
     const { agent, clock } = this.options;
     const headers = attemptHeaders(endpoint, claim.id, body);
-    const exchange = await post(agent, clock, { origin: endpoint.origin, path: endpoint.path, headers, body });
-    failpoint('post');
-    return exchange;
+    return post(agent, clock, { origin: endpoint.origin, path: endpoint.path, headers, body });
   }
 
   /** What was settled may be due again, or may have made way for a newer change of the same conflict key. */
