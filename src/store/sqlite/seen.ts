@@ -2,10 +2,11 @@ import type { Connection } from './connection.ts';
 
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
 const DEDUPE_WINDOW = 24 * 3_600_000;
-const BUCKET_SIZE = 65_536;
-/** Bits of a filter, and probes, for each id: a new one is looked for in vain in one bucket of 250. */
-const BITS_PER_ID = 12;
-const PROBES = 6;
+/** Ids in a bucket: making one holds the store up for some 25 ms. */
+const BUCKET_SIZE = 16_384;
+/** Bits of a filter, and probes, for each id: a new one is looked for in vain in one bucket of 1,700. */
+const BITS_PER_ID = 16;
+const PROBES = 8;
 
 interface Bucket {
   readonly id: number;
