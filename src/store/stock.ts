@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Claim, type ClaimRequest, LANES } from './port.ts';
+import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from './port.ts';
 
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
 const LIMIT = 4_000;
@@ -10,6 +10,17 @@ const SPAN = 1_000;
 const AHEAD = 1_000;
 /** For how long the database is taken to have nothing more that is ready, in milliseconds. */
 const BELIEF = 200;
+/** What the worker has not asked for in this time is stale, in milliseconds. */
+const STALE = 5_000;
+
+/** What a look into the database gave, by destination. */
+export interface Found {
+  readonly claims: ReadonlyMap<string, readonly Claim[]>;
+  /** When the next is due of each destination that was looked at; null when nothing waits. */
+  readonly nextDue: ReadonlyMap<string, number | null>;
+}
+
+const NOTHING: Found = { claims: new Map(), nextDue: new Map() };
 
 interface Shelf {
   readonly lanes: readonly Claim[][];
@@ -49,8 +60,43 @@ export class Stock {
     return shelf?.drained ? this.roomOn(shelf, Math.max(shelf.wanted, this.pace(shelf))) : 0;
   }
 
+  /** Answers a claim from stock, and with `look` from the database where that is worth it. */
+  async serve(
+    requests: readonly ClaimRequest[],
+    look: (requests: readonly ClaimRequest[]) => Promise<Found>,
+  ): Promise<ClaimResult> {
+    const looks = requests
+      .map((request) => ({ ...request, limit: this.quota(request) }))
+      .filter(({ limit }) => limit > 0);
+    const found = looks.length > 0 ? await look(looks) : NOTHING;
+    const unserved = new Map(found.claims);
+    for (const { destination, limit } of looks) {
+      this.looked(destination, unserved.get(destination)?.length ?? 0, limit, found.nextDue.get(destination) ?? null);
+    }
+    const nextDue: Record<string, number | null> = {};
+    const claims = requests.map(({ destination, limit, order }) => {
+      const fresh = unserved.get(destination) ?? [];
+      unserved.delete(destination);
+      if (order === 'usual') this.add(fresh);
+      const taken = this.take(destination, limit, order === 'usual' ? [] : fresh);
+      const due = found.nextDue.get(destination);
+      if (taken.length < limit) nextDue[destination] = due === undefined ? this.lookAt(destination) : due;
+      return taken;
+    });
+    return { claims, nextDue };
+  }
+
+  /** Takes note that what was given back, or made way for a newer change, is to be looked for again. */
+  settled(settlements: readonly Settlement[]): void {
+    for (const { claim, verdict } of settlements) {
+      if (verdict.kind === 'retry' || verdict.kind === 'release' || claim.conflict !== null) {
+        this.stir(claim.destination);
+      }
+    }
+  }
+
   /** How many to ask the database for; 0 while it is not worth a look. */
-  quota({ destination, limit, order }: ClaimRequest): number {
+  private quota({ destination, limit, order }: ClaimRequest): number {
     const shelf = this.shelves.get(destination);
     if (!shelf) return limit;
     if (shelf.size > 0 && this.believedEmpty(shelf)) return 0;
@@ -61,7 +107,7 @@ export class Stock {
   }
 
   /** Takes note of what the database had. */
-  looked(destination: string, found: number, quota: number, nextDue: number | null): void {
+  private looked(destination: string, found: number, quota: number, nextDue: number | null): void {
     const shelf = this.shelfOf(destination);
     shelf.drained = found < quota;
     shelf.lookedAt = this.clock.monotonic();
@@ -69,14 +115,14 @@ export class Stock {
   }
 
   /** When to look into the database again, where it was not worth a look. */
-  lookAt(destination: string): number {
+  private lookAt(destination: string): number {
     const shelf = this.shelfOf(destination);
     const at = this.clock.now() + Math.max(1, BELIEF - (this.clock.monotonic() - shelf.lookedAt));
     return Math.min(at, shelf.nextDue ?? at);
   }
 
   /** Says that the database has more of a destination than the last look showed. */
-  stir(destination: string): void {
+  private stir(destination: string): void {
     const shelf = this.shelves.get(destination);
     if (!shelf) return;
     shelf.lookedAt = Number.NEGATIVE_INFINITY;
@@ -98,7 +144,7 @@ export class Stock {
   }
 
   /** Takes up to `limit` for the worker, `also` having been found for it elsewhere. */
-  take(destination: string, limit: number, also: readonly Claim[] = []): readonly Claim[] {
+  private take(destination: string, limit: number, also: readonly Claim[]): readonly Claim[] {
     const shelf = this.shelfOf(destination);
     const taken = also.concat(this.remove(shelf, limit - also.length));
     this.pace(shelf);
@@ -108,12 +154,21 @@ export class Stock {
     return taken;
   }
 
-  /** Takes out all that is there of the destinations named by `which`. */
-  clear(which: (destination: string, unaskedFor: number) => boolean): Claim[] {
+  /** Takes out all that is there, or all of a destination. */
+  clear(destination?: string): Claim[] {
+    return this.clearWhere((name) => destination === undefined || name === destination);
+  }
+
+  /** Takes out what the worker has not asked for in a long time. */
+  clearStale(): Claim[] {
     const now = this.clock.monotonic();
+    return this.clearWhere((_, { askedAt }) => now - askedAt > STALE);
+  }
+
+  private clearWhere(isMeant: (destination: string, shelf: Shelf) => boolean): Claim[] {
     const cleared: Claim[] = [];
     for (const [destination, shelf] of this.shelves) {
-      if (shelf.size === 0 || !which(destination, now - shelf.askedAt)) continue;
+      if (shelf.size === 0 || !isMeant(destination, shelf)) continue;
       Object.assign(shelf, { wanted: 0, drained: false });
       cleared.push(...this.remove(shelf, shelf.size));
     }

@@ -1,16 +1,11 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type Claim, type ClaimRequest, type EndpointMarks, LANES } from '../port.ts';
+import type { Found } from '../stock.ts';
 import { int2, int4, text } from './arrays.ts';
 import { CLAIMED, type Context, idName, READY } from './context.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
-
-export interface Found {
-  readonly claims: Map<string, Claim[]>;
-  /** Of the destinations that were looked at. */
-  readonly nextDue: ReadonlyMap<string, number | null>;
-}
 
 /** Claims what is ready in the database. */
 export class ClaimStatement {
@@ -23,7 +18,6 @@ export class ClaimStatement {
   }
 
   async run(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
-    if (requests.length === 0) return { claims: new Map(), nextDue: new Map() };
     const rows = await this.context.db.rows<ClaimRow>(this.sql, [
       owner,
       text(requests.map(({ destination }) => destination)),

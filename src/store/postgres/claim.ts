@@ -1,6 +1,6 @@
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
-import { Stock } from '../stock.ts';
-import { ClaimStatement, type Found } from './claim-statement.ts';
+import { type Found, Stock } from '../stock.ts';
+import { ClaimStatement } from './claim-statement.ts';
 import { CLAIMED, type Context, idName, idNumber } from './context.ts';
 
 /** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
@@ -51,12 +51,8 @@ export class Claims {
 
   settled(owner: number, settlements: readonly Settlement[]): void {
     const held = this.held.get(owner);
-    for (const { claim, verdict } of settlements) {
-      held?.delete(claim.id);
-      if (verdict.kind === 'retry' || verdict.kind === 'release' || claim.conflict !== null) {
-        this.stock.stir(claim.destination);
-      }
-    }
+    for (const { claim } of settlements) held?.delete(claim.id);
+    this.stock.settled(settlements);
   }
 
   /** How many deliveries an owner has in hand. */
@@ -79,7 +75,7 @@ export class Claims {
     this.owner = null;
     this.stock = new Stock(this.context.db.clock);
     await this.handing;
-    return stock.clear(() => true);
+    return stock.clear();
   }
 
   left(owner: number): void {
@@ -89,17 +85,14 @@ export class Claims {
   /** Gives back what is in stock of a destination, or of all. */
   async freeStock(free: Free, destination?: string): Promise<void> {
     await this.handing;
-    await this.freeFrom(free, (name) => destination === undefined || name === destination);
+    const { owner, stock } = this;
+    if (owner !== null) await this.giveBack(owner, stock.clear(destination), free);
   }
 
   /** Gives back what the worker has not asked for in a long time. */
-  freeStale(free: Free): Promise<void> {
-    return this.freeFrom(free, (_, unaskedFor) => unaskedFor > STALE);
-  }
-
-  private async freeFrom(free: Free, which: (destination: string, unaskedFor: number) => boolean): Promise<void> {
+  async freeStale(free: Free): Promise<void> {
     const { owner, stock } = this;
-    if (owner !== null) await this.giveBack(owner, stock.clear(which), free);
+    if (owner !== null) await this.giveBack(owner, stock.clearStale(), free);
   }
 
   private giveBack(owner: number, claims: readonly Claim[], free: Free): Promise<void> {
@@ -153,28 +146,10 @@ export class Claims {
     for (const { id } of claims) held.add(id);
   }
 
-  private async claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
+  private claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
     const stock = owner === this.owner ? this.stock : new Stock(this.context.db.clock);
     this.hold(owner, []);
-    const looks = requests
-      .map((request) => ({ ...request, limit: stock.quota(request) }))
-      .filter(({ limit }) => limit > 0);
-    const found = await this.look(owner, looks);
-    for (const { destination, limit } of looks) {
-      const count = found.claims.get(destination)?.length ?? 0;
-      stock.looked(destination, count, limit, found.nextDue.get(destination) ?? null);
-    }
-    const nextDue: Record<string, number | null> = {};
-    const claims = requests.map(({ destination, limit, order }) => {
-      const fresh = found.claims.get(destination) ?? [];
-      found.claims.delete(destination);
-      if (order === 'usual') stock.add(fresh);
-      const mine = stock.take(destination, limit, order === 'usual' ? [] : fresh);
-      const due = found.nextDue.get(destination);
-      if (mine.length < limit) nextDue[destination] = due === undefined ? stock.lookAt(destination) : due;
-      return mine;
-    });
-    return { claims, nextDue };
+    return stock.serve(requests, (looks) => this.look(owner, looks));
   }
 
   private async look(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
@@ -187,7 +162,5 @@ export class Claims {
 /** Gives back what an owner has claimed, or only those named; resolves to their number. */
 export type Free = (owner: number, ids?: readonly number[]) => Promise<number>;
 
-/** What is in stock is given back when the worker has not asked for its destination in this time, in milliseconds. */
-const STALE = 5_000;
 /** Rescues (one every half minute) that look for them: longer than any statement may run. */
 const DOUBTS = 3;

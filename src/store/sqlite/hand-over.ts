@@ -1,9 +1,9 @@
 import type { Clock } from '../../clock.ts';
 import type { AcceptRequest, Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
-import { Stock } from '../stock.ts';
+import { type Found, Stock } from '../stock.ts';
 
 /** Claims in the database, for what is not in stock. */
-type Look = (owner: number, requests: readonly ClaimRequest[]) => Promise<ClaimResult>;
+type Look = (owner: number, requests: readonly ClaimRequest[]) => Promise<Found>;
 type GiveBack = (owner: number, claims: readonly Claim[]) => Promise<void>;
 
 /** Whom deliveries are claimed for as they are accepted, and how many of each destination. */
@@ -62,41 +62,13 @@ export class HandOver {
     else await this.giveBack(taker.owner, handed).catch(() => undefined);
   }
 
-  async claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
-    if (owner !== this.owner) return this.look(owner, requests);
-    const { stock } = this;
-    const looks = requests
-      .map((request) => ({ ...request, limit: stock.quota(request) }))
-      .filter(({ limit }) => limit > 0);
-    const found = looks.length > 0 ? await this.look(owner, looks) : { claims: [], nextDue: {} };
-    const fresh = new Map<string, readonly Claim[]>();
-    for (const [index, { destination, limit }] of looks.entries()) {
-      const claims = found.claims[index] ?? [];
-      fresh.set(destination, claims);
-      stock.looked(destination, claims.length, limit, found.nextDue[destination] ?? null);
-    }
-    const nextDue: Record<string, number | null> = {};
-    const claims = requests.map(({ destination, limit, order }) => {
-      const mine = fresh.get(destination) ?? [];
-      if (order === 'usual') stock.add(mine);
-      const taken = stock.take(destination, limit, order === 'usual' ? [] : mine);
-      if (taken.length < limit) {
-        nextDue[destination] = fresh.has(destination)
-          ? (found.nextDue[destination] ?? null)
-          : stock.lookAt(destination);
-      }
-      return taken;
-    });
-    return { claims, nextDue };
+  claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
+    const stock = owner === this.owner ? this.stock : new Stock(this.clock);
+    return stock.serve(requests, (looks) => this.look(owner, looks));
   }
 
-  /** What was given back is to be looked for again. */
   settled(settlements: readonly Settlement[]): void {
-    for (const { claim, verdict } of settlements) {
-      if (verdict.kind === 'retry' || verdict.kind === 'release' || claim.conflict !== null) {
-        this.stock.stir(claim.destination);
-      }
-    }
+    this.stock.settled(settlements);
   }
 
   /** Keeps a stock for this owner from now on; what another had is given back. */
@@ -104,7 +76,7 @@ export class HandOver {
     const { owner: before, stock } = this;
     this.owner = owner;
     this.stock = new Stock(this.clock);
-    if (before !== null) await this.release(before, stock);
+    if (before !== null) await this.release(before, stock, stock.clear());
   }
 
   /** The owner's lease has ended, or is about to: its claims are freed with it. */
@@ -116,17 +88,17 @@ export class HandOver {
 
   /** Gives back what the worker has not asked for in a long time. */
   async freeStale(): Promise<void> {
-    if (this.owner !== null) await this.release(this.owner, this.stock, (_, unaskedFor) => unaskedFor > STALE);
+    const { owner, stock } = this;
+    if (owner !== null) await this.release(owner, stock, stock.clearStale());
   }
 
   /** Gives back what is in stock of a destination, or of all. */
   async free(destination?: string): Promise<void> {
     const { owner, stock } = this;
-    if (owner !== null) await this.release(owner, stock, (name) => destination === undefined || name === destination);
+    if (owner !== null) await this.release(owner, stock, stock.clear(destination));
   }
 
-  private async release(owner: number, stock: Stock, which: Parameters<Stock['clear']>[0] = () => true): Promise<void> {
-    const claims = stock.clear(which);
+  private async release(owner: number, stock: Stock, claims: readonly Claim[]): Promise<void> {
     if (claims.length === 0) return;
     try {
       await this.giveBack(owner, claims);
@@ -142,6 +114,3 @@ export class HandOver {
     else this.promised.delete(destination);
   }
 }
-
-/** What is in stock is given back when the worker has not asked for its destination in this time, in milliseconds. */
-const STALE = 5_000;

@@ -70,8 +70,7 @@ export class SeenIds {
   write(now: number): void {
     if (this.added.length === 0) return;
     const { db, recent } = this;
-    db.run('INSERT INTO seen_log (at, keys) VALUES (?, ?)', now, JSON.stringify(this.added));
-    this.lastLogged = db.get<{ id: number }>('SELECT max(id) AS id FROM seen_log')?.id ?? 0;
+    this.lastLogged = db.insert('INSERT INTO seen_log (at, keys) VALUES (?, ?)', now, JSON.stringify(this.added));
     if (this.firstLogged === 0) this.firstLogged = this.lastLogged;
     if (recent && recent.size >= this.bucketSize) this.makeBucket(now, [...recent]);
   }
@@ -92,8 +91,7 @@ export class SeenIds {
     const { db } = this;
     const filter = new Uint8Array(Math.ceil((keys.length * BITS_PER_ID) / 8));
     for (const key of keys) setBits(filter, key);
-    db.run('INSERT INTO seen_bucket (at, filter) VALUES (?, ?)', now, filter);
-    const id = db.get<{ id: number }>('SELECT max(id) AS id FROM seen_bucket')?.id as number;
+    const id = db.insert('INSERT INTO seen_bucket (at, filter) VALUES (?, ?)', now, filter);
     // In order, so that every page is written once and full.
     for (const key of keys.sort()) db.run('INSERT INTO seen VALUES (?, ?)', id, key);
     db.run('DELETE FROM seen_log');

@@ -29,10 +29,13 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     clock,
     async (owner, requests) => {
       const { claims, nextDue } = await thread.call('claim', { owner, requests });
-      const named = claims.map((rows, index) =>
-        rows.map((row) => claimOf(ids, (requests[index] as port.ClaimRequest).destination, row)),
-      );
-      return { claims: named, nextDue };
+      const found = { claims: new Map<string, port.Claim[]>(), nextDue: new Map<string, number | null>() };
+      for (const [index, { destination }] of requests.entries()) {
+        const named = (claims[index] ?? []).map((row) => claimOf(ids, destination, row));
+        found.claims.set(destination, (found.claims.get(destination) ?? []).concat(named));
+        found.nextDue.set(destination, nextDue[destination] ?? null);
+      }
+      return found;
     },
     (owner, claims) =>
       settle(
