@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { outlast } from './helpers/outlast.ts';
-import { Receiver, status } from './helpers/receiver.ts';
+import { endless, Receiver, status } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
 /** A TCP server that keeps what it is sent, and answers as told. */
@@ -127,22 +127,14 @@ for (const code of [200, 400, 503] as const) {
 }
 
 t.test('an endless body is cut off at 64 KiB, without waiting for the deadline', async (t) => {
-  const cut = Promise.withResolvers<void>();
-  const receiver = await Receiver.start(t, (response) => {
-    response.writeHead(500);
-    const more = () => {
-      while (response.write('x'.repeat(10_000))) if (response.destroyed) return;
-      response.once('drain', more);
-    };
-    response.once('close', () => cut.resolve());
-    more();
-  });
+  const { answer, cut } = endless(500);
+  const receiver = await Receiver.start(t, answer);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(1);
   await rig.settled(1);
   const response = rig.settlements[0]?.attempts[0]?.response;
   t.equal(response?.length, 64 * 1024);
-  await cut.promise;
+  await cut;
   const [logged] = await rig.store.attempts({ limit: 1 });
   t.equal(logged?.response?.length, 64 * 1024, 'and the attempt log holds it');
 });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { outlast } from './helpers/outlast.ts';
-import { Receiver } from './helpers/receiver.ts';
+import { endless, Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
 const LISTEN = `const server = require('node:net').createServer();
@@ -106,19 +106,11 @@ t.test('informational answers are no answer', async (t) => {
 });
 
 t.test('an endless body of a success is cut off, and the success stands', async (t) => {
-  const cut = Promise.withResolvers<void>();
-  const receiver = await Receiver.start(t, (response) => {
-    response.writeHead(200);
-    const more = () => {
-      while (!response.destroyed && response.write('x'.repeat(10_000)));
-      response.once('drain', more);
-    };
-    response.once('close', () => cut.resolve());
-    more();
-  });
+  const { answer, cut } = endless(200);
+  const receiver = await Receiver.start(t, answer);
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   await rig.send(1);
   await rig.settled(1);
   t.same(rig.verdicts, ['delivered']);
-  await cut.promise;
+  await cut;
 });

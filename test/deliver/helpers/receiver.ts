@@ -66,3 +66,18 @@ export class Receiver {
     });
   };
 }
+
+/** An answer whose body never ends; `cut` resolves once the other side has had enough. */
+export function endless(code: number): { readonly answer: Answer; readonly cut: Promise<void> } {
+  const { promise: cut, resolve } = Promise.withResolvers<void>();
+  const answer: Answer = (response) => {
+    response.writeHead(code);
+    const more = () => {
+      while (!response.destroyed && response.write('x'.repeat(10_000)));
+      response.once('drain', more);
+    };
+    response.once('close', () => resolve());
+    more();
+  };
+  return { answer, cut };
+}

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 import type { Pair } from './certificates.ts';
+import type { Rig } from './rig.ts';
 
 /** What got through to an endpoint after its TLS handshake. */
 export interface Seen {
@@ -32,4 +33,16 @@ export async function secureEndpoint(t: Test, pair: Pair): Promise<SecureEndpoin
     server.close();
   });
   return { server, port: (server.address() as AddressInfo).port, seen };
+}
+
+/** Holds that a certificate is looked at on every connection: one that changed for the worse is noticed. */
+export async function noticesChange(t: Test, rig: Rig, { server, seen }: Omit<SecureEndpoint, 'port'>, worse: Pair) {
+  await rig.send(1);
+  await rig.settled(1);
+  server.setSecureContext(worse);
+  server.closeAllConnections();
+  await rig.send(1);
+  await rig.passUntil(() => rig.verdicts.includes('dead'));
+  t.match(rig.outcomes.at(-1), ['tls_untrusted', 'wrong_host']);
+  t.equal(seen.requests, 1);
 }
