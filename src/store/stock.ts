@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from './port.ts';
 
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
-const LIMIT = 4_000;
+const LIMIT = 8_000;
 const LIMIT_CHARACTERS = 16_000_000;
 /** A destination's stock is at most twice what the worker took in the last such span, in milliseconds. */
 const SPAN = 1_000;
