@@ -15,7 +15,7 @@ const server = createServer({ noDelay: true }, (socket) => {
     for (let at = 0; at < chunk.length; ) {
       if (missing === 0) {
         // One byte is one character here.
-        head += chunk.latin1Slice(at);
+        head += chunk.toString('latin1', at);
         const end = head.indexOf('\r\n\r\n');
         if (end === -1) return;
         at = chunk.length - (head.length - end - 4);

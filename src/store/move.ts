@@ -176,7 +176,7 @@ async function copySeen({ source, session, now, onProgress }: Move): Promise<num
 
 /** Every message id that is remembered, with its source. */
 const SEEN = `SELECT ${nameOf("CAST(substr(key, 1, instr(key, ':') - 1) AS INTEGER)")}, substr(key, instr(key, ':') + 1)
-  FROM (SELECT key FROM seen UNION SELECT value FROM seen_log, json_each(seen_log.keys))`;
+  FROM (SELECT value AS key FROM seen, json_each(seen.keys) UNION SELECT value FROM seen_log, json_each(seen_log.keys))`;
 
 /** No id that was ever given out comes again. */
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {

@@ -30,6 +30,8 @@ export class Connection {
     this.exec('PRAGMA cache_size = -32768');
     this.exec('PRAGMA wal_autocheckpoint = 2000');
     this.exec('PRAGMA journal_size_limit = 67108864');
+    // What a statement may have to undo would else go to a file of its own, in the system's folder for temporary ones.
+    this.exec('PRAGMA temp_store = MEMORY');
   }
 
   exec(sql: string): void {

@@ -51,11 +51,11 @@ CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE c
 -- Counters, so that nothing ever counts the rows above.
 CREATE TABLE backlog (destination INTEGER PRIMARY KEY, pending INTEGER NOT NULL, dead INTEGER NOT NULL) STRICT;
 
--- Message ids of the last 24 hours (see seen.ts): the newest as JSON lists, one of each accept, the others in buckets.
--- AUTOINCREMENT, because other processes notice by the smallest id that the log was emptied.
+-- Message ids of the last 24 hours (see seen.ts): the newest as JSON lists, one of each accept, the others in buckets, whose
+-- ids lie in parts by their hash. AUTOINCREMENT, because other processes notice by the ids what is new to them.
 CREATE TABLE seen_log (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, keys TEXT NOT NULL) STRICT;
 CREATE TABLE seen_bucket (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, filter BLOB NOT NULL) STRICT;
-CREATE TABLE seen (bucket INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (bucket, key)) STRICT, WITHOUT ROWID;
+CREATE TABLE seen (id INTEGER PRIMARY KEY, keys TEXT NOT NULL) STRICT;
 
 -- Append-only; searched by scanning back from the newest, pruned from the oldest.
 CREATE TABLE attempt (

@@ -1,0 +1,93 @@
+/** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 1,700 times. */
+const BITS_PER_ID = 16;
+const PROBES = 8;
+/** Filters in a group: the bits of a word. */
+const GROUP_SIZE = 32;
+
+export type Hashes = readonly [number, number];
+
+/** Two hashes (FNV-1a from two starts), of which the filter's probes are made. They are part of the file's format. */
+export function hashesOf(key: string): Hashes {
+  let h1 = 0x811c9dc5;
+  let h2 = 0x01000193;
+  for (let index = 0; index < key.length; index += 1) {
+    const code = key.charCodeAt(index);
+    h1 = Math.imul(h1 ^ code, 0x01000193);
+    h2 = Math.imul(h2 ^ code, 0x85ebca6b);
+  }
+  return [(h1 ^ (h1 >>> 15)) >>> 0, ((h2 ^ (h2 >>> 13)) | 1) >>> 0];
+}
+
+interface Group {
+  /** The filters' ids, rising. */
+  readonly ids: number[];
+  /** Bit n of word w is bit w of the group's filter n. */
+  readonly words: Uint32Array;
+}
+
+/**
+ * Bloom filters of one size, of which 32 lie side by side: a look at one word answers for all of them, so that looking
+ * for an id in thousands of filters takes few reads of memory.
+ */
+export class BloomFilters {
+  /** Bits of a filter; a power of two. */
+  private readonly bits: number;
+  private groups: Group[] = [];
+
+  /** @param size - ids in each filter, a power of two; some more make it answer wrongly a little more often */
+  constructor(size: number) {
+    this.bits = size * BITS_PER_ID;
+  }
+
+  /** The highest id that was added; 0 while there are none. */
+  get lastId(): number {
+    return this.groups.at(-1)?.ids.at(-1) ?? 0;
+  }
+
+  /** A filter of these ids, as it is stored. */
+  make(hashes: Iterable<Hashes>): Uint8Array {
+    const filter = new Uint8Array(Math.ceil(this.bits / 8));
+    for (const [h1, h2] of hashes) {
+      for (let probe = 0; probe < PROBES; probe += 1) {
+        const bit = this.bitOf(h1, h2, probe);
+        filter[bit >>> 3] = (filter[bit >>> 3] as number) | (1 << (bit & 7));
+      }
+    }
+    return filter;
+  }
+
+  /** Adds a filter; its id must be higher than those before. */
+  add(id: number, filter: Uint8Array): void {
+    let group = this.groups.at(-1);
+    if (!group || group.ids.length === GROUP_SIZE) {
+      group = { ids: [], words: new Uint32Array(this.bits) };
+      this.groups.push(group);
+    }
+    const { ids, words } = group;
+    const mine = 1 << ids.length;
+    for (let bit = 0; bit < this.bits; bit += 1) {
+      if (((filter[bit >>> 3] as number) & (1 << (bit & 7))) !== 0) words[bit] = (words[bit] as number) | mine;
+    }
+    ids.push(id);
+  }
+
+  /** Ids of the filters that may hold what has these hashes. */
+  candidates([h1, h2]: Hashes): number[] {
+    const found: number[] = [];
+    for (const { ids, words } of this.groups) {
+      let hits = -1;
+      for (let probe = 0; probe < PROBES && hits !== 0; probe += 1) hits &= words[this.bitOf(h1, h2, probe)] as number;
+      for (; hits !== 0; hits &= hits - 1) found.push(ids[31 - Math.clz32(hits & -hits)] as number);
+    }
+    return found;
+  }
+
+  /** Drops the groups that hold only lower ids. */
+  removeBefore(id: number): void {
+    this.groups = this.groups.filter(({ ids }) => (ids.at(-1) as number) >= id);
+  }
+
+  private bitOf(h1: number, h2: number, probe: number): number {
+    return (h1 + probe * h2) & (this.bits - 1);
+  }
+}
