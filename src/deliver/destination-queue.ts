@@ -4,7 +4,7 @@ import { failpoint } from '../failpoint.ts';
 import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 import { Outlet } from './outlet.ts';
-import { Rate } from './rate.ts';
+import type { Rate, Rates } from './rate.ts';
 import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { type EndpointResult, isExpired, judge } from './verdict.ts';
@@ -17,6 +17,7 @@ const AHEAD_LIMIT = 256;
 
 export interface QueueHooks {
   readonly clock: Clock;
+  readonly rates: Rates;
   readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
@@ -60,7 +61,7 @@ export class DestinationQueue {
     this.name = destination.name;
     this.destination = destination;
     this.hooks = hooks;
-    this.rate = new Rate(destination.ratePerSecond, hooks.clock);
+    this.rate = hooks.rates.bucket(destination.name, destination.ratePerSecond);
     this.configure(destination, serviceName, states);
   }
 

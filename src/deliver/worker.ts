@@ -10,6 +10,7 @@ import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
 import { housekeeping } from './housekeeping.ts';
 import { ProcessLease } from './process-lease.ts';
+import { Rates } from './rate.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
 import { shareOf } from './share.ts';
@@ -41,6 +42,8 @@ export interface WorkerOptions {
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   readonly log: Logger;
+  /** Shared by the workers of one process. */
+  readonly rates?: Rates;
   readonly onSettled?: (settlement: Settlement) => void;
 }
 
@@ -53,6 +56,9 @@ const RETRY_CAP = 5_000;
 /** Takes deliveries from the store to their endpoints: claims, posts, settles. */
 export class Worker {
   private readonly options: WorkerOptions;
+  private readonly rates: Rates;
+  private destinations: readonly Destination[];
+  private started = false;
   private readonly turns: Turns;
   /** Queues of destinations that are gone, with what they still have in flight. */
   private retired: DestinationQueue[] = [];
@@ -68,8 +74,10 @@ export class Worker {
   private loops: Promise<unknown>[] = [];
 
   constructor(options: WorkerOptions) {
-    const { store, clock, log } = options;
+    const { store, clock, log, destinations, rates = new Rates(clock) } = options;
     this.options = options;
+    this.rates = rates;
+    this.destinations = destinations;
     this.turns = new Turns(clock, () => this.signal());
     this.lease = new ProcessLease(store, clock, log, {
       onRenewed: () => {
@@ -98,16 +106,32 @@ export class Worker {
   }
 
   async start(): Promise<void> {
+    // Joining is the last that may fail: a start that failed leaves nothing behind, and can be tried again.
+    await this.states.load();
     await this.lease.start();
     await this.shareOut();
-    await this.states.load();
-    this.configure(this.options.destinations);
+    this.started = true;
+    this.configure(this.destinations);
     this.loops = [this.claimLoop(), this.every(POLL_INTERVAL, () => this.poll())];
     this.loops.push(this.every(HOUSEKEEPING_INTERVAL, () => this.keepHouse()));
   }
 
+  /** As `start`; while the database is away it resolves all the same, and the worker starts once it is back. */
+  async startPatiently(): Promise<void> {
+    await this.start().catch((error) => {
+      this.loops = [this.startLater(error)];
+    });
+  }
+
+  /** Whether it takes deliveries from the database now. */
+  get isJoined(): boolean {
+    return this.lease.isHeld();
+  }
+
   /** Takes changed destinations; deliveries that are pending follow them. */
   configure(destinations: readonly Destination[]): void {
+    this.destinations = destinations;
+    if (!this.started) return;
     const { serviceName } = this.options;
     for (const destination of destinations) {
       const known = this.turns.queue(destination.name);
@@ -142,13 +166,30 @@ export class Worker {
     await Promise.all(queues.map((queue) => queue.drained()));
     await Promise.all(this.loops);
     await this.settler.flush(() => !this.lease.isHeld());
-    await this.lease.stop();
+    if (this.started) await this.lease.stop();
+  }
+
+  private async startLater(failure: unknown): Promise<void> {
+    const { clock, log } = this.options;
+    for (let failures = 1; ; failures += 1) {
+      log.warn({ stage: 'claim', err: failure }, 'The database can not be delivered from yet; trying again');
+      await this.pause(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
+      if (this.stopping) return;
+      try {
+        await this.start();
+        log.info({ stage: 'claim' }, 'The database is back');
+        return;
+      } catch (error) {
+        failure = error;
+      }
+    }
   }
 
   private hooks(): QueueHooks {
     const { clock, onSettled } = this.options;
     return {
       clock,
+      rates: this.rates,
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
       holdsClaims: () => this.lease.isHeld(),
       isStopping: () => this.stopping,

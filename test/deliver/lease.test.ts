@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { LEASE_TTL, ProcessLease } from '../../src/deliver/process-lease.ts';
+import { Rates } from '../../src/deliver/rate.ts';
 import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { silentLogger } from '../../src/log.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
@@ -116,6 +117,7 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
+    rates: new Rates(clock),
     post: () =>
       new Promise((resolve) => {
         const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;
