@@ -14,6 +14,7 @@ import { Regulations } from './collect/regulation.ts';
 import { regulations as regulationRoutes } from './collect/regulations.ts';
 import type { Config } from './config/config.ts';
 import { createAgent } from './deliver/http/agent.ts';
+import { Rates } from './deliver/rate.ts';
 import { Worker } from './deliver/worker.ts';
 import type { Destination } from './destination.ts';
 import { RollcallError } from './errors.ts';
@@ -56,6 +57,7 @@ export class App {
   private starting: Promise<void> = Promise.resolve();
   private scheduling = false;
   private cancelResume = () => {};
+  private cancelSchedules = () => {};
   private stopping = false;
 
   private constructor(config: Config, { store, shards }: OpenStore, options: AppOptions) {
@@ -72,8 +74,12 @@ export class App {
       this.metrics.settled(settlement);
       logSettlement(log, settlement);
     };
-    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, log, onSettled };
-    this.workers = shards.map((shard) => new Worker({ ...common, store: shard }));
+    const rates = new Rates(clock);
+    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, rates, onSettled };
+    this.workers = shards.map(({ name, store }) => {
+      const named = shards.length > 1 ? log.child({ database: name }) : log;
+      return new Worker({ ...common, store, log: named });
+    });
     this.accept = this.observed(
       createAccept(
         store,
@@ -118,11 +124,12 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
-    await Promise.all(this.workers.map((worker) => worker.start()));
+    const mayBeAway = this.workers.length > 1;
+    await Promise.all(this.workers.map((worker) => (mayBeAway ? worker.startPatiently() : worker.start())));
     await this.resumeRegulations();
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
-    if (schedules && !this.stopping) await this.sync.start();
+    if (schedules && !this.stopping) await (mayBeAway ? this.startSchedulesPatiently() : this.sync.start());
   }
 
   /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
@@ -160,6 +167,7 @@ export class App {
     await this.server?.close();
     await this.sync.stop();
     this.cancelResume();
+    this.cancelSchedules();
     await this.regulations.close();
     await Promise.all(this.workers.map((worker) => worker.stop()));
     await this.store.close();
@@ -241,14 +249,28 @@ export class App {
     if (this.stopping) this.cancelResume();
   }
 
-  private async ready(): Promise<void> {
+  /** Schedules need the first of several databases: while it is away they miss no tick, but what was missed before. */
+  private async startSchedulesPatiently(): Promise<void> {
+    await this.sync.start().catch((error) => {
+      this.options.log.warn({ err: error }, 'The schedules could not be looked at; trying again');
+      this.cancelSchedules = this.clock.after(SCHEDULES_INTERVAL, () => void this.startSchedulesPatiently());
+      if (this.stopping) this.cancelSchedules();
+    });
+  }
+
+  /** Of several databases those that are away are named by their place: who asks may be anyone. */
+  private async ready(): Promise<{ readonly away?: readonly string[] }> {
     if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
     await this.store.ping();
+    const away = this.workers.flatMap(({ isJoined }, place) => (isJoined ? [] : [`store.urls[${place}]`]));
+    return this.workers.length > 1 && away.length > 0 ? { away } : {};
   }
 }
 
 /** How often unfinished deletion requests are looked for, in milliseconds. */
 const REGULATION_INTERVAL = 30_000;
+/** How often schedules that could not be looked at are tried again, in milliseconds. */
+const SCHEDULES_INTERVAL = 10_000;
 /** How often deliveries of a run are looked at, in milliseconds. */
 const PROGRESS_INTERVAL = 50;
 const NO_PROGRESS: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };

@@ -7,7 +7,7 @@ import { type Shard, shardedStore } from './sharded.ts';
 /** An open store, and the databases that it consists of: each is delivered from by a worker of its own. */
 export interface OpenStore {
   readonly store: Store;
-  readonly shards: readonly Store[];
+  readonly shards: readonly Shard[];
 }
 
 /** As `openShards`, for those who do not deliver. */
@@ -16,29 +16,33 @@ export async function openStore(config: StoreConfig, clock: Clock): Promise<Stor
 }
 
 /**
- * Opens the store that the configuration names, or several as one.
+ * Opens the store that the configuration names, or several as one. Of several those that can't be reached now are opened
+ * once they are back, as long as one of them is there.
  *
  * @throws RollcallError `store_failed`, `store_outdated`
  */
 export async function openShards({ urls, maxQueued }: StoreConfig, clock: Clock): Promise<OpenStore> {
   const shards: Shard[] = [];
+  const mayBeAway = urls.length > 1;
   try {
-    for (const url of urls) shards.push({ name: redactUrl(url), store: await openOne(url, maxQueued, clock) });
+    for (const url of urls)
+      shards.push({ name: redactUrl(url), store: await openOne(url, maxQueued, clock, mayBeAway) });
+    const [only] = shards;
+    const store = only && shards.length === 1 ? only.store : shardedStore(shards);
+    if (mayBeAway) await store.ping();
+    return { store, shards };
   } catch (error) {
     await Promise.all(shards.map(({ store }) => store.close()));
     throw error;
   }
-  const stores = shards.map(({ store }) => store);
-  const [only] = stores;
-  return { store: only && stores.length === 1 ? only : shardedStore(shards), shards: stores };
 }
 
 /** Each adapter is loaded only where it is used. */
-async function openOne(url: string, maxQueued: number, clock: Clock): Promise<Store> {
+async function openOne(url: string, maxQueued: number, clock: Clock, mayBeAway: boolean): Promise<Store> {
   if (url.startsWith('sqlite:')) {
     const { openSqliteStore } = await import('./sqlite/store.ts');
     return openSqliteStore({ path: url.slice('sqlite:'.length), maxQueued, clock });
   }
   const { openPostgresStore } = await import('./postgres/store.ts');
-  return openPostgresStore({ url, maxQueued, clock });
+  return openPostgresStore({ url, maxQueued, clock, mayBeAway });
 }
