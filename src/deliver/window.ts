@@ -92,8 +92,7 @@ export class Window {
     // A window that is not used has not shown that it could be larger.
     if (this.inFlight + 1 < this.limit / 2 || (this.quickest < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT)))
       return;
-    // Where it feels its way, those who share an endpoint grow together by one in each round.
-    const growth = this.limit < this.threshold ? 1 : 1 / (this.limit * this.share.of);
+    const growth = this.limit < this.threshold ? 1 : this.carefulGrowth / this.limit;
     this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
   }
 
@@ -150,6 +149,17 @@ export class Window {
   private shrink(): void {
     this.limit = 1;
     this.threshold = this.part(INITIAL_LIMIT);
+    this.lastDecrease = Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * By how much it grows in a round where it feels its way: with all who share the endpoint by one, until something
+   * fails. From then on mostly one of them halves at a time, so they fail no oftener than a single window only if they
+   * grow the less for it.
+   */
+  private get carefulGrowth(): number {
+    const { of } = this.share;
+    return this.lastDecrease === Number.NEGATIVE_INFINITY ? 1 / of : 1 / of ** 2;
   }
 
   private part(limit: number): number {

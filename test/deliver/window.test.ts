@@ -65,6 +65,24 @@ t.test('above half of what failed it grows by one a round', async (t) => {
   );
 });
 
+t.test('four who share an endpoint grow by one a round together, and more slowly once something failed', async (t) => {
+  const roundsToGrow = (window: Window) => {
+    const { size } = window;
+    return rounds(window, 40, () => window.succeeded(100), 9_000).findIndex((now) => now > size) + 1;
+  };
+  const share = { of: 4, leads: true };
+  const recovered = new Window({ pausedAt: null, deadSince: 1, share });
+  recovered.hear(null);
+  rounds(recovered, 2, () => recovered.succeeded(100));
+  t.equal(recovered.size, 4, 'a quarter of what a new endpoint gets');
+  t.equal(roundsToGrow(recovered), 5, 'each by a quarter');
+  const failed = new Window({ pausedAt: null, deadSince: null, share });
+  rounds(failed, 4, () => failed.succeeded(100));
+  t.equal(failed.size, 64);
+  failed.failed(8_000, 8_500, true, 0);
+  t.equal(roundsToGrow(failed), 16, 'each by a sixteenth');
+});
+
 t.test('what is near gets 64 at once, however long it takes while it is busy; what is far gets more', async (t) => {
   const near = fresh();
   near.inFlight = 1;
