@@ -17,8 +17,9 @@ export function shardedStore(shards: readonly Shard[]): Store {
   const stores = shards.map(({ store }) => store);
   const home = stores[0] as Store;
   const origins = new Origins(stores);
-  const all = <T>(ask: (store: Store) => Promise<T>) => Promise.all(stores.map(ask));
-  const total = async (ask: (store: Store) => Promise<number>) => (await all(ask)).reduce((sum, n) => sum + n, 0);
+  const all = <T>(ask: (store: Store) => Promise<T>, of: readonly Store[] = stores) => Promise.all(of.map(ask));
+  const total = async (ask: (store: Store) => Promise<number>, of?: readonly Store[]) =>
+    (await all(ask, of)).reduce((sum, n) => sum + n, 0);
 
   return {
     ...home,
@@ -49,9 +50,10 @@ export function shardedStore(shards: readonly Shard[]): Store {
         .flat()
         .sort((a, b) => b.at - a.at)
         .slice(0, filter.limit),
-    deadLetters: (filter) => listLetters(stores, origins, filter),
+    // Those of membership changes are at home: a sync asks for nothing else.
+    deadLetters: (filter) => listLetters(filter.conflictPrefix === undefined ? stores : [home], origins, filter),
     replay: (replays) => total((store) => store.replay(replays)),
-    drop: (ids) => total((store) => store.drop(ids)),
+    drop: (ids) => total((store) => store.drop(ids), origins.holders(ids)),
     erase: (users, sources, cursor) => eraseEach(stores, users, sources, cursor),
     suppress: async (users, sources, on) => void (await all((store) => store.suppress(users, sources, on))),
     // With one of them there is something to take and to deliver.
@@ -100,6 +102,12 @@ class Origins {
 
   of(id: string): Store | undefined {
     return this.known.get(prefixOf(id));
+  }
+
+  /** The shards that these ids may be of. */
+  holders(ids: readonly string[]): readonly Store[] {
+    const holders = new Set(ids.map((id) => this.of(id)));
+    return holders.has(undefined) ? this.stores : this.stores.filter((store) => holders.has(store));
   }
 
   /** As `of`, asking each shard for a dead letter if need be. */

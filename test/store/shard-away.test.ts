@@ -119,22 +119,46 @@ t.test('a reload while a database is away counts for it once it is back', { skip
   t.equal(before.webhooks.length, 0);
 });
 
-t.test('schedules begin once the first database is back', { skip }, async (t) => {
-  const urls = [await migrated(), sqlite(t)];
-  const inbox = await startInbox(t);
-  const folder = t.testdir({});
+/** As `configOf`, with an audience whose only tick is long past. */
+function configWithAudience(folder: string, inbox: Inbox, urls: readonly string[]): Config {
   const file = writeConfig(folder, inbox, { shop: { connected: true } });
   const [source, schedule] = ['shop', '0 0 1 1 *'];
   const audience = { name: 'Big', source, schedule, sql: "select 'u1' as user_id" };
   const engines = { lake: { type: 'duckdb', path: './lake.duckdb' } };
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), engines, audiences: [audience] }));
   const config = loadConfig(file);
+  return { ...config, store: { ...config.store, urls } };
+}
+
+const ENTERED = { type: 'identify', userId: 'u1', traits: { big: true } };
+
+t.test('schedules begin once the first database is back', { skip }, async (t) => {
+  const inbox = await startInbox(t);
+  const config = configWithAudience(t.testdir({}), inbox, [await migrated(), sqlite(t)]);
   await postgres.halt();
-  const app = await start(t, { ...config, store: { ...config.store, urls } });
+  const app = await start(t, config);
   t.match(await ready(app), { away: ['store.urls[0]'] });
   await postgres.resume();
   await inbox.arrived(1);
-  t.match(inbox.webhooks, [{ type: 'identify', userId: 'u1', traits: { big: true } }]);
+  t.match(inbox.webhooks, [ENTERED]);
+});
+
+t.test('syncs run while another than the first database is away', { skip }, async (t) => {
+  const inbox = await startInbox(t);
+  const config = configWithAudience(t.testdir({}), inbox, [sqlite(t), await migrated()]);
+  await postgres.halt();
+  const app = await App.create(config, { log, clock });
+  t.teardown(() => app.close());
+  await app.start({ collect: false, schedules: false });
+  inbox.status = 400;
+  const [first] = await app.sync.run();
+  t.match(await app.delivered((first?.runs ?? []).map(({ id }) => id)), { dead: 1 });
+  inbox.status = 200;
+  // It offers again what died.
+  t.match(await app.sync.run(), [{ error: null }]);
+  await inbox.arrived(1);
+  t.match(inbox.webhooks, [ENTERED]);
+  await postgres.resume();
 });
 
 t.test('a process stops in order while a database is away', { skip }, async (t) => {
