@@ -249,8 +249,9 @@ export class App {
     if (this.stopping) this.cancelResume();
   }
 
-  /** Schedules need the first of several databases: while it is away they miss no tick, but what was missed before. */
+  /** Where the first of several databases is away, the schedules catch up what they missed once it is back. */
   private async startSchedulesPatiently(): Promise<void> {
+    if (this.stopping) return;
     await this.sync.start().catch((error) => {
       this.options.log.warn({ err: error }, 'The schedules could not be looked at; trying again');
       this.cancelSchedules = this.clock.after(SCHEDULES_INTERVAL, () => void this.startSchedulesPatiently());
