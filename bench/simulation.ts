@@ -10,7 +10,7 @@
  *
  * Few retries wait when the endpoint comes back, some ten: most of those after the outage come from the drain itself,
  * whose windows feel for what the endpoint can take. There are the more of them the less it can take. Ten seconds hold
- * some twenty, and the highest of the few tens of seconds that a drain takes differs by chance: the mean over 20 endpoints is good
+ * some ten, and the highest of the few tens of seconds that a drain takes differs by chance: the mean over 20 endpoints is good
  * to some 0.06, hence the sample and the ± (95 %).
  */
 import { parseArgs } from 'node:util';

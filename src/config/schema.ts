@@ -117,7 +117,9 @@ export const fileSchema = section({
         section({
           url: storeUrl.optional(),
           urls: z.array(storeUrl).min(1, 'needs at least one URL').optional().describe('Several stores: shards'),
-          maxQueued: whole(1).default(1_000_000).describe('Undelivered messages per destination at most'),
+          maxQueued: whole(1)
+            .default(1_000_000)
+            .describe('Undelivered messages per destination at most, in each database'),
         }),
       ],
       'must be a URL such as sqlite:./rollcall.db, or { url, maxQueued }',

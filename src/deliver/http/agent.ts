@@ -15,20 +15,22 @@ export interface AgentOptions {
   /** All requests go through this HTTP proxy, which then looks up the names and has to vet what they resolve to. */
   readonly proxy: string | null;
   readonly resolve?: Resolve;
+  /** Idle connections are closed after this many milliseconds, or sooner where the receiver asks for it. */
+  readonly idleTimeout?: number;
 }
 
-/** Idle connections are closed after this many milliseconds. */
 const IDLE_TIMEOUT = 10_000;
 
 /** Keeps connections alive per origin, and connects only to addresses that were vetted. */
-export function createAgent({ allow, ca, proxy, resolve = createResolve() }: AgentOptions): Dispatcher {
+export function createAgent(options: AgentOptions): Dispatcher {
+  const { allow, ca, proxy, resolve = createResolve(), idleTimeout = IDLE_TIMEOUT } = options;
   // Made once: reading all authorities takes milliseconds.
   const trusted = ca.length > 0 ? [...getCACertificates('default'), ...ca] : null;
   const tls = trusted ? { secureContext: createSecureContext({ ca: trusted }) } : {};
   const guard = createAddressGuard(allow);
   const pool = {
-    keepAliveTimeout: IDLE_TIMEOUT,
-    keepAliveMaxTimeout: IDLE_TIMEOUT,
+    keepAliveTimeout: idleTimeout,
+    keepAliveMaxTimeout: idleTimeout,
     pipelining: 1,
     allowH2: false,
     // The attempt has its own clock over all phases.
