@@ -221,10 +221,7 @@ export class DestinationQueue {
       }
       if (!this.rate.take()) break;
       this.running += 1;
-      const claim = this.buffer.shift() as Claim;
-      void this.deliver(claim)
-        .catch((error) => this.giveUp(claim, error))
-        .finally(() => this.finished());
+      void this.deliver(this.buffer.shift() as Claim);
     }
     this.releaseBuffer();
   }
@@ -243,26 +240,31 @@ export class DestinationQueue {
     this.hooks.onRoom(this);
   }
 
-  /** One try: every endpoint that has not answered for good is posted to, at once. */
+  /** Every promise counts here, for each delivery and each endpoint. */
   private async deliver(claimed: Claim): Promise<void> {
-    const { clock } = this.hooks;
     const { generation } = this;
     const claim = this.startClock(claimed);
-    if (isExpired(claim, clock.now())) {
-      // Without a time, no try is charged.
-      const verdict = { kind: 'dead', reason: 'expired', status: null, firstAt: null } as const;
-      this.hooks.onSettled({ claim, verdict, attempts: [] });
-      return;
+    try {
+      const settlement = isExpired(claim, this.hooks.clock.now()) ? expired(claim) : await this.try(claim, generation);
+      if (generation === this.generation) this.hooks.onSettled(settlement);
+    } catch (error) {
+      this.giveUp(claim, error);
     }
+    this.finished();
+  }
+
+  /** One try: every endpoint that has not answered for good is posted to, at once. */
+  private async try(claim: Claim, generation: number): Promise<Settlement> {
     const body = Buffer.from(claim.body);
     const open = this.outlets.filter(({ id }) => claim.marks[id] === undefined);
-    const results = await Promise.all(open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation)));
-    if (generation !== this.generation) return;
+    const tries = open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
+    const results = tries[0] && tries.length === 1 ? [await tries[0]] : await Promise.all(tries);
+    const { clock } = this.hooks;
+    const now = clock.now();
     const { require } = this.destination;
     const endpoints = this.outlets.map(({ id }) => id);
-    const verdict = judge({ claim, require, endpoints, results, now: clock.now(), random: clock.random() });
-    const attempts = verdict.kind === 'release' ? [] : attemptsOf(claim, results, clock.now());
-    this.hooks.onSettled({ claim, verdict, attempts });
+    const verdict = judge({ claim, require, endpoints, results, now, random: clock.random() });
+    return { claim, verdict, attempts: verdict.kind === 'release' ? [] : attemptsOf(claim, results, now) };
   }
 
   /** A probe that was held back before its first attempt: its four hours began when it was. */
@@ -278,7 +280,13 @@ export class DestinationQueue {
       const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
       if (skipped) return { endpoint, skipped, until: outlet.nextChance };
     }
-    const exchange = await this.hooks.post(outlet.prepared, claim, body);
+    let exchange: Exchange;
+    try {
+      exchange = await this.hooks.post(outlet.prepared, claim, body);
+    } catch (error) {
+      outlet.withdraw();
+      throw error;
+    }
     failpoint('post');
     if (outlet.leave(exchange)) {
       const { pausedAt, deadSince } = outlet.window;
@@ -295,6 +303,11 @@ export class DestinationQueue {
     const isOurs = generation === this.generation && holdsClaims();
     return isOurs && !isStopping() && this.enabled && this.outlets.includes(outlet);
   }
+}
+
+/** Without a time, no try is charged. */
+function expired(claim: Claim): Settlement {
+  return { claim, verdict: { kind: 'dead', reason: 'expired', status: null, firstAt: null }, attempts: [] };
 }
 
 function attemptsOf(claim: Claim, results: readonly EndpointResult[], now: number): Attempt[] {

@@ -68,6 +68,12 @@ export class Outlet {
     return window.pausedAt !== pausedAt || window.deadSince !== deadSince;
   }
 
+  /** Gives the place back of an attempt that was not made. */
+  withdraw(): void {
+    this.window.inFlight -= 1;
+    this.handOn();
+  }
+
   /** Has those who wait look again. */
   wakeAll(): void {
     for (const resolve of this.queue.splice(0)) resolve(false);

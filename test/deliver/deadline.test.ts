@@ -220,6 +220,14 @@ t.test('connections are kept and used again', async (t) => {
   t.ok(receiver.connections <= 16, `no more connections than a new endpoint's window (${receiver.connections})`);
 });
 
+t.test('an endpoint gets no more connections than it has attempts in flight', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(2_000);
+  await rig.settled(2_000);
+  t.ok(receiver.connections <= 64, `no more than a fast endpoint's window (${receiver.connections})`);
+});
+
 t.test('an idle connection is closed before the receiver would close it', async (t) => {
   const server = createHttpServer((_, response) => response.writeHead(200, { 'keep-alive': 'timeout=3' }).end());
   const closed = once(server, 'connection').then(([socket]) => once(socket, 'end'));

@@ -1,9 +1,10 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { buildConnector, type Dispatcher } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
+import { Connections } from './connections.ts';
 import { createProxyAgent } from './proxy.ts';
 import { createResolve, type Resolve } from './resolve.ts';
 
@@ -38,7 +39,7 @@ export function createAgent(options: AgentOptions): Dispatcher {
     bodyTimeout: 0,
   };
   if (proxy !== null) return createProxyAgent({ url: proxy, guard, tls, pool });
-  return new Agent({ ...pool, connect: guardedConnector(guard, resolve, tls) });
+  return new Connections({ ...pool, connect: guardedConnector(guard, resolve, tls) });
 }
 
 /** The address that is vetted is the one that is connected to, so that a name can't change its meaning in between. */

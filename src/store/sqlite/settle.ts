@@ -2,41 +2,28 @@ import { failpoint } from '../../failpoint.ts';
 import { CLAIMED, READY } from './accept.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
 
-/** at, endpoint, ms, index of the outcome, status, error, response */
-export type AttemptTuple = readonly [number, string, number, number, number | null, string | null, string | null];
-
-export interface SettleEntry {
+/** A claim that ends. */
+interface Ending {
   readonly id: number;
-  readonly destination: string;
-  readonly source: string;
-  readonly type: number;
-  readonly messageId: string;
-  readonly userId: string | null;
+  readonly destination: number;
   readonly conflict: string | null;
-  readonly run: string | null;
+  readonly run: number | null;
   readonly tries: number;
-  readonly verdict:
-    | readonly ['delivered']
-    | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
-    | readonly ['release', dueAt: number | null]
-    | readonly ['dead', reason: string, status: number | null, firstAt: number | null];
-  readonly attempts: readonly AttemptTuple[];
+  /** Null when it was delivered. */
+  readonly verdict: VerdictTuple | null;
 }
 
-export interface SettleArguments {
-  readonly owner: number;
-  readonly entries: readonly SettleEntry[];
-}
-
-export function settle(db: Connection, now: number, { owner, entries }: SettleArguments): void {
+export function settle(db: Connection, now: number, { owner, names, deliveries, attempts }: SettleColumns): void {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  const delivered: SettleEntry[] = [];
-  for (const entry of entries) {
-    logAttempts(db, entry);
-    if (entry.verdict[0] === 'delivered' && entry.conflict === null) delivered.push(entry);
-    else settleOne(db, now, owner, entry, backlog, runs);
+  const nameIds = names.map((name) => db.nameId(name));
+  logAttempts(db, nameIds, attempts);
+  const delivered: Ending[] = [];
+  for (const ending of endings(nameIds, deliveries)) {
+    if (ending.verdict === null && ending.conflict === null) delivered.push(ending);
+    else settleOne(db, now, owner, ending, backlog, runs);
   }
   removeDelivered(db, owner, delivered, backlog, runs);
   backlog.write();
@@ -44,15 +31,29 @@ export function settle(db: Connection, now: number, { owner, entries }: SettleAr
   failpoint('settle');
 }
 
-/** Most entries are delivered and nothing waits for them: those that count alike go in one statement. */
+function endings(nameIds: readonly number[], columns: SettleColumns['deliveries']): Ending[] {
+  return columns.id.map((id, index) => {
+    const run = columns.run[index] ?? null;
+    return {
+      id,
+      destination: nameIds[columns.destination[index] as number] as number,
+      conflict: columns.conflict[index] ?? null,
+      run: run === null ? null : (nameIds[run] as number),
+      tries: columns.tries[index] as number,
+      verdict: columns.verdict[index] ?? null,
+    };
+  });
+}
+
+/** Most are delivered and nothing waits for them: those that count alike go in one statement. */
 function removeDelivered(
   db: Connection,
   owner: number,
-  delivered: readonly SettleEntry[],
+  delivered: readonly Ending[],
   backlog: BacklogChanges,
   runs: RunChanges,
 ): void {
-  const alike = Map.groupBy(delivered, ({ destination, run, tries }) => `${destination}\0${run ?? ''}\0${tries === 0}`);
+  const alike = Map.groupBy(delivered, ({ destination, run, tries }) => `${destination} ${run} ${tries === 0}`);
   for (const [first, ...others] of alike.values()) {
     if (!first) continue;
     const ids = JSON.stringify([first.id, ...others.map(({ id }) => id)]);
@@ -61,9 +62,9 @@ function removeDelivered(
       ids,
       owner,
     );
-    backlog.add(db.nameId(first.destination), -removed, 0);
+    backlog.add(first.destination, -removed, 0);
     if (first.run !== null) {
-      runs.add(db.nameId(first.run), { delivered: removed, untried: first.tries === 0 ? -removed : 0 });
+      runs.add(first.run, { delivered: removed, untried: first.tries === 0 ? -removed : 0 });
     }
   }
 }
@@ -72,20 +73,17 @@ function settleOne(
   db: Connection,
   now: number,
   owner: number,
-  entry: SettleEntry,
+  { id, destination, conflict, run, tries, verdict }: Ending,
   backlog: BacklogChanges,
   runs: RunChanges,
 ): void {
-  const { id, verdict, conflict } = entry;
-  const destination = db.nameId(entry.destination);
-  const run = entry.run === null ? null : db.nameId(entry.run);
-  const untried = entry.tries === 0 ? -1 : 0;
+  const untried = tries === 0 ? -1 : 0;
   // Whoever holds the delivery now sets free what waits for it.
   if (conflict !== null && !isHeldBy(db, id, owner)) return;
   // A newer change may wait for this one: then this one is not tried again.
   const newerWaits = conflict !== null && freeWaiting(db, conflict, destination);
-  const outlived = newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release');
-  if (outlived || verdict[0] === 'delivered') {
+  const outlived = newerWaits && (verdict?.[0] === 'retry' || verdict?.[0] === 'release');
+  if (outlived || verdict === null) {
     if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
     backlog.add(destination, -1, 0);
     if (run !== null) runs.add(run, outlived ? { superseded: 1, untried } : { delivered: 1, untried });
@@ -212,24 +210,25 @@ export function hasExited(db: Connection, host: string, pid: number): boolean {
   }
 }
 
-function logAttempts(db: Connection, entry: SettleEntry): void {
-  for (const [at, endpoint, ms, outcome, status, error, response] of entry.attempts) {
+function logAttempts(db: Connection, nameIds: readonly number[], columns: SettleColumns['attempts']): void {
+  const { delivery, destination, endpoint, source, type, messageId, userId } = columns;
+  for (const [index, at] of columns.at.entries()) {
     db.run(
       `INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       at,
-      entry.id,
-      db.nameId(entry.destination),
-      db.nameId(endpoint),
-      db.nameId(entry.source),
-      entry.type,
-      entry.messageId,
-      entry.userId,
-      outcome,
-      status,
-      ms,
-      error,
-      response,
+      delivery[index] as number,
+      nameIds[destination[index] as number] as number,
+      nameIds[endpoint[index] as number] as number,
+      nameIds[source[index] as number] as number,
+      type[index] as number,
+      messageId[index] as string,
+      userId[index] ?? null,
+      columns.outcome[index] as number,
+      columns.status[index] ?? null,
+      columns.ms[index] as number,
+      columns.error[index] ?? null,
+      columns.response[index] ?? null,
     );
   }
 }

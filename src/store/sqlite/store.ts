@@ -4,7 +4,7 @@ import * as port from '../port.ts';
 import type { HandedTuple, MessageTuple } from './accept.ts';
 import type { ClaimTuple } from './claim.ts';
 import { HandOver, type Taker } from './hand-over.ts';
-import type { SettleEntry } from './settle.ts';
+import { SettleColumns } from './settle-columns.ts';
 import { StoreThread } from './store-thread.ts';
 
 export interface SqliteOptions {
@@ -24,7 +24,7 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
   const { thread, store } = await StoreThread.open(path, clock);
   const ids = new DeliveryIds(store);
   const settle = (owner: number, settlements: readonly port.Settlement[]) =>
-    thread.call('settle', { owner, entries: settlements.map((settlement) => settleEntry(ids, settlement)) });
+    thread.call('settle', new SettleColumns(owner, settlements, (id) => ids.number(id)));
   const handOver = new HandOver(
     clock,
     async (owner, requests) => {
@@ -242,45 +242,6 @@ function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port
     firstAt,
     marks: marks === null ? NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
   };
-}
-
-function settleEntry(ids: DeliveryIds, { claim, verdict, attempts }: port.Settlement): SettleEntry {
-  return {
-    id: ids.number(claim.id),
-    destination: claim.destination,
-    source: claim.source,
-    type: MESSAGE_TYPES.indexOf(claim.type),
-    messageId: claim.messageId,
-    userId: claim.userId,
-    conflict: claim.conflict,
-    run: claim.run,
-    tries: claim.tries,
-    verdict: verdictTuple(verdict),
-    attempts: attempts.map(({ at, endpoint, ms, outcome, status, error, response }) => [
-      at,
-      endpoint,
-      Math.round(ms),
-      port.OUTCOMES.indexOf(outcome),
-      status,
-      error,
-      response,
-    ]),
-  };
-}
-
-function verdictTuple(verdict: port.Verdict): SettleEntry['verdict'] {
-  switch (verdict.kind) {
-    case 'delivered':
-      return ['delivered'];
-    case 'retry': {
-      const marks = Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
-      return ['retry', verdict.dueAt, verdict.firstAt, marks];
-    }
-    case 'release':
-      return ['release', verdict.dueAt];
-    case 'dead':
-      return ['dead', verdict.reason, verdict.status, verdict.firstAt];
-  }
 }
 
 function typeOf(index: number): port.Claim['type'] {

@@ -1,0 +1,100 @@
+import { Client, Dispatcher } from 'undici';
+
+/**
+ * One connection for each request in flight. The last used is taken first, so that those not needed become idle and are
+ * closed. undici's own pool takes a connection to be busy for one more turn of the event loop, and so opens up to twice
+ * as many.
+ */
+export class Connections extends Dispatcher {
+  private readonly options: Client.Options;
+  private readonly clients = new Set<Client>();
+  /** By origin, the last used at the end. */
+  private readonly idle = new Map<string, Client[]>();
+
+  constructor(options: Client.Options) {
+    super();
+    this.options = options;
+  }
+
+  override dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const origin = String(request.origin);
+    const client = this.idle.get(origin)?.pop() ?? this.open(origin);
+    return client.dispatch(request, new EndHandler(handler, (isUsable) => this.take(origin, client, isUsable)));
+  }
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | undefined {
+    const closed = Promise.all([...this.clients].map((client) => client.close())).then(() => {});
+    if (!callback) return closed;
+    void closed.then(callback);
+    return undefined;
+  }
+
+  override async destroy(): Promise<void> {
+    await Promise.all([...this.clients].map((client) => client.destroy()));
+  }
+
+  private open(origin: string): Client {
+    const client = new Client(origin, this.options);
+    this.clients.add(client);
+    // One that is in use connects again by itself, or has its request fail.
+    client.on('disconnect', () => this.forget(origin, client));
+    return client;
+  }
+
+  /** Takes back a connection after a request. */
+  private take(origin: string, client: Client, isUsable: boolean): void {
+    if (!isUsable || client.closed) {
+      this.clients.delete(client);
+      void client.destroy();
+    } else {
+      const idle = this.idle.get(origin);
+      if (idle) idle.push(client);
+      else this.idle.set(origin, [client]);
+    }
+  }
+
+  private forget(origin: string, client: Client): void {
+    const idle = this.idle.get(origin);
+    const index = idle?.indexOf(client) ?? -1;
+    if (!idle || index === -1) return;
+    idle.splice(index, 1);
+    if (idle.length === 0) this.idle.delete(origin);
+    this.clients.delete(client);
+    void client.destroy();
+  }
+}
+
+/** Passes everything on, and tells when a request has ended and whether its connection is usable after it. */
+class EndHandler implements Dispatcher.DispatchHandler {
+  private readonly handler: Dispatcher.DispatchHandler;
+  private readonly onEnd: (isUsable: boolean) => void;
+
+  constructor(handler: Dispatcher.DispatchHandler, onEnd: (isUsable: boolean) => void) {
+    this.handler = handler;
+    this.onEnd = onEnd;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.handler.onRequestStart?.(controller, context);
+  }
+
+  onResponseStart(...start: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>): void {
+    this.handler.onResponseStart?.(...start);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.handler.onResponseData?.(controller, chunk);
+  }
+
+  onResponseEnd(...end: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>): void {
+    this.onEnd(true);
+    this.handler.onResponseEnd?.(...end);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    this.onEnd(false);
+    this.handler.onResponseError?.(controller, error);
+  }
+}
