@@ -1,0 +1,40 @@
+import t from 'tap';
+import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
+import { Rates } from '../../src/deliver/rate.ts';
+import type { Claim } from '../../src/store/port.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { destination } from './helpers/rig.ts';
+
+/** As many as a new endpoint's window holds. */
+function sixteen(name: string): Claim[] {
+  const claim = {
+    ...({ destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null, body: '{}' } as const),
+    ...({ lane: 'live', conflict: null, run: null, tries: 0, acceptedAt: 0, firstAt: null, marks: {} } as const),
+  };
+  return Array.from({ length: 16 }, (_, index) => ({ ...claim, id: `${name}-${index}` }));
+}
+
+t.test('attempts that fail by a fault of ours leave their places in the window to others', async (t) => {
+  const clock = new ManualClock();
+  const settled: string[] = [];
+  const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
+    clock,
+    rates: new Rates(clock),
+    post: async (_, { id }) => {
+      if (id.startsWith('broken')) throw new Error('The body could not be signed.');
+      const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;
+      return { ...exchange, at: clock.now(), ms: 1 };
+    },
+    holdsClaims: () => true,
+    isStopping: () => false,
+    onSettled: ({ verdict }) => void settled.push(verdict.kind),
+    onUndeliverable: () => {},
+    onEndpointChange: () => {},
+    onRoom: () => {},
+  });
+  queue.add(sixteen('broken'));
+  await queue.drained();
+  queue.add(sixteen('good'));
+  await queue.drained();
+  t.same(settled, [...Array(16).fill('dead'), ...Array(16).fill('delivered')]);
+});
