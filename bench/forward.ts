@@ -12,7 +12,7 @@ import { startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
 const { values } = parseArgs({ strict: false, options: { count: { type: 'string' } } });
-const count = Number(values['count'] ?? 60_000);
+const count = Number(values['count'] ?? 240_000);
 const warmUp = Math.round(count / 6);
 
 /** What a contender stores in besides its own process. */
