@@ -1,5 +1,5 @@
-/** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 1,700 times. */
-const BITS_PER_ID = 16;
+/** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 175,000 times. */
+const BITS_PER_ID = 32;
 const PROBES = 8;
 /** Filters in a group: the bits of a word. */
 const GROUP_SIZE = 32;
