@@ -3,7 +3,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 const here = import.meta.dirname;
-const helpers = new Set(['main', 'harness']);
+const helpers = new Set(['main', 'harness', 'sink']);
 const names = readdirSync(here)
   .filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'))
   .map((file) => file.slice(0, -3))

@@ -4,6 +4,8 @@ import type { Settlement } from '../store/port.ts';
 
 /** Settlements written in one transaction at most. */
 const BATCH_LIMIT = 1_000;
+/** So many are written without waiting for more. */
+const ENOUGH = 200;
 /** How often the store may refuse a settlement, while it takes others, before it is given up. */
 const REFUSALS_LIMIT = 5;
 const RETRY_BASE = 50;
@@ -18,10 +20,22 @@ export interface SettlerHooks {
   readonly onGivenUp: (settlement: Settlement, error: unknown) => void;
 }
 
-/** Gathers settlements while one batch is being written, and keeps them until the store has taken them. */
+export interface SettlerOptions {
+  readonly settle: Settle;
+  readonly clock: Clock;
+  /** For how long settlements are gathered that nothing waits for, in milliseconds. */
+  readonly interval: number;
+  readonly hooks: SettlerHooks;
+}
+
+/**
+ * Gathers settlements, for a while and while one batch is being written, since a batch costs hardly more than one of them;
+ * keeps them until the store has taken them.
+ */
 export class Settler {
   private readonly settle: Settle;
   private readonly clock: Clock;
+  private readonly interval: number;
   private readonly hooks: SettlerHooks;
   private queue: Settlement[] = [];
   /** The batch that the store has at hand. */
@@ -31,11 +45,15 @@ export class Settler {
   private readonly refusals = new Map<Settlement, number>();
   private writtenSinceRefusal = false;
   private writing: Promise<void> | null = null;
+  /** Whether something waits for what is in the queue. */
+  private isUrgent = false;
+  private endGathering = () => {};
   private isHopeless = () => false;
 
-  constructor(settle: Settle, clock: Clock, hooks: SettlerHooks) {
+  constructor({ settle, clock, interval, hooks }: SettlerOptions) {
     this.settle = settle;
     this.clock = clock;
+    this.interval = interval;
     this.hooks = hooks;
   }
 
@@ -46,13 +64,17 @@ export class Settler {
 
   add(settlement: Settlement): void {
     this.queue.push(settlement);
+    if (this.queue.length >= ENOUGH || isAwaited(settlement)) this.hurry();
     this.writing ??= this.write();
   }
 
   /** Resolves once everything added so far is written, or a failure finds that it `isHopeless` to go on. */
   async flush(isHopeless: () => boolean): Promise<void> {
     this.isHopeless = isHopeless;
-    while (this.writing) await this.writing;
+    while (this.writing) {
+      this.hurry();
+      await this.writing;
+    }
   }
 
   /** Has everything written now or never. */
@@ -87,11 +109,31 @@ export class Settler {
     }
   }
 
-  private async write(): Promise<void> {
+  private hurry(): void {
+    this.isUrgent = true;
+    this.endGathering();
+  }
+
+  private async gather(): Promise<void> {
     // Those of the same turn go together.
     await new Promise((resolve) => setImmediate(resolve));
+    if (this.isUrgent || this.interval === 0) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.clock.after(this.interval, resolve);
+      this.endGathering = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  private async write(): Promise<void> {
     for (let failures = 0; this.queue.length > 0; ) {
+      await this.gather();
       const batch = this.queue.splice(0, this.limit);
+      this.isUrgent = this.queue.length > 0;
+      // They were cleared or handed in meanwhile.
+      if (batch.length === 0) break;
       this.batch = batch;
       try {
         await this.settle(batch);
@@ -114,4 +156,9 @@ export class Settler {
     }
     this.writing = null;
   }
+}
+
+/** Whether the next try of the delivery, or another delivery, waits until it is written. */
+function isAwaited({ claim, verdict }: Settlement): boolean {
+  return verdict.kind !== 'delivered' || claim.conflict !== null;
 }

@@ -4,7 +4,7 @@ import type { Claim, Settlement } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
 const settlement = (id: number): Settlement => ({
-  claim: { id: `d-${id}`, destination: 'crm' } as Claim,
+  claim: { id: `d-${id}`, destination: 'crm', conflict: null } as Claim,
   verdict: { kind: 'delivered' },
   attempts: [],
 });
@@ -25,7 +25,7 @@ function rig(settle: (batch: readonly Settlement[]) => void) {
     onFailure: () => {},
     onGivenUp: (settlement) => givenUp.push(settlement),
   };
-  const settler = new Settler(async (batch) => settle(batch), clock, hooks);
+  const settler = new Settler({ settle: async (batch) => settle(batch), clock, interval: 0, hooks });
   return { settler, written, givenUp };
 }
 
@@ -59,4 +59,63 @@ t.test('nothing is given up while the store takes nothing at all', async (t) => 
   t.same(givenUp, []);
   t.equal(new Set(written).size, 20);
   t.equal(written.length, 20);
+});
+
+/** A settler that gathers for ten milliseconds of a clock that the test moves. */
+function gathering() {
+  const clock = new ManualClock();
+  const batches: number[] = [];
+  const hooks: SettlerHooks = {
+    onWritten: (batch) => batches.push(batch.length),
+    onFailure: () => {},
+    onGivenUp: () => {},
+  };
+  const settler = new Settler({ settle: async () => {}, clock, interval: 10, hooks });
+  const turns = async () => {
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { clock, batches, settler, turns };
+}
+
+t.test('what nothing waits for is gathered for a while, and then written at once', async (t) => {
+  const { clock, batches, settler, turns } = gathering();
+  settler.add(settlement(1));
+  await turns();
+  settler.add(settlement(2));
+  clock.advance(9);
+  await turns();
+  t.same(batches, []);
+  clock.advance(1);
+  await turns();
+  t.same(batches, [2]);
+});
+
+const urgent: [string, (settlement: Settlement) => Settlement][] = [
+  ['a change of membership', ({ claim, ...rest }) => ({ ...rest, claim: { ...claim, conflict: 'vip/u1' } })],
+  ['one that is given back', (other) => ({ ...other, verdict: { kind: 'release', dueAt: null } })],
+  ['one that is tried again', (other) => ({ ...other, verdict: { kind: 'retry', dueAt: 5, firstAt: 0, marks: {} } })],
+];
+for (const [which, change] of urgent) {
+  t.test(`${which} is written at once, with what has been gathered`, async (t) => {
+    const { batches, settler, turns } = gathering();
+    settler.add(settlement(1));
+    await turns();
+    settler.add(change(settlement(2)));
+    await turns();
+    t.same(batches, [2]);
+  });
+}
+
+t.test('many are written at once', async (t) => {
+  const { batches, settler, turns } = gathering();
+  for (let id = 0; id < 200; id += 1) settler.add(settlement(id));
+  await turns();
+  t.same(batches, [200]);
+});
+
+t.test('before a stop nothing is gathered', async (t) => {
+  const { batches, settler } = gathering();
+  settler.add(settlement(1));
+  await settler.flush(() => false);
+  t.same(batches, [1]);
 });

@@ -74,6 +74,8 @@ export class Rig {
       destinations: options.destinations,
       attemptRetention: 7 * 86_400_000,
       log: options.log ?? silentLogger,
+      // Time stands still unless the test moves it.
+      settleInterval: 0,
       onSettled: (settlement) => {
         this.settlements.push(settlement);
         for (const look of this.watchers) look();
