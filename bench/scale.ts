@@ -11,12 +11,12 @@ import { type Contender, compare, countCpu, type Figures, startPart } from './ha
 import { flow } from './scale/flow.ts';
 
 /** Messages for each process. */
-const MESSAGES = Number(process.env['SCALE_MESSAGES'] ?? 30_000);
+const MESSAGES = Number(process.env['SCALE_MESSAGES'] ?? 80_000);
 const ON_THEIR_WAY = Number(process.env['SCALE_ON_THEIR_WAY'] ?? 4_000);
 /** Messages per second of the steady rate. */
 const STEADY = 4_000;
 /** As many before those that count: by then its code is compiled, and its heap has its size. */
-const WARM_UP = 20_000;
+const WARM_UP = 40_000;
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 
 async function measure(name: string, processes: number, perSecond?: number): Promise<Figures> {

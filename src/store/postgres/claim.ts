@@ -55,11 +55,6 @@ export class Claims {
     this.stock.settled(settlements);
   }
 
-  /** How many deliveries an owner has in hand. */
-  inHand(owner: number): number {
-    return this.held.get(owner)?.size ?? 0;
-  }
-
   /** Keeps a stock for this owner from now on; what another had is given back. */
   async joined(owner: number, free: Free): Promise<void> {
     const before = this.owner;

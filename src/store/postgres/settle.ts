@@ -11,11 +11,6 @@ interface Owned {
   readonly settlements: readonly Settlement[];
 }
 
-/** Settlements worth a statement: one of 200 costs half as much for each as one of 50. */
-const WORTHWHILE = 200;
-/** How long fewer wait for others, in milliseconds. */
-const PATIENCE = 50;
-
 /**
  * Settlements of one process share statements: delivered ones in one, those to try again in one, dead ones in one, each a
  * transaction of its own. Those with a conflict key take a transaction of several statements.
@@ -26,17 +21,11 @@ export class Settlements {
   private readonly plain: Group<Owned, undefined>;
   private readonly keyed: Group<Owned, undefined>;
 
-  /** @param inHand - how many deliveries an owner has in hand */
-  constructor(context: Context, inHand: (owner: number) => number) {
+  constructor(context: Context) {
     this.context = context;
     this.statements = new Statements(context);
     const rows = ({ settlements }: Owned) => settlements.length;
-    // More are to be expected soon while many are in hand.
-    const isWorthwhile = (count: number, { owner }: Owned) => count >= Math.min(WORTHWHILE, inHand(owner) / 4);
-    this.plain = new Group((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows, {
-      isWorthwhile,
-      pause: () => new Promise((resolve) => context.db.clock.after(PATIENCE, resolve)),
-    });
+    this.plain = new Group((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows);
     this.keyed = new Group((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);
   }
 

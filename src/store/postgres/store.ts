@@ -71,7 +71,7 @@ function storeOn(context: Context, open: () => Promise<void>): Store {
   const { db } = context;
   const claims = new Claims(context);
   const intake = new Intake(context, claims);
-  const settlements = new Settlements(context, (owner) => claims.inHand(owner));
+  const settlements = new Settlements(context);
   const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
   const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
