@@ -39,6 +39,13 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   stopping: 503,
 };
 
+/** Failures whose message names hosts and files: whoever may send messages learns only what it means to him. */
+const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
+  store_full: 'The store is full; try again later.',
+  store_failed: 'The store takes nothing now; try again later.',
+  store_busy: 'The store takes nothing now; try again later.',
+};
+
 /** Seconds after which a client may try again where nothing better is known. */
 const RETRY_AFTER = 5;
 
@@ -50,14 +57,14 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { code, message, error: message };
 }
 
-/** Answers in JSON whatever went wrong; what nobody foresaw is logged and told to nobody. */
+/** Answers in JSON whatever went wrong; what nobody foresaw, and why the store failed, is logged and told to nobody. */
 export function answerError(error: FastifyError | RollcallError, request: FastifyRequest, reply: FastifyReply): void {
   const known = error instanceof RollcallError ? error : fromFastify(error);
   const status = statusOf(known.code);
   if (status >= 500) request.log.error({ err: error }, known.code === 'internal_error' ? 'request failed' : known.code);
   if (status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER);
   if (known.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="rollcall"');
-  reply.code(status).send(errorBody(known.code, known.message));
+  reply.code(status).send(errorBody(known.code, IN_THE_LOG[known.code] ?? known.message));
 }
 
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): void {

@@ -69,8 +69,19 @@ t.test('a store that can take no more is answered 503 with Retry-After', async (
       const answer = await app.inject({ ...post, url, payload });
       t.equal(answer.statusCode, 503, code);
       t.match(answer.headers['retry-after'], /^[1-9]\d*$/);
-      t.match(answer.json(), { code, message: 'Why.', error: 'Why.' });
+      t.match(answer.json(), { code, message: String, error: String });
     }
+  }
+});
+
+t.test('why the store failed is in the log, and its host is told to nobody', async (t) => {
+  for (const code of ['store_full', 'store_busy', 'store_failed'] as const) {
+    const log = new PassThrough();
+    const accept = async () => Promise.reject(new RollcallError(code, 'connect ECONNREFUSED 10.0.0.5:5432'));
+    const { app } = startService(t, { accept }, { logger: { level: 'error', stream: log } });
+    const answer = await app.inject({ ...post, url: '/v1/track', payload: track });
+    t.notMatch(answer.body, '10.0.0.5');
+    t.match(String(log.read()), '10.0.0.5');
   }
 });
 
