@@ -52,7 +52,7 @@ export interface WorkerOptions {
 /** How often other processes' messages are looked for, in milliseconds. */
 const POLL_INTERVAL = 1_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
-/** With four processes, 10 ms take a tenth off the CPU of a delivery; a crash repeats those of that time. */
+/** A write costs hardly more for many than for one; a crash repeats the deliveries of that time. */
 const SETTLE_INTERVAL = 20;
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
