@@ -39,7 +39,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   stopping: 503,
 };
 
-/** Failures whose message names hosts and files: whoever may send messages learns only what it means to him. */
+/** Failures whose message names hosts and files: whoever may send messages learns only what they mean. */
 const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
   store_full: 'The store is full; try again later.',
   store_failed: 'The store takes nothing now; try again later.',

@@ -240,17 +240,18 @@ export class DestinationQueue {
     this.hooks.onRoom(this);
   }
 
-  /** Every promise counts here, for each delivery and each endpoint. */
+  /** Brings a claim to its settlement, and makes room for the next. */
   private async deliver(claimed: Claim): Promise<void> {
     const { generation } = this;
-    const claim = this.startClock(claimed);
     try {
+      const claim = this.startClock(claimed);
       const settlement = isExpired(claim, this.hooks.clock.now()) ? expired(claim) : await this.try(claim, generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
-      this.giveUp(claim, error);
+      this.giveUp(claimed, error);
+    } finally {
+      this.finished();
     }
-    this.finished();
   }
 
   /** One try: every endpoint that has not answered for good is posted to, at once. */
@@ -258,6 +259,7 @@ export class DestinationQueue {
     const body = Buffer.from(claim.body);
     const open = this.outlets.filter(({ id }) => claim.marks[id] === undefined);
     const tries = open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
+    // Most have one endpoint, for which Promise.all would make promises of its own.
     const results = tries[0] && tries.length === 1 ? [await tries[0]] : await Promise.all(tries);
     const { clock } = this.hooks;
     const now = clock.now();

@@ -59,8 +59,15 @@ t.test('the answer waits until the messages are durable', async (t) => {
 });
 
 t.test('a store that can take no more is answered 503 with Retry-After', async (t) => {
-  const codes: ErrorCode[] = ['queue_full', 'store_full', 'store_busy', 'store_failed', 'store_closed', 'stopping'];
-  for (const code of codes) {
+  const messages: Partial<Record<ErrorCode, string>> = {
+    queue_full: 'Why.',
+    store_full: 'The store is full; try again later.',
+    store_busy: 'The store takes nothing now; try again later.',
+    store_failed: 'The store takes nothing now; try again later.',
+    store_closed: 'Why.',
+    stopping: 'Why.',
+  };
+  for (const [code, message] of Object.entries(messages) as [ErrorCode, string][]) {
     const { app } = startService(t, { accept: async () => Promise.reject(new RollcallError(code, 'Why.')) });
     for (const [url, payload] of [
       ['/v1/batch', { batch: [track, {}] }],
@@ -69,7 +76,7 @@ t.test('a store that can take no more is answered 503 with Retry-After', async (
       const answer = await app.inject({ ...post, url, payload });
       t.equal(answer.statusCode, 503, code);
       t.match(answer.headers['retry-after'], /^[1-9]\d*$/);
-      t.match(answer.json(), { code, message: String, error: String });
+      t.match(answer.json(), { code, message, error: message });
     }
   }
 });

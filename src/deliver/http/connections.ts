@@ -45,22 +45,23 @@ export class Connections extends Dispatcher {
 
   /** Takes back a connection after a request. */
   private take(origin: string, client: Client, isUsable: boolean): void {
-    if (!isUsable || client.closed) {
-      this.clients.delete(client);
-      void client.destroy();
-    } else {
-      const idle = this.idle.get(origin);
-      if (idle) idle.push(client);
-      else this.idle.set(origin, [client]);
-    }
+    const idle = this.idle.get(origin);
+    if (!isUsable || client.closed) this.drop(client);
+    else if (idle) idle.push(client);
+    else this.idle.set(origin, [client]);
   }
 
+  /** Drops an idle connection that was closed. */
   private forget(origin: string, client: Client): void {
     const idle = this.idle.get(origin);
     const index = idle?.indexOf(client) ?? -1;
     if (!idle || index === -1) return;
     idle.splice(index, 1);
     if (idle.length === 0) this.idle.delete(origin);
+    this.drop(client);
+  }
+
+  private drop(client: Client): void {
     this.clients.delete(client);
     void client.destroy();
   }

@@ -6,7 +6,7 @@ export type VerdictTuple =
   | readonly ['release', dueAt: number | null]
   | readonly ['dead', reason: string, status: number | null, firstAt: number | null];
 
-/** Settlements by column: between threads, lists of numbers cost a tenth of what as many objects do. */
+/** Settlements by column: between threads, lists of numbers cost an eighth of what as many objects do. */
 export class SettleColumns {
   readonly owner: number;
   /** What the columns of names are indexes into. */
