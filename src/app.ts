@@ -15,6 +15,7 @@ import { regulations as regulationRoutes } from './collect/regulations.ts';
 import type { Config } from './config/config.ts';
 import { createAgent } from './deliver/http/agent.ts';
 import { Rates } from './deliver/rate.ts';
+import { processNumber } from './deliver/share.ts';
 import { Worker } from './deliver/worker.ts';
 import type { Destination } from './destination.ts';
 import { RollcallError } from './errors.ts';
@@ -74,8 +75,8 @@ export class App {
       this.metrics.settled(settlement);
       logSettlement(log, settlement);
     };
-    const rates = new Rates(clock);
-    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, rates, onSettled };
+    const ofProcess = { rates: new Rates(clock), process: processNumber(clock) };
+    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, ...ofProcess, onSettled };
     this.workers = shards.map(({ name, store }) => {
       const named = shards.length > 1 ? log.child({ database: name }) : log;
       return new Worker({ ...common, store, log: named });

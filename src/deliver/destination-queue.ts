@@ -101,6 +101,7 @@ export class DestinationQueue {
   /** Begins nothing more: the destination is gone from the configuration. */
   retire(): void {
     this.destination = { ...this.destination, enabled: false };
+    this.rate.leave();
     this.halt();
   }
 

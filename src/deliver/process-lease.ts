@@ -19,6 +19,8 @@ export interface LeaseHooks {
 /** This process's right to its claims. A process that was stopped for too long notices, and starts afresh. */
 export class ProcessLease {
   owner = 0;
+  /** The number that this process gave itself; it stays when the owner changes. */
+  readonly process: number;
   private readonly store: Pick<Store, 'join' | 'heartbeat' | 'leave'>;
   private readonly clock: Clock;
   private readonly log: Logger;
@@ -29,8 +31,15 @@ export class ProcessLease {
   private stopped = false;
   private beating: Promise<void> | null = null;
 
-  constructor(store: Pick<Store, 'join' | 'heartbeat' | 'leave'>, clock: Clock, log: Logger, hooks: LeaseHooks) {
+  constructor(
+    store: Pick<Store, 'join' | 'heartbeat' | 'leave'>,
+    process: number,
+    clock: Clock,
+    log: Logger,
+    hooks: LeaseHooks,
+  ) {
     this.store = store;
+    this.process = process;
     this.clock = clock;
     this.log = log;
     this.hooks = hooks;
@@ -54,7 +63,7 @@ export class ProcessLease {
 
   private async join(): Promise<void> {
     const asked = this.clock.monotonic();
-    this.owner = await this.store.join(LEASE_TTL);
+    this.owner = await this.store.join(LEASE_TTL, this.process);
     this.heldUntil = asked + LEASE_TTL;
   }
 

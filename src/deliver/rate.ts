@@ -17,6 +17,11 @@ export class Rate {
     siblings.add(this);
   }
 
+  /** Leaves its part to the others, for good. */
+  leave(): void {
+    this.siblings.remove(this);
+  }
+
   change(perSecond: number | null): void {
     if (perSecond === this.perSecond) return;
     this.siblings.fill();
@@ -66,7 +71,7 @@ export class Rate {
  */
 export class RateSiblings {
   private readonly clock: Clock;
-  private readonly rates: Rate[] = [];
+  private rates: Rate[] = [];
   private filledAt: number;
 
   constructor(clock: Clock) {
@@ -76,6 +81,10 @@ export class RateSiblings {
 
   add(rate: Rate): void {
     this.rates.push(rate);
+  }
+
+  remove(rate: Rate): void {
+    this.rates = this.rates.filter((other) => other !== rate);
   }
 
   /** Those that are not full. */

@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { Claim, Settlement, Store } from '../store/port.ts';
+import type { Claim, Owner, Settlement, Store } from '../store/port.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
@@ -13,7 +13,7 @@ import { ProcessLease } from './process-lease.ts';
 import { Rates } from './rate.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
-import { shareOf } from './share.ts';
+import { processNumber, type Share, shareOf } from './share.ts';
 import { type Planned, Turns } from './turns.ts';
 
 export type WorkerStore = Pick<
@@ -44,6 +44,8 @@ export interface WorkerOptions {
   readonly log: Logger;
   /** Shared by the workers of one process. */
   readonly rates?: Rates;
+  /** The number that the process is known by on each of their databases. */
+  readonly process?: number;
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
@@ -72,18 +74,19 @@ export class Worker {
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
   /** The processes that deliver, this one included. */
-  private owners: readonly number[] = [];
+  private owners: readonly Owner[] = [];
+  private processes: ReadonlySet<number> = new Set();
   private stopping = false;
   private wakeUp: (() => void) | null = null;
   private loops: Promise<unknown>[] = [];
 
   constructor(options: WorkerOptions) {
-    const { store, clock, log, destinations, rates = new Rates(clock) } = options;
+    const { store, clock, log, destinations, rates = new Rates(clock), process = processNumber(clock) } = options;
     this.options = options;
     this.rates = rates;
     this.destinations = destinations;
     this.turns = new Turns(clock, () => this.signal());
-    this.lease = new ProcessLease(store, clock, log, {
+    this.lease = new ProcessLease(store, process, clock, log, {
       onRenewed: () => {
         this.signal();
         void this.shareOut();
@@ -148,7 +151,7 @@ export class Worker {
       else {
         const queue = new DestinationQueue(destination, serviceName, this.states.current, this.hooks());
         this.turns.add(queue);
-        queue.changeShare(shareOf(queue.name, this.lease.owner, this.owners));
+        queue.changeShare(this.shareOf(queue.name));
       }
     }
     const names = new Set(destinations.map(({ name }) => name));
@@ -306,10 +309,16 @@ export class Worker {
       // What a process had in hand that is gone now is pending as before, but free.
       if (!isEqual(owners, this.owners)) this.pendingSeen.clear();
       this.owners = owners;
+      // Those without a number are of the version before and divide by other rules: what they serve others serve too.
+      this.processes = new Set(owners.flatMap(({ process }) => process ?? []));
     } catch (error) {
       log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
     }
-    for (const queue of this.turns.queues) queue.changeShare(shareOf(queue.name, this.lease.owner, this.owners));
+    for (const queue of this.turns.queues) queue.changeShare(this.shareOf(queue.name));
+  }
+
+  private shareOf(destination: string): Share | null {
+    return shareOf(destination, this.lease.process, this.processes);
   }
 
   private loseClaims(): void {

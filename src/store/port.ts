@@ -285,6 +285,13 @@ export interface Regulation {
   readonly finishedAt: number | null;
 }
 
+/** A process that delivers. */
+export interface Owner {
+  readonly id: number;
+  /** The number that it gave itself, the same on all databases; null if it gave none. */
+  readonly process: number | null;
+}
+
 /**
  * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
  * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `queue_full`, `fence_lost`.
@@ -293,12 +300,12 @@ export interface Store {
   /** Writes a batch or nothing. Throws `queue_full` when a destination's backlog is at its limit. */
   accept(request: AcceptRequest): Promise<AcceptResult>;
 
-  /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process. */
-  join(ttl: number): Promise<number>;
+  /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process in this store. */
+  join(ttl: number, process?: number): Promise<number>;
   /** Extends the lease; false when it had ended and the claims were given to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
   /** The owners whose leases live. */
-  owners(): Promise<readonly number[]>;
+  owners(): Promise<readonly Owner[]>;
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
   /** Frees the claims of processes whose lease has ended; resolves to their number. */

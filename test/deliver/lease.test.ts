@@ -93,7 +93,7 @@ t.test('when the store stays silent the lease counts as lost before an attempt c
   const answer = <T>(value: T) => (isDown ? Promise.reject(new Error('down')) : Promise.resolve(value));
   const store = { join: () => answer(1), heartbeat: () => answer(true), leave: () => answer(undefined) };
   const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost: () => {} };
-  const lease = new ProcessLease(store, clock, silentLogger, hooks);
+  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
   await lease.start();
   isDown = true;
   for (let second = 0; second < 14; second += 1) {

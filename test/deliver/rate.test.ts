@@ -1,13 +1,18 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { pino } from 'pino';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { App } from '../../src/app.ts';
+import { systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { type Rate, Rates } from '../../src/deliver/rate.ts';
+import { type Destination, endpointId } from '../../src/destination.ts';
 import type { Message } from '../../src/message.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { destination } from './helpers/rig.ts';
 
 const STEP = 10;
 const BURST = 0.1;
@@ -72,33 +77,129 @@ t.test('a bucket without a limit takes nothing from the others', async (t) => {
   t.equal(other.available, Number.POSITIVE_INFINITY);
 });
 
-t.test('the workers of one process keep to one rate limit, whatever database a delivery is in', async (t) => {
-  const ids = Array.from({ length: 20 }, (_, n) => `source-${n}`);
-  const inbox = await startInbox(t);
-  const folder = t.testdir({});
-  const config = loadConfig(writeConfig(folder, inbox, Object.fromEntries(ids.map((id) => [id, { connected: true }]))));
-  const urls = ['a', 'b', 'c'].map((name) => `sqlite:${join(folder, `${name}.db`)}`);
-  const destinations = config.destinations.map((destination) => ({ ...destination, ratePerSecond: 20 }));
+t.test('a destination that is removed leaves its part to the others, and shares again once it is back', async (t) => {
   const clock = new ManualClock();
-  const log = pino({ level: 'silent' });
-  const app = await App.create({ ...config, destinations, store: { ...config.store, urls } }, { log, clock });
-  t.teardown(() => app.close());
-  await app.start({ collect: false, schedules: false });
-  for (const id of ids)
-    await app.accept(
+  const rates = new Rates(clock);
+  const other = rates.bucket('crm', 1);
+  const claim = {
+    ...({ id: 'd', destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null } as const),
+    ...({ body: '{}', lane: 'live', conflict: null, run: null, tries: 0, acceptedAt: 0, firstAt: null } as const),
+    marks: {},
+  };
+  for (let reload = 0; reload < 3; reload += 1) {
+    const queue = new DestinationQueue(
+      destination('http://127.0.0.1:9/', { ratePerSecond: 1 }),
+      'Rollcall',
+      new Map(),
+      {
+        ...{ clock, rates, holdsClaims: () => true, isStopping: () => false, post: () => new Promise(() => {}) },
+        ...{ onSettled() {}, onUndeliverable() {}, onEndpointChange() {}, onRoom() {} },
+      },
+    );
+    queue.add([claim]);
+    t.ok(other.take());
+    clock.advance(1_000);
+    t.equal(other.available, 0, 'a half each');
+    queue.retire();
+    clock.advance(500);
+    t.equal(other.available, 1, 'all of it');
+  }
+});
+
+interface Started {
+  readonly clock: ManualClock;
+  readonly apps: readonly App[];
+  /** What was delivered: to which destination, by which app and from which database, by its id. */
+  readonly delivered: { readonly destination: string; readonly app: number; readonly store: string }[];
+  /** Lets time pass in steps, in which the stores are given time to answer. */
+  readonly pass: (ms: number) => Promise<void>;
+}
+
+const SOURCES = Array.from({ length: 20 }, (_, n) => `source-${n}`);
+
+/** So many processes on the same databases; each of the destinations gets all that there is, 20 a second at most. */
+async function start(t: Test, count: number, urls: readonly string[], names: readonly string[]): Promise<Started> {
+  const inbox = await startInbox(t);
+  const sources = Object.fromEntries(SOURCES.map((id) => [id, { connected: true }]));
+  const config = loadConfig(writeConfig(t.testdirName, inbox, sources));
+  const [model] = config.destinations as [Destination];
+  const destinations = names.map((name) => {
+    const endpoints = [{ id: endpointId(name, inbox.url), url: inbox.url, headers: {} }];
+    return { ...model, name, endpoints, ratePerSecond: 20 };
+  });
+  const clock = new ManualClock();
+  const apps: App[] = [];
+  const delivered: Started['delivered'] = [];
+  for (let app = 0; app < count; app += 1) {
+    const write = (line: string) => {
+      const { msg, destination, delivery } = JSON.parse(line);
+      if (msg === 'delivered') delivered.push({ destination, app, store: delivery.split('-')[0] });
+    };
+    const log = pino({ level: 'debug' }, { write });
+    const started = await App.create({ ...config, destinations, store: { ...config.store, urls } }, { log, clock });
+    t.teardown(() => started.close());
+    await started.start({ collect: false, schedules: false });
+    apps.push(started);
+  }
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 50) {
+      clock.advance(50);
+      for (let turn = 0; turn < 4; turn += 1) {
+        await Promise.all(apps.map((app) => app.store.backlog()));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+  };
+  return { clock, apps, delivered, pass };
+}
+
+/** More than the limit allows in ten seconds. */
+async function sendAll({ apps: [app] }: Started): Promise<void> {
+  for (const id of SOURCES)
+    await app?.accept(
       id,
       Array.from({ length: 40 }, (_, n) => track(`${id}-${n}`)),
     );
-  for (let passed = 0; passed < 10_000; passed += 50) {
-    clock.advance(50);
-    for (let turn = 0; turn < 4; turn += 1) {
-      await app.store.backlog();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  }
-  const rate = inbox.webhooks.length / 10;
+}
+
+t.test('the workers of one process keep to one rate limit, whatever database a delivery is in', async (t) => {
+  const folder = t.testdir({});
+  const urls = ['a', 'b', 'c'].map((name) => `sqlite:${join(folder, `${name}.db`)}`);
+  const started = await start(t, 1, urls, ['crm']);
+  await sendAll(started);
+  await started.pass(10_000);
+  const rate = started.delivered.length / 10;
   t.ok(rate > 12 && rate <= 21, `${rate} a second`);
 });
+
+t.test(
+  'of six processes the same four serve a destination on every database, and keep to its rate limit',
+  async (t) => {
+    const folder = t.testdir({});
+    const paths = ['a', 'b'].map((name) => join(folder, `${name}.db`));
+    // Its owners have other ids than those of the first.
+    const other = await openSqliteStore({ path: paths[1] as string, maxQueued: 1, clock: systemClock });
+    for (let owner = 0; owner < 5; owner += 1) await other.leave(await other.join(1_000));
+    await other.close();
+    const names = ['crm', 'mail', 'ads'];
+    const urls = paths.map((path) => `sqlite:${path}`);
+    const started = await start(t, 6, urls, names);
+    // A heartbeat tells the first ones of the last.
+    await started.pass(6_000);
+    await sendAll(started);
+    await started.pass(10_000);
+    for (const name of names) {
+      const ofIt = started.delivered.filter(({ destination }) => destination === name);
+      const servers = [...Map.groupBy(ofIt, ({ store }) => store).values()].map((ofStore) =>
+        [...new Set(ofStore.map(({ app }) => app))].sort(),
+      );
+      t.equal(servers[0]?.length, 4);
+      t.same(servers, [servers[0], servers[0]]);
+      // Each of the four has a burst of one for each of the two.
+      t.ok(ofIt.length > 120 && ofIt.length <= 200 + 8, `${ofIt.length} of ${name} in ten seconds`);
+    }
+  },
+);
 
 function track(messageId: string): Message {
   const body = JSON.stringify({ version: 1, type: 'track', event: 'e', messageId });

@@ -90,9 +90,9 @@ function storeOn(context: Context, open: () => Promise<void>): Store {
 
   return {
     accept: (request) => during(() => intake.accept(request)),
-    join: (ttl) =>
+    join: (ttl, process) =>
       during(async () => {
-        const owner = await join(context, ttl);
+        const owner = await join(context, ttl, process ?? null);
         await claims.joined(owner, free);
         return owner;
       }),

@@ -1,14 +1,20 @@
-import type { Fence } from '../port.ts';
+import type { Fence, Owner } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, hasExited, rescue } from './settle.ts';
 
-export function join(db: Connection, now: number, { ttl }: { readonly ttl: number }): number {
+export interface JoinArguments {
+  readonly ttl: number;
+  readonly process: number | null;
+}
+
+export function join(db: Connection, now: number, { ttl, process }: JoinArguments): number {
   rescue(db, now);
   const row = db.get<{ id: number }>(
-    'INSERT INTO owner (lease_until, host, pid) VALUES (?, ?, ?) RETURNING id',
+    'INSERT INTO owner (lease_until, host, pid, process) VALUES (?, ?, ?, ?) RETURNING id',
     now + ttl,
     db.host,
     db.pid,
+    process,
   );
   return row?.id as number;
 }
@@ -27,8 +33,9 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
   return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
 }
 
-export function owners(db: Connection, now: number): number[] {
-  return db.tuples<[number]>('SELECT id FROM owner WHERE lease_until > ? ORDER BY id', now).map(([id]) => id);
+export function owners(db: Connection, now: number): Owner[] {
+  const sql = 'SELECT id, process FROM owner WHERE lease_until > ? ORDER BY id';
+  return db.tuples<[number, number | null]>(sql, now).map(([id, process]) => ({ id, process }));
 }
 
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
