@@ -13,7 +13,7 @@ export interface EngineFile {
 }
 
 export interface BackupOptions {
-  /** The store's URLs; only SQLite files are copied, Postgres has tools of its own. */
+  /** The store's URLs. */
   readonly urls: readonly string[];
   readonly engines: readonly EngineFile[];
   /** The store, open, to hold back syncs with. */
@@ -25,8 +25,12 @@ export interface BackupOptions {
   /** Must be new or empty. It is there with all files or not at all. */
   readonly folder: string;
   readonly clock: Clock;
+  /** Gives a long copy up. */
+  readonly signal?: AbortSignal;
   /** Told of each sync that is waited for. */
   readonly onWait?: (key: string) => void;
+  /** Told how many rows of a table are copied, of how many; of SQLite nothing. */
+  readonly onProgress?: (table: string, done: number, total: number) => void;
 }
 
 const TTL = 30_000;
@@ -36,19 +40,27 @@ const PATIENCE = 10 * 60_000;
 const ASK_EVERY = 500;
 /** More pages than a database can have: one step, since one between steps that finds a change starts over. */
 const ALL_PAGES = 0x7fff_ffff;
+/**
+ * A copy gives out delivery ids (Idempotency-Keys) that are this much further on: those that the store gives out after
+ * the backup belong to other messages, and receivers remember them. More than will ever be given out between two backups;
+ * there is room for 8,000 restores of restored stores below 2^53.
+ */
+const IDS_AHEAD = 2 ** 40;
 
 /**
  * Copies store and engine files while everything runs; resolves to their places in `folder`. No sync runs meanwhile, so
- * that the snapshots and the versions that the store knows belong together; intake and delivery go on.
+ * that the snapshots and the versions that the store knows belong together; intake and delivery go on. A SQLite store is
+ * restored by putting its file in its place, a Postgres database by `restorePostgres`.
  *
  * @throws RollcallError `run_in_progress` when a sync does not end in time; `bad_usage` when `folder` is in use or there
- * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in use
+ * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
+ * use; `store_failed` when a database can't be read; `stopping` when the signal aborts
  */
 export async function backup(options: BackupOptions): Promise<readonly string[]> {
   const { folder } = options;
   const copies = placesOf(options);
   if (copies.length === 0) {
-    throw new RollcallError('bad_usage', 'There is no file to copy. Back up Postgres with its own tools, as pg_dump.');
+    throw new RollcallError('bad_usage', 'There is nothing to copy.');
   }
   await refuseUnlessEmpty(folder);
   const partial = `${folder}.partial`;
@@ -70,7 +82,8 @@ export async function backup(options: BackupOptions): Promise<readonly string[]>
 type Copy = (folder: string) => Promise<readonly string[]>;
 
 /** The store first: what it knows to be erased from an engine must be so in the engine's copy. */
-function placesOf({ urls, engines, base }: BackupOptions): readonly Copy[] {
+function placesOf(options: BackupOptions): readonly Copy[] {
+  const { urls, engines, base } = options;
   const taken = new Map<string, string>();
   const placeOf = (path: string) => {
     const inside = relative(base, path);
@@ -80,12 +93,19 @@ function placesOf({ urls, engines, base }: BackupOptions): readonly Copy[] {
     taken.set(place, path);
     return place;
   };
-  const stores = urls.filter((url) => /^sqlite:(?!:memory:)/.test(url)).map((url) => url.slice('sqlite:'.length));
+  const stores = urls.flatMap((url, index): Copy[] => {
+    if (/^postgres(ql)?:/.test(url)) {
+      const name = urls.length > 1 ? `store-${index + 1}-of-${urls.length}` : 'store';
+      const place = placeOf(join(base, `${name}.postgres`));
+      return [(folder) => copyPostgres(url, folder, place, options)];
+    }
+    const path = url.slice('sqlite:'.length);
+    if (path === ':memory:') return [];
+    const place = placeOf(path);
+    return [(folder) => copyStore(path, folder, place)];
+  });
   return [
-    ...stores.map((path): Copy => {
-      const place = placeOf(path);
-      return (folder) => copyStore(path, folder, place);
-    }),
+    ...stores,
     ...engines.map((engine): Copy => {
       const place = placeOf(engine.path);
       return (folder) => copyEngine(engine, folder, place);
@@ -148,8 +168,36 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
   } finally {
     source.close();
   }
+  const copy = new DatabaseSync(target);
+  try {
+    copy.exec(`INSERT INTO sqlite_sequence SELECT 'delivery', 0
+      WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'delivery')`);
+    copy.exec(`UPDATE sqlite_sequence SET seq = seq + ${IDS_AHEAD} WHERE name = 'delivery'`);
+  } finally {
+    copy.close();
+  }
   await persist(target);
   return [place];
+}
+
+/** The folder of a database's copy; which of several it is, but nothing of its URL. */
+async function copyPostgres(
+  url: string,
+  folder: string,
+  place: string,
+  { urls, clock, signal, onProgress = () => {} }: BackupOptions,
+): Promise<readonly string[]> {
+  const { backupPostgres } = await import('./postgres/backup.ts');
+  const label = urls.length > 1 ? `${place}/` : '';
+  await backupPostgres({
+    url,
+    folder: join(folder, place),
+    idsAhead: IDS_AHEAD,
+    clock,
+    signal,
+    onProgress: (table, ...counts) => onProgress(label + table, ...counts),
+  });
+  return [`${place}/`];
 }
 
 /** A log beside the file is what a killed process left; it goes first, as closing the file ends the hold on it. */

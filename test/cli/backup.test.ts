@@ -80,7 +80,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
     for (; going; n += 1) await post(n);
     return n;
   })();
-  t.match(await run(makeBackup), /2 files in .*\n +rollcall\.db\n +audiences\.duckdb\n/);
+  t.match(await run(makeBackup), /^In .*:\n +rollcall\.db\n +audiences\.duckdb\n/);
   going = false;
   t.ok((await load) > 20, 'messages were taken during the backup');
   // What happens from here on is lost with the machine.

@@ -4,10 +4,12 @@ import t from 'tap';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { backup } from '../../src/store/backup.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
-import { accept, audience, backlogOf, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';
+import { accept, audience, backlogOf, claim, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';
 
 /** As of an engine's file that nobody writes to. */
 const engineFile = (path: string) => ({ path, hold: (work: () => Promise<void>) => work() });
+
+const numberOf = (id = '') => Number.parseInt(id.slice(id.lastIndexOf('-') + 1), 36);
 
 t.test(
   'a copy made while messages come in opens as a store of its own, and belongs to the engine beside it',
@@ -27,7 +29,7 @@ t.test(
     const target = join(folder, 'copy', 'of today');
     const engines = [engineFile(join(folder, 'lake.duckdb')), engineFile(join(folder, 'not made yet.duckdb'))];
     const given = {
-      urls: [`sqlite:${path}`, 'postgres://db/x'],
+      urls: [`sqlite:${path}`],
       engines,
       store,
       keys: ['big_spenders', 'vip'],
@@ -43,6 +45,10 @@ t.test(
     t.teardown(() => restored.close());
     t.ok((await backlogOf(restored)).pending >= 500);
     t.match(await restored.audience('big_spenders'), { version: 2 });
+    await accept(restored, message({ destinations: ['fresh'] }));
+    const [fresh] = await claim(restored, await restored.join(60_000), { destination: 'fresh' });
+    const last = (await claim(store, await store.join(60_000), { limit: 100_000 })).at(-1);
+    t.ok(numberOf(fresh?.id) > numberOf(last?.id) + 1_000_000, 'no id comes again that was given out after the backup');
     t.ok(await store.takeLease('sync:vip', 1_000), 'syncs may run again');
     t.equal(await codeOf(backup({ ...given, keys: [], folder: target })), 'bad_usage', 'nothing is written over');
   },
@@ -106,7 +112,7 @@ t.test('a backup that can not be whole leaves nothing', async (t) => {
   await t.rejects(backup({ ...given, engines: [full] }), /no space/);
   const twice = backup({ ...given, engines: [outside, engineFile(join(folder, 'lake.duckdb'))] });
   t.equal(await codeOf(twice), 'bad_usage', 'two files of one name');
-  t.equal(await codeOf(backup({ ...given, urls: ['postgres://db/x'], engines: [] })), 'bad_usage');
+  t.equal(await codeOf(backup({ ...given, urls: ['sqlite::memory:'], engines: [] })), 'bad_usage', 'nothing to copy');
   t.same(readdirSync(folder).toSorted(), ['data', 'other']);
 
   t.same(await backup({ ...given, engines: [...inside, outside] }), [

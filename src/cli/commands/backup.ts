@@ -4,18 +4,22 @@ import { systemClock } from '../../clock.ts';
 import type { Config, EngineConfig } from '../../config/config.ts';
 import type { EngineFile } from '../../store/backup.ts';
 import type { Context } from '../context.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { createProgress } from '../progress.ts';
+import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const HELP = `
 Example:
   $ rollcall backup /backups/2026-11-21 -c rollcall.yaml
 
-It copies the SQLite store and the files of DuckDB engines, so that they belong together, while the service goes on:
-messages are taken and delivered meanwhile, syncs wait. Files below the configuration's folder keep their places in
-FOLDER. The copy is made in FOLDER.partial, and is FOLDER once it is whole. Postgres has tools of its own.
+It copies the store and the files of DuckDB engines, so that they belong together, while the service goes on: messages
+are taken and delivered meanwhile, syncs wait. Files below the configuration's folder keep their places in FOLDER. The
+copy is made in FOLDER.partial, and is FOLDER once it is whole.
 
-With --json it prints {"folder","files"}.
+A Postgres store becomes a folder, store.postgres (store-1-of-2.postgres and so on for several databases). Bring it back
+with rollcall migrate --from FOLDER/store.postgres --to URL. The file of a SQLite store is put back in its place.
+
+With --json it prints {"folder","files"}; the name of a folder ends with /.
 
 Exit codes: 0 done, 1 failed (there is no FOLDER), 2 bad usage, such as a FOLDER that is not empty.`;
 
@@ -29,21 +33,23 @@ export function addBackup(program: Command, context: Context): void {
 async function run(folder: string, options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { backup } = await import('../../store/backup.ts');
-    const { urls } = config.store;
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
-    const files = await backup({
-      urls,
+    const progress = createProgress(terminal);
+    const making = backup({
+      urls: config.store.urls,
       engines: await engineFiles(config),
       store: app.store,
       keys: [...new Set(known)],
       base: config.folder,
       folder,
       clock: systemClock,
+      signal: terminal.signal,
       onWait: (key) => note(terminal, `Waiting for the sync of ${key} to end.`),
+      onProgress: progress.show,
     });
+    const files = await making.finally(() => progress.stop());
     if (options.json) printJson(terminal, { folder, files });
-    else print(terminal, [`${count(files.length, 'file')} in ${folder}:`, ...files].join('\n  '));
-    if (urls.some((url) => !url.startsWith('sqlite:'))) note(terminal, 'The Postgres store is not part of it.');
+    else print(terminal, [`In ${folder}:`, ...files].join('\n  '));
   });
 }
 

@@ -23,29 +23,35 @@ With --from and --to it moves a SQLite store, with all that it knows, into an em
 is read. Stop every process of the store first: it refuses while one has the file open. All is moved or nothing, and
 the file is then put aside as PATH.moved. Cut off, run it again. Then set "store" in the configuration, and start.
 
+With the path of a database's copy, made by rollcall backup, it restores that into an empty Postgres database: all or
+nothing, and the copy stays as it is. Stop every process of the lost store first, or both send what was pending.
+
 Examples:
   $ rollcall migrate -c rollcall.yaml
   $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
+  $ rollcall migrate --from /backups/2026-11-21/store.postgres --to "$STORE_URL"
 
-With --json it prints {"applied":[VERSION…]} per store, or {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null when
-an earlier move had only the file left to put aside.
+With --json it prints {"applied":[VERSION…]} per store, {"from","to","file","rows":{TABLE:ROWS…}} of a move ("rows" is
+null when an earlier one had only the file left to put aside), or {"from","to","madeAt","rows":{TABLE:ROWS…}}.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 
 export function addMigrate(program: Command, context: Context): void {
   program
     .command('migrate')
-    .description("bring the store's tables to this version, or move the store to Postgres")
+    .description("bring the store's tables to this version, or move or restore it to Postgres")
     .addOption(configOption())
     .addOption(jsonOption())
-    .option('--from <url>', 'move this store, sqlite:PATH')
+    .option('--from <url>', 'move this store, sqlite:PATH, or restore the copy at this path')
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
     .addHelpText('after', HELP)
     .action((options: MigrateOptions) => run(options, context));
 }
 
 async function run({ from, to, ...options }: MigrateOptions, context: Context): Promise<void> {
-  if (from !== undefined && to !== undefined) return move(from, to, options, context);
+  if (from !== undefined && to !== undefined) {
+    return from.startsWith('sqlite:') ? move(from, to, options, context) : restore(from, to, options, context);
+  }
   if (from === undefined && to === undefined) return migrate(options, context);
   throw new RollcallError('bad_usage', '--from and --to go together.');
 }
@@ -84,9 +90,11 @@ const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   suppression: ['suppressed user', 'suppressed users'],
 };
 
-async function move(from: string, to: string, { json }: Omit<MigrateOptions, 'from' | 'to'>, { terminal }: Context) {
+type Output = Pick<MigrateOptions, 'json'>;
+
+async function move(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
   const { moveStore } = await import('../../store/move.ts');
-  const path = from.startsWith('sqlite:') ? `sqlite:${resolve(from.slice('sqlite:'.length))}` : from;
+  const path = `sqlite:${resolve(from.slice('sqlite:'.length))}`;
   const progress = createProgress(terminal);
   const moving = moveStore({ from: path, to, clock: systemClock, onProgress: progress.show });
   const moved = await moving.finally(() => progress.stop());
@@ -94,12 +102,29 @@ async function move(from: string, to: string, { json }: Omit<MigrateOptions, 'fr
   else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
 }
 
+async function restore(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
+  if (/^\w+:\/\//.test(from) || !/^postgres(ql)?:/.test(to)) {
+    throw new RollcallError('bad_usage', '--from needs sqlite:PATH or the path of a copy, --to needs postgres://…');
+  }
+  const { restorePostgres } = await import('../../store/postgres/restore.ts');
+  const folder = resolve(from);
+  const progress = createProgress(terminal);
+  const restoring = restorePostgres({ folder, to, signal: terminal.signal, onProgress: progress.show });
+  const restored = await restoring.finally(() => progress.stop());
+  if (json) return printJson(terminal, { from: folder, to: redactUrl(to), ...restored });
+  const { madeAt, rows } = restored;
+  const next = 'Set "store" in the configuration, and start.';
+  print(terminal, [`Restored to ${redactUrl(to)}, as it was at ${madeAt}:`, ...rowsOf(rows), next].join('\n'));
+}
+
 function describe(rows: Readonly<Record<string, number>> | null, file: string, to: string): string {
   if (rows === null) return `The store was in ${to} already; its file is now ${file}.`;
-  const lines = Object.entries(ROWS).map(([table, [one, many]]) => `  ${count(rows[table] ?? 0, one, many)}`);
   return [
     `Moved to ${to}:`,
-    ...lines,
+    ...rowsOf(rows),
     `The SQLite file is now ${file}. Set "store" in the configuration, and start.`,
   ].join('\n');
 }
+
+const rowsOf = (rows: Readonly<Record<string, number>>) =>
+  Object.entries(ROWS).map(([table, [one, many]]) => `  ${count(rows[table] ?? 0, one, many)}`);
