@@ -52,6 +52,19 @@ t.test('who serves a destination does not depend on where and in which order pro
   t.pass();
 });
 
+t.test('a process that is missing on one of two databases adds its part to a rate limit at most', async (t) => {
+  const part = (name: string, id: number, ids: readonly number[]) => 1 / (shareOf(name, id, ids)?.of ?? Infinity);
+  fc.assert(
+    fc.property(fc.string(), processNumbers, (name, [missing = 0, ...there]) => {
+      const all = [missing, ...there];
+      const parts = there.map((id) => Math.max(part(name, id, all), part(name, id, there)));
+      const sum = parts.reduce((total, each) => total + each, part(name, missing, all));
+      return sum <= 1 + part(name, missing, all) + 1e-9;
+    }),
+  );
+  t.pass();
+});
+
 t.test('a process serves its part of many destinations', async (t) => {
   const ids = Array.from({ length: 80 }, (_, index) => index + 1);
   const served = ids.map(
