@@ -63,7 +63,7 @@ async function deliver(count: number): Promise<void> {
 }
 
 const SIZES = `
-  SELECT c.relname AS name, pg_relation_size(c.oid)::float8 / 1e6 AS mb FROM pg_class c
+  SELECT c.relname AS name, pg_table_size(c.oid)::float8 / 1e6 AS mb FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'rollcall' AND c.relname ~ '^(delivery|attempt|seen|backlog)'`;
 const DEAD = `SELECT n_dead_tup::int AS dead, autovacuum_count::int AS vacuums FROM pg_stat_all_tables
   WHERE schemaname = 'rollcall' AND relname = 'delivery'`;
@@ -78,7 +78,7 @@ async function sizes(): Promise<Record<string, number>> {
     'dead rows': stats?.dead ?? Number.NaN,
     vacuums: stats?.vacuums ?? Number.NaN,
     'attempt MB': Math.round(of('attempt', 'attempt_pkey')),
-    'seen MB': Math.round(of('seen', 'seen_pkey', 'seen_day')),
+    'seen MB': Math.round(of('seen', 'seen_pkey', 'seen_batch')),
   };
 }
 

@@ -3,10 +3,10 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { nameOf, SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
-import { seenKey } from './postgres/accept-batch.ts';
 import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
 import { Database, type Session } from './postgres/database.ts';
 import { migratePostgres } from './postgres/migrate.ts';
+import { remember, seenKey } from './postgres/seen.ts';
 import { storeError } from './sqlite/connection.ts';
 import { openSqliteStore } from './sqlite/store.ts';
 
@@ -52,7 +52,7 @@ export async function moveStore({ from, to, clock, onProgress = () => {} }: Move
   const source = new DatabaseSync(path, { timeout: 1_000 });
   try {
     lock(source);
-    const rows = await db.transaction((session) => copyAll({ source, session, now: clock.now(), onProgress }));
+    const rows = await db.transaction((session) => copyAll({ source, session, now: db.now, onProgress }));
     source.exec('COMMIT');
     // Leaves one file, without a log beside it; renamed before anybody else can open it.
     source.exec('PRAGMA journal_mode = DELETE');
@@ -80,7 +80,8 @@ function lock(source: DatabaseSync): void {
 interface Move {
   readonly source: DatabaseSync;
   readonly session: Session;
-  readonly now: number;
+  /** SQL for the time there. */
+  readonly now: string;
   readonly onProgress: NonNullable<MoveOptions['onProgress']>;
 }
 
@@ -160,14 +161,13 @@ const ENCODERS: Readonly<Record<Type, (values: readonly SQLInputValue[]) => Buff
   hash: (values) => hash(values.map((value) => Buffer.from(value as Uint8Array))),
 };
 
-/** Message ids get another full day or two. */
+/** Message ids get another full day. */
 async function copySeen({ source, session, now, onProgress }: Move): Promise<number> {
   const total = countOf(source, SEEN);
   let count = 0;
   for (const rows of batches(source, SEEN)) {
     const keys = rows.map(([name, messageId]) => seenKey({ source: String(name), messageId: String(messageId) }));
-    const sql = 'INSERT INTO rollcall.seen SELECT k, $2 FROM unnest($1::uuid[]) AS k';
-    await session.run(sql, [uuid(keys), Math.floor(now / 86_400_000)]);
+    await session.run(`WITH ${remember(now, 'SELECT unnest($1::uuid[])')} SELECT 1`, [uuid(keys)]);
     count += rows.length;
     onProgress('seen', count, total);
   }

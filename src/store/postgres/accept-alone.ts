@@ -2,11 +2,11 @@ import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type AcceptRequest, type AcceptResult, type Fence, LANES, type NewMessage, type PlanStep } from '../port.ts';
-import { seenKey } from './accept-batch.ts';
-import { int2, text, uuid } from './arrays.ts';
+import { columns, int2, text, uuid } from './arrays.ts';
 import { CLAIMED, type Context, READY, WAITING } from './context.ts';
 import { Changes } from './counters.ts';
 import type { Session } from './database.ts';
+import { remember, seenKey } from './seen.ts';
 import { suppressed } from './suppression.ts';
 
 /**
@@ -66,8 +66,7 @@ async function notSeen({ db }: Context, session: Session, messages: readonly New
     if (!byKey.has(key)) byKey.set(key, message);
   }
   const rows = await session.rows<[string]>(
-    `INSERT INTO rollcall.seen (id, day) SELECT k, ${db.now} / 86400000 FROM unnest($1::uuid[]) AS k ORDER BY k
-     ON CONFLICT (id) DO NOTHING RETURNING id::text`,
+    `WITH ${remember(db.now, 'SELECT k FROM unnest($1::uuid[]) AS k ORDER BY k')} SELECT id::text FROM fresh`,
     [uuid([...byKey.keys()])],
   );
   const isNew = new Set(rows.map(([id]) => id.replaceAll('-', '')));
@@ -110,8 +109,10 @@ const insertSql = (now: string) => `
       WHERE o.conflict = m.conflict AND o.destination = m.destination AND o.state = ${CLAIMED}
     ) THEN ${WAITING} ELSE ${READY} END,
     ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
-  FROM unnest($1::text[], $2::smallint[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-    AS m (destination, lane, type, source, message_id, user_id, conflict, body)`;
+  FROM (${columns(1, {
+    ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
+    ...{ user_id: 'text', conflict: 'text', body: 'text' },
+  })}) AS m`;
 
 /** Older changes are taken back unless they are in flight; then the new ones wait for them. */
 async function insert(

@@ -1,13 +1,8 @@
-import { hash } from 'node:crypto';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage } from '../port.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import { type Context, idName } from './context.ts';
-
-/** What is remembered of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. */
-export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {
-  return hash('sha1', `${source}\0${messageId}`).slice(0, 32);
-}
+import { seenKey } from './seen.ts';
 
 interface Keyed {
   readonly key: string;

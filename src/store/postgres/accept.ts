@@ -3,12 +3,13 @@ import { failpoint } from '../../failpoint.ts';
 import type { AcceptRequest, AcceptResult, NewMessage } from '../port.ts';
 import { acceptAlone } from './accept-alone.ts';
 import { Batch } from './accept-batch.ts';
-import { bool, int8 } from './arrays.ts';
+import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import { CLAIMED, type Context, READY } from './context.ts';
 import { addToBacklog } from './counters.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
+import { remember } from './seen.ts';
 import { suppressed } from './suppression.ts';
 
 /**
@@ -60,10 +61,10 @@ export class Intake {
         ...batch.additions(),
         context.maxQueued,
         ...batch.columns(),
-        batch.size,
-        context.parts.accept,
         int8(ids),
         bool(handed),
+        batch.size,
+        context.parts.accept,
         taker?.owner ?? null,
       ];
       [answer = answer] = await context.db.rows<Answer>(this.sql, values);
@@ -118,22 +119,22 @@ WITH guard AS MATERIALIZED (
       WHERE (SELECT coalesce(sum(b.pending), 0) FROM rollcall.backlog b WHERE b.destination = n.destination) + n.added > $4::bigint
     ) AS is_full,
     EXISTS (SELECT 1 FROM rollcall.owner WHERE id = $18::bigint AND lease_until > ${now}) AS can_hand
-), fresh AS (
-  INSERT INTO rollcall.seen (id, day)
-  SELECT k, ${now} / 86400000 FROM guard, unnest($5::uuid[]) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k
-  ON CONFLICT (id) DO NOTHING RETURNING id
-), added AS (
+), ${remember(
+  now,
+  'SELECT k FROM guard, unnest($5::uuid[]) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k',
+)}, added AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
   SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN $18::bigint END,
     ${now}, 0, d.type, d.source, d.message_id, d.user_id, ${now}, d.body
-  FROM unnest($6::uuid[], $7::text[], $8::smallint[], $9::smallint[], $10::text[], $11::text[], $12::text[], $13::text[],
-      $16::bigint[], $17::boolean[])
-    AS d (seen, destination, lane, type, source, message_id, user_id, body, id, handed),
+  FROM (${columns(6, {
+    ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
+    ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
+  })}) AS d,
     LATERAL (SELECT d.handed AND (SELECT can_hand FROM guard) AS yes) AS h
   WHERE (d.seen IN (SELECT id FROM fresh)) IS TRUE
   RETURNING destination
-), counted AS (${addToBacklog('$15::smallint', 'SELECT destination, count(*), 0 FROM added GROUP BY destination')})
+), counted AS (${addToBacklog('$17::smallint', 'SELECT destination, count(*), 0 FROM added GROUP BY destination')})
 SELECT unhashed, is_full, can_hand,
-  CASE WHEN (SELECT count(*) FROM fresh) = $14::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END
+  CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END
 FROM guard`;

@@ -56,6 +56,15 @@ export function text(values: readonly (string | null)[]): Buffer {
   return target;
 }
 
+/**
+ * A query that makes rows of array parameters, numbered from `first`; types by column name. Each `unnest` of a FROM clause
+ * would first write its column to a store of its own.
+ */
+export function columns(first: number, types: Readonly<Record<string, string>>): string {
+  const each = Object.entries(types).map(([name, type], index) => `unnest($${first + index}::${type}[]) AS ${name}`);
+  return `SELECT ${each.join(', ')}`;
+}
+
 /** 32 bytes each. */
 export const hash = fixed<Buffer>(17, 32, (target, at, value) => value.copy(target, at));
 

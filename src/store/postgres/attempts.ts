@@ -2,6 +2,7 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import { type AttemptFilter, type AttemptRecord, OUTCOMES } from '../port.ts';
 import { Conditions } from './conditions.ts';
 import { type Context, idName, idNumber } from './context.ts';
+import { forget } from './seen.ts';
 
 type AttemptRow = readonly [
   ago: number,
@@ -52,19 +53,14 @@ export async function attempts(context: Context, filter: AttemptFilter): Promise
   }));
 }
 
-/** Attempts stand in the order of time, so the oldest have the smallest ids; the days of message ids have an index. */
-export async function prune({ db }: Context, before: number, limit: number): Promise<number> {
+/** Attempts stand in the order of time, so the oldest have the smallest ids. */
+export async function prune(context: Context, before: number, limit: number): Promise<number> {
+  const { db } = context;
   const attemptsGone = await db.run(
     `DELETE FROM rollcall.attempt WHERE id = ANY (ARRAY(
        SELECT id FROM (SELECT id, at FROM rollcall.attempt ORDER BY id LIMIT $1) AS oldest WHERE at < ${db.now} + $2
      ))`,
     [limit, db.fromNow(before)],
   );
-  const idsGone = await db.run(
-    `DELETE FROM rollcall.seen WHERE id = ANY (ARRAY(
-       SELECT id FROM rollcall.seen WHERE day < ${db.now} / 86400000 - 1 ORDER BY day LIMIT $1
-     ))`,
-    [limit - attemptsGone],
-  );
-  return attemptsGone + idsGone;
+  return attemptsGone + (await forget(context, limit - attemptsGone));
 }

@@ -26,6 +26,8 @@ export interface DatabaseOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; tests hold it still. */
   readonly time?: string;
+  /** Statements take as long as they need, as in a migration. */
+  readonly patient?: boolean;
 }
 
 /** Connections to one database. Broken ones are replaced by the next use; nothing here needs to be restarted. */
@@ -37,7 +39,7 @@ export class Database implements Session {
   private readonly names = new Map<string, string>();
   private closed = false;
 
-  constructor({ url, clock, time = DATABASE_TIME }: DatabaseOptions) {
+  constructor({ url, clock, time = DATABASE_TIME, patient = false }: DatabaseOptions) {
     this.clock = clock;
     this.now = time;
     this.pool = new pg.Pool({
@@ -45,8 +47,7 @@ export class Database implements Session {
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
-      query_timeout: QUERY_TIMEOUT,
-      statement_timeout: STATEMENT_TIMEOUT,
+      ...(patient ? {} : { query_timeout: QUERY_TIMEOUT, statement_timeout: STATEMENT_TIMEOUT }),
       // A process that is stopped in a transaction must not hold its locks.
       idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
       keepAlive: true,

@@ -30,7 +30,7 @@ export async function checkVersion(db: Session): Promise<void> {
  * @throws RollcallError `store_failed`, `store_outdated`
  */
 export async function migratePostgres(url: string): Promise<readonly number[]> {
-  const db = new Database({ url, clock: systemClock });
+  const db = new Database({ url, clock: systemClock, patient: true });
   const applied: number[] = [];
   try {
     await db.run('CREATE SCHEMA IF NOT EXISTS rollcall').catch(ifCreatedMeanwhile);

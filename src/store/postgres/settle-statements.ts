@@ -1,7 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
-import { bool, int2, int4, int8, text } from './arrays.ts';
+import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import { type Context, idNumber, READY } from './context.ts';
 import { addToBacklog, addToProgress } from './counters.ts';
 import type { Session } from './database.ts';
@@ -134,17 +134,16 @@ WITH gone AS (
 )})
 SELECT 1`;
 
-const logSql = (now: string, from: number) => {
-  const types = 'bigint bigint int int smallint smallint text text text text text text text'.split(' ');
-  const columns = types.map((type, index) => `$${from + index}::${type}[]`).join(', ');
-  return `
+const logSql = (now: string, from: number) => `
   INSERT INTO rollcall.attempt
     (at, delivery, status, ms, type, outcome, destination, endpoint, source, message_id, user_id, error, response)
   SELECT ${now} + a.ago, a.delivery, a.status, a.ms, a.type, a.outcome, a.destination, a.endpoint, a.source,
     a.message_id, a.user_id, a.error, a.response
-  FROM unnest(${columns})
-    AS a (ago, delivery, status, ms, type, outcome, destination, endpoint, source, message_id, user_id, error, response)`;
-};
+  FROM (${columns(from, {
+    ...{ ago: 'bigint', delivery: 'bigint', status: 'int', ms: 'int', type: 'smallint', outcome: 'smallint' },
+    ...{ destination: 'text', endpoint: 'text', source: 'text', message_id: 'text', user_id: 'text' },
+    ...{ error: 'text', response: 'text' },
+  })}) AS a`;
 
 const againSql = (now: string) => `
 WITH changed AS (

@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs';
+import pg from 'pg';
+import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { seenKey } from '../../src/store/postgres/seen.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import { accept, message } from '../contract/store-fixture.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+
+const DAY = 86_400_000;
+const server = await startPostgres(['fsync = off']);
+t.teardown(() => server.stop());
+
+/** A database as an earlier version left it. */
+async function databaseOf(version: number): Promise<{ url: string; client: pg.Client }> {
+  const url = await server.database();
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query('CREATE SCHEMA rollcall; CREATE TABLE rollcall.migration (version integer PRIMARY KEY)');
+  for (const [index, file] of ['001_initial.sql', '002_process.sql'].slice(0, version).entries()) {
+    await client.query(readFileSync(new URL(`../../src/store/postgres/migrations/${file}`, import.meta.url), 'utf8'));
+    await client.query('INSERT INTO rollcall.migration VALUES ($1)', [index + 1]);
+  }
+  await client.query("INSERT INTO rollcall.meta VALUES ('store', 'abc'), ('suppression_key', 'key')");
+  return { url, client };
+}
+
+t.test(
+  'message ids that an earlier version noted by day are still known, and forgotten when their day is over',
+  async (t) => {
+    const { url, client } = await databaseOf(2);
+    t.teardown(() => client.end());
+    const today = Math.floor(Date.now() / DAY);
+    const [fresh, ...old] = Array.from({ length: 2_501 }, () => message());
+    const note = 'INSERT INTO rollcall.seen SELECT k, $2 FROM unnest($1::uuid[]) AS k';
+    await client.query(note, [[fresh].map((each) => seenKey(each as NonNullable<typeof fresh>)), today]);
+    await client.query(note, [old.map(seenKey), today - 3]);
+    t.same(await migratePostgres(url), [3]);
+    const store = await openPostgresStore({ url, maxQueued: 10_000, clock: systemClock });
+    t.teardown(() => store.close());
+    const given = [fresh as NonNullable<typeof fresh>, ...old];
+    t.match(await accept(store, ...given), { accepted: 0, duplicates: 2_501 });
+    let forgotten = 0;
+    for (let step = 1; step > 0; forgotten += step) step = await store.prune(0, 1_000);
+    t.equal(forgotten, 2_500);
+    t.match(await accept(store, ...given), { accepted: 2_500, duplicates: 1 });
+  },
+);
+
+t.test('a process of the version before can go on taking messages after the migration', async (t) => {
+  const { url, client } = await databaseOf(2);
+  t.teardown(() => client.end());
+  await migratePostgres(url);
+  const noted = await client.query('INSERT INTO rollcall.seen (id, day) VALUES (gen_random_uuid(), 1)');
+  t.equal(noted.rowCount, 1);
+});
