@@ -1,11 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { chmod, cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { startPostgres } from '../helpers/postgres.ts';
 import { jsonLines, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
@@ -24,11 +25,11 @@ async function documented(folders: Readonly<Record<string, string>>): Promise<re
 }
 
 /** A shell that knows `rollcall` as users do: as processes of their own. */
-async function shell(folder: string): Promise<(script: string) => Promise<string>> {
+async function shell(folder: string, more: NodeJS.ProcessEnv = {}): Promise<(script: string) => Promise<string>> {
   const command = join(folder, 'rollcall');
   await writeFile(command, `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
   await chmod(command, 0o755);
-  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
+  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}`, ...more };
   return async (script) => (await promisify(execFile)('sh', ['-euc', script], { env })).stdout;
 }
 
@@ -40,6 +41,54 @@ async function serve(t: Test, config: string): Promise<{ service: ChildProcess; 
     if (url !== undefined) return { service, url };
   }
   throw new Error('the service ended without an address');
+}
+
+/** Posts a numbered message, and sees it acknowledged. */
+async function post(url: string, n: number): Promise<void> {
+  const response = await fetch(`${url}/v1/track`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa('personas-key:')}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ event: 'Hello', userId: 'ada', properties: { n } }),
+  });
+  await response.arrayBuffer();
+  if (response.status !== 200) throw new Error(`answered ${response.status}`);
+}
+
+/** Posts one message after the other from number 20 on; ends with the number of the next. */
+function keepPosting(url: string): () => Promise<number> {
+  let going = true;
+  const load = (async () => {
+    let n = 20;
+    for (; going; n += 1) await post(url, n);
+    return n;
+  })();
+  return () => {
+    going = false;
+    return load;
+  };
+}
+
+async function kill(service: ChildProcess): Promise<void> {
+  const killed = once(service, 'exit');
+  service.kill('SIGKILL');
+  await killed;
+}
+
+/** Delivers what is pending. */
+async function deliverAll(config: string): Promise<void> {
+  const rest = start(['serve', '-c', config]);
+  const pending = async () => {
+    const endpoints = await rollcall(['endpoints', '--json', '-c', config]);
+    return jsonLines<{ pending: number }>(endpoints).reduce((sum, each) => sum + each.pending, 0);
+  };
+  while ((await pending()) > 0);
+  await rest.stop();
+}
+
+/** Of the first twenty messages those that did not come to `/late`. */
+function missing(arrivals: readonly Arrival[]): number[] {
+  const late = arrivals.flatMap(({ path, body }) => (path === '/late' && body.properties ? [body.properties.n] : []));
+  return Array.from({ length: 20 }, (_, n) => n).filter((n) => !late.includes(n));
 }
 
 t.test('a backup of a running service, restored as documented, sends exactly what is missing', async (t) => {
@@ -64,33 +113,16 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
   });
   const run = await shell(join(t.testdirName, 'bin'));
   const { service, url } = await serve(t, config);
-  const post = async (n: number) => {
-    const response = await fetch(`${url}/v1/track`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${btoa('personas-key:')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ event: 'Hello', userId: 'ada', properties: { n } }),
-    });
-    await response.arrayBuffer();
-    if (response.status !== 200) throw new Error(`answered ${response.status}`);
-  };
-  for (let n = 0; n < 20; n += 1) await post(n);
-  let going = true;
-  const load = (async () => {
-    let n = 20;
-    for (; going; n += 1) await post(n);
-    return n;
-  })();
+  for (let n = 0; n < 20; n += 1) await post(url, n);
+  const stopPosting = keepPosting(url);
   t.match(await run(makeBackup), /^In .*:\n +rollcall\.db\n +audiences\.duckdb\n/);
-  going = false;
-  t.ok((await load) > 20, 'messages were taken during the backup');
+  t.ok((await stopPosting()) > 20, 'messages were taken during the backup');
   // What happens from here on is lost with the machine.
   await orders(folder, { ada: 60, bob: 100 });
   const lost = start(['sync', '--once', '-v', '-c', config]);
   await lost.stderr.match(/sync_run/);
   await lost.stop();
-  const killed = once(service, 'exit');
-  service.kill('SIGKILL');
-  await killed;
+  await kill(service);
   await before.stop();
 
   const after = await listen(t);
@@ -98,13 +130,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
   const printed = await run(restore);
   t.match(printed, /^ok +store: it answers$/m);
   t.match(printed, /big_spenders \(audience\): 2 → 2 members, 1 enter, 1 leave/);
-  const rest = start(['serve', '-c', join(restored, 'rollcall.yaml')]);
-  const pending = async () => {
-    const endpoints = await rollcall(['endpoints', '--json', '-c', join(restored, 'rollcall.yaml')]);
-    return jsonLines<{ pending: number }>(endpoints).reduce((sum, each) => sum + each.pending, 0);
-  };
-  while ((await pending()) > 0);
-  await rest.stop();
+  await deliverAll(join(restored, 'rollcall.yaml'));
 
   const arrivals = (await after.stop()) as readonly Arrival[];
   const told = (path: string) =>
@@ -116,7 +142,65 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
     ['cyd', false],
   ]);
   t.same(Object.fromEntries(told('/late')), { ada: true, bob: true, cyd: false });
-  const late = arrivals.flatMap(({ path, body }) => (path === '/late' && body.properties ? [body.properties.n] : []));
-  const missing = Array.from({ length: 20 }, (_, n) => n).filter((n) => !late.includes(n));
-  t.same(missing, [], 'all that was acknowledged before the backup arrives');
+  t.same(missing(arrivals), [], 'all that was acknowledged before the backup arrives');
+});
+
+t.test(
+  'a backup of a running service on Postgres, restored as documented, sends exactly what is missing',
+  async (t) => {
+    const postgres = await startPostgres();
+    t.teardown(() => postgres.stop());
+    const [lost, found] = [await postgres.database(), await postgres.database()];
+    const before = await listen(t);
+    const { folder, config } = await workspace(t, before.url, `store: ${lost}\n`);
+    const text = await readFile(config, 'utf8');
+    const configured = (url: string, late: string) =>
+      text
+        .replace(before.url, url)
+        .replace('audiences:', `  - { name: late, sources: [personas], webhookUrl: "${late}/late" }\naudiences:`);
+    await writeFile(config, configured(before.url, 'http://127.0.0.1:9'));
+    t.match(await rollcall(['migrate', '-c', config]), { code: 0 });
+    t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stdout: /2 delivered, 2 waiting/ });
+
+    const copy = join(t.testdir({ bin: {} }), 'copy');
+    const folders = { '/srv/rollcall': folder, '/backups/2026-11-21': copy };
+    const [makeBackup = '', , restore = ''] = await documented(folders);
+    const run = await shell(join(t.testdirName, 'bin'), { STORE_URL: found });
+    const { service, url } = await serve(t, config);
+    for (let n = 0; n < 20; n += 1) await post(url, n);
+    const stopPosting = keepPosting(url);
+    t.match(await run(makeBackup), /^In .*:\n +store\.postgres\/\n +audiences\.duckdb\n/);
+    t.ok((await stopPosting()) > 20, 'messages were taken during the backup');
+    await kill(service);
+    await before.stop();
+
+    t.match(await run(restore), /^Restored to postgres:.*, as it was at 20.*:\n +\d+ pending deliveries\n/);
+    const after = await listen(t);
+    const restored = join(t.testdirName, 'restored.yaml');
+    await cp(join(copy, 'audiences.duckdb'), join(t.testdirName, 'audiences.duckdb'));
+    await cp(join(folder, 'orders.csv'), join(t.testdirName, 'orders.csv'));
+    await writeFile(restored, configured(after.url, after.url).replace(lost, found));
+    t.match(await rollcall(['doctor', '-c', restored]), { stdout: /^ok +store: it answers$/m });
+    const synced = await rollcall(['sync', '--once', '--json', '-c', restored]);
+    t.match(jsonLines(synced), [{ key: 'big_spenders', first: false, sent: 0 }]);
+    await deliverAll(restored);
+    const arrivals = (await after.stop()) as readonly Arrival[];
+    const told = arrivals.filter(({ body }) => body.type === 'identify').map(({ path }) => path);
+    t.same(told, ['/late', '/late'], 'nobody is told again');
+    t.same(missing(arrivals), [], 'all that was acknowledged before the backup arrives');
+  },
+);
+
+t.test('a restore that is asked for in other words is refused, without a word of the URL', async (t) => {
+  const url = 'postgres://rollcall:s3cret@127.0.0.1:9/rollcall';
+  const folder = t.testdir({ copy: {} });
+  for (const [from, to] of [
+    [url, url],
+    [join(folder, 'copy'), 'sqlite:rollcall.db'],
+    [join(folder, 'copy'), url],
+  ] as const) {
+    const refused = await rollcall(['migrate', '--from', from, '--to', to]);
+    t.match(refused, { code: 2, stderr: /^bad_usage: / });
+    t.notMatch(refused.stderr, /s3cret/);
+  }
 });

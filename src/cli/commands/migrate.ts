@@ -104,7 +104,8 @@ async function move(from: string, to: string, { json }: Output, { terminal }: Co
 
 async function restore(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
   if (/^\w+:\/\//.test(from) || !/^postgres(ql)?:/.test(to)) {
-    throw new RollcallError('bad_usage', '--from needs sqlite:PATH or the path of a copy, --to needs postgres://…');
+    const message = 'A store moves from sqlite:… to postgres://…, or is restored there from the path of a copy.';
+    throw new RollcallError('bad_usage', message);
   }
   const { restorePostgres } = await import('../../store/postgres/restore.ts');
   const folder = resolve(from);
