@@ -65,7 +65,7 @@ export function backupPostgres(options: PostgresBackupOptions): Promise<void> {
 async function copyTable(
   client: Client,
   name: string,
-  { folder, signal, onProgress }: PostgresBackupOptions,
+  { folder, onProgress }: PostgresBackupOptions,
 ): Promise<CopiedTable> {
   const columns = await columnsOf(client, name);
   const counted = await client.query<{ n: string }>(`SELECT count(*) AS n FROM ${tableName(name)}`);
@@ -73,10 +73,9 @@ async function copyTable(
   const tally = new Tally((rows) => onProgress(name, rows, total));
   await pipeline(
     client.query(copyTo(`COPY ${tableName(name)} (${columnNames(columns)}) TO STDOUT`)),
-    tally.through,
+    (chunks: AsyncIterable<Buffer>) => tally.through(chunks),
     createGzip({ level: constants.Z_BEST_SPEED }),
     createWriteStream(join(folder, fileOf(name)), { flags: 'wx', mode: PRIVATE, flush: true }),
-    { ...(signal ? { signal } : {}) },
   ).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOSPC') throw error;
     throw new RollcallError('store_failed', 'There is no room for the copy.', { cause: error });

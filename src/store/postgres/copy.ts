@@ -80,7 +80,7 @@ export class Tally {
     this.onRows = onRows;
   }
 
-  readonly through = async function* (this: Tally, chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  async *through(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const chunk of chunks) {
       // A line feed within a value is written as \n.
       for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) this.rows += 1;
@@ -88,7 +88,7 @@ export class Tally {
       this.onRows(this.rows);
       yield chunk;
     }
-  }.bind(this);
+  }
 }
 
 /** A table as SQL. */
@@ -115,7 +115,10 @@ const CONNECT_TIMEOUT = 5_000;
 /** When a server that says nothing is asked whether it is still there. */
 const PROBE_AFTER = 30_000;
 
-/** Does long work on a connection of its own. A transaction that it leaves open is rolled back. */
+/**
+ * Does long work on a connection of its own, which ends when the signal aborts. A transaction that is open then, or that the
+ * work leaves open, is rolled back.
+ */
 export async function onOwnConnection<T>(
   url: string,
   signal: AbortSignal | undefined,
@@ -130,14 +133,18 @@ export async function onOwnConnection<T>(
   });
   // Whoever uses a connection that breaks gets the error of the query.
   client.on('error', () => undefined);
+  const stop = () => void client.end();
   try {
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', stop);
     await client.connect();
     await client.query(NO_TIMEOUTS);
     return await work(client);
   } catch (error) {
-    if (signal?.aborted) throw new RollcallError('stopping', 'Stopped; nothing of it is left.', { cause: error });
+    if (signal?.aborted) throw new RollcallError('stopping', 'Stopped before it was done.', { cause: error });
     throw storeError(error);
   } finally {
+    signal?.removeEventListener('abort', stop);
     await client.end();
   }
 }

@@ -95,16 +95,15 @@ async function refuseUnlessEmpty(client: Client, names: readonly string[]): Prom
 const CHUNK = 128 * 1024;
 
 async function restoreTable(client: Client, table: CopiedTable, options: RestoreOptions): Promise<void> {
-  const { folder, signal, onProgress = () => {} } = options;
+  const { folder, onProgress = () => {} } = options;
   const { name, columns, rows, crc32 } = table;
   const file = fileOf(name);
   const tally = new Tally((done) => onProgress(name, done, rows));
   await pipeline(
     createReadStream(join(folder, file)),
     createGunzip({ chunkSize: CHUNK }),
-    tally.through,
+    (chunks: AsyncIterable<Buffer>) => tally.through(chunks),
     client.query(copyFrom(`COPY ${tableName(name)} (${columnNames(columns)}) FROM STDIN`)),
-    { ...(signal ? { signal } : {}) },
   ).catch((error: NodeJS.ErrnoException) => {
     throw isOfFile(error) ? damaged(file, error) : error;
   });
