@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
+import { FOUR_HOURS } from './helpers/four-hours.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
@@ -38,7 +39,7 @@ t.test('a disabled destination keeps its deliveries waiting, and sends them when
   t.equal(receiver.requests.length, 100, 'and nothing twice');
 });
 
-t.test('the four hours run on while a destination is disabled', async (t) => {
+t.test('the four hours run on while a destination is disabled', FOUR_HOURS, async (t) => {
   const receiver = await Receiver.start(t, status(503));
   const enabled = destination(receiver.url);
   const rig = await Rig.start(t, { destinations: [enabled] });

@@ -168,18 +168,6 @@ t.test('a body that is not what its encoding says does no harm', async (t) => {
   t.same(rig.outcomes, [['retry', 'status_500']]);
 });
 
-t.test('bytes that no database takes as text are replaced in the attempt log', async (t) => {
-  const receiver = await Receiver.start(
-    t,
-    (response) => void response.writeHead(500).end(Buffer.from([0x61, 0x00, 0xff, 0xc3])),
-  );
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
-  await rig.send(1);
-  await rig.settled(1);
-  await rig.calm();
-  t.equal((await rig.store.attempts({ limit: 1 }))[0]?.response, 'a\ufffd\ufffd\ufffd');
-});
-
 t.test('a connection that ends without an answer is retried', async (t) => {
   const server = await tcpServer(t, (socket) => socket.once('data', () => socket.destroy()));
   const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${server.port}/`)] });

@@ -127,7 +127,7 @@ t.test('410 pauses the endpoint until a person resumes it, over restarts', async
   t.equal(gone.requests.length, 1, 'no probe goes to it');
   t.same((await rig.store.attempts({ outcome: 'skipped', limit: 1 }))[0]?.error, 'endpoint_paused');
 
-  const restarted = await Rig.start(t, { destinations: [two], store: rig.store, clock: rig.clock });
+  const restarted = await Rig.start(t, { destinations: [two], database: rig.database });
   await restarted.send(1);
   await restarted.settled(1);
   t.equal(gone.requests.length, 1, 'a restart does not resume it');

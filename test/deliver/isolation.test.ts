@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
@@ -26,13 +26,16 @@ for (const [kind, answer] of [
     await rig.until(() => names.every((name) => delivered(rig, name) === 500));
     t.equal(good.requests.length, 4 * 500, 'the others have everything while no time has passed');
     t.ok(bad.requests.length <= 500);
+    const from = rig.clock.now();
+    while ((await rig.store.endpoints()).length === 0) await rig.pass(500, 500);
+    t.ok(rig.clock.now() - from <= 10_000, 'it is known to be dead within seconds');
     const before = bad.requests.length;
     for (let minute = 0; minute < 2; minute += 1) {
       await rig.send(20);
       await rig.pass(60_000, 4_000);
     }
     t.equal(good.requests.length, 4 * 540);
-    t.ok(bad.requests.length - before < 100, `a bad one gets few attempts (${bad.requests.length - before} in 2 min)`);
+    t.ok(bad.requests.length - before < 20, `a dead one gets probes only (${bad.requests.length - before} in 2 min)`);
   });
 }
 
@@ -91,14 +94,12 @@ t.test('thousands of destinations are all served, in turn', async (t) => {
 t.test('a full destination refuses its own sources, and nobody else’s', async (t) => {
   const bad = await Receiver.start(t, () => {});
   const good = await Receiver.start(t);
-  const clock = new ManualClock();
-  const store = await openSqliteStore({ path: ':memory:', maxQueued: 100, clock });
-  t.teardown(() => store.close());
+  const database = await testDatabase(t, new ManualClock(), { maxQueued: 100 });
   const destinations = [
     destination(bad.url, { name: 'bad', sources: ['app'] }),
     destination(good.url, { name: 'good', sources: ['shop'] }),
   ];
-  const rig = await Rig.start(t, { destinations, clock, store });
+  const rig = await Rig.start(t, { destinations, database });
   await rig.accept(
     'app',
     Array.from({ length: 100 }, () => message()),

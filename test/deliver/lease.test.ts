@@ -7,8 +7,8 @@ import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { silentLogger } from '../../src/log.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
 import type { Store } from '../../src/store/port.ts';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
@@ -25,11 +25,11 @@ function failing(isDown: (verb: string) => boolean): (store: Store) => WorkerSto
     });
 }
 
+/** A database, and a store of it for what another process does. */
 async function shared(t: Parameters<typeof Rig.start>[0]) {
   const clock = new ManualClock();
-  const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock });
-  t.teardown(() => store.close());
-  return { clock, store };
+  const database = await testDatabase(t, clock);
+  return { clock, database, store: await database.open() };
 }
 
 const keysOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['idempotency-key']);
@@ -147,21 +147,20 @@ t.test('what has not begun when the lease is about to end is given back, not pos
 t.test(
   'the claims of a process that is silent too long go to another, and what it still does counts for nothing',
   async (t) => {
-    const { clock, store } = await shared(t);
+    const { database, store } = await shared(t);
     const open: ServerResponse[] = [];
     const receiver = await Receiver.start(t, (response) => void open.push(response));
     let isStopped = false;
     const first = await Rig.start(t, {
       destinations: [destination(receiver.url)],
-      clock,
-      store,
+      database,
       workerStore: failing(() => isStopped),
     });
     await first.send(20);
     await receiver.received(16);
     isStopped = true;
     receiver.answer = status(200);
-    const second = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store });
+    const second = await Rig.start(t, { destinations: [destination(receiver.url)], database });
     await second.pass(4_000);
     t.equal(second.settlements.length, 0, 'nobody takes the claims while the lease runs');
     // The four that had not begun are given back, or taken over, with the others.
@@ -179,13 +178,14 @@ t.test(
 );
 
 t.test('a process that was stopped for a minute posts nothing of its old claims when it wakes', async (t) => {
-  const { clock, store } = await shared(t);
+  const { clock, database, store } = await shared(t);
   const slow: ServerResponse[] = [];
   const quick = await Receiver.start(t);
   const busy = await Receiver.start(t, (response) => void slow.push(response));
-  const rig = await Rig.start(t, { destinations: [destination([quick.url, busy.url])], clock, store });
+  const rig = await Rig.start(t, { destinations: [destination([quick.url, busy.url])], database });
   await rig.send(40);
   await Promise.all([quick.received(40), busy.received(16)]);
+  await rig.calm();
   // 24 first attempts wait for the busy endpoint. Now the process is stopped, and another takes over.
   clock.sleep(60_000);
   t.equal(await store.rescue(), 40);
@@ -203,7 +203,7 @@ t.test('a process that was stopped for a minute posts nothing of its old claims 
 });
 
 t.test('what another process put off is taken up when that process dies', async (t) => {
-  const { clock, store } = await shared(t);
+  const { clock, database, store } = await shared(t);
   const receiver = await Receiver.start(t);
   const owner = await store.join(20_000);
   await store.accept({
@@ -211,7 +211,7 @@ t.test('what another process put off is taken up when that process dies', async 
     step: null,
   });
   const { claims } = await store.claim(owner, [{ destination: 'crm', limit: 1, order: 'usual' }]);
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], database });
   await rig.pass(5_000);
   const now = clock.now();
   const verdict = { kind: 'retry', dueAt: now + 3_000, firstAt: now, marks: {} } as const;
@@ -224,7 +224,7 @@ t.test('what another process put off is taken up when that process dies', async 
 });
 
 t.test('settlements that come while a batch is written survive the loss of a lease', async (t) => {
-  const { clock, store } = await shared(t);
+  const { clock, database, store } = await shared(t);
   const receiver = await Receiver.start(t);
   const gate = Promise.withResolvers<void>();
   let isGated = true;
@@ -240,9 +240,10 @@ t.test('settlements that come while a batch is written survive the loss of a lea
         };
       },
     });
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], clock, store, workerStore: gated });
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], database, workerStore: gated });
   await rig.send(1);
   await rig.settled(1);
+  await rig.calm();
   clock.sleep(60_000);
   await rig.pass(10_000);
   // It went out again under the new lease, and its settlement waits behind the old one.
@@ -254,12 +255,12 @@ t.test('settlements that come while a batch is written survive the loss of a lea
 });
 
 t.test('a graceful stop lets attempts in flight end, and nothing is sent twice', async (t) => {
-  const { clock, store } = await shared(t);
+  const { database, store } = await shared(t);
   const open: ServerResponse[] = [];
   const quick = await Receiver.start(t);
   const slow = await Receiver.start(t, (response) => void open.push(response));
   const both = destination([quick.url, slow.url]);
-  const rig = await Rig.start(t, { destinations: [both], clock, store });
+  const rig = await Rig.start(t, { destinations: [both], database });
   await rig.send(60);
   await Promise.all([quick.received(40), slow.received(16)]);
   const stopped = rig.stop();
@@ -267,7 +268,7 @@ t.test('a graceful stop lets attempts in flight end, and nothing is sent twice',
   for (const response of open.splice(0)) response.end();
   await stopped;
   slow.answer = status(200);
-  const next = await Rig.start(t, { destinations: [both], clock, store });
+  const next = await Rig.start(t, { destinations: [both], database });
   await next.passAnswered(30_000, () => quick.requests.length >= 60 && slow.requests.length >= 60);
   await next.calm();
   for (const receiver of [quick, slow]) {
@@ -279,13 +280,12 @@ t.test('a graceful stop lets attempts in flight end, and nothing is sent twice',
 });
 
 t.test('a stop ends although the store takes nothing any more', async (t) => {
-  const { clock, store } = await shared(t);
+  const { clock, database } = await shared(t);
   let isDown = false;
   const receiver = await Receiver.start(t);
   const rig = await Rig.start(t, {
     destinations: [destination(receiver.url)],
-    clock,
-    store,
+    database,
     workerStore: failing(() => isDown),
   });
   await rig.send(1);

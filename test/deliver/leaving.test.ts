@@ -1,19 +1,15 @@
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
 t.test('what a process gives back when it leaves is found by another within seconds', async (t) => {
   const clock = new ManualClock();
-  const path = join(t.testdir(), 'rollcall.db');
-  const start = async () => {
-    const store = await openSqliteStore({ path, maxQueued: 1_000_000, clock });
-    t.teardown(() => store.close());
-    return Rig.start(t, { destinations: [destination(receiver.url)], clock, store });
-  };
+  const database = await testDatabase(t, clock, { path: join(t.testdir(), 'rollcall.db') });
+  const start = () => Rig.start(t, { destinations: [destination(receiver.url)], database });
   const open: ServerResponse[] = [];
   const receiver = await Receiver.start(t, (response) => void open.push(response));
   const leaving = await start();

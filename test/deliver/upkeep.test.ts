@@ -2,6 +2,7 @@ import t from 'tap';
 import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { RETRY_WINDOW } from '../../src/retry.ts';
 import type { Claim, Store } from '../../src/store/port.ts';
+import { FOUR_HOURS } from './helpers/four-hours.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
@@ -25,7 +26,19 @@ t.test('attempts are cleaned up while the service runs, all that are too old and
   );
 });
 
-t.test('what can not even be sent is logged with each try, and ends as a dead letter', async (t) => {
+t.test('bytes that no database takes as text are replaced in the attempt log', async (t) => {
+  const receiver = await Receiver.start(
+    t,
+    (response) => void response.writeHead(500).end(Buffer.from([0x61, 0x00, 0xff, 0xc3])),
+  );
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1);
+  await rig.settled(1);
+  await rig.calm();
+  t.equal((await rig.store.attempts({ limit: 1 }))[0]?.response, 'a\ufffd\ufffd\ufffd');
+});
+
+t.test('what can not even be sent is logged with each try, and ends as a dead letter', FOUR_HOURS, async (t) => {
   const one = destination('http://127.0.0.1:9/');
   const [endpoint] = one.endpoints;
   // The configuration would not let it pass.

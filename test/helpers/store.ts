@@ -5,6 +5,8 @@ import type { Store } from '../../src/store/port.ts';
 /** URLs of empty, migrated Postgres stores, with which `test/store/suites-on-postgres.test.ts` runs other tests again. */
 const given = process.env['TEST_STORES']?.split(' ') ?? null;
 
+export const isOnPostgres = given !== null;
+
 /** The URL of a store for one configuration file: a SQLite file beside it, or a Postgres database. */
 export function storeUrl(): string {
   if (given === null) return 'sqlite:./rollcall.db';

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import type { Destination } from '../../src/destination.ts';
 import type { Store } from '../../src/store/port.ts';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { Receiver } from '../deliver/helpers/receiver.ts';
 import { destination, message, Rig } from '../deliver/helpers/rig.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 
 /** What an endpoint may do with a request: take it or not, and answer in time or not. */
 const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang'] as const;
@@ -41,15 +41,15 @@ class Model {
 class World {
   readonly model = new Model();
   readonly latest = new Map<string, number>();
-  private readonly clock: ManualClock;
+  private readonly database: TestDatabase;
   private readonly store: Store;
   private readonly destinations: readonly Destination[];
   private rig!: Rig;
   private readonly retired: Rig[] = [];
   private sequence = 0;
 
-  private constructor(clock: ManualClock, store: Store, receiver: Receiver) {
-    this.clock = clock;
+  private constructor(database: TestDatabase, store: Store, receiver: Receiver) {
+    this.database = database;
     this.store = store;
     this.destinations = [destination(receiver.url)];
     receiver.answer = (response, { body, headers }) => {
@@ -64,15 +64,14 @@ class World {
   }
 
   static async create(t: Test, receiver: Receiver): Promise<World> {
-    const clock = new ManualClock();
-    const store = await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock });
-    const world = new World(clock, store, receiver);
+    const database = await testDatabase(t, new ManualClock());
+    const world = new World(database, await database.open(), receiver);
     await world.start(t);
     return world;
   }
 
   async start(t: Test): Promise<void> {
-    this.rig = await Rig.start(t, { destinations: this.destinations, clock: this.clock, store: this.store });
+    this.rig = await Rig.start(t, { destinations: this.destinations, database: this.database });
   }
 
   async perform(t: Test, step: Step): Promise<void> {
@@ -85,7 +84,7 @@ class World {
         this.model.behaviour = step.as;
         return;
       case 'silence':
-        this.clock.sleep(step.ms);
+        this.database.clock.sleep(step.ms);
         return this.rig.pass(1_000);
       case 'restart':
         await this.rig.stopInTime();
@@ -93,7 +92,7 @@ class World {
       case 'crash':
         // Its claims are freed as those of a dead process; what it had in flight ends unheard.
         this.retired.push(this.rig);
-        this.clock.sleep(30_000);
+        this.database.clock.sleep(30_000);
         return this.start(t);
       case 'replay': {
         const letters = await this.store.deadLetters({ limit: 100 });
@@ -115,7 +114,7 @@ class World {
       await this.rig.pass(4_000, 4_000);
     }
     for (const rig of [...this.retired, this.rig]) await rig.stopInTime();
-    await this.store.close();
+    await this.database.close();
   }
 
   private async change(user: string): Promise<void> {

@@ -7,8 +7,8 @@ import { type Logger, silentLogger } from '../../../src/log.ts';
 import type { Message } from '../../../src/message.ts';
 import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
 import type { Backlog, DeadLetter, Settlement, Store } from '../../../src/store/port.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { ManualClock } from '../../helpers/clock.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/database.ts';
 
 /** A destination of these URLs, connected to the source `shop`. */
 export function destination(urls: string | readonly string[], options: Partial<Destination> = {}): Destination {
@@ -40,9 +40,8 @@ export function message(options: Partial<Message> & { readonly value?: unknown }
 
 export interface RigOptions {
   readonly destinations: readonly Destination[];
-  readonly clock?: ManualClock;
-  /** Opened in memory unless given; one that is given is left open. */
-  readonly store?: Store;
+  /** One of its own unless given; one that is given is left open. Its clock is the rig's. */
+  readonly database?: TestDatabase;
   /** What the worker sees of the store, to make it fail. */
   readonly workerStore?: (store: Store) => WorkerStore;
   readonly network?: Partial<AgentOptions>;
@@ -56,13 +55,16 @@ export class Rig {
   readonly worker: Worker;
   readonly accept: Accept;
   readonly settlements: Settlement[] = [];
+  readonly database: TestDatabase;
   private destinations: readonly Destination[];
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
 
-  private constructor(options: RigOptions, clock: ManualClock, store: Store) {
+  private constructor(options: RigOptions, database: TestDatabase, store: Store) {
+    const { clock } = database;
     this.clock = clock;
+    this.database = database;
     this.store = store;
     this.destinations = options.destinations;
     const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network });
@@ -88,17 +90,18 @@ export class Rig {
     );
     this.end = async () => {
       await this.worker.stop();
-      if (!options.store) await store.close();
+      if (!options.database) await database.close();
       await agent.destroy();
     };
   }
 
   static async start(t: Test, options: RigOptions): Promise<Rig> {
-    const clock = options.clock ?? new ManualClock();
-    const store = options.store ?? (await openSqliteStore({ path: ':memory:', maxQueued: 1_000_000, clock }));
-    const rig = new Rig(options, clock, store);
+    const database = options.database ?? (await testDatabase(t, new ManualClock()));
+    const rig = new Rig(options, database, await database.open());
     t.teardown(() => rig.stopInTime());
     await rig.worker.start();
+    // Its first look into the database is over.
+    await rig.calm();
     return rig;
   }
 
@@ -115,7 +118,7 @@ export class Rig {
       done = true;
     });
     while (!done) {
-      this.clock.advance(1_000);
+      await this.advance(1_000);
       await new Promise((resolve) => setImmediate(resolve));
     }
     await stopped;
@@ -160,10 +163,10 @@ export class Rig {
     });
   }
 
-  /** Resolves once the store has done what it was asked for, and what that led to. */
+  /** Resolves once the database has done what it was asked for, and what that led to. */
   async calm(): Promise<void> {
     for (let turn = 0; turn < 4; turn += 1) {
-      await this.store.ping();
+      await this.database.idle();
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
@@ -179,19 +182,30 @@ export class Rig {
   /** Lets time pass in steps, so that the lease is renewed in between. */
   async pass(ms: number, step = 1_000): Promise<void> {
     for (let left = ms; left > 0; left -= step) {
-      this.clock.advance(Math.min(step, left));
+      await this.advance(Math.min(step, left));
       await this.calm();
     }
   }
 
   /** Lets much time pass where endpoints answer at once: no answer is cut off by a step. */
   async passAnswered(ms: number, isReached = () => false): Promise<void> {
+    await this.answered();
     for (let left = ms; left > 0 && !isReached(); left -= LONG_STEP) {
       this.clock.advance(Math.min(LONG_STEP, left));
-      await this.calm();
-      while (this.attemptsInFlight > 0) await new Promise((resolve) => setImmediate(resolve));
-      await this.calm();
+      await this.answered();
     }
+  }
+
+  /** Resolves once every attempt is answered, and what that led to is done. */
+  private async answered(): Promise<void> {
+    do await this.calm();
+    while (this.attemptsInFlight > 0 || this.database.isBusy);
+  }
+
+  /** No statement is caught by a time other than that for which it was made. */
+  private async advance(ms: number): Promise<void> {
+    await this.database.idle();
+    this.clock.advance(ms);
   }
 
   /** Each attempt has a timer of its own; the heartbeat's is as long. */

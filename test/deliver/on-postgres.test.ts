@@ -1,0 +1,17 @@
+import { runOnPostgres } from '../helpers/on-postgres.ts';
+
+/*
+ * Tests of the worker whose outcome goes through the store. The others stay on SQLite: what they look at ends before a
+ * store sees it (deadline, faults, outcomes, proxy, tls, address-guard, request, resolve, idle-connection), or they have
+ * none (settler, window, window-place); rate divides a limit among several databases of an `App`.
+ */
+await runOnPostgres({
+  'deliver/configuration': 1,
+  'deliver/delivery': 1,
+  'deliver/isolation': 1,
+  'deliver/lease': 1,
+  'deliver/leaving': 1,
+  'deliver/share': 1,
+  'deliver/upkeep': 1,
+  'property/delivery': 1,
+});
