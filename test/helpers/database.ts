@@ -41,6 +41,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
         ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME })
         : openSqliteStore({ path, maxQueued, clock }));
       const perform = async (work: () => Promise<unknown>) => {
+        // A test moves its clock at once, the database's follows later: no verb begins before.
         while (postgres && postgres.time !== clock.now()) await postgres.tellTime(clock.now());
         return work();
       };

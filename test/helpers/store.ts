@@ -2,7 +2,7 @@ import type { Clock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 
-/** URLs of empty, migrated Postgres stores, with which `test/store/suites-on-postgres.test.ts` runs other tests again. */
+/** URLs of empty, migrated Postgres stores, with which `on-postgres.ts` runs tests again. */
 const given = process.env['TEST_STORES']?.split(' ') ?? null;
 
 export const isOnPostgres = given !== null;
