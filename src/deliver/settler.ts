@@ -5,7 +5,7 @@ import type { Settlement } from '../store/port.ts';
 /** Settlements written in one transaction at most. */
 const BATCH_LIMIT = 1_000;
 /** So many are written without waiting for more. */
-const ENOUGH = 200;
+const ENOUGH = 400;
 /** How often the store may refuse a settlement, while it takes others, before it is given up. */
 const REFUSALS_LIMIT = 5;
 const RETRY_BASE = 50;

@@ -69,6 +69,9 @@ export interface Claim {
   readonly marks: EndpointMarks;
 }
 
+/** Of a delivery that no endpoint has answered for good. */
+export const NO_MARKS: EndpointMarks = {};
+
 export interface ClaimRequest {
   readonly destination: string;
   readonly limit: number;

@@ -108,9 +108,9 @@ for (const [which, change] of urgent) {
 
 t.test('many are written at once', async (t) => {
   const { batches, settler, turns } = gathering();
-  for (let id = 0; id < 200; id += 1) settler.add(settlement(id));
+  for (let id = 0; id < 400; id += 1) settler.add(settlement(id));
   await turns();
-  t.same(batches, [200]);
+  t.same(batches, [400]);
 });
 
 t.test('before a stop nothing is gathered', async (t) => {

@@ -125,7 +125,7 @@ async function insert(
   const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
   const keyed = rows.filter(({ conflict }) => conflict !== null);
   if (keyed.length > 0) {
-    const keys = [text(keyed.map(({ conflict }) => conflict)), text(keyed.map(({ destination }) => destination))];
+    const keys = [text(keyed, ({ conflict }) => conflict), text(keyed, ({ destination }) => destination)];
     for (const [destination] of await session.rows<[string]>(DROP_DEAD, keys)) {
       changes.add({ destination, run: null, dead: -1 });
     }
@@ -135,14 +135,14 @@ async function insert(
     }
   }
   await session.run(insertSql(db.now), [
-    text(rows.map(({ destination }) => destination)),
-    int2(rows.map(({ lane }) => LANES.indexOf(lane))),
-    int2(rows.map(({ type }) => MESSAGE_TYPES.indexOf(type))),
-    text(rows.map(({ source }) => source)),
-    text(rows.map(({ messageId }) => messageId)),
-    text(rows.map(({ userId }) => userId)),
-    text(rows.map(({ conflict }) => conflict)),
-    text(rows.map(({ body }) => body)),
+    text(rows, ({ destination }) => destination),
+    int2(rows, ({ lane }) => LANES.indexOf(lane)),
+    int2(rows, ({ type }) => MESSAGE_TYPES.indexOf(type)),
+    text(rows, ({ source }) => source),
+    text(rows, ({ messageId }) => messageId),
+    text(rows, ({ userId }) => userId),
+    text(rows, ({ conflict }) => conflict),
+    text(rows, ({ body }) => body),
     run,
   ]);
   for (const { destination } of rows) changes.add({ destination, run, pending: 1, deliveries: 1, untried: 1 });

@@ -1,5 +1,5 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage } from '../port.ts';
+import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import { type Context, idName } from './context.ts';
 import { seenKey } from './seen.ts';
@@ -54,21 +54,21 @@ export class Batch {
       if (message.lane !== 'deletion') limited.add(destination);
     }
     const names = [...limited];
-    return [text(names), int4(names.map((name) => added.get(name) ?? 0))];
+    return [text(names), int4(names, (name) => added.get(name) ?? 0)];
   }
 
   columns(): Buffer[] {
     const { rows } = this;
     return [
-      uuid(this.messages.map(({ key }) => key)),
-      uuid(rows.map(({ key }) => key)),
-      text(rows.map(({ destination }) => destination)),
-      int2(rows.map(({ message }) => LANES.indexOf(message.lane))),
-      int2(rows.map(({ message }) => MESSAGE_TYPES.indexOf(message.type))),
-      text(rows.map(({ message }) => message.source)),
-      text(rows.map(({ message }) => message.messageId)),
-      text(rows.map(({ message }) => message.userId)),
-      text(rows.map(({ message }) => message.body)),
+      uuid(this.messages, ({ key }) => key),
+      uuid(rows, ({ key }) => key),
+      text(rows, ({ destination }) => destination),
+      int2(rows, ({ message }) => LANES.indexOf(message.lane)),
+      int2(rows, ({ message }) => MESSAGE_TYPES.indexOf(message.type)),
+      text(rows, ({ message }) => message.source),
+      text(rows, ({ message }) => message.messageId),
+      text(rows, ({ message }) => message.userId),
+      text(rows, ({ message }) => message.body),
     ];
   }
 
@@ -114,7 +114,7 @@ export class Batch {
         tries: 0,
         acceptedAt,
         firstAt: null,
-        marks: {},
+        marks: NO_MARKS,
       });
     }
     return claims;

@@ -4,33 +4,53 @@
  */
 
 const HEADER = 20;
+/** Where the header tells whether there are nulls. */
+const HAS_NULL = 4;
 const NULL_LENGTH = -1;
 
 type Encode<T> = (target: Buffer, at: number, value: T) => void;
 
-function fixed<T>(oid: number, width: number, encode: Encode<T>) {
-  return (values: readonly (T | null)[]): Buffer => {
-    const nulls = values.reduce<number>((count, value) => (value === null ? count + 1 : count), 0);
-    const target = start(oid, values.length, (values.length - nulls) * width, nulls > 0);
-    let at = HEADER;
-    for (const value of values) {
-      at = target.writeInt32BE(value === null ? NULL_LENGTH : width, at);
-      if (value === null) continue;
-      encode(target, at, value);
-      at += width;
-    }
-    return target;
-  };
+/** Makes a column of values, or of what `of` finds in each row, without an array in between. */
+interface Column<T> {
+  (values: readonly (T | null)[]): Buffer;
+  <R>(rows: readonly R[], of: (row: R) => T | null): Buffer;
 }
 
-function start(oid: number, count: number, bytes: number, hasNull: boolean): Buffer {
+/** A column whose default is that the rows are the values. */
+function column<T>(make: <R>(rows: readonly R[], of: (row: R) => T | null) => Buffer): Column<T> {
+  return <R>(rows: readonly R[], of = (row: R) => row as T | null) => make(rows, of);
+}
+
+function fixed<T>(oid: number, width: number, encode: Encode<T>): Column<T> {
+  return column((rows, of) => {
+    const target = start(oid, rows.length, rows.length * width);
+    let at = HEADER;
+    for (const row of rows) {
+      const value = of(row);
+      if (value === null) at = writeNull(target, at);
+      else {
+        at = target.writeInt32BE(width, at);
+        encode(target, at, value);
+        at += width;
+      }
+    }
+    return target.subarray(0, at);
+  });
+}
+
+function start(oid: number, count: number, bytes: number): Buffer {
   const target = Buffer.allocUnsafe(HEADER + count * 4 + bytes);
   target.writeInt32BE(1, 0);
-  target.writeInt32BE(hasNull ? 1 : 0, 4);
+  target.writeInt32BE(0, HAS_NULL);
   target.writeInt32BE(oid, 8);
   target.writeInt32BE(count, 12);
   target.writeInt32BE(1, 16);
   return target;
+}
+
+function writeNull(target: Buffer, at: number): number {
+  target.writeInt32BE(1, HAS_NULL);
+  return target.writeInt32BE(NULL_LENGTH, at);
 }
 
 export const int2 = fixed<number>(21, 2, (target, at, value) => target.writeInt16BE(value, at));
@@ -43,18 +63,21 @@ export const bool = fixed<boolean>(16, 1, (target, at, value) => target.writeUIn
 /** 32 hexadecimal digits each. */
 export const uuid = fixed<string>(2950, 16, (target, at, value) => target.write(value, at, 'hex'));
 
-export function text(values: readonly (string | null)[]): Buffer {
-  const stored = values.map((value) => (value === null ? null : storable(value)));
-  const lengths = stored.map((value) => (value === null ? NULL_LENGTH : Buffer.byteLength(value)));
-  const bytes = lengths.reduce((sum, length) => sum + Math.max(0, length), 0);
-  const target = start(25, values.length, bytes, lengths.includes(NULL_LENGTH));
+export const text = column<string>((rows, of) => {
+  let bytes = 0;
+  for (const row of rows) bytes += Buffer.byteLength(storable(of(row) ?? ''));
+  const target = start(25, rows.length, bytes);
   let at = HEADER;
-  for (const [index, value] of stored.entries()) {
-    at = target.writeInt32BE(lengths[index] ?? NULL_LENGTH, at);
-    if (value !== null) at += target.write(value, at);
+  for (const row of rows) {
+    const value = of(row);
+    if (value === null) at = writeNull(target, at);
+    else {
+      const length = target.write(storable(value), at + 4);
+      at = target.writeInt32BE(length, at) + length;
+    }
   }
   return target;
-}
+});
 
 /**
  * A query that makes rows of array parameters, numbered from `first`; types by column name. Each `unnest` of a FROM clause

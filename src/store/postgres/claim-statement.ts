@@ -1,6 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
-import { type Claim, type ClaimRequest, type EndpointMarks, LANES } from '../port.ts';
+import { type Claim, type ClaimRequest, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import type { Found } from '../stock.ts';
 import { int2, int4, text } from './arrays.ts';
 import { CLAIMED, type Context, idName, READY } from './context.ts';
@@ -20,9 +20,9 @@ export class ClaimStatement {
   async run(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
     const rows = await this.context.db.rows<ClaimRow>(this.sql, [
       owner,
-      text(requests.map(({ destination }) => destination)),
-      int4(requests.map(({ limit }) => limit)),
-      int2(requests.map(({ order }) => ORDERS.indexOf(order))),
+      text(requests, ({ destination }) => destination),
+      int4(requests, ({ limit }) => limit),
+      int2(requests, ({ order }) => ORDERS.indexOf(order)),
     ]);
     failpoint('claim');
     return sorted(this.context, rows);
@@ -64,8 +64,6 @@ function sorted(context: Context, rows: readonly ClaimRow[]): Found {
   }
   return { claims, nextDue };
 }
-
-const NO_MARKS: EndpointMarks = {};
 
 function claimOf(context: Context, row: ClaimRow, id: number): Claim {
   const [destination, , source, messageId, type, userId, body, turn, conflict, run, tries, accepted, first, marks] =

@@ -60,14 +60,14 @@ export class Changes {
   async write(session: Session, part: number): Promise<void> {
     const backlog = [...this.backlog].filter(([, { pending, dead }]) => pending !== 0 || dead !== 0);
     if (backlog.length > 0) {
-      const column = (name: keyof Sums) => int4(backlog.map(([, sums]) => sums[name]));
-      await session.run(BACKLOG, [part, text(backlog.map(([name]) => name)), column('pending'), column('dead')]);
+      const column = (name: keyof Sums) => int4(backlog, ([, sums]) => sums[name]);
+      await session.run(BACKLOG, [part, text(backlog, ([name]) => name), column('pending'), column('dead')]);
     }
     const progress = [...this.progress];
     if (progress.length > 0) {
-      const column = (name: keyof Sums) => int4(progress.map(([, sums]) => sums[name]));
+      const column = (name: keyof Sums) => int4(progress, ([, sums]) => sums[name]);
       const columns = (['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const).map(column);
-      await session.run(PROGRESS, [part, text(progress.map(([run]) => run)), ...columns]);
+      await session.run(PROGRESS, [part, text(progress, ([run]) => run), ...columns]);
     }
   }
 }

@@ -34,7 +34,7 @@ export async function deadLetters(context: Context, filter: DeadLetterFilter): P
     .add(`last_at < ${db.now} + ?::bigint`, time(filter.until))
     .add('id > ?', filter.after === undefined ? undefined : idNumber(context, filter.after))
     .add('left(conflict, length(?)) = ?', filter.conflictPrefix)
-    .add('id = ANY (?::bigint[])', filter.ids && int8(filter.ids.map((id) => idNumber(context, id))));
+    .add('id = ANY (?::bigint[])', filter.ids && int8(filter.ids, (id) => idNumber(context, id)));
   const rows = await db.rows<LetterRow>(
     `SELECT id, destination, source, type, user_id, message_id, reason, status, tries, first_at - ${db.now},
        last_at - ${db.now}, body, conflict
@@ -103,7 +103,7 @@ counted AS (${addToBacklog('$2::smallint', 'SELECT destination, 0, -count(*) FRO
 SELECT count(*) FROM gone`;
 
 export async function drop(context: Context, ids: readonly string[]): Promise<number> {
-  const numbers = int8(ids.map((id) => idNumber(context, id)));
+  const numbers = int8(ids, (id) => idNumber(context, id));
   const [row] = await context.db.rows<[number]>(DROP, [numbers, context.parts.settle]);
   return row?.[0] ?? 0;
 }

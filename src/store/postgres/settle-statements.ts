@@ -32,13 +32,13 @@ export class Statements {
   }
 
   /** Delivered ones with their attempts: the everyday case, in one statement. */
-  async delivered(session: Session, owner: number, endings: readonly Ending[], of: readonly Settlement[]) {
+  async delivered(session: Session, owner: number, settlements: readonly Settlement[]) {
     await session.run(this.deliveredSql, [
       owner,
-      int8(endings.map(({ id }) => id)),
+      int8(settlements, ({ claim }) => idNumber(this.context, claim.id)),
       this.context.parts.settle,
       'delivered',
-      ...this.attempts(of),
+      ...this.attempts(settlements),
     ]);
   }
 
@@ -73,11 +73,11 @@ export class Statements {
     const dueAt = ({ verdict }: Ending) => ('dueAt' in verdict ? db.fromNow(verdict.dueAt) : null);
     await session.run(this.againSql, [
       owner,
-      int8(endings.map(({ id }) => id)),
-      bool(endings.map((ending) => retry(ending) !== null)),
-      int8(endings.map(dueAt)),
-      int8(endings.map((ending) => db.fromNow(retry(ending)?.firstAt ?? null))),
-      text(endings.map((ending) => marksOf(retry(ending)))),
+      int8(endings, ({ id }) => id),
+      bool(endings, (ending) => retry(ending) !== null),
+      int8(endings, dueAt),
+      int8(endings, (ending) => db.fromNow(retry(ending)?.firstAt ?? null)),
+      text(endings, (ending) => marksOf(retry(ending))),
       parts.settle,
     ]);
     failpoint('retry');
@@ -88,10 +88,10 @@ export class Statements {
     const verdicts = endings.map(({ verdict }) => verdict).filter((verdict) => verdict.kind === 'dead');
     await session.run(this.deadSql, [
       owner,
-      int8(endings.map(({ id }) => id)),
-      text(verdicts.map(({ reason }) => reason)),
-      int4(verdicts.map(({ status }) => status)),
-      int8(verdicts.map(({ firstAt }) => db.fromNow(firstAt))),
+      int8(endings, ({ id }) => id),
+      text(verdicts, ({ reason }) => reason),
+      int4(verdicts, ({ status }) => status),
+      int8(verdicts, ({ firstAt }) => db.fromNow(firstAt)),
       parts.settle,
     ]);
   }
@@ -100,19 +100,19 @@ export class Statements {
     const { db } = this.context;
     const rows = settlements.flatMap(({ claim, attempts }) => attempts.map((attempt) => ({ claim, attempt })));
     return [
-      int8(rows.map(({ attempt }) => db.fromNow(attempt.at))),
-      int8(rows.map(({ claim }) => idNumber(this.context, claim.id))),
-      int4(rows.map(({ attempt }) => attempt.status)),
-      int4(rows.map(({ attempt }) => Math.round(attempt.ms))),
-      int2(rows.map(({ claim }) => MESSAGE_TYPES.indexOf(claim.type))),
-      int2(rows.map(({ attempt }) => OUTCOMES.indexOf(attempt.outcome))),
-      text(rows.map(({ claim }) => claim.destination)),
-      text(rows.map(({ attempt }) => attempt.endpoint)),
-      text(rows.map(({ claim }) => claim.source)),
-      text(rows.map(({ claim }) => claim.messageId)),
-      text(rows.map(({ claim }) => claim.userId)),
-      text(rows.map(({ attempt }) => attempt.error)),
-      text(rows.map(({ attempt }) => attempt.response)),
+      int8(rows, ({ attempt }) => db.fromNow(attempt.at)),
+      int8(rows, ({ claim }) => idNumber(this.context, claim.id)),
+      int4(rows, ({ attempt }) => attempt.status),
+      int4(rows, ({ attempt }) => Math.round(attempt.ms)),
+      int2(rows, ({ claim }) => MESSAGE_TYPES.indexOf(claim.type)),
+      int2(rows, ({ attempt }) => OUTCOMES.indexOf(attempt.outcome)),
+      text(rows, ({ claim }) => claim.destination),
+      text(rows, ({ attempt }) => attempt.endpoint),
+      text(rows, ({ claim }) => claim.source),
+      text(rows, ({ claim }) => claim.messageId),
+      text(rows, ({ claim }) => claim.userId),
+      text(rows, ({ attempt }) => attempt.error),
+      text(rows, ({ attempt }) => attempt.response),
     ];
   }
 }

@@ -76,7 +76,7 @@ export class Settlements {
   private async settlePlain(owner: number, settlements: readonly Settlement[]): Promise<void> {
     const { db } = this.context;
     const delivered = settlements.filter(({ verdict }) => verdict.kind === 'delivered');
-    if (delivered.length > 0) await this.statements.delivered(db, owner, this.endings(delivered), delivered);
+    if (delivered.length > 0) await this.statements.delivered(db, owner, delivered);
     const others = settlements.filter(({ verdict }) => verdict.kind !== 'delivered');
     if (others.length === 0) return;
     await db.transaction(async (session) => {
@@ -92,7 +92,7 @@ export class Settlements {
       const held = await session.rows<HeldRow>(
         `SELECT id, conflict, destination FROM rollcall.delivery
          WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`,
-        [owner, int8(endings.map(({ id }) => id))],
+        [owner, int8(endings, ({ id }) => id)],
       );
       await this.statements.end(session, owner, endings, await outlived(session, held));
     });
@@ -112,7 +112,7 @@ async function outlived(session: Session, held: readonly HeldRow[]): Promise<Rea
     `UPDATE rollcall.delivery d SET state = ${READY} FROM unnest($1::text[], $2::text[]) AS k (conflict, destination)
      WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
      RETURNING d.conflict, d.destination`,
-    [text(keyed.map(([, conflict]) => conflict)), text(keyed.map(([, , destination]) => destination))],
+    [text(keyed, ([, conflict]) => conflict), text(keyed, ([, , destination]) => destination)],
   );
   const keys = new Set(freed.map((key) => JSON.stringify(key)));
   return new Set(keyed.filter(([, ...key]) => keys.has(JSON.stringify(key))).map(([id]) => id));

@@ -201,8 +201,6 @@ const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port
   suppressed,
 });
 
-const NO_MARKS: port.EndpointMarks = {};
-
 function handedClaims(
   ids: DeliveryIds,
   { messages, step }: port.AcceptRequest,
@@ -219,7 +217,7 @@ function handedClaims(
       tries: 0,
       acceptedAt,
       firstAt: null,
-      marks: NO_MARKS,
+      marks: port.NO_MARKS,
     };
   });
 }
@@ -240,7 +238,7 @@ function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port
     tries,
     acceptedAt,
     firstAt,
-    marks: marks === null ? NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
+    marks: marks === null ? port.NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
   };
 }
 
