@@ -1,35 +1,20 @@
-import { readFileSync } from 'node:fs';
-import pg from 'pg';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { seenKey } from '../../src/store/postgres/seen.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, message } from '../contract/store-fixture.ts';
+import { olderPostgres } from '../helpers/older-postgres.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const DAY = 86_400_000;
 const server = await startPostgres(['fsync = off']);
 t.teardown(() => server.stop());
 
-/** A database as an earlier version left it. */
-async function databaseOf(version: number): Promise<{ url: string; client: pg.Client }> {
-  const url = await server.database();
-  const client = new pg.Client(url);
-  await client.connect();
-  await client.query('CREATE SCHEMA rollcall; CREATE TABLE rollcall.migration (version integer PRIMARY KEY)');
-  for (const [index, file] of ['001_initial.sql', '002_process.sql'].slice(0, version).entries()) {
-    await client.query(readFileSync(new URL(`../../src/store/postgres/migrations/${file}`, import.meta.url), 'utf8'));
-    await client.query('INSERT INTO rollcall.migration VALUES ($1)', [index + 1]);
-  }
-  await client.query("INSERT INTO rollcall.meta VALUES ('store', 'abc'), ('suppression_key', 'key')");
-  return { url, client };
-}
-
 t.test(
   'message ids that an earlier version noted by day are still known, and forgotten when their day is over',
   async (t) => {
-    const { url, client } = await databaseOf(2);
+    const [url, client] = await olderPostgres(server, 2);
     t.teardown(() => client.end());
     const today = Math.floor(Date.now() / DAY);
     const [fresh, ...old] = Array.from({ length: 2_501 }, () => message());
@@ -49,7 +34,7 @@ t.test(
 );
 
 t.test('a process of the version before can go on taking messages after the migration', async (t) => {
-  const { url, client } = await databaseOf(2);
+  const [url, client] = await olderPostgres(server, 2);
   t.teardown(() => client.end());
   await migratePostgres(url);
   const noted = await client.query('INSERT INTO rollcall.seen (id, day) VALUES (gen_random_uuid(), 1)');
