@@ -126,12 +126,13 @@ async function insert(
   const keyed = rows.filter(({ conflict }) => conflict !== null);
   if (keyed.length > 0) {
     const keys = [text(keyed, ({ conflict }) => conflict), text(keyed, ({ destination }) => destination)];
-    for (const [destination] of await session.rows<[string]>(DROP_DEAD, keys)) {
-      changes.add({ destination, run: null, dead: -1 });
-    }
     const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keys);
     for (const [destination, olderRun, tries] of older) {
       changes.add({ destination, run: olderRun, pending: -1, superseded: 1, untried: tries === 0 ? -1 : 0 });
+    }
+    // Last: what was in flight may have died while its row was waited for.
+    for (const [destination] of await session.rows<[string]>(DROP_DEAD, keys)) {
+      changes.add({ destination, run: null, dead: -1 });
     }
   }
   await session.run(insertSql(db.now), [

@@ -2,8 +2,11 @@ import pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 
-/** Milliseconds since 1970 by the database's clock, which is the same for all processes; stable within a statement. */
-const DATABASE_TIME = '(extract(epoch FROM statement_timestamp()) * 1000)::bigint';
+/**
+ * Milliseconds since 1970 by the database's clock, which is the same for all processes; stable within a statement. A query
+ * of its own, since that is computed once and not for each row.
+ */
+const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint)';
 /** Longest statement, in milliseconds; the client gives up a little later, as when the connection leads nowhere. */
 const STATEMENT_TIMEOUT = 10_000;
 const QUERY_TIMEOUT = 12_000;
