@@ -55,7 +55,7 @@ export interface WorkerOptions {
 const POLL_INTERVAL = 1_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
 /** A write costs hardly more for many than for one; a crash repeats the deliveries of that time. */
-const SETTLE_INTERVAL = 50;
+const SETTLE_INTERVAL = 100;
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
 
