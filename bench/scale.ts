@@ -66,9 +66,9 @@ for (const processes of [1, 2, 4]) {
 }
 for (const name of ['rollcall', 'graphile']) {
   for (const processes of [1, 4]) {
-    contenders[`${name} × ${processes}, steady`] = () => measure(name, processes, STEADY);
+    contenders[`${name} × ${processes} at a steady rate`] = () => measure(name, processes, STEADY);
   }
-  for (const rate of ['', ', steady']) {
+  for (const rate of ['', ' at a steady rate']) {
     ratios[`cpuMicros: ${name} × 4 / × 1${rate}`] = [`${name} × 4${rate}`, `${name} × 1${rate}`, 'cpuMicros'];
   }
 }
