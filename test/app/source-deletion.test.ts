@@ -2,13 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Inbox, startApp, startInbox, type Webhook } from '../collect/running.ts';
+import { storeUrl } from '../helpers/store.ts';
 
 /** Two audiences of the same people: `club` speaks as `personas`, `loyal` as `loyalty`. */
 function writeConfig(folder: string, inbox: Inbox): string {
   const sql = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
   const audience = (name: string, source: string) => ({ name, source, sql, guard: { allowEmpty: true } });
   const config = {
-    store: `sqlite:${join(folder, 'rollcall.db')}`,
+    store: storeUrl(),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: ['personas', 'loyalty', 'shop'].map((id) => ({ id, writeKey: `WK_${id}` })),

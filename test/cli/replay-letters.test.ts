@@ -2,8 +2,8 @@ import t, { type Test } from 'tap';
 import { type ReplayOptions, replayLetters } from '../../src/cli/replay-letters.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { DeadLetter, NewMessage, Store } from '../../src/store/port.ts';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { openTestStore } from '../helpers/store.ts';
 
 interface Desk {
   readonly clock: ManualClock;
@@ -23,7 +23,7 @@ interface Desk {
 /** A store with so many dead letters, and what replays them. */
 async function desk(t: Test, dead: number): Promise<Desk> {
   const clock = new ManualClock();
-  const store = await openSqliteStore({ path: ':memory:', maxQueued: 20_000, clock });
+  const store = await openTestStore(20_000, clock);
   t.teardown(() => store.close());
   const messages = Array.from({ length: dead }, (_, index) => letter(index));
   for (let at = 0; at < dead; at += 100) await store.accept({ messages: messages.slice(at, at + 100), step: null });

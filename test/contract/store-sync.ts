@@ -91,6 +91,15 @@ export const syncCases: Cases = {
     t.equal(await other.run('nobody'), null);
     t.equal(await other.audience('nobody'), null);
   },
+  'of runs that began in the same millisecond the one saved last is the newest': async (t, store) => {
+    const fence = await leaseOf(store);
+    for (const id of ['c', 'a', 'b']) await store.saveRun(run({ id }), fence);
+    await store.saveRun(run({ id: 'c', state: 'done' }), fence);
+    t.same(
+      (await store.runs({ limit: 10 })).map(({ id }) => id),
+      ['b', 'a', 'c'],
+    );
+  },
   'runs are listed by key and state, the newest first': async (t, store) => {
     const fence = await leaseOf(store);
     for (const [n, state] of (['done', 'held', 'sending'] as const).entries()) {

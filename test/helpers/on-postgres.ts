@@ -27,7 +27,7 @@ export async function runOnPostgres(suites: Readonly<Record<string, number>>): P
 
   /** Copies of a migrated database take a fifth of the time of migrating. Each is a store with an id of its own. */
   async function stores(suite: string, count: number): Promise<string> {
-    const urls = Array.from({ length: count }, (_, n) => `${template}_${suite.replace('/', '_')}_${n}`);
+    const urls = Array.from({ length: count }, (_, n) => `${template}_${suite.replaceAll(/\W/g, '_')}_${n}`);
     for (const url of urls)
       await admin.query(`CREATE DATABASE ${new URL(url).pathname.slice(1)} TEMPLATE ${pathname.slice(1)}`);
     return urls.join(' ');

@@ -1,9 +1,12 @@
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-// Tests of the whole service, the command line and the sync; those of the worker are in test/deliver/on-postgres.test.ts.
+// Tests of the whole service and the command line; the others are in test/deliver and test/jobs.
 await runOnPostgres({
+  'app/source-deletion': 1,
+  'cli/dead-letters': 4,
+  'cli/process': 2,
+  'cli/replay-letters': 8,
+  'cli/service': 5,
   'cli/sync': 8,
   'collect/whole': 8,
-  'jobs/life': 16,
-  'jobs/forget': 8,
 });

@@ -58,7 +58,7 @@ export async function runs({ db }: Context, { key, states, limit }: RunFilter): 
   const conditions = new Conditions().add('key = ?', key).add('state = ANY (?::text[])', states && text(states));
   const rows = await db.rows<RunRow>(
     `SELECT record, cursor, sent FROM rollcall.run ${conditions.where()}
-     ORDER BY started_at DESC, id DESC LIMIT ${conditions.parameter(limit)}`,
+     ORDER BY started_at DESC, seq DESC LIMIT ${conditions.parameter(limit)}`,
     conditions.values,
   );
   return rows.map(runOf);
