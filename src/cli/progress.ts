@@ -15,6 +15,19 @@ export interface ProgressView {
   stop(): void;
 }
 
+/** Shows how far one piece of work is until it ends; it tells `show` of each of its parts. */
+export async function withProgress<T>(
+  terminal: Terminal,
+  work: (show: ProgressView['show']) => Promise<T>,
+): Promise<T> {
+  const progress = createProgress(terminal);
+  try {
+    return await work(progress.show);
+  } finally {
+    progress.stop();
+  }
+}
+
 /** Shows a piece of work; its total is null while nobody knows it. */
 interface Display {
   update(name: string, done: number, total: number | null): void;

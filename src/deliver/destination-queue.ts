@@ -246,10 +246,8 @@ export class DestinationQueue {
     const { generation } = this;
     try {
       const claim = this.startClock(claimed);
-      const tries = isExpired(claim, this.hooks.clock.now()) ? null : this.try(claim, generation);
-      // Most have one endpoint, for which Promise.all would make promises of its own.
-      const results = tries?.[0] && tries.length === 1 ? [await tries[0]] : tries && (await Promise.all(tries));
-      if (generation === this.generation) this.hooks.onSettled(results ? this.settle(claim, results) : expired(claim));
+      const settlement = isExpired(claim, this.hooks.clock.now()) ? expired(claim) : await this.try(claim, generation);
+      if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
       this.giveUp(claimed, error);
     } finally {
@@ -258,13 +256,12 @@ export class DestinationQueue {
   }
 
   /** One try: every endpoint that has not answered for good is posted to, at once. */
-  private try(claim: Claim, generation: number): Promise<EndpointResult>[] {
+  private async try(claim: Claim, generation: number): Promise<Settlement> {
     const body = Buffer.from(claim.body);
     const open = this.outlets.filter(({ id }) => claim.marks[id] === undefined);
-    return open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
-  }
-
-  private settle(claim: Claim, results: readonly EndpointResult[]): Settlement {
+    const tries = open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
+    // Most have one endpoint, for which Promise.all would make promises of its own.
+    const results = tries[0] && tries.length === 1 ? [await tries[0]] : await Promise.all(tries);
     const { clock } = this.hooks;
     const now = clock.now();
     const { require } = this.destination;

@@ -20,22 +20,17 @@ export interface TryInput {
   readonly random: number;
 }
 
-const DELIVERED: Verdict = { kind: 'delivered' };
-const isSuccess = (result: EndpointResult) => 'exchange' in result && result.exchange.outcome === 'success';
-
 /** What is to become of a delivery after a try (design section 6); the only place that decides it. */
 export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
-  const isCut = results.some((result) => 'skipped' in result && result.skipped === 'cut');
-  // What comes of most, without a look at what came before.
-  if (!isCut && require === 'any' && results.some(isSuccess)) return DELIVERED;
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
   const firstAt = claim.firstAt ?? posted.reduce((first, { at }) => Math.min(first, at), now);
+  const isCut = results.some((result) => 'skipped' in result && result.skipped === 'cut');
   if (posted.length === 0 && results.length > 0)
     return { kind: 'release', dueAt: isCut ? null : nextChance(claim, results, now) };
   if (succeeded(require, marks, endpoints)) {
     // The endpoint that was cut still gets its one first attempt.
-    return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : DELIVERED;
+    return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : { kind: 'delivered' };
   }
   if (endpoints.every((endpoint) => marks[endpoint] !== undefined))
     return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null };

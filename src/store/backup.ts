@@ -4,6 +4,7 @@ import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import type { Fence, Store } from './port.ts';
+import type { CopyProgress } from './postgres/copy.ts';
 
 /** The file of an embedded engine. */
 export interface EngineFile {
@@ -30,7 +31,7 @@ export interface BackupOptions {
   /** Told of each sync that is waited for. */
   readonly onWait?: (key: string) => void;
   /** Told how many rows of a table are copied, of how many; of SQLite nothing. */
-  readonly onProgress?: (table: string, done: number, total: number) => void;
+  readonly onProgress?: CopyProgress;
 }
 
 const TTL = 30_000;

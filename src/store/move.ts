@@ -4,6 +4,7 @@ import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { nameOf, SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
 import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
+import type { CopyProgress } from './postgres/copy.ts';
 import { Database, type Session } from './postgres/database.ts';
 import { migratePostgres } from './postgres/migrate.ts';
 import { remember, seenKey } from './postgres/seen.ts';
@@ -17,7 +18,7 @@ export interface MoveOptions {
   readonly to: string;
   readonly clock: Clock;
   /** Told how many rows of a table are done, of how many. */
-  readonly onProgress?: (table: string, done: number, total: number) => void;
+  readonly onProgress?: CopyProgress;
 }
 
 export interface Moved {
@@ -82,7 +83,7 @@ interface Move {
   readonly session: Session;
   /** SQL for the time there. */
   readonly now: string;
-  readonly onProgress: NonNullable<MoveOptions['onProgress']>;
+  readonly onProgress: CopyProgress;
 }
 
 async function copyAll(move: Move): Promise<Moved['rows']> {

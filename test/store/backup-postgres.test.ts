@@ -31,7 +31,6 @@ import {
   settle,
   settlement,
 } from '../contract/store-fixture.ts';
-import { olderPostgres } from '../helpers/older-postgres.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const server = await startPostgres();
@@ -270,7 +269,10 @@ await t.test(
 );
 
 await t.test('a copy that an older version made is restored and brought to this version', async (t) => {
-  const [from, client] = await olderPostgres(server, 2);
+  const from = await server.database();
+  await migratePostgres(from, 2);
+  const client = new pg.Client(from);
+  await client.connect();
   const given = message();
   await client.query('INSERT INTO rollcall.seen VALUES ($1, $2)', [seenKey(given), Math.floor(Date.now() / DAY)]);
   await client.end();

@@ -1,20 +1,29 @@
+import pg from 'pg';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { seenKey } from '../../src/store/postgres/seen.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, message } from '../contract/store-fixture.ts';
-import { olderPostgres } from '../helpers/older-postgres.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const DAY = 86_400_000;
 const server = await startPostgres(['fsync = off']);
 t.teardown(() => server.stop());
 
+/** A store as the version before message ids were pruned by batches left it. */
+async function olderStore(): Promise<readonly [url: string, client: pg.Client]> {
+  const url = await server.database();
+  await migratePostgres(url, 2);
+  const client = new pg.Client(url);
+  await client.connect();
+  return [url, client];
+}
+
 t.test(
   'message ids that an earlier version noted by day are still known, and forgotten when their day is over',
   async (t) => {
-    const [url, client] = await olderPostgres(server, 2);
+    const [url, client] = await olderStore();
     t.teardown(() => client.end());
     const today = Math.floor(Date.now() / DAY);
     const [fresh, ...old] = Array.from({ length: 2_501 }, () => message());
@@ -34,7 +43,7 @@ t.test(
 );
 
 t.test('a process of the version before can go on taking messages after the migration', async (t) => {
-  const [url, client] = await olderPostgres(server, 2);
+  const [url, client] = await olderStore();
   t.teardown(() => client.end());
   await migratePostgres(url);
   const noted = await client.query('INSERT INTO rollcall.seen (id, day) VALUES (gen_random_uuid(), 1)');

@@ -4,6 +4,7 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { storeContract } from '../contract/store.ts';
 import { START, StandingClock } from '../contract/store-fixture.ts';
+import { emptyTables } from '../helpers/database.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const server = await startPostgres();
@@ -15,17 +16,9 @@ await admin.connect();
 await admin.query('CREATE TABLE public.clock (ms bigint)');
 await admin.query('INSERT INTO public.clock VALUES (0)');
 
-/** Emptying tables takes a tenth of the time of a new database. */
-async function empty(): Promise<void> {
-  const { rows } = await admin.query<{ name: string }>(
-    `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'rollcall' AND tablename NOT IN ('meta', 'migration')`,
-  );
-  await admin.query(rows.map(({ name }) => `DELETE FROM rollcall.${name}`).join(';'));
-  await admin.query(`UPDATE public.clock SET ms = ${START}`);
-}
-
 await storeContract('postgres', async () => {
-  await empty();
+  await emptyTables(admin);
+  await admin.query(`UPDATE public.clock SET ms = ${START}`);
   const clock = new StandingClock();
   const opened: Store[] = [];
   return {

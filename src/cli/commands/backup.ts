@@ -4,7 +4,7 @@ import { systemClock } from '../../clock.ts';
 import type { Config, EngineConfig } from '../../config/config.ts';
 import type { EngineFile } from '../../store/backup.ts';
 import type { Context } from '../context.ts';
-import { createProgress } from '../progress.ts';
+import { withProgress } from '../progress.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -34,20 +34,21 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Con
   await withApp(options, { terminal }, async ({ app, config }) => {
     const { backup } = await import('../../store/backup.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
-    const progress = createProgress(terminal);
-    const making = backup({
-      urls: config.store.urls,
-      engines: await engineFiles(config),
-      store: app.store,
-      keys: [...new Set(known)],
-      base: config.folder,
-      folder,
-      clock: systemClock,
-      signal: terminal.signal,
-      onWait: (key) => note(terminal, `Waiting for the sync of ${key} to end.`),
-      onProgress: progress.show,
-    });
-    const files = await making.finally(() => progress.stop());
+    const engines = await engineFiles(config);
+    const files = await withProgress(terminal, (onProgress) =>
+      backup({
+        urls: config.store.urls,
+        engines,
+        store: app.store,
+        keys: [...new Set(known)],
+        base: config.folder,
+        folder,
+        clock: systemClock,
+        signal: terminal.signal,
+        onWait: (key) => note(terminal, `Waiting for the sync of ${key} to end.`),
+        onProgress,
+      }),
+    );
     if (options.json) printJson(terminal, { folder, files });
     else print(terminal, [`In ${folder}:`, ...files].join('\n  '));
   });

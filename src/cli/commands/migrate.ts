@@ -5,7 +5,7 @@ import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { createProgress } from '../progress.ts';
+import { withProgress } from '../progress.ts';
 import { count, print, printJson } from '../terminal.ts';
 
 interface MigrateOptions {
@@ -95,9 +95,9 @@ type Output = Pick<MigrateOptions, 'json'>;
 async function move(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
   const { moveStore } = await import('../../store/move.ts');
   const path = `sqlite:${resolve(from.slice('sqlite:'.length))}`;
-  const progress = createProgress(terminal);
-  const moving = moveStore({ from: path, to, clock: systemClock, onProgress: progress.show });
-  const moved = await moving.finally(() => progress.stop());
+  const moved = await withProgress(terminal, (onProgress) =>
+    moveStore({ from: path, to, clock: systemClock, onProgress }),
+  );
   if (json) printJson(terminal, { from: path, to: redactUrl(to), ...moved });
   else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));
 }
@@ -109,9 +109,8 @@ async function restore(from: string, to: string, { json }: Output, { terminal }:
   }
   const { restorePostgres } = await import('../../store/postgres/restore.ts');
   const folder = resolve(from);
-  const progress = createProgress(terminal);
-  const restoring = restorePostgres({ folder, to, signal: terminal.signal, onProgress: progress.show });
-  const restored = await restoring.finally(() => progress.stop());
+  const { signal } = terminal;
+  const restored = await withProgress(terminal, (onProgress) => restorePostgres({ folder, to, signal, onProgress }));
   if (json) return printJson(terminal, { from: folder, to: redactUrl(to), ...restored });
   const { madeAt, rows } = restored;
   const next = 'Set "store" in the configuration, and start.';
