@@ -53,9 +53,12 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
 const leaves = ['clock', 'retry', 'errors', 'failpoint', 'log', 'version', 'destination', 'message'];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');
+/** What every stage with routes answers with. */
+const httpEdge = ['src/http-errors.ts', 'src/http-schemas.ts'];
 const stages: Record<string, (target: string) => boolean> = {
   'src/route': () => false,
   'src/accept.ts': (target) => target === 'src/route/route.ts' || target === 'src/store/port.ts' || contract(target),
+  'src/deletion': (target) => ['src/store/port.ts', 'src/accept.ts', ...httpEdge].includes(target),
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
   'src/store': (target) => target === 'src/config/config.ts',
   'src/config': () => false,
@@ -114,7 +117,15 @@ t.test('the packages stand alone: receivers and client import nothing outside th
 
 t.test('jobs get accept handed in, and never reach for delivery, collection or the app', async (t) => {
   const forbidden = ['src/accept.ts', 'src/app.ts'];
-  const folders = ['src/deliver', 'src/collect', 'src/admin', 'src/cli', 'src/route', 'src/store/sqlite'];
+  const folders = [
+    'src/deliver',
+    'src/collect',
+    'src/deletion',
+    'src/admin',
+    'src/cli',
+    'src/route',
+    'src/store/sqlite',
+  ];
   const isForbidden = (target: string) => forbidden.includes(target) || folders.some((each) => inFolder(each)(target));
   const code = jobs.map((source) => ({
     ...source,

@@ -1,5 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import * as z from 'zod';
+import { errorAnswer, jsonSchema } from '../http-schemas.ts';
 import { type MessageType, messageSchemas } from '../message.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 
@@ -14,11 +15,6 @@ const travel = {
 };
 const timestamp = z.string().optional().describe('ISO 8601; the time of arrival if absent.');
 
-const error = z.object({
-  code: z.string().describe('Stable and meant for programs.'),
-  message: z.string(),
-  error: z.string().describe('The same as `message`.'),
-});
 const done = z.object({ success: z.literal(true) });
 const rejected = z.object({
   index: z.int().describe('Place in the batch, from 0.'),
@@ -76,14 +72,4 @@ function collectRoute(summary: string, body: z.ZodType, answer: z.ZodType): Fast
       503: errorAnswer('Can take no more now; try again after `Retry-After` seconds.'),
     },
   };
-}
-
-/** What clients may send, as JSON Schema. */
-export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
-  const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return rest;
-}
-
-export function errorAnswer(description: string): Record<string, unknown> {
-  return { description, ...jsonSchema(error) };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { DEFAULT_LIMITS } from '../../src/collect/limits.ts';
-import { regulations } from '../../src/collect/regulations.ts';
+import { regulations } from '../../src/deletion/routes.ts';
 import { startService } from './service.ts';
 
 const text = readFileSync(new URL('../../docs/collection.md', import.meta.url), 'utf8');

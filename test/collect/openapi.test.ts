@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import t from 'tap';
 import { collect } from '../../src/collect/collect.ts';
 import { openApi } from '../../src/collect/openapi.ts';
-import { regulations } from '../../src/collect/regulations.ts';
+import { regulations } from '../../src/deletion/routes.ts';
 
 async function documented() {
   const app = Fastify();

@@ -1,6 +1,6 @@
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
-import { type RegulationRequest, type RegulationsOptions, regulations } from '../../src/collect/regulations.ts';
+import { type RegulationRequest, type RegulationsOptions, regulations } from '../../src/deletion/routes.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Regulation } from '../../src/store/port.ts';
 

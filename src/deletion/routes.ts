@@ -2,8 +2,8 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
+import { errorAnswer, jsonSchema } from '../http-schemas.ts';
 import type { Regulation, RegulationType } from '../store/port.ts';
-import { errorAnswer, jsonSchema } from './schemas.ts';
 
 /** A deletion request as somebody files it. */
 export interface RegulationRequest {

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
 import { deletionNotice, type Message } from '../message.ts';
 import type { Fence, Regulation, RegulationStatus, RegulationType, Store } from '../store/port.ts';
-import type { RegulationRequest } from './regulations.ts';
+import type { RegulationRequest } from './routes.ts';
 
 export interface RegulationParts {
   readonly store: Pick<

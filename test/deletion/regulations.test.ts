@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { type RegulationParts, Regulations } from '../../src/collect/regulation.ts';
+import { type RegulationParts, Regulations } from '../../src/deletion/regulations.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Message } from '../../src/message.ts';
 import type { Regulation } from '../../src/store/port.ts';
