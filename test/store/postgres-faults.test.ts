@@ -56,7 +56,7 @@ await t.test('a store with pending migrations does not open, and says what to ru
   });
   t.same(
     await Promise.all([migratePostgres(url), migratePostgres(url)]).then((both) => both.flat().sort()),
-    [1, 2, 3, 4],
+    [1],
     'two at once',
   );
   t.same(await migratePostgres(url), []);

@@ -19,7 +19,7 @@ const manifestSchema = z.object({
   /** The version of Rollcall that made the copy. */
   rollcall: z.string(),
   /** The newest migration of the tables. */
-  migration: z.int().positive(),
+  migration: z.int(),
   /** The store's own id. */
   store: z.string(),
   madeAt: z.iso.datetime(),

@@ -27,10 +27,9 @@ export async function checkVersion(db: Session): Promise<void> {
 /**
  * Brings the tables to the newest version; safe to run twice, and by two at once. Resolves to the versions applied.
  *
- * @param upTo - the version to stop at, for what an earlier Rollcall made
  * @throws RollcallError `store_failed`, `store_outdated`
  */
-export async function migratePostgres(url: string, upTo = Number.POSITIVE_INFINITY): Promise<readonly number[]> {
+export async function migratePostgres(url: string): Promise<readonly number[]> {
   const db = new Database({ url, clock: systemClock, patient: true });
   const applied: number[] = [];
   try {
@@ -38,10 +37,9 @@ export async function migratePostgres(url: string, upTo = Number.POSITIVE_INFINI
     await db
       .run('CREATE TABLE IF NOT EXISTS rollcall.migration (version integer PRIMARY KEY)')
       .catch(ifCreatedMeanwhile);
-    for (const [index, file] of steps().slice(0, upTo).entries()) {
+    for (const [index, file] of steps().entries()) {
       if (await applyStep(db, index + 1, readFileSync(new URL(file, FOLDER), 'utf8'))) applied.push(index + 1);
     }
-    if (upTo < steps().length) return applied;
     const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
     if (/^PostgreSQL(?!.*-YB-)/.test(version)) await runAll(db, readFileSync(TUNING, 'utf8'));
     await checkVersion(db);

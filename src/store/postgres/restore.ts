@@ -41,16 +41,15 @@ export interface Restored {
 /**
  * Brings a copy back into an empty database, all of it or nothing. The store goes on as it was, with the same ids, but
  * for the leases: those whose processes are not there any more have ended, so that their claims are free at the next start.
- * A copy of an earlier version is brought to this one once it is restored.
  *
  * @throws RollcallError `bad_usage` when there is no copy or the database is not empty, `store_outdated` when the copy
- * or the database's tables are of a newer version, `store_failed` when the copy is damaged; `stopping` when the signal aborts
+ * is of another version than the tables, `store_failed` when the copy is damaged; `stopping` when the signal aborts
  */
 export async function restorePostgres(options: RestoreOptions): Promise<Restored> {
   const { folder, to, signal } = options;
   const manifest = await readManifest(folder);
-  await migratePostgres(to, manifest.migration);
-  const restored = await onOwnConnection(to, signal, async (client) => {
+  await migratePostgres(to);
+  return onOwnConnection(to, signal, async (client) => {
     await client.query('BEGIN');
     await client.query('SET LOCAL synchronous_commit = on');
     // A service that is started now waits, or gives up: it must not find half of it.
@@ -69,8 +68,6 @@ export async function restorePostgres(options: RestoreOptions): Promise<Restored
     await client.query('COMMIT');
     return { madeAt: manifest.madeAt, rows: Object.fromEntries(manifest.tables.map(({ name, rows }) => [name, rows])) };
   });
-  await migratePostgres(to);
-  return restored;
 }
 
 /** They have rows in an empty database, which the copy's take the place of. */
@@ -81,7 +78,7 @@ function refuseUnlessOfVersion(present: number, { migration }: Manifest): void {
   if (migration === present) return;
   throw new RollcallError(
     'store_outdated',
-    "The database's tables are newer than the copy's. Restore into a database that has none yet.",
+    'The copy was made by an older Rollcall. Restore it with that version, then run: rollcall migrate -c FILE',
   );
 }
 
