@@ -2,8 +2,9 @@ import type { ReceiverClock } from './options.ts';
 
 export const systemClock: ReceiverClock = {
   now: () => Date.now(),
-  after(ms, callback) {
+  after(ms, callback, { background = false } = {}) {
     const timer = setTimeout(callback, ms);
+    if (background && typeof timer === 'object') timer.unref();
     return () => clearTimeout(timer);
   },
 };

@@ -1,5 +1,6 @@
 import { after, attempt } from './after.ts';
 import { systemClock, within } from './clock.ts';
+import { createDeadlines } from './deadlines.ts';
 import { type DeliveryFields, OpenDelivery } from './delivery.ts';
 import { createDispatch } from './dispatch.ts';
 import { createInboxWorker, type InboxWorker } from './inbox.ts';
@@ -19,6 +20,9 @@ export interface Accepted extends DeliveryFields {
 export interface Core {
   verifier: Verifier;
   now(): number;
+  isClosing(): boolean;
+  /** Calls back when a body that began to arrive at `since` takes too long; the returned function says that it is there. */
+  reading(since: number, cut: () => void): () => void;
   /** Never fails. */
   accept(request: Accepted, log: Log): Awaitable<reply.Reply>;
   /** Tells `on.error`, without letting it do harm. */
@@ -34,24 +38,35 @@ interface Running {
   work: Promise<reply.Reply>;
 }
 
+/** A log of the host that fails must not fail the answer. */
+function logSafely(log: Log, fields: Record<string, unknown>, message = 'webhook failed'): void {
+  try {
+    log.error(fields, message);
+  } catch {
+    // There is nowhere left to say it.
+  }
+}
+
 /** @throws TypeError when the secret is missing or empty. */
 export function createCore(options: CoreOptions): Core {
   const { on, deadline = 4500, drain = 10_000, clock = systemClock, store = memoryStore() } = options;
   const dispatch = createDispatch(on, store);
   const running = new Map<string, Running>();
   const open = new Set<Running>();
+  const reads = createDeadlines(clock);
+  const waits = createDeadlines(clock);
   let closing = false;
 
   async function tell(error: unknown, failure: Failure, log: Log): Promise<void> {
     try {
       await on.error?.(error, failure);
     } catch (err) {
-      log.error({ err }, 'the error handler of the webhook receiver failed');
+      logSafely(log, { err, stage: 'error' }, 'the error handler of the webhook receiver failed');
     }
   }
 
   const report: Core['report'] = (error, failure, log) => {
-    log.error({ err: error, stage: failure.stage, late: failure.late ?? false }, 'webhook failed');
+    logSafely(log, { err: error, stage: failure.stage, late: failure.late ?? false });
     void tell(error, { late: false, gaveUp: false, ...failure }, log);
   };
 
@@ -113,9 +128,15 @@ export function createCore(options: CoreOptions): Core {
 
   /** The answer of the work, or "come again" when the sender is about to hang up. */
   function inTime({ work, delivery }: Running, since: number): Promise<reply.Reply> {
-    return within(clock, since + deadline - clock.now(), work, () => {
-      delivery.expire();
-      return reply.late;
+    return new Promise((resolve, reject) => {
+      const inTime = waits.add(since + deadline, () => {
+        delivery.expire();
+        resolve(reply.late);
+      });
+      work.then((answer) => {
+        inTime();
+        resolve(answer);
+      }, reject);
     });
   }
 
@@ -144,6 +165,8 @@ export function createCore(options: CoreOptions): Core {
     verifier,
     report,
     now: clock.now,
+    isClosing: () => closing,
+    reading: (since, cut) => reads.add(since + deadline, cut),
     accept(request, log) {
       if (closing) return reply.closing;
       if (inbox !== undefined) return inbox.accept(request, log);
@@ -155,7 +178,9 @@ export function createCore(options: CoreOptions): Core {
     },
     async close() {
       closing = true;
+      reads.close();
       await Promise.all([drained(), inbox?.close()]);
+      waits.close();
     },
   };
 }

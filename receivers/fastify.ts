@@ -1,11 +1,14 @@
+import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { Kind } from './bodies.ts';
+import { systemClock } from './clock.ts';
 import { createCore } from './core.ts';
-import { headerOf, readBody } from './incoming.ts';
+import { createDeadlines } from './deadlines.ts';
+import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import { type MessageOf, parseMessage } from './messages.ts';
 import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
-import { type Reply, refusal } from './reply.ts';
+import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
 /** What the plugins know about a request, as `request.webhook` in their scope. */
@@ -36,6 +39,8 @@ type RestOfOptions = VerifyOptions & AckOptions & PathOption & { drain?: number 
 /** Options of the plugins that take one kind of message. */
 export type KindOptions<K extends Kind> = RestOfOptions & { handler: Handler<MessageOf[K]>; error?: Handlers['error'] };
 
+type DeadlineOptions = Pick<VerifyOptions, 'deadline' | 'clock'>;
+
 const headOf = (request: FastifyRequest): RequestHead => ({
   url: request.url,
   header: (name) => headerOf(request.headers, name),
@@ -45,19 +50,32 @@ const send = (reply: FastifyReply, { status, headers, body }: Reply) => reply.co
 
 const nothing = Buffer.alloc(0);
 
-const tooLargeError = () => Object.assign(new Error('the body is too large'), { statusCode: 413, code: 'too_large' });
+/** For hosts whose error handler is asked; the kit's own takes the answer as it is. */
+class Refused extends Error {
+  readonly code: string;
+  readonly statusCode: number;
+  readonly reply: Reply;
+
+  constructor(reply: Reply) {
+    const { code, message } = JSON.parse(reply.body) as { code: string; message: string };
+    super(message);
+    this.code = code;
+    this.statusCode = reply.status;
+    this.reply = reply;
+  }
+}
 
 const marker = Symbol('rollcall.rawBody');
 
 /** Hands the body on as it came. Only the scope's own parsers are replaced. */
-function keepRawBody(scope: FastifyInstance, bodyLimit: number): void {
+function keepRawBody(scope: FastifyInstance, bodyLimit: number, deadline: ReadDeadline): void {
   if (scope.hasRequestDecorator(marker)) return;
   scope.decorateRequest(marker, null);
   if (!scope.hasRequestDecorator('webhook')) scope.decorateRequest('webhook', null);
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('application/json', (request, payload, done) => {
-    readBody(payload, bodyLimit, (error, rawBody) => {
-      if (rawBody === undefined) return done(error ?? tooLargeError());
+    readBody(payload as Readable, bodyLimit, deadline, (error, rawBody) => {
+      if (rawBody === undefined) return done(new Refused(error === undefined ? tooLarge : unreadable(error)));
       // Kept apart from request.body, which the host's hooks may replace.
       request.webhook = { rawBody, secret: undefined, key: undefined };
       done(null, rawBody);
@@ -65,8 +83,15 @@ function keepRawBody(scope: FastifyInstance, bodyLimit: number): void {
   });
 }
 
-function verifyScope(scope: FastifyInstance, verifier: Verifier): void {
-  keepRawBody(scope, verifier.bodyLimit);
+/** Bodies of a scope have until the deadline to arrive, and none of them keeps the app from closing. */
+function readDeadline(scope: FastifyInstance, { deadline = 4500, clock = systemClock }: DeadlineOptions): ReadDeadline {
+  const reads = createDeadlines(clock);
+  scope.addHook('preClose', async () => reads.close());
+  return (cut) => reads.add(clock.now() + deadline, cut);
+}
+
+function verifyScope(scope: FastifyInstance, verifier: Verifier, options: DeadlineOptions): void {
+  keepRawBody(scope, verifier.bodyLimit, readDeadline(scope, options));
   scope.addHook('onRequest', (request, reply, done) => {
     const refused = verifier.head(headOf(request), request.log);
     if (refused === undefined) done();
@@ -88,6 +113,7 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier): void {
 
 /** A host's error handler may turn a 4xx into a 500, which the sender repeats for hours. */
 function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  if (error instanceof Refused) return void send(reply, error.reply);
   const status = error.statusCode ?? 500;
   if (status >= 500) request.log.error({ err: error }, 'webhook failed');
   send(reply, refusal(status, error.code ?? 'error', status >= 500 ? 'internal error' : error.message));
@@ -100,7 +126,7 @@ const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: 
  * Register it inside a scope of its own: all routes there, and no others, are verified.
  */
 export const signature = fp<VerifyOptions>(async (scope, options) => {
-  verifyScope(scope, createVerifier(options));
+  verifyScope(scope, createVerifier(options), options);
 }, meta('signature'));
 
 /** Options of `bodies`. */
@@ -111,7 +137,7 @@ export interface BodiesOptions {
 
 /** Parses the bodies of the scope: `request.body` becomes a `Message`, or an `UnknownMessage`; 400 for anything else. */
 export const bodies = fp<BodiesOptions>(async (scope, options) => {
-  keepRawBody(scope, options.bodyLimit ?? 1024 * 1024);
+  keepRawBody(scope, options.bodyLimit ?? 1024 * 1024, readDeadline(scope, {}));
   scope.addHook('preValidation', (request, reply, next) => {
     const parsed = parseMessage(request.webhook?.rawBody ?? nothing);
     if (!parsed.ok) return void send(reply, refusal(400, parsed.reason, parsed.detail));
@@ -122,7 +148,7 @@ export const bodies = fp<BodiesOptions>(async (scope, options) => {
 
 const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
   const core = createCore(options);
-  verifyScope(scope, core.verifier);
+  verifyScope(scope, core.verifier, options);
   scope.setErrorHandler(answerError);
   scope.addHook('onReady', () => core.resume(scope.log));
   scope.addHook('onClose', () => core.close());

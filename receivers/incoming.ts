@@ -10,11 +10,34 @@ export function headerOf(headers: IncomingHttpHeaders, name: string): string | u
 /** Called once, with the whole body, with nothing when it is over the limit, or with what went wrong. */
 export type BodyRead = (error: Error | undefined, body: Buffer | undefined) => void;
 
+/** Something else has taken the body, or part of it. */
+export class AlreadyRead extends Error {
+  override name = 'AlreadyRead';
+  override message = 'the body was already read: mount the receiver before whatever parses bodies';
+}
+
+/** The body did not arrive before the deadline. */
+export class TooSlow extends Error {
+  override name = 'TooSlow';
+  override message = 'the body did not arrive in time';
+}
+
+/** Has a callback called when a body takes too long; the returned function says that it is there. */
+export type ReadDeadline = (cut: () => void) => () => void;
+
+/** Why nothing will come any more: the events of a stream do not come twice. */
+function unreadable(stream: Readable): Error | undefined {
+  if (stream.readableDidRead || stream.readableEnded) return new AlreadyRead();
+  return stream.destroyed ? new Error('the body ended too early') : undefined;
+}
+
 /**
  * Reads a whole stream. A body that comes in one chunk, as nearly all do, is handed on as it is: copying it costs
  * as much as hashing it.
  */
-export function readBody(stream: Readable, limit: number, done: BodyRead): void {
+export function readBody(stream: Readable, limit: number, deadline: ReadDeadline, done: BodyRead): void {
+  const lost = unreadable(stream);
+  if (lost) return void done(lost, undefined);
   const chunks: Buffer[] = [];
   let size = 0;
   let finished = false;
@@ -22,8 +45,10 @@ export function readBody(stream: Readable, limit: number, done: BodyRead): void 
   // The listener for errors stays: one that comes later must not end the process.
   function finish(error: Error | undefined, body: Buffer | undefined): void {
     stream.off('data', onData).off('end', onEnd).off('close', onClose);
-    if (!finished) done(error, body);
+    if (finished) return;
     finished = true;
+    arrived();
+    done(error, body);
   }
   function onData(chunk: Buffer): void {
     size += chunk.length;
@@ -39,5 +64,6 @@ export function readBody(stream: Readable, limit: number, done: BodyRead): void 
   function onClose(): void {
     finish(new Error('the body ended too early'), undefined);
   }
+  const arrived = deadline(() => finish(new TooSlow(), undefined));
   stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
 }

@@ -44,7 +44,8 @@ export interface AudienceHandlers {
 
 /** A failure that `on.error` is told about. */
 export interface Failure {
-  stage: 'secret' | 'store' | 'handler' | 'invalid';
+  /** `host`: the app around the receiver took the body, the answer or the connection. */
+  stage: 'secret' | 'store' | 'handler' | 'invalid' | 'host';
   /** The sender no longer waits for the answer. */
   late: boolean;
   /** With `ack: 'stored'`: no further try will be made. */
@@ -83,8 +84,8 @@ export interface Log {
 export interface ReceiverClock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Calls back after `ms`; the returned function cancels. */
-  after(ms: number, callback: () => void): () => void;
+  /** Calls back after `ms`; the returned function cancels. In the background it does not keep the process alive. */
+  after(ms: number, callback: () => void, options?: { readonly background?: boolean }): () => void;
 }
 
 export interface VerifyOptions {
@@ -92,9 +93,12 @@ export interface VerifyOptions {
   secret: SecretOption | false;
   /** Largest body in bytes (default 1 MiB). */
   bodyLimit?: number;
-  /** Try the usual mistakes on a mismatch and name the one that fits in the log (default: unless NODE_ENV is production). */
+  /**
+   * Try the usual mistakes on a mismatch and name the one that fits in the log (default: unless NODE_ENV is production).
+   * At most once a second, and for bodies of up to 16 KiB: whoever sends them is not known yet.
+   */
   hints?: boolean;
-  /** Milliseconds until the sender is told to come again (default 4500; it waits for 5000). */
+  /** Milliseconds from a request's start, reading its body included, until the sender is told to come again (default 4500; it waits for 5000). */
   deadline?: number;
   clock?: ReceiverClock;
 }

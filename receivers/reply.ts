@@ -1,3 +1,5 @@
+import { AlreadyRead, TooSlow } from './incoming.ts';
+
 /** What the kit answers, before an edge turns it into its framework's response. */
 export interface Reply {
   status: number;
@@ -32,6 +34,18 @@ export const inProgress = retryLater('in_progress', 'the same request is being h
 export const closing = retryLater('closing', 'shutting down; send it again');
 export const storeFailed = retryLater('store_failed', 'the store of the receiver failed; send it again');
 export const secretUnavailable = retryLater('secret_unavailable', 'the secret can not be read now; send it again');
+export const bodyTooSlow = refusal(408, 'body_timeout', 'the body did not arrive in time; send it again', {
+  connection: 'close',
+});
+export const bodyAlreadyRead = refusal(500, 'body_already_read', 'the receiver is not set up correctly');
+export const bodyUnreadable = refusal(400, 'body_unreadable', 'the body ended too early');
+export const crashed = refusal(500, 'internal_error', 'the receiver failed; send it again');
+/** Failing to read a body; what the host did is our own failure, so that the sender comes again. */
+export function unreadable(error: unknown): Reply {
+  if (error instanceof AlreadyRead) return bodyAlreadyRead;
+  return error instanceof TooSlow ? bodyTooSlow : bodyUnreadable;
+}
+
 export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');
 // What is left of the body is not waited for.
 export const tooLarge = refusal(413, 'too_large', 'the body is larger than this receiver takes', {

@@ -1,6 +1,6 @@
 import { systemClock, within } from './clock.ts';
 import { mistake } from './hints.ts';
-import type { Log, RequestHead, SecretOption, VerifyOptions } from './options.ts';
+import type { Log, ReceiverClock, RequestHead, SecretOption, VerifyOptions } from './options.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from './reply.ts';
 import { headerFault, type Secret, type SignatureFault, signingKey, verify } from './signature.ts';
 
@@ -54,11 +54,28 @@ function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
   return Number(request.header('content-length') ?? 0) > bodyLimit ? tooLarge : undefined;
 }
 
+/** Bytes of a body that is looked at for mistakes at most: each guess reads all of it, and anyone may send it. */
+const GUESS_LIMIT = 16 * 1024;
+/** Milliseconds between two guesses. */
+const GUESS_INTERVAL = 1_000;
+
+function boundedGuess(clock: ReceiverClock): typeof mistake {
+  let last = Number.NEGATIVE_INFINITY;
+  return (body, header, secrets) => {
+    if (body === undefined) return mistake(body, header, secrets);
+    const now = clock.now();
+    if (body.length > GUESS_LIMIT || Math.abs(now - last) < GUESS_INTERVAL) return undefined;
+    last = now;
+    return mistake(body, header, secrets);
+  };
+}
+
 /** @throws TypeError when the secret is missing or empty. */
 export function createVerifier(options: VerifyOptions, secretFailed = logFailure): Verifier {
   const { secret, bodyLimit = 1024 * 1024, hints = process.env['NODE_ENV'] !== 'production' } = options;
   const { deadline = 4500, clock = systemClock } = options;
   checkOption(secret);
+  const guess = hints ? boundedGuess(clock) : () => undefined;
   const lookUp = typeof secret === 'function' ? secret : undefined;
   const raw = secret === false || typeof secret === 'function' ? [] : toList(secret);
   const keys = raw.map(signingKey);
@@ -78,8 +95,7 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
     const signature = request.header('x-signature');
     const result = verify(body, signature, secrets);
     if (result.ok) return { ok: true, secret: result.secret, key: signature };
-    const hint = hints ? mistake(body, signature, plain) : undefined;
-    return { ok: false, reply: refuse(result.reason, request, log, hint) };
+    return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, plain)) };
   }
 
   async function compareLater(request: RequestHead, body: Buffer, log: Log): Promise<VerifyResult> {
@@ -100,8 +116,7 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
     head(request, log) {
       const signature = request.header('x-signature');
       const reason = secret === false ? undefined : headerFault(signature);
-      if (reason !== undefined)
-        return refuse(reason, request, log, hints ? mistake(undefined, signature, raw) : undefined);
+      if (reason !== undefined) return refuse(reason, request, log, guess(undefined, signature, raw));
       return headReply(request, bodyLimit);
     },
     body(request, body, log) {

@@ -33,7 +33,7 @@ t.test('a handler that is too slow: 503 in time, its signal aborts, and the repe
     started.resolve(signal);
     await release.promise;
   };
-  const { send } = start({ clock, deadline: 4500, on: { track } });
+  const { send, close } = start({ clock, deadline: 4500, on: { track } });
   const body = webhook('track');
   const first = send(body);
   const aborts = await started.promise;
@@ -48,6 +48,8 @@ t.test('a handler that is too slow: 503 in time, its signal aborts, and the repe
   t.match(await send(body), { status: 200, duplicate: true });
   t.equal(calls, 1);
   t.equal(clock.waiting(), 0, 'no timer is left behind');
+  await close();
+  t.equal(clock.timers(), 0, 'nor one in the background');
 });
 
 t.test('a failure after the deadline is reported as late', async (t) => {
@@ -402,6 +404,28 @@ t.test('a mismatch says in the log what is wrong and which usual mistake fits', 
     t.match(lines, [{ reason: 'signature_mismatch', url: '/hooks', hint }]);
     t.notMatch(JSON.stringify(lines), secret, 'the secret is not logged');
   }
+});
+
+t.test('the usual mistakes are looked for once a second, and not in large bodies', async (t) => {
+  const hints: unknown[] = [];
+  const log = { warn: ({ hint }: Record<string, unknown>) => void hints.push(hint), error() {} };
+  const clock = manualClock();
+  const hooks = createReceiver({ secret, on: {}, log, hints: true, clock });
+  const mistaken = (size: number) => {
+    const bytes = ` ${JSON.stringify({ text: 'x'.repeat(size) })}`;
+    return { bytes, header: signed(bytes.trim(), secret).headers['x-signature'] as string };
+  };
+  const send = async (size: number) => {
+    const { bytes, header } = mistaken(size);
+    t.equal((await hooks.handle(request(bytes, { 'x-signature': header }))).status, 401);
+  };
+  await send(10);
+  await send(10);
+  clock.advance(1000);
+  await send(20_000);
+  await send(10);
+  const found = 'the body has white space around it that was not signed';
+  t.same(hints, [found, undefined, undefined, found]);
 });
 
 t.test('a secret that is missing or empty is refused at once', async (t) => {

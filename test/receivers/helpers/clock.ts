@@ -1,13 +1,21 @@
 import type { ReceiverClock } from '../../../receivers/index.ts';
 
+export interface ManualClock extends ReceiverClock {
+  advance(ms: number): void;
+  /** Timers that would keep a process alive. */
+  waiting(): number;
+  /** Timers in the background too. */
+  timers(): number;
+}
+
 /** A clock that stands still until a test moves it. */
-export function manualClock(): ReceiverClock & { advance(ms: number): void; waiting(): number } {
+export function manualClock(): ManualClock {
   let time = 0;
-  const timers = new Set<{ at: number; callback: () => void }>();
+  const timers = new Set<{ at: number; callback: () => void; background: boolean }>();
   return {
     now: () => time,
-    after(ms, callback) {
-      const timer = { at: time + ms, callback };
+    after(ms, callback, { background = false } = {}) {
+      const timer = { at: time + ms, callback, background };
       timers.add(timer);
       return () => timers.delete(timer);
     },
@@ -18,7 +26,8 @@ export function manualClock(): ReceiverClock & { advance(ms: number): void; wait
         timer.callback();
       }
     },
-    waiting: () => timers.size,
+    waiting: () => [...timers].filter(({ background }) => !background).length,
+    timers: () => timers.size,
   };
 }
 

@@ -1,0 +1,195 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import Fastify from 'fastify';
+import t, { type Test } from 'tap';
+import { createReceiver, type Failure, receiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { createSender, signed, webhook } from '../../receivers/testing.ts';
+import { hosts, listen, silent } from './helpers/hosts.ts';
+import { body, post, secret } from './helpers/samples.ts';
+
+interface Faults {
+  readonly options: StandaloneOptions;
+  /** Resolves to the next failure that `on.error` hears of. */
+  next(): Promise<Failure>;
+}
+
+function faults(options: Partial<StandaloneOptions> = {}): Faults {
+  const heard: Failure[] = [];
+  let wake = () => {};
+  const error = (_: unknown, failure: Failure) => {
+    heard.push(failure);
+    wake();
+  };
+  return {
+    options: { secret, log: silent, ...options, on: { ...options.on, error } } as StandaloneOptions,
+    async next() {
+      while (heard.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+      return heard.shift() as Failure;
+    },
+  };
+}
+
+async function serve(t: Test, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`;
+}
+
+type Host = (hooks: ReturnType<typeof createReceiver>, request: IncomingMessage, response: ServerResponse) => void;
+
+/** Hosts that answer before the receiver does, or whose responses are not Node's. */
+const rude: Record<string, Host> = {
+  'a host that has answered already': (hooks, request, response) => {
+    response.writeHead(503).end('too late');
+    hooks.node(request, response);
+  },
+  'a host that answers while the handler works': (hooks, request, response) => {
+    hooks.node(request, response);
+    response.writeHead(503).end('connect-timeout');
+  },
+  'a host that sends its head only': (hooks, request, response) => {
+    response.writeHead(404);
+    hooks.node(request, response);
+    setImmediate(() => response.end());
+  },
+  'a host whose response throws': (hooks, request, response) => {
+    const broken = Object.create(response) as ServerResponse;
+    broken.writeHead = () => {
+      response.statusCode = 500;
+      response.end();
+      throw new Error('not today');
+    };
+    hooks.node(request, broken);
+  },
+};
+
+for (const [name, host] of Object.entries(rude)) {
+  t.test(`node: ${name} does not end the process, and on.error hears of it`, async (t) => {
+    const { options, next } = faults({ on: { any: async () => {} } });
+    const hooks = createReceiver(options);
+    const url = await serve(t, (request, response) => host(hooks, request, response));
+    for (let time = 0; time < 3; time += 1) {
+      await createSender({ url, secret }).send(webhook('track'));
+      t.equal((await next()).stage, 'host');
+    }
+    // Unsigned too: nobody has to know the secret to end the process.
+    await createSender({ url, secret: 'another' }).send(webhook('track'));
+    t.equal((await next()).stage, 'host');
+  });
+}
+
+t.test('node: a response whose writeHead returns nothing is answered, as function platforms have it', async (t) => {
+  const hooks = createReceiver({ secret, on: {}, log: silent });
+  const url = await serve(t, (request, response) => {
+    const { writeHead } = response;
+    response.writeHead = ((...head: Parameters<typeof writeHead>) => void writeHead.apply(response, head)) as never;
+    hooks.node(request, response);
+  });
+  t.equal((await post(url, body('track'))).status, 200);
+});
+
+t.test('node: the bytes that a platform gives as rawBody are taken, whatever body is', async (t) => {
+  const hooks = createReceiver({ secret, on: {}, log: silent });
+  const url = await serve(t, (request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part) => parts.push(part));
+    request.on('end', () => {
+      const rawBody = Buffer.concat(parts);
+      hooks.node(Object.assign(request, { rawBody, body: JSON.parse(String(rawBody)) }), response);
+    });
+  });
+  t.equal((await post(url, body('track'))).status, 200);
+});
+
+t.test(
+  'node: a body that another listener has begun to read is the fault of the host, not of the sender',
+  async (t) => {
+    const { options, next } = faults();
+    const hooks = createReceiver(options);
+    const url = await serve(t, (request, response) => {
+      request.once('data', () => hooks.node(request, response));
+    });
+    t.match(await post(url, body('track')), { status: 500, body: { code: 'body_already_read' } });
+    t.equal((await next()).stage, 'host');
+  },
+);
+
+t.test('request: a body that is locked or used is the fault of the host, not of the sender', async (t) => {
+  const { options, next } = faults();
+  const hooks = createReceiver(options);
+  const { headers, body: bytes } = signed(body('track'), secret);
+  for (const spoil of [(request: Request) => request.body?.getReader(), (request: Request) => request.text()]) {
+    const request = new Request('http://localhost/hooks', { method: 'POST', headers, body: bytes });
+    await spoil(request);
+    const response = await hooks.handle(request);
+    t.equal(response.status, 500);
+    t.equal((await next()).stage, 'host');
+  }
+});
+
+t.test('request: a host whose request throws is answered 500, and handle does not reject', async (t) => {
+  const { options, next } = faults();
+  const hooks = createReceiver(options);
+  const broken = new Proxy(new Request('http://localhost/hooks', { method: 'POST' }), {
+    get: (request, name) => {
+      if (name === 'headers') throw new Error('no headers today');
+      return Reflect.get(request, name);
+    },
+  });
+  t.equal((await hooks.handle(broken)).status, 500);
+  t.equal((await next()).stage, 'host');
+});
+
+t.test('a log that throws fails no answer', async (t) => {
+  const log = {
+    warn() {},
+    error() {
+      throw new Error('disk full');
+    },
+  };
+  const hooks = createReceiver({ secret, on: { track: () => Promise.reject(new Error('boom')) }, log });
+  const { headers, body: bytes } = signed(body('track'), secret);
+  const request = new Request('http://localhost/hooks', { method: 'POST', headers, body: bytes });
+  t.equal((await hooks.handle(request)).status, 500);
+});
+
+/** Begins an upload that never ends; resolves to the status line, or to nothing when it is cut off. */
+function idleUpload(url: string): { readonly answer: Promise<string> } {
+  const { hostname, port, pathname } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const head = `POST ${pathname} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nx-signature: ${'0'.repeat(40)}\r\ncontent-length: 1000\r\n\r\n{`;
+  socket.write(head);
+  const parts: Buffer[] = [];
+  socket.on('data', (part) => parts.push(part)).on('error', () => {});
+  return {
+    answer: once(socket, 'close').then(() => Buffer.concat(parts).toString('latin1').split('\r\n', 1)[0] ?? ''),
+  };
+}
+
+for (const [edge, host] of Object.entries(hosts)) {
+  t.test(
+    `${edge}: a body that does not arrive by the deadline is answered 408, and its connection closed`,
+    async (t) => {
+      const running = await host({ secret, on: {}, deadline: 50 } as StandaloneOptions);
+      t.after(running.close);
+      const uploads = Array.from({ length: 20 }, () => idleUpload(running.url));
+      for (const { answer } of uploads) t.match(await answer, /^HTTP\/1\.1 408 /);
+    },
+  );
+}
+
+t.test('fastify: an upload that idles does not keep the app from closing', async (t) => {
+  const app = Fastify({ forceCloseConnections: false });
+  app.register(receiver, { secret, on: {}, path: '/hooks', deadline: 600_000 });
+  const url = `${await listen(app)}/hooks`;
+  const arrived = new Promise<void>((resolve) => app.server.once('request', () => resolve()));
+  const { answer } = idleUpload(url);
+  await arrived;
+  await app.close();
+  t.match(await answer, /^HTTP\/1\.1 (408|503) /);
+});
