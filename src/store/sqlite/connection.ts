@@ -1,6 +1,6 @@
-import { hostname } from 'node:os';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { RollcallError } from '../../errors.ts';
+import { Holders } from './holder.ts';
 import { SeenIds } from './seen.ts';
 
 export type Row = Record<string, SQLInputValue>;
@@ -11,8 +11,7 @@ const LOCK_WAIT = 5_000;
 
 /** One open database file with its prepared statements and interned names. Lives in the store's thread. */
 export class Connection {
-  readonly host = hostname();
-  readonly pid = process.pid;
+  readonly holders = new Holders();
   readonly seen = new SeenIds(this);
   private readonly database: DatabaseSync;
   private readonly statements = new Map<string, StatementSync>();

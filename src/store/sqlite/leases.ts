@@ -1,6 +1,6 @@
 import type { Fence, Owner } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { freeClaims, hasExited, rescue } from './settle.ts';
+import { freeClaims, rescue } from './settle.ts';
 
 export interface JoinArguments {
   readonly ttl: number;
@@ -10,10 +10,9 @@ export interface JoinArguments {
 export function join(db: Connection, now: number, { ttl, process }: JoinArguments): number {
   rescue(db, now);
   const row = db.get<{ id: number }>(
-    'INSERT INTO owner (lease_until, host, pid, process) VALUES (?, ?, ?, ?) RETURNING id',
+    'INSERT INTO owner (lease_until, holder, process) VALUES (?, ?, ?) RETURNING id',
     now + ttl,
-    db.host,
-    db.pid,
+    db.holders.own,
     process,
   );
   return row?.id as number;
@@ -49,13 +48,13 @@ export interface LeaseArguments {
 }
 
 export function takeLease(db: Connection, now: number, { lease, ttl }: LeaseArguments): Fence | null {
-  const held = db.get<{ token: number; lease_until: number; host: string; pid: number }>(
-    'SELECT token, lease_until, host, pid FROM lease WHERE name = ?',
+  const held = db.get<{ token: number; lease_until: number; holder: string }>(
+    'SELECT token, lease_until, holder FROM lease WHERE name = ?',
     lease,
   );
-  if (held && held.lease_until > now && !hasExited(db, held.host, held.pid)) return null;
+  if (held && held.lease_until > now && !db.holders.hasExited(held.holder)) return null;
   const token = (held?.token ?? 0) + 1;
-  db.run('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?, ?)', lease, token, now + ttl, db.host, db.pid);
+  db.run('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)', lease, token, now + ttl, db.holders.own);
   return { lease, token };
 }
 

@@ -163,10 +163,10 @@ function freeWaiting(db: Connection, conflict: string, destination: number): boo
 /** Gives back what processes held whose lease has ended; resolves to the number of deliveries. */
 export function rescue(db: Connection, now: number): number {
   let freed = 0;
-  for (const { id, lease_until, host, pid } of db.all<{ id: number; lease_until: number; host: string; pid: number }>(
-    'SELECT id, lease_until, host, pid FROM owner',
+  for (const { id, lease_until, holder } of db.all<{ id: number; lease_until: number; holder: string }>(
+    'SELECT id, lease_until, holder FROM owner',
   )) {
-    if (lease_until > now && !hasExited(db, host, pid)) continue;
+    if (lease_until > now && !db.holders.hasExited(holder)) continue;
     freed += freeClaims(db, id);
     db.run('DELETE FROM owner WHERE id = ?', id);
   }
@@ -197,17 +197,6 @@ export function freeClaims(db: Connection, owner: number): number {
   backlog.write();
   runs.write();
   return claims.length;
-}
-
-/** Whether a process on this host is gone; of other hosts only the lease tells. */
-export function hasExited(db: Connection, host: string, pid: number): boolean {
-  if (host !== db.host || pid === db.pid) return false;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
 }
 
 function logAttempts(db: Connection, nameIds: readonly number[], columns: SettleColumns['attempts']): void {

@@ -82,12 +82,11 @@ CREATE TABLE endpoint (
   dead_since INTEGER
 ) STRICT;
 
--- Processes that deliver. A process on this host whose pid is gone has lost its lease at once.
+-- Processes that deliver. A holder is a process as holder.ts describes it: one that has exited has lost its lease at once.
 CREATE TABLE owner (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   lease_until INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  pid INTEGER NOT NULL,
+  holder TEXT NOT NULL,
   process INTEGER
 ) STRICT;
 
@@ -95,8 +94,7 @@ CREATE TABLE lease (
   name TEXT PRIMARY KEY,
   token INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  pid INTEGER NOT NULL
+  holder TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audience (key TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
