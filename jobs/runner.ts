@@ -67,7 +67,7 @@ export function createRunner(options: SyncOptions): Runner {
 
   const withEngine: WithEngine = async (name, readOnly, work) => {
     const { engines, folder } = config();
-    const engineConfig = engines[name];
+    const engineConfig = Object.hasOwn(engines, name) ? engines[name] : undefined;
     if (!engineConfig) {
       const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
       throw new RollcallError('engine_unreachable', message);

@@ -22,7 +22,8 @@ function fillText(text: string, env: Environment, missing: Mistake[], path: Path
   return text.replace(VARIABLE, (whole, ...rest) => {
     const { escaped, name = '', fallback } = rest.at(-1) as Record<string, string | undefined>;
     if (escaped !== undefined) return escaped;
-    const value = env[name];
+    // The file names it: `constructor` is no variable.
+    const value = Object.hasOwn(env, name) ? env[name] : undefined;
     if (fallback !== undefined) return value || fallback;
     if (value !== undefined) return value;
     missing.push({ path, message: `needs the environment variable ${name}, which is not set` });

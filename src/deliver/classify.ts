@@ -16,25 +16,25 @@ export function classifyStatus(status: number): Classified {
 }
 
 /** TLS failures told apart by their OpenSSL or Node code. */
-const TLS_CAUSES: Readonly<Record<string, string>> = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'self_signed',
-  SELF_SIGNED_CERT_IN_CHAIN: 'self_signed',
-  CERT_HAS_EXPIRED: 'expired',
-  CERT_NOT_YET_VALID: 'not_yet_valid',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'wrong_host',
-  UNABLE_TO_GET_ISSUER_CERT: 'unknown_ca',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'unknown_ca',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'unknown_ca',
-  CERT_UNTRUSTED: 'unknown_ca',
-  CERT_CHAIN_TOO_LONG: 'invalid_chain',
-  INVALID_CA: 'invalid_chain',
-  INVALID_PURPOSE: 'invalid_chain',
-  PATH_LENGTH_EXCEEDED: 'invalid_chain',
-  CERT_SIGNATURE_FAILURE: 'invalid_chain',
-  CERT_REJECTED: 'rejected',
-  CERT_REVOKED: 'revoked',
-  HOSTNAME_MISMATCH: 'wrong_host',
-};
+const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'self_signed'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', 'self_signed'],
+  ['CERT_HAS_EXPIRED', 'expired'],
+  ['CERT_NOT_YET_VALID', 'not_yet_valid'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'wrong_host'],
+  ['UNABLE_TO_GET_ISSUER_CERT', 'unknown_ca'],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'unknown_ca'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'unknown_ca'],
+  ['CERT_UNTRUSTED', 'unknown_ca'],
+  ['CERT_CHAIN_TOO_LONG', 'invalid_chain'],
+  ['INVALID_CA', 'invalid_chain'],
+  ['INVALID_PURPOSE', 'invalid_chain'],
+  ['PATH_LENGTH_EXCEEDED', 'invalid_chain'],
+  ['CERT_SIGNATURE_FAILURE', 'invalid_chain'],
+  ['CERT_REJECTED', 'rejected'],
+  ['CERT_REVOKED', 'revoked'],
+  ['HOSTNAME_MISMATCH', 'wrong_host'],
+]);
 
 /** Certificates that OpenSSL refuses for what they are made of. */
 const WEAK_CERTIFICATE = /^ERR_SSL_(EE|CA)_(KEY|MD)_TOO_(SMALL|WEAK)$/;
@@ -48,17 +48,22 @@ export function classifyError(failure: unknown): Classified {
   const code = errorCode(failure);
   if (code === ADDRESS_REFUSED) return { outcome: 'address_refused', error: 'address_refused' };
   if (code === TIMEOUT || code === 'UND_ERR_CONNECT_TIMEOUT') return { outcome: 'retry', error: 'timeout' };
-  const tls = TLS_CAUSES[code];
+  const tls = TLS_CAUSES.get(code);
   if (tls) return { outcome: 'tls_untrusted', error: tls };
   if (WEAK_CERTIFICATE.test(code)) return { outcome: 'tls_untrusted', error: 'weak_certificate' };
   return { outcome: 'retry', error: code };
 }
 
+/** How many errors deep a code is looked for: an error may be its own cause. */
+const CAUSES_LIMIT = 8;
+
 /** Several addresses tried in vain give one error with a list; the first tells the cause. */
 function errorCode(failure: unknown): string {
-  const { code, errors, cause } = failure as { code?: unknown; errors?: unknown[]; cause?: unknown };
-  if (typeof code === 'string') return code;
-  if (errors?.[0]) return errorCode(errors[0]);
-  if (cause) return errorCode(cause);
+  let error = failure;
+  for (let depth = 0; depth < CAUSES_LIMIT && typeof error === 'object' && error !== null; depth += 1) {
+    const { code, errors, cause } = error as { code?: unknown; errors?: unknown; cause?: unknown };
+    if (typeof code === 'string' && code !== '') return code;
+    error = (Array.isArray(errors) ? errors[0] : undefined) ?? cause;
+  }
   return 'connection_failed';
 }

@@ -1,9 +1,9 @@
-import { type BrotliDecompress, createBrotliDecompress, createGunzip, createInflate, type Gunzip } from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
 import { ATTEMPT_TIMEOUT, retryAfter } from '../retry.ts';
 import type { Outcome } from '../store/port.ts';
 import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
+import { RESPONSE_LIMIT, responseText } from './response-text.ts';
 
 /** What one POST to one endpoint came to. */
 export interface Exchange {
@@ -26,10 +26,10 @@ export interface PostRequest {
   readonly body: Buffer;
 }
 
-/** Bytes of a response that are read at most, before and after decoding. */
-export const RESPONSE_LIMIT = 64 * 1024;
-
-/** Posts once. It never rejects: a remote's failure is a result, and five seconds cover everything. */
+/**
+ * Posts once. It never rejects and resolves once, whatever the remote and the HTTP client do: a failure is a result, and
+ * five seconds cover everything.
+ */
 export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(clock, resolve);
@@ -76,14 +76,15 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status < 200) return;
+    if (status < 200 || this.finished || this.status !== null) return;
     this.status = status;
     this.ms = this.clock.monotonic() - this.startedAt;
     this.notBefore = retryAfter(single(headers['retry-after']), this.clock.now());
-    this.encoding = single(headers['content-encoding'])?.toLowerCase();
+    this.encoding = joined(headers['content-encoding']);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.finished) return;
     this.received += chunk.length;
     if (this.keepsResponse()) this.chunks.push(chunk);
     if (this.received > RESPONSE_LIMIT) this.cut();
@@ -100,7 +101,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   /** Ends the exchange from our side; a status that is known stays. */
   private cut(): void {
     this.finish(this.status === null ? timeoutError() : null);
-    this.controller?.abort(timeoutError());
+    try {
+      this.controller?.abort(timeoutError());
+    } catch {
+      // The exchange is over either way, and a timer has no one to tell.
+    }
   }
 
   private finish(failure: unknown): void {
@@ -118,8 +123,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const result = { outcome, error, status, notBefore, at, ms };
     if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
     else {
-      const raw = Buffer.concat(this.chunks).subarray(0, RESPONSE_LIMIT);
-      decode(raw, this.encoding).then((response) => this.done({ ...result, response }));
+      const text = responseText(Buffer.concat(this.chunks), this.encoding);
+      text.then(
+        (response) => this.done({ ...result, response }),
+        () => this.done({ ...result, response: null }),
+      );
     }
   }
 
@@ -137,36 +145,7 @@ function single(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
 }
 
-const DECODERS: Readonly<Record<string, () => Gunzip | BrotliDecompress>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
-
-/** Text of a response; of one that inflates to more than the limit, the start. */
-async function decode(raw: Buffer, encoding: string | undefined): Promise<string> {
-  const decoder = encoding === undefined ? undefined : DECODERS[encoding]?.();
-  return storable(decoder ? await inflate(raw, decoder) : raw);
-}
-
-/** Not every database takes a NUL in a text. */
-function storable(bytes: Buffer): string {
-  return bytes.toString('utf8').replaceAll('\0', '\ufffd');
-}
-
-async function inflate(raw: Buffer, decoder: Gunzip | BrotliDecompress): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    decoder.end(raw);
-    for await (const chunk of decoder) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size >= RESPONSE_LIMIT) break;
-    }
-  } catch {
-    // A body that was cut off, or is not what its header says, is shown as far as it could be read.
-  }
-  return Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT);
+/** Codings that came in several headers were applied one after the other. */
+function joined(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header.join(',') : header;
 }

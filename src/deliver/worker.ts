@@ -89,7 +89,7 @@ export class Worker {
     this.lease = new ProcessLease(store, process, clock, log, {
       onRenewed: () => {
         this.signal();
-        void this.shareOut();
+        this.shareOut().catch((error) => log.error({ err: error }, 'The destinations could not be shared out'));
       },
       onEnded: () => this.settler.handIn(),
       onLost: () => this.loseClaims(),
@@ -272,7 +272,7 @@ export class Worker {
         continue;
       }
       each.turn.queue.add(claimed);
-      this.turns.claimed(each, claimed.length, nextDue[each.request.destination]);
+      this.turns.claimed(each, claimed.length, nextDue.get(each.request.destination));
     }
   }
 

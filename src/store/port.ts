@@ -83,7 +83,7 @@ export interface ClaimResult {
   /** For each request, the deliveries claimed. */
   readonly claims: readonly (readonly Claim[])[];
   /** For each destination that gave fewer than asked: when its next retry is due; null when nothing waits. */
-  readonly nextDue: Readonly<Record<string, number | null>>;
+  readonly nextDue: ReadonlyMap<string, number | null>;
 }
 
 export const OUTCOMES = ['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'] as const;

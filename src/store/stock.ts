@@ -73,14 +73,14 @@ export class Stock {
     for (const { destination, limit } of looks) {
       this.looked(destination, unserved.get(destination)?.length ?? 0, limit, found.nextDue.get(destination) ?? null);
     }
-    const nextDue: Record<string, number | null> = {};
+    const nextDue = new Map<string, number | null>();
     const claims = requests.map(({ destination, limit, order }) => {
       const fresh = unserved.get(destination) ?? [];
       unserved.delete(destination);
       if (order === 'usual') this.add(fresh);
       const taken = this.take(destination, limit, order === 'usual' ? [] : fresh);
       const due = found.nextDue.get(destination);
-      if (taken.length < limit) nextDue[destination] = due === undefined ? this.lookAt(destination) : due;
+      if (taken.length < limit) nextDue.set(destination, due === undefined ? this.lookAt(destination) : due);
       return taken;
     });
     return { claims, nextDue };

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.ts';
-import { EXAMPLE, EXAMPLE_ENV, parse, withParts } from './helpers.ts';
+import { EXAMPLE, EXAMPLE_ENV, mistakesIn, parse, withParts } from './helpers.ts';
 
 t.test('the example of the design gives the values that the program works with', async (t) => {
   const config = parse(EXAMPLE, EXAMPLE_ENV);
@@ -90,6 +90,15 @@ t.test('variables are filled in, with defaults, and $${ is not one', async (t) =
   }).audiences;
   t.equal(first?.sql, "select '${X}', user_id, yes, $now");
   t.equal(parse(withParts({ top: 'listen: { port: "${PORT}" }' }), { PORT: '81' }).listen.port, 81);
+});
+
+t.test('no variable is set because every object has a field of its name', (t) => {
+  for (const name of ['constructor', 'toString', '__proto__']) {
+    t.match(mistakesIn(withParts({ audience: `name: A\nsql: "select \${${name}}"` })), {
+      'audiences[0].sql': { message: new RegExp(`needs the environment variable ${name}`) },
+    });
+  }
+  t.end();
 });
 
 t.test('a variable cannot bring structure into the file', async (t) => {

@@ -43,7 +43,7 @@ export const claimCases: Cases = {
       claims.map((each) => each.map(({ destination }) => destination)),
       [['a', 'a'], ['b'], ['c', 'c'], []],
     );
-    t.same([nextDue['b'], nextDue['none']], [null, null]);
+    t.same([nextDue.get('b'), nextDue.get('none')], [null, null]);
     t.equal((await claim(store, owner, { destination: 'a' })).length, 1);
   },
   'deletion notices go before live messages, those before backfills; the oldest first': async (t, store, fixture) => {
@@ -89,7 +89,7 @@ export const claimCases: Cases = {
       ]),
     ]);
     const request = { destination: 'crm', limit: 10, order: 'usual' } as const;
-    t.same(await store.claim(owner, [request]), { claims: [[]], nextDue: { crm: START + 5_000 } });
+    t.same(await store.claim(owner, [request]), { claims: [[]], nextDue: new Map([['crm', START + 5_000]]) });
     await fixture.advance(4_999);
     t.same(bodies(await claim(store, owner)), []);
     await fixture.advance(1);

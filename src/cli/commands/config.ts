@@ -83,7 +83,10 @@ async function reload({ config: file }: { config: string }, { terminal }: Contex
 
 /** A service that listens on every address is asked on this machine's own. */
 function localUrl({ host, port }: Config['listen']): string {
-  const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
-  const address = everywhere[host] ?? host;
+  const everywhere = new Map([
+    ['0.0.0.0', '127.0.0.1'],
+    ['::', '::1'],
+  ]);
+  const address = everywhere.get(host) ?? host;
   return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }

@@ -19,7 +19,12 @@ export class Connections extends Dispatcher {
   override dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const origin = String(request.origin);
     const client = this.idle.get(origin)?.pop() ?? this.open(origin);
-    return client.dispatch(request, new EndHandler(handler, (isUsable) => this.take(origin, client, isUsable)));
+    try {
+      return client.dispatch(request, new EndHandler(handler, (isUsable) => this.take(origin, client, isUsable)));
+    } catch (error) {
+      this.drop(client);
+      throw error;
+    }
   }
 
   override close(): Promise<void>;
@@ -27,7 +32,7 @@ export class Connections extends Dispatcher {
   override close(callback?: () => void): Promise<void> | undefined {
     const closed = Promise.all([...this.clients].map((client) => client.close())).then(() => {});
     if (!callback) return closed;
-    void closed.then(callback);
+    closed.then(callback, callback);
     return undefined;
   }
 
@@ -63,14 +68,15 @@ export class Connections extends Dispatcher {
 
   private drop(client: Client): void {
     this.clients.delete(client);
-    void client.destroy();
+    client.destroy().catch(() => undefined);
   }
 }
 
-/** Passes everything on, and tells when a request has ended and whether its connection is usable after it. */
+/** Passes everything on, and tells once when a request has ended and whether its connection is usable after it. */
 class EndHandler implements Dispatcher.DispatchHandler {
   private readonly handler: Dispatcher.DispatchHandler;
   private readonly onEnd: (isUsable: boolean) => void;
+  private ended = false;
 
   constructor(handler: Dispatcher.DispatchHandler, onEnd: (isUsable: boolean) => void) {
     this.handler = handler;
@@ -90,12 +96,19 @@ class EndHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(...end: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>): void {
-    this.onEnd(true);
+    this.end(true);
     this.handler.onResponseEnd?.(...end);
   }
 
   onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    this.onEnd(false);
+    this.end(false);
     this.handler.onResponseError?.(controller, error);
+  }
+
+  /** A connection that is given back twice would carry two requests at once. */
+  private end(isUsable: boolean): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.onEnd(isUsable);
   }
 }

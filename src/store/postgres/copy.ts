@@ -133,7 +133,8 @@ export async function onOwnConnection<T>(
   });
   // Whoever uses a connection that breaks gets the error of the query.
   client.on('error', () => undefined);
-  const stop = () => void client.end();
+  // Whoever waits for an answer gets the error.
+  const stop = () => void client.end().catch(() => undefined);
   try {
     signal?.throwIfAborted();
     signal?.addEventListener('abort', stop);

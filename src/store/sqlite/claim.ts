@@ -47,7 +47,7 @@ export interface ClaimArguments {
 export interface ClaimedTuples {
   /** For each request, the deliveries claimed. */
   readonly claims: readonly (readonly ClaimTuple[])[];
-  readonly nextDue: Record<string, number | null>;
+  readonly nextDue: ReadonlyMap<string, number | null>;
 }
 
 type Class = readonly [retry: 0 | 1, lane: number];
@@ -66,17 +66,17 @@ const ORDERS = { usual: USUAL, retries: RETRIES_FIRST, backfills: BACKFILLS_FIRS
 
 export function claim(db: Connection, now: number, { owner, requests }: ClaimArguments): ClaimedTuples {
   if (!isOwner(db, now, owner)) {
-    return { claims: requests.map(() => []), nextDue: {} };
+    return { claims: requests.map(() => []), nextDue: new Map() };
   }
-  const nextDue: Record<string, number | null> = {};
+  const nextDue = new Map<string, number | null>();
   const claims = requests.map((request) => {
     const destination = db.knownNameId(request.destination);
     if (destination === null) {
-      nextDue[request.destination] = null;
+      nextDue.set(request.destination, null);
       return [];
     }
     const claimed = claimOf(db, now, owner, destination, request);
-    if (claimed.length < request.limit) nextDue[request.destination] = earliestDue(db, destination);
+    if (claimed.length < request.limit) nextDue.set(request.destination, earliestDue(db, destination));
     return claimed.map((row) => withNames(db, row));
   });
   failpoint('claim');

@@ -33,7 +33,7 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
       for (const [index, { destination }] of requests.entries()) {
         const named = (claims[index] ?? []).map((row) => claimOf(ids, destination, row));
         found.claims.set(destination, (found.claims.get(destination) ?? []).concat(named));
-        found.nextDue.set(destination, nextDue[destination] ?? null);
+        found.nextDue.set(destination, nextDue.get(destination) ?? null);
       }
       return found;
     },
