@@ -74,6 +74,7 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
   try {
     const toVersion = await nextVersion(context, order.action, known);
     context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
+    await lease.check();
     const staged = await engine.stage({
       plan: run.id,
       key: subject.key,
@@ -125,6 +126,7 @@ export async function finishRun(context: RunContext, run: Run): Promise<Run> {
     if (!staged) throw missing(context, before);
     const told = await sendPlan(context, run, staged, before);
     context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
+    await lease.check();
     await engine.commit(run.id);
     failpoint('sync_commit');
     const after = recordAfter(run, staged, before, told);

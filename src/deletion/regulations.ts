@@ -1,6 +1,7 @@
 import type { AcceptOptions } from '../accept.ts';
 import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
+import { longestSince, type Moment, momentOf } from '../lease-time.ts';
 import { deletionNotice, type Message } from '../message.ts';
 import type { Fence, Regulation, RegulationStatus, RegulationType, Store } from '../store/port.ts';
 import type { RegulationRequest } from './routes.ts';
@@ -61,7 +62,7 @@ export class Regulations {
   #work = Promise.resolve();
   /** Whether a look at the open requests is still to come. */
   #willLook = false;
-  #turn: { readonly fence: Fence; renewedAt: number } | null = null;
+  #turn: { readonly fence: Fence; renewedAt: Moment } | null = null;
 
   constructor(parts: RegulationParts) {
     this.#parts = parts;
@@ -119,7 +120,7 @@ export class Regulations {
   async #awaitTurn(): Promise<void> {
     const { store, clock } = this.#parts;
     for (;;) {
-      const renewedAt = clock.monotonic();
+      const renewedAt = momentOf(clock);
       const fence = await this.#retried(() => store.takeLease(LEASE, LEASE_TTL));
       if (fence) {
         this.#turn = { fence, renewedAt };
@@ -131,8 +132,8 @@ export class Regulations {
 
   async #keepTurn(): Promise<void> {
     const { store, clock } = this.#parts;
-    const now = clock.monotonic();
-    if (this.#turn === null || now - this.#turn.renewedAt < RENEW_AFTER) return;
+    if (this.#turn === null || longestSince(clock, this.#turn.renewedAt) < RENEW_AFTER) return;
+    const now = momentOf(clock);
     if (!(await store.renewLease(this.#turn.fence, LEASE_TTL))) throw new Stopped();
     this.#turn.renewedAt = now;
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import { LeaseTime, type Moment, momentOf } from '../lease-time.ts';
 import type { Logger } from '../log.ts';
 import type { Store } from '../store/port.ts';
 
@@ -25,8 +26,10 @@ export class ProcessLease {
   private readonly clock: Clock;
   private readonly log: Logger;
   private readonly hooks: LeaseHooks;
-  /** By this process's own steady clock, counted from before the store was asked. */
-  private heldUntil = 0;
+  private readonly time: LeaseTime;
+  /** Whether the clocks disagreed, and the store was asked at once. */
+  private doubted = false;
+  private isBeating = false;
   private cancelTimer: (() => void) | null = null;
   private stopped = false;
   private beating: Promise<void> | null = null;
@@ -43,6 +46,7 @@ export class ProcessLease {
     this.clock = clock;
     this.log = log;
     this.hooks = hooks;
+    this.time = new LeaseTime(clock);
   }
 
   async start(): Promise<void> {
@@ -50,8 +54,12 @@ export class ProcessLease {
     this.schedule();
   }
 
+  /** Whether what is posted now still ends under the lease. Asked before each post. */
   isHeld(): boolean {
-    return this.clock.monotonic() < this.heldUntil - MARGIN;
+    if (this.time.left > MARGIN) return true;
+    // A clock was set, or the machine slept: the store knows whether the claims are still ours.
+    if (!this.doubted && this.time.leftBySteadyClock > MARGIN) this.askAtOnce();
+    return false;
   }
 
   async stop(): Promise<void> {
@@ -62,23 +70,41 @@ export class ProcessLease {
   }
 
   private async join(): Promise<void> {
-    const asked = this.clock.monotonic();
+    const asked = momentOf(this.clock);
     this.owner = await this.store.join(LEASE_TTL, this.process);
-    this.heldUntil = asked + LEASE_TTL;
+    this.renewed(asked);
   }
 
   private schedule(): void {
     if (this.stopped) return;
-    this.cancelTimer = this.clock.after(HEARTBEAT_INTERVAL, () => {
-      this.beating = this.beat().finally(() => this.schedule());
+    this.cancelTimer = this.clock.after(HEARTBEAT_INTERVAL, () => this.beatAndSchedule());
+  }
+
+  private beatAndSchedule(): void {
+    this.isBeating = true;
+    this.beating = this.beat().finally(() => {
+      this.isBeating = false;
+      this.schedule();
     });
+  }
+
+  private askAtOnce(): void {
+    if (this.isBeating || this.stopped) return;
+    this.doubted = true;
+    this.cancelTimer?.();
+    this.beatAndSchedule();
+  }
+
+  private renewed(asked: Moment): void {
+    this.time.extend(asked, LEASE_TTL);
+    this.doubted = false;
   }
 
   private async beat(): Promise<void> {
     try {
-      const asked = this.clock.monotonic();
+      const asked = momentOf(this.clock);
       if (await this.store.heartbeat(this.owner, LEASE_TTL)) {
-        this.heldUntil = asked + LEASE_TTL;
+        this.renewed(asked);
         this.hooks.onRenewed();
         return;
       }
@@ -86,7 +112,7 @@ export class ProcessLease {
         { stage: 'claim', owner: this.owner },
         'This process was silent too long; its claims went to others',
       );
-      this.heldUntil = 0;
+      this.time.end();
       this.hooks.onEnded();
       await this.join();
       this.hooks.onLost();

@@ -33,6 +33,7 @@ const clock: Clock = {
   ...systemClock,
   now: () => Date.now() * speed,
   monotonic: () => performance.now() * speed,
+  uptime: () => systemClock.uptime() * speed,
   after: (ms, callback) => systemClock.after(ms / speed, callback),
 };
 const store = await openPostgresStore({

@@ -46,7 +46,7 @@ export class StandingClock {
 
   /** As the store takes it, ahead by `skew`. */
   ahead(skew = 0): Clock {
-    return { ...systemClock, now: () => this.time + skew, monotonic: () => this.time };
+    return { ...systemClock, now: () => this.time + skew, monotonic: () => this.time, uptime: () => this.time };
   }
 }
 

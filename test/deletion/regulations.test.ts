@@ -14,6 +14,7 @@ function quickClock() {
     ...systemClock,
     now: () => now,
     monotonic: () => now,
+    uptime: () => now,
     uuid: () => `reg-${++ids}`,
     after(ms: number, callback: () => void) {
       const timer = globalThis.setImmediate(() => {

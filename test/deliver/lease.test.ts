@@ -110,6 +110,99 @@ t.test('when the store stays silent the lease counts as lost before an attempt c
   await lease.stop();
 });
 
+/** A lease that the store grants while `isGranted`; every time that the store is asked counts. */
+async function leaseOn(clock: ManualClock) {
+  const asked = { joins: 0, heartbeats: 0 };
+  const state = { isGranted: true };
+  const store = {
+    join: async () => {
+      asked.joins += 1;
+      return asked.joins;
+    },
+    heartbeat: async () => {
+      asked.heartbeats += 1;
+      return state.isGranted;
+    },
+    leave: async () => undefined,
+  };
+  let lost = 0;
+  const onLost = () => {
+    lost += 1;
+  };
+  const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost };
+  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
+  await lease.start();
+  return { lease, asked, state, losses: () => lost };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+t.test(
+  'a machine that was suspended no longer holds its claims, and asks for new ones as soon as it wakes',
+  async (t) => {
+    const clock = new ManualClock();
+    const { lease, asked, state, losses } = await leaseOn(clock);
+    t.ok(lease.isHeld());
+    clock.suspend(60_000);
+    state.isGranted = false;
+    t.notOk(lease.isHeld(), 'the steady clock stood still, the others did not');
+    await turn();
+    t.same([asked.joins, asked.heartbeats, losses()], [2, 1, 1], 'without waiting for the next heartbeat');
+    t.ok(lease.isHeld());
+    await lease.stop();
+  },
+);
+
+t.test('a machine whose calendar slept with it is found out by its uptime', async (t) => {
+  const clock = new ManualClock();
+  const { lease, state } = await leaseOn(clock);
+  clock.suspend(60_000);
+  clock.jump(-60_000);
+  clock.advance(1);
+  state.isGranted = false;
+  t.notOk(lease.isHeld());
+  await lease.stop();
+});
+
+for (const step of [3_600_000, -3_600_000, 5 * 3_600_000, -5 * 3_600_000]) {
+  t.test(`a clock that is set by ${step / 3_600_000} h costs no claim, and no more than one question`, async (t) => {
+    const clock = new ManualClock();
+    const { lease, asked, losses } = await leaseOn(clock);
+    clock.jump(step);
+    for (let time = 0; time < 10; time += 1) lease.isHeld();
+    await turn();
+    t.ok(lease.isHeld());
+    t.ok(asked.heartbeats <= 1);
+    t.same([asked.joins, losses()], [1, 0]);
+    for (let second = 0; second < 60; second += 1) {
+      clock.advance(1_000);
+      await turn();
+      if (!lease.isHeld()) t.fail(`not held after ${second} s`);
+    }
+    await lease.stop();
+  });
+}
+
+t.test('a store that does not answer is not asked again and again after a step', async (t) => {
+  const clock = new ManualClock();
+  let asked = 0;
+  const silent = async (): Promise<boolean> => {
+    asked += 1;
+    throw new Error('down');
+  };
+  const store = { join: async () => 1, heartbeat: silent, leave: async () => undefined };
+  const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost: () => {} };
+  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
+  await lease.start();
+  clock.jump(3_600_000);
+  for (let time = 0; time < 100; time += 1) {
+    t.notOk(lease.isHeld());
+    await turn();
+  }
+  t.equal(asked, 1);
+  await lease.stop();
+});
+
 t.test('what has not begun when the lease is about to end is given back, not posted and not left behind', async (t) => {
   const clock = new ManualClock();
   let isHeld = true;

@@ -12,11 +12,15 @@ export class ManualClock implements Clock {
   chance = 0.5;
   private time: number;
   private elapsed = 0;
+  private suspended = 0;
   private counter = 0;
   private readonly timers = new Set<Timer>();
   private watchers: { readonly ms: number; readonly count: number; readonly resolve: () => void }[] = [];
 
+  private readonly start: number;
+
   constructor(start = Date.UTC(2026, 0, 1)) {
+    this.start = start;
     this.time = start;
   }
 
@@ -26,6 +30,10 @@ export class ManualClock implements Clock {
 
   monotonic(): number {
     return this.elapsed;
+  }
+
+  uptime(): number {
+    return this.elapsed + this.suspended;
   }
 
   random(): number {
@@ -75,6 +83,17 @@ export class ManualClock implements Clock {
   /** Moves on without any timer being called, as for a process that was stopped. */
   sleep(ms: number): void {
     this.move(ms);
+  }
+
+  /** Suspends the machine: the steady clock stands still while time goes by. */
+  suspend(ms: number): void {
+    this.suspended += ms;
+    this.time += ms;
+  }
+
+  /** What a clock says that no one sets, such as a database's elsewhere. */
+  get true(): number {
+    return this.start + this.uptime();
   }
 
   /** Sets the calendar time only, as a time server does. */

@@ -17,6 +17,7 @@ const clock: Clock = {
   ...systemClock,
   now: () => START + Math.round(performance.now() * 10),
   monotonic: () => performance.now() * 10,
+  uptime: () => systemClock.uptime() * 10,
   after: (ms, callback) => systemClock.after(ms / 10, callback),
 };
 const START = Date.now();

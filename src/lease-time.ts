@@ -1,0 +1,60 @@
+import type { Clock } from './clock.ts';
+
+/** What all clocks said at once. */
+export interface Moment {
+  readonly steady: number;
+  readonly wall: number;
+  readonly uptime: number;
+}
+
+export function momentOf(clock: Clock): Moment {
+  return { steady: clock.monotonic(), wall: clock.now(), uptime: clock.uptime() };
+}
+
+/** Milliseconds since a moment by the clock that counts most of them: it may be less, and is never more. */
+export function longestSince(clock: Clock, { steady, wall, uptime }: Moment): number {
+  return Math.max(clock.monotonic() - steady, clock.now() - wall, clock.uptime() - uptime);
+}
+
+/** How long a reading of the uptime is used, in milliseconds: it costs as much as all other clocks together ten times. */
+const READING = 1;
+
+/**
+ * For how long a lease is held for certain: until the first clock says that it may be over. The steady clock of Linux
+ * stands still while the machine is suspended, and the wall clock may be set back.
+ */
+export class LeaseTime {
+  private readonly clock: Clock;
+  private until: Moment = { steady: 0, wall: 0, uptime: 0 };
+  private uptime = 0;
+  private readAt = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** @param asked - read before the store was asked */
+  extend({ steady, wall, uptime }: Moment, ttl: number): void {
+    this.until = { steady: steady + ttl, wall: wall + ttl, uptime: uptime + ttl };
+  }
+
+  end(): void {
+    this.until = { steady: 0, wall: 0, uptime: 0 };
+  }
+
+  /** Milliseconds left for certain. */
+  get left(): number {
+    const { clock, until } = this;
+    const steady = clock.monotonic();
+    if (steady - this.readAt >= READING) {
+      this.uptime = clock.uptime();
+      this.readAt = steady;
+    }
+    return Math.min(until.steady - steady, until.wall - clock.now(), until.uptime - this.uptime);
+  }
+
+  /** As `left`, by the steady clock alone. Where that has more, a clock was set or the machine was suspended. */
+  get leftBySteadyClock(): number {
+    return this.until.steady - this.clock.monotonic();
+  }
+}
