@@ -5,6 +5,7 @@ import { buildConnector, type Dispatcher } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../retry.ts';
 import { type AddressGuard, addressRefused, createAddressGuard } from './address-guard.ts';
 import { Connections } from './connections.ts';
+import { withoutInterim } from './interim.ts';
 import { createProxyAgent } from './proxy.ts';
 import { createResolve, type Resolve } from './resolve.ts';
 
@@ -73,6 +74,10 @@ function guardedConnector(
     const host = options.hostname.replace(/^\[|\]$/g, '');
     // A literal address is connected to without any lookup.
     if (isIP(host) !== 0 && !guard(host)) callback(addressRefused(host), null);
-    else connect(options, callback);
+    else {
+      connect(options, (...[error, socket]) =>
+        error ? callback(error, null) : callback(null, withoutInterim(socket)),
+      );
+    }
   };
 }

@@ -3,6 +3,7 @@ import type { SecureContext } from 'node:tls';
 import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../retry.ts';
 import { type AddressGuard, addressRefused } from './address-guard.ts';
+import { withoutInterim } from './interim.ts';
 
 export interface ProxyOptions {
   /** Name and password in it are sent to the proxy only. */
@@ -47,12 +48,12 @@ function isAllowed(hostname: string, guard: AddressGuard): boolean {
   return isIP(host) === 0 || guard(host);
 }
 
-/** A connector whose failures say that the proxy is to blame, where it is. */
+/** A connector whose failures say that the proxy is to blame, where it is; interim answers are accepted. */
 function named(connect: buildConnector.connector, rename: (error: Error) => Error): buildConnector.connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {
       if (error) callback(rename(error), null);
-      else callback(null, socket);
+      else callback(null, withoutInterim(socket));
     });
 }
 

@@ -1,0 +1,115 @@
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import * as fc from 'fast-check';
+import t, { type Test } from 'tap';
+import type { Dispatcher } from 'undici';
+import { systemClock } from '../../src/clock.ts';
+import { post } from '../../src/deliver/exchange.ts';
+import { createAgent } from '../../src/deliver/http/agent.ts';
+import { Authority } from './helpers/certificates.ts';
+
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+const PROCESSING = 'HTTP/1.1 102 Processing\r\nx-progress: half\r\n\r\n';
+const HINTS = 'HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nlink: </b.css>\r\n\r\n';
+const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+/** Answers each request with these parts, one write for each. */
+async function answering(t: Test, parts: () => readonly (string | Buffer)[], make = createServer as () => Server) {
+  const state = { connections: 0, url: '' };
+  const server = make();
+  server.on(make === createServer ? 'connection' : 'secureConnection', (socket: Socket) => {
+    state.connections += 1;
+    socket.setNoDelay(true);
+    socket.on('error', () => {}).on('data', () => void write(socket, parts()));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  state.url = `127.0.0.1:${(server.address() as { port: number }).port}`;
+  return state;
+}
+
+async function write(socket: Socket, parts: readonly (string | Buffer)[]): Promise<void> {
+  for (const part of parts) {
+    await new Promise((resolve) => socket.write(part, resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const send = (agent: Dispatcher, origin: string) =>
+  post(agent, systemClock, { origin, path: '/', headers: [], body: Buffer.from('{}') });
+
+function agentOf(t: Test, options: { readonly ca?: string[]; readonly proxy?: string } = {}): Dispatcher {
+  const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options });
+  t.teardown(() => agent.destroy());
+  return agent;
+}
+
+const series: Readonly<Record<string, readonly string[]>> = {
+  'a 100 that was not asked for': [CONTINUE, NO_CONTENT],
+  'a 100 in one packet with the answer': [CONTINUE + NO_CONTENT],
+  'several of all kinds, and one of a status that nobody knows': [
+    HINTS + CONTINUE,
+    PROCESSING,
+    CONTINUE,
+    'HTTP/1.1 199 Who Knows\r\n\r\n',
+    NO_CONTENT,
+  ],
+  'a 100 byte by byte': [...CONTINUE, ...NO_CONTENT],
+  'a 100 that ends within a packet': ['HTTP/1.1 1', '00 Continue\r\nx-a: b\r', '\n\r', '\nHTTP/1.1 2', '04 OK\r\n\r\n'],
+};
+for (const [name, parts] of Object.entries(series)) {
+  t.test(`${name} is accepted, and the connection goes on`, async (t) => {
+    const server = await answering(t, () => parts);
+    const agent = agentOf(t);
+    for (let n = 0; n < 3; n += 1) t.match(await send(agent, `http://${server.url}`), { status: 204, error: null });
+    t.equal(server.connections, 1);
+  });
+}
+
+t.test('a body that looks like an interim answer is passed on as it is', async (t) => {
+  const body = `${CONTINUE}${HINTS}`;
+  const head = `HTTP/1.1 400 Bad\r\ncontent-length: ${body.length}\r\n\r\n`;
+  const server = await answering(t, () => [CONTINUE, head, body]);
+  const { status, response } = await send(agentOf(t), `http://${server.url}`);
+  t.same({ status, response }, { status: 400, response: body });
+});
+
+t.test('within TLS, and through a proxy, too', async (t) => {
+  const authority = new Authority();
+  t.teardown(() => authority.remove());
+  const make = () => createTlsServer({ ...authority.issue('IP:127.0.0.1') }) as unknown as Server;
+  const server = await answering(t, () => [CONTINUE, NO_CONTENT], make);
+  t.match(await send(agentOf(t, { ca: [authority.cert] }), `https://${server.url}`), { status: 204, error: null });
+  const proxy = await answering(t, () => [CONTINUE, NO_CONTENT]);
+  t.match(await send(agentOf(t, { proxy: `http://${proxy.url}` }), 'http://crm.example'), { status: 204, error: null });
+});
+
+t.test('an interim head without an end is cut off, and a change of protocol is no interim answer', async (t) => {
+  const endless = await answering(t, () => [`HTTP/1.1 100 Continue\r\nx: ${'y'.repeat(70_000)}`]);
+  t.match(await send(agentOf(t), `http://${endless.url}`), { status: null, error: /^UND_ERR/ });
+  const other = await answering(t, () => ['HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n']);
+  t.match(await send(agentOf(t), `http://${other.url}`), { status: null, error: 'UND_ERR_SOCKET' });
+});
+
+t.test('however heads and packets are divided, what follows the interim ones is what undici sees', async (t) => {
+  let parts: readonly Buffer[] = [];
+  const server = await answering(t, () => parts);
+  const agent = agentOf(t);
+  const answers = fc.record({
+    interim: fc.array(fc.constantFrom(CONTINUE, PROCESSING, HINTS), { maxLength: 4 }),
+    body: fc.constantFrom('', 'no', CONTINUE, 'HTTP/1.1 100', '\r\n\r\n'),
+    cuts: fc.array(fc.nat(400), { maxLength: 6 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(answers, async ({ interim, body, cuts }) => {
+      const bytes = Buffer.from(`${interim.join('')}HTTP/1.1 422 No\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+      const at = [0, ...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length];
+      parts = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+      const { status, response } = await send(agent, `http://${server.url}`);
+      t.same({ status, response }, { status: 422, response: body === '' ? null : body });
+    }),
+    { numRuns: 200 },
+  );
+});
