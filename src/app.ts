@@ -14,14 +14,12 @@ import type { Config } from './config/config.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { regulations as regulationRoutes } from './deletion/routes.ts';
 import { createAgent } from './deliver/http/agent.ts';
-import { Rates } from './deliver/rate.ts';
-import { processNumber } from './deliver/share.ts';
 import { Worker } from './deliver/worker.ts';
 import type { Destination } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
 import { noticeDestination, sendNotice } from './notices.ts';
-import { type OpenStore, openShards } from './store/open.ts';
+import { openStore } from './store/open.ts';
 import type { RunProgress, Settlement, Store } from './store/port.ts';
 import { VERSION } from './version.ts';
 
@@ -52,16 +50,14 @@ export class App {
   private readonly options: AppOptions;
   private readonly clock: Clock;
   private readonly agent: Dispatcher;
-  /** One for each database of the store. */
-  private readonly workers: readonly Worker[];
+  private readonly worker: Worker;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private scheduling = false;
   private cancelResume = () => {};
-  private cancelSchedules = () => {};
   private stopping = false;
 
-  private constructor(config: Config, { store, shards }: OpenStore, options: AppOptions) {
+  private constructor(config: Config, store: Store, options: AppOptions) {
     const { log, clock = systemClock, onProgress } = options;
     this.config = config;
     this.options = options;
@@ -70,22 +66,24 @@ export class App {
     this.metrics = createMetrics(store, () => clock.now());
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention } = config;
-    const destinations = this.destinations();
-    const onSettled = (settlement: Settlement) => {
-      this.metrics.settled(settlement);
-      logSettlement(log, settlement);
-    };
-    const ofProcess = { rates: new Rates(clock), process: processNumber(clock) };
-    const common = { clock, agent: this.agent, serviceName, destinations, attemptRetention, ...ofProcess, onSettled };
-    this.workers = shards.map(({ name, store }) => {
-      const named = shards.length > 1 ? log.child({ database: name }) : log;
-      return new Worker({ ...common, store, log: named });
+    this.worker = new Worker({
+      store,
+      clock,
+      agent: this.agent,
+      serviceName,
+      destinations: this.destinations(),
+      attemptRetention,
+      log,
+      onSettled: (settlement) => {
+        this.metrics.settled(settlement);
+        logSettlement(log, settlement);
+      },
     });
     this.accept = this.observed(
       createAccept(
         store,
         () => this.destinations(),
-        (names) => this.eachWorker((worker) => worker.wake(names)),
+        (names) => this.worker.wake(names),
       ),
     );
     this.sync = createSync({
@@ -113,8 +111,8 @@ export class App {
 
   /** Opens the store and builds the parts; nothing runs yet. */
   static async create(config: Config, options: AppOptions): Promise<App> {
-    const opened = await openShards(config.store, options.clock ?? systemClock);
-    return new App(config, opened, options);
+    const store = await openStore(config.store, options.clock ?? systemClock);
+    return new App(config, store, options);
   }
 
   /** Delivery always runs; collection and schedules as asked for. */
@@ -125,12 +123,11 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
-    const mayBeAway = this.workers.length > 1;
-    await Promise.all(this.workers.map((worker) => (mayBeAway ? worker.startPatiently() : worker.start())));
+    await this.worker.start();
     await this.resumeRegulations();
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
-    if (schedules && !this.stopping) await (mayBeAway ? this.startSchedulesPatiently() : this.sync.start());
+    if (schedules && !this.stopping) await this.sync.start();
   }
 
   /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
@@ -139,7 +136,7 @@ export class App {
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
-    this.eachWorker((worker) => worker.configure(this.destinations()));
+    this.worker.configure(this.destinations());
     if (this.scheduling) await this.sync.start();
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }
@@ -168,15 +165,10 @@ export class App {
     await this.server?.close();
     await this.sync.stop();
     this.cancelResume();
-    this.cancelSchedules();
     await this.regulations.close();
-    await Promise.all(this.workers.map((worker) => worker.stop()));
+    await this.worker.stop();
     await this.store.close();
     await this.agent.close();
-  }
-
-  private eachWorker(work: (worker: Worker) => void): void {
-    for (const worker of this.workers) work(worker);
   }
 
   private destinations(): readonly Destination[] {
@@ -250,29 +242,14 @@ export class App {
     if (this.stopping) this.cancelResume();
   }
 
-  /** Where the first of several databases is away, the schedules catch up what they missed once it is back. */
-  private async startSchedulesPatiently(): Promise<void> {
-    if (this.stopping) return;
-    await this.sync.start().catch((error) => {
-      this.options.log.warn({ err: error }, 'The schedules could not be looked at; trying again');
-      this.cancelSchedules = this.clock.after(SCHEDULES_INTERVAL, () => void this.startSchedulesPatiently());
-      if (this.stopping) this.cancelSchedules();
-    });
-  }
-
-  /** Of several databases those that are away are named by their place: who asks may be anyone. */
-  private async ready(): Promise<{ readonly away?: readonly string[] }> {
+  private async ready(): Promise<void> {
     if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
     await this.store.ping();
-    const away = this.workers.flatMap(({ isJoined }, place) => (isJoined ? [] : [`store.urls[${place}]`]));
-    return this.workers.length > 1 && away.length > 0 ? { away } : {};
   }
 }
 
 /** How often unfinished deletion requests are looked for, in milliseconds. */
 const REGULATION_INTERVAL = 30_000;
-/** How often schedules that could not be looked at are tried again, in milliseconds. */
-const SCHEDULES_INTERVAL = 10_000;
 /** How often deliveries of a run are looked at, in milliseconds. */
 const PROGRESS_INTERVAL = 50;
 const NO_PROGRESS: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };

@@ -14,8 +14,8 @@ const { folder, backlog, claims } = JSON.parse(process.argv[2] ?? '{}') as {
   claims: number;
 };
 const BATCH = 500;
-const urls = [`sqlite:${join(folder, 'rollcall.db')}`];
-const store = await openStore({ urls, maxQueued: 10_000_000 }, systemClock);
+const url = `sqlite:${join(folder, 'rollcall.db')}`;
+const store = await openStore({ url, maxQueued: 10_000_000 }, systemClock);
 for (let next = 0; next < backlog; next += BATCH) {
   const messages = Array.from({ length: BATCH }, (_, index) => {
     const { body } = item(next + index);

@@ -23,7 +23,7 @@ if (name === 'bare') {
   await app.register(collect, { sources: () => sources, clock: systemClock, accept: async () => {} });
 } else {
   // Delivery stays off: it would share the processor, and is measured elsewhere.
-  const store = await openStore({ urls: [`sqlite:${file}`], maxQueued: 100_000_000 }, systemClock);
+  const store = await openStore({ url: `sqlite:${file}`, maxQueued: 100_000_000 }, systemClock);
   const accept = createAccept(
     store,
     () => destinations,

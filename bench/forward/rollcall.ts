@@ -10,8 +10,8 @@ import { type Forwarder, indexOf, messageId, SECRET, type Work } from './work.ts
 
 /** All of it: dedupe, attempt log, address guard, leases, and every message and verdict synced to disk. */
 export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forwarder> {
-  const urls = [`sqlite:${join(folder, 'rollcall.db')}`];
-  const store = await openStore({ urls, maxQueued: 10_000_000 }, systemClock);
+  const file = `sqlite:${join(folder, 'rollcall.db')}`;
+  const store = await openStore({ url: file, maxQueued: 10_000_000 }, systemClock);
   const destination: Destination = {
     name: 'crm',
     enabled: true,

@@ -50,8 +50,8 @@ const destinations = [
   ...names.map((name) => destination(name, `ok/${name}`)),
   ...bad.map((name) => destination(name, name)),
 ];
-const urls = [`sqlite:${join(folder, 'rollcall.db')}`];
-const store = await openStore({ urls, maxQueued: 10_000_000 }, systemClock);
+const url = `sqlite:${join(folder, 'rollcall.db')}`;
+const store = await openStore({ url, maxQueued: 10_000_000 }, systemClock);
 const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
 const acceptedAt = new Map<string, number>();
 const latencies: number[] = [];

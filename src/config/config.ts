@@ -22,8 +22,8 @@ export interface Config {
 }
 
 export interface StoreConfig {
-  /** `sqlite:` with an absolute path (or `:memory:`), or `postgres://…`; several mean shards. */
-  readonly urls: readonly string[];
+  /** `sqlite:` with an absolute path (or `:memory:`), or `postgres://…`. */
+  readonly url: string;
   /** Undelivered messages per destination at most; above it intake answers 503. */
   readonly maxQueued: number;
 }

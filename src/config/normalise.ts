@@ -41,9 +41,8 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
 }
 
 function storeOf(store: ConfigFile['store'], folder: string): StoreConfig {
-  const given = typeof store === 'string' ? { url: store, maxQueued: PER_DESTINATION } : store;
-  const urls = given.urls ?? [given.url ?? 'sqlite:./rollcall.db'];
-  return { urls: urls.map((url) => absoluteUrl(url, folder)), maxQueued: given.maxQueued };
+  const { url, maxQueued } = typeof store === 'string' ? { url: store, maxQueued: PER_DESTINATION } : store;
+  return { url: absoluteUrl(url, folder), maxQueued };
 }
 
 function absoluteUrl(url: string, folder: string): string {

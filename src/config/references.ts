@@ -23,7 +23,6 @@ const outline = z.object({
   engines: z.record(z.string(), z.unknown()).catch({}),
   audiences: list({ name: word, key: word, engine: word, source: word }),
   traits: list({ name: word, key: word, engine: word, source: word }),
-  store: z.object({ url: word.optional(), urls: words.optional() }).optional().catch(undefined),
 });
 type Outline = z.output<typeof outline>;
 
@@ -37,7 +36,6 @@ export function checkReferences(file: unknown): readonly Mistake[] {
     ...duplicates(read.data.destinations, 'destinations', 'name'),
     ...checkDestinations(read.data),
     ...checkComputations(read.data),
-    ...checkStore(read.data.store),
   ];
 }
 
@@ -126,16 +124,6 @@ function checkKey(
 function unknown(path: Path, given: string, known: readonly string[], what: string): readonly Mistake[] {
   if (given === '' || known.includes(given)) return [];
   return [{ path, message: `names the ${what} "${given}", which there is not${suggestion(given, known)}` }];
-}
-
-function checkStore(store: Outline['store']): readonly Mistake[] {
-  if (!store) return [];
-  const { urls = [] } = store;
-  const repeated = urls.findIndex((url, place) => url !== '' && urls.indexOf(url) < place);
-  return [
-    ...(store.url !== undefined && store.urls !== undefined ? exactlyOne(['store'], store, 'url', 'urls') : []),
-    ...(repeated < 0 ? [] : [{ path: ['store', 'urls', repeated], message: 'is given twice' }]),
-  ];
 }
 
 function exactlyOne<A extends string, B extends string>(

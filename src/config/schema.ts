@@ -115,11 +115,8 @@ export const fileSchema = section({
       [
         storeUrl,
         section({
-          url: storeUrl.optional(),
-          urls: z.array(storeUrl).min(1, 'needs at least one URL').optional().describe('Several stores: shards'),
-          maxQueued: whole(1)
-            .default(1_000_000)
-            .describe('Undelivered messages per destination at most, in each database'),
+          url: storeUrl.default('sqlite:./rollcall.db'),
+          maxQueued: whole(1).default(1_000_000).describe('Undelivered messages per destination at most'),
         }),
       ],
       'must be a URL such as sqlite:./rollcall.db, or { url, maxQueued }',

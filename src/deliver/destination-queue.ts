@@ -4,7 +4,7 @@ import { failpoint } from '../failpoint.ts';
 import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 import { Outlet } from './outlet.ts';
-import type { Rate, Rates } from './rate.ts';
+import { Rate } from './rate.ts';
 import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { type EndpointResult, isExpired, judge } from './verdict.ts';
@@ -17,7 +17,6 @@ const AHEAD_LIMIT = 256;
 
 export interface QueueHooks {
   readonly clock: Clock;
-  readonly rates: Rates;
   readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
@@ -61,7 +60,7 @@ export class DestinationQueue {
     this.name = destination.name;
     this.destination = destination;
     this.hooks = hooks;
-    this.rate = hooks.rates.bucket(destination.name, destination.ratePerSecond);
+    this.rate = new Rate(hooks.clock, destination.ratePerSecond);
     this.configure(destination, serviceName, states);
   }
 
@@ -101,7 +100,6 @@ export class DestinationQueue {
   /** Begins nothing more: the destination is gone from the configuration. */
   retire(): void {
     this.destination = { ...this.destination, enabled: false };
-    this.rate.leave();
     this.halt();
   }
 

@@ -20,8 +20,6 @@ export interface LeaseHooks {
 /** This process's right to its claims. A process that was stopped for too long notices, and starts afresh. */
 export class ProcessLease {
   owner = 0;
-  /** The number that this process gave itself; it stays when the owner changes. */
-  readonly process: number;
   private readonly store: Pick<Store, 'join' | 'heartbeat' | 'leave'>;
   private readonly clock: Clock;
   private readonly log: Logger;
@@ -34,15 +32,8 @@ export class ProcessLease {
   private stopped = false;
   private beating: Promise<void> | null = null;
 
-  constructor(
-    store: Pick<Store, 'join' | 'heartbeat' | 'leave'>,
-    process: number,
-    clock: Clock,
-    log: Logger,
-    hooks: LeaseHooks,
-  ) {
+  constructor(store: Pick<Store, 'join' | 'heartbeat' | 'leave'>, clock: Clock, log: Logger, hooks: LeaseHooks) {
     this.store = store;
-    this.process = process;
     this.clock = clock;
     this.log = log;
     this.hooks = hooks;
@@ -71,7 +62,7 @@ export class ProcessLease {
 
   private async join(): Promise<void> {
     const asked = momentOf(this.clock);
-    this.owner = await this.store.join(LEASE_TTL, this.process);
+    this.owner = await this.store.join(LEASE_TTL);
     this.renewed(asked);
   }
 

@@ -4,16 +4,15 @@ import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { Claim, Owner, Settlement, Store } from '../store/port.ts';
+import type { Claim, Settlement, Store } from '../store/port.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
 import { housekeeping } from './housekeeping.ts';
 import { ProcessLease } from './process-lease.ts';
-import { Rates } from './rate.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
-import { processNumber, type Share, shareOf } from './share.ts';
+import { type Share, shareOf } from './share.ts';
 import { type Planned, Turns } from './turns.ts';
 
 export type WorkerStore = Pick<
@@ -42,10 +41,6 @@ export interface WorkerOptions {
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   readonly log: Logger;
-  /** Shared by the workers of one process. */
-  readonly rates?: Rates;
-  /** The number that the process is known by on each of their databases. */
-  readonly process?: number;
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
@@ -62,7 +57,6 @@ const RETRY_CAP = 5_000;
 /** Takes deliveries from the store to their endpoints: claims, posts, settles. */
 export class Worker {
   private readonly options: WorkerOptions;
-  private readonly rates: Rates;
   private destinations: readonly Destination[];
   private started = false;
   private readonly turns: Turns;
@@ -74,19 +68,17 @@ export class Worker {
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
   /** The processes that deliver, this one included. */
-  private owners: readonly Owner[] = [];
-  private processes: ReadonlySet<number> = new Set();
+  private owners: ReadonlySet<number> = new Set();
   private stopping = false;
   private wakeUp: (() => void) | null = null;
   private loops: Promise<unknown>[] = [];
 
   constructor(options: WorkerOptions) {
-    const { store, clock, log, destinations, rates = new Rates(clock), process = processNumber(clock) } = options;
+    const { store, clock, log, destinations } = options;
     this.options = options;
-    this.rates = rates;
     this.destinations = destinations;
     this.turns = new Turns(clock, () => this.signal());
-    this.lease = new ProcessLease(store, process, clock, log, {
+    this.lease = new ProcessLease(store, clock, log, {
       onRenewed: () => {
         this.signal();
         this.shareOut().catch((error) => log.error({ err: error }, 'The destinations could not be shared out'));
@@ -118,7 +110,7 @@ export class Worker {
   }
 
   async start(): Promise<void> {
-    // Joining is the last that may fail: a start that failed leaves nothing behind, and can be tried again.
+    // Joining is the last that may fail: a start that failed leaves nothing behind.
     await this.states.load();
     await this.lease.start();
     await this.shareOut();
@@ -126,18 +118,6 @@ export class Worker {
     this.configure(this.destinations);
     this.loops = [this.claimLoop(), this.every(POLL_INTERVAL, () => this.poll())];
     this.loops.push(this.every(HOUSEKEEPING_INTERVAL, () => this.keepHouse()));
-  }
-
-  /** As `start`; while the database is away it resolves all the same, and the worker starts once it is back. */
-  async startPatiently(): Promise<void> {
-    await this.start().catch((error) => {
-      this.loops = [this.startLater(error)];
-    });
-  }
-
-  /** Whether it takes deliveries from the database now. */
-  get isJoined(): boolean {
-    return this.lease.isHeld();
   }
 
   /** Takes changed destinations; deliveries that are pending follow them. */
@@ -181,27 +161,10 @@ export class Worker {
     if (this.started) await this.lease.stop();
   }
 
-  private async startLater(failure: unknown): Promise<void> {
-    const { clock, log } = this.options;
-    for (let failures = 1; ; failures += 1) {
-      log.warn({ stage: 'claim', err: failure }, 'The database can not be delivered from yet; trying again');
-      await this.pause(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
-      if (this.stopping) return;
-      try {
-        await this.start();
-        log.info({ stage: 'claim' }, 'The database is back');
-        return;
-      } catch (error) {
-        failure = error;
-      }
-    }
-  }
-
   private hooks(): QueueHooks {
     const { clock, onSettled } = this.options;
     return {
       clock,
-      rates: this.rates,
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
       holdsClaims: () => this.lease.isHeld(),
       isStopping: () => this.stopping,
@@ -305,12 +268,10 @@ export class Worker {
   private async shareOut(): Promise<void> {
     const { store, log } = this.options;
     try {
-      const owners = await store.owners();
+      const owners = new Set((await store.owners()).map(({ id }) => id));
       // What a process had in hand that is gone now is pending as before, but free.
       if (!isEqual(owners, this.owners)) this.pendingSeen.clear();
       this.owners = owners;
-      // Those without a number are of the version before and divide by other rules: what they serve others serve too.
-      this.processes = new Set(owners.flatMap(({ process }) => process ?? []));
     } catch (error) {
       log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
     }
@@ -318,12 +279,13 @@ export class Worker {
   }
 
   private shareOf(destination: string): Share | null {
-    return shareOf(destination, this.lease.process, this.processes);
+    return shareOf(destination, this.lease.owner, this.owners);
   }
 
   private loseClaims(): void {
     this.settler.clear();
     for (const queue of this.queues()) queue.abandon();
+    void this.shareOut();
     this.wake(this.turns.names);
   }
 

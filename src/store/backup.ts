@@ -14,8 +14,8 @@ export interface EngineFile {
 }
 
 export interface BackupOptions {
-  /** The store's URLs. */
-  readonly urls: readonly string[];
+  /** The store's URL. */
+  readonly url: string;
   readonly engines: readonly EngineFile[];
   /** The store, open, to hold back syncs with. */
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease'>;
@@ -84,7 +84,7 @@ type Copy = (folder: string) => Promise<readonly string[]>;
 
 /** The store first: what it knows to be erased from an engine must be so in the engine's copy. */
 function placesOf(options: BackupOptions): readonly Copy[] {
-  const { urls, engines, base } = options;
+  const { url, engines, base } = options;
   const taken = new Map<string, string>();
   const placeOf = (path: string) => {
     const inside = relative(base, path);
@@ -94,19 +94,18 @@ function placesOf(options: BackupOptions): readonly Copy[] {
     taken.set(place, path);
     return place;
   };
-  const stores = urls.flatMap((url, index): Copy[] => {
+  const ofStore = (): readonly Copy[] => {
     if (/^postgres(ql)?:/.test(url)) {
-      const name = urls.length > 1 ? `store-${index + 1}-of-${urls.length}` : 'store';
-      const place = placeOf(join(base, `${name}.postgres`));
-      return [(folder) => copyPostgres(url, folder, place, options)];
+      const place = placeOf(join(base, 'store.postgres'));
+      return [(folder) => copyPostgres(folder, place, options)];
     }
     const path = url.slice('sqlite:'.length);
     if (path === ':memory:') return [];
     const place = placeOf(path);
     return [(folder) => copyStore(path, folder, place)];
-  });
+  };
   return [
-    ...stores,
+    ...ofStore(),
     ...engines.map((engine): Copy => {
       const place = placeOf(engine.path);
       return (folder) => copyEngine(engine, folder, place);
@@ -181,23 +180,13 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
   return [place];
 }
 
-/** The folder of a database's copy; which of several it is, but nothing of its URL. */
 async function copyPostgres(
-  url: string,
   folder: string,
   place: string,
-  { urls, clock, signal, onProgress = () => {} }: BackupOptions,
+  { url, clock, signal, onProgress = () => {} }: BackupOptions,
 ): Promise<readonly string[]> {
   const { backupPostgres } = await import('./postgres/backup.ts');
-  const label = urls.length > 1 ? `${place}/` : '';
-  await backupPostgres({
-    url,
-    folder: join(folder, place),
-    idsAhead: IDS_AHEAD,
-    clock,
-    signal,
-    onProgress: (table, ...counts) => onProgress(label + table, ...counts),
-  });
+  await backupPostgres({ url, folder: join(folder, place), idsAhead: IDS_AHEAD, clock, signal, onProgress });
   return [`${place}/`];
 }
 

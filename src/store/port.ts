@@ -291,8 +291,6 @@ export interface Regulation {
 /** A process that delivers. */
 export interface Owner {
   readonly id: number;
-  /** The number that it gave itself, the same on all databases; null if it gave none. */
-  readonly process: number | null;
 }
 
 /**
@@ -304,7 +302,7 @@ export interface Store {
   accept(request: AcceptRequest): Promise<AcceptResult>;
 
   /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process in this store. */
-  join(ttl: number, process?: number): Promise<number>;
+  join(ttl: number): Promise<number>;
   /** Extends the lease; false when it had ended and the claims were given to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
   /** The owners whose leases live. */

@@ -63,7 +63,7 @@ t.test('the defaults that it names are those of the program', async (t) => {
   ]);
   const defaults = Object.fromEntries(rows);
   t.equal(defaults['serviceName'], config.serviceName);
-  t.equal(defaults['store'], config.store.urls[0]?.replace('/etc/rollcall/', './'));
+  t.equal(defaults['store'], config.store.url.replace('/etc/rollcall/', './'));
   t.equal(defaults['store.maxQueued'], String(config.store.maxQueued));
   t.equal(defaults['listen.host'], config.listen.host);
   t.equal(defaults['listen.port'], String(config.listen.port));

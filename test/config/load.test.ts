@@ -9,7 +9,7 @@ t.test('the example of the design gives the values that the program works with',
   t.match(config, {
     folder: '/etc/rollcall',
     serviceName: 'Rollcall',
-    store: { urls: ['sqlite:/etc/rollcall/rollcall.db'], maxQueued: 1_000_000 },
+    store: { url: 'sqlite:/etc/rollcall/rollcall.db', maxQueued: 1_000_000 },
     listen: { host: '127.0.0.1', port: 8080 },
     network: { allow: ['127.0.0.0/8'], ca: [], proxy: null },
     admin: { token: 'admin' },
@@ -59,13 +59,13 @@ t.test('short forms mean what the long ones say', async (t) => {
   const [crm] = parse(withParts({ destination })).destinations;
   t.match(crm, { secrets: ['new', 'old'], ratePerSecond: 10, enabled: false });
   t.match(crm?.endpoints, [{ url: 'http://127.0.0.1:9/x', headers: {} }]);
-  const top =
-    'store: { urls: ["sqlite:a.db", "sqlite:/b.db", "postgres://u@h/d"], maxQueued: 5 }\nattempts: { keep: 30d }';
+  const top = 'store: { url: "sqlite:a.db", maxQueued: 5 }\nattempts: { keep: 30d }';
   const config = parse(withParts({ top }));
-  t.same(config.store, {
-    urls: ['sqlite:/etc/rollcall/a.db', 'sqlite:/b.db', 'postgres://u@h/d'],
-    maxQueued: 5,
-  });
+  t.same(config.store, { url: 'sqlite:/etc/rollcall/a.db', maxQueued: 5 });
+  t.equal(parse(withParts({ top: 'store: { maxQueued: 5 }' })).store.url, 'sqlite:/etc/rollcall/rollcall.db');
+  for (const url of ['sqlite:/b.db', 'postgres://u@h/d']) {
+    t.equal(parse(withParts({ top: `store: { url: "${url}" }` })).store.url, url);
+  }
   t.equal(config.attemptRetention, 30 * 86_400_000);
   const guarded = 'name: A\nsql: x\nguard: { maxExits: 12.5%, maxEntries: 500 }';
   t.match(parse(withParts({ audience: guarded })).audiences[0]?.guard, {
@@ -79,7 +79,7 @@ t.test('short forms mean what the long ones say', async (t) => {
 });
 
 t.test('an in-memory store stays in memory', async (t) => {
-  t.same(parse(withParts({ top: 'store: "sqlite::memory:"' })).store.urls, ['sqlite::memory:']);
+  t.equal(parse(withParts({ top: 'store: "sqlite::memory:"' })).store.url, 'sqlite::memory:');
 });
 
 t.test('variables are filled in, with defaults, and $${ is not one', async (t) => {

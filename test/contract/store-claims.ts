@@ -168,23 +168,19 @@ export const claimCases: Cases = {
     t.equal(await store.rescue(), 0);
     t.same(bodies(await claim(store, await store.join(TTL))), []);
   },
-  'the owners are the processes whose leases live, with the numbers they gave': async (t, store, fixture) => {
+  'the owners are the processes whose leases live': async (t, store, fixture) => {
     const other = await fixture.open();
-    const process = 2 ** 48 - 1;
-    const [mine, theirs] = [await store.join(TTL, process), await other.join(TTL)];
-    const both = [
-      { id: mine, process },
-      { id: theirs, process: null },
-    ];
+    const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
+    const both = [{ id: mine }, { id: theirs }];
     t.same(await store.owners(), both);
     t.same(await other.owners(), both);
     await fixture.advance(TTL - 1);
     await other.heartbeat(theirs, TTL);
     await fixture.advance(2);
     t.same(await store.owners(), both.slice(1));
-    const again = await store.join(TTL, process);
+    const again = await store.join(TTL);
     await other.leave(theirs);
-    t.same(await other.owners(), [{ id: again, process }], 'with its number, under a lease of its own');
+    t.same(await other.owners(), [{ id: again }], 'under a lease of its own');
     await store.leave(again);
     t.same(await store.owners(), []);
   },

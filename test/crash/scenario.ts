@@ -156,7 +156,7 @@ export class Scenario {
 
   /** What came twice from one process, although none of its attempts ended without an answer, as on a busy machine. */
   private async repeated(entries: readonly Entry[]): Promise<Entry[]> {
-    const store = await openStore({ urls: [this.store.replace(':./', `:${this.folder}/`)], maxQueued: 1 }, systemClock);
+    const store = await openStore({ url: this.store.replace(':./', `:${this.folder}/`), maxQueued: 1 }, systemClock);
     const unheard = async ({ keys }: Entry) => {
       const attempts = await Promise.all([...keys].map((delivery) => store.attempts({ delivery, limit: 100 })));
       return attempts.flat().some(({ outcome, status }) => outcome === 'retry' && status === null);

@@ -19,7 +19,7 @@ const orders = JSON.parse(process.argv[2] ?? '{}') as Orders;
 if (orders.failpoint) armFailpoint(orders.failpoint.name, orders.failpoint.passes);
 const config = loadConfig(orders.config);
 process.chdir(config.folder);
-for (const url of config.store.urls) if (url.startsWith('postgres:')) await migratePostgres(url);
+if (config.store.url.startsWith('postgres:')) await migratePostgres(config.store.url);
 const clock = { ...systemClock, now: () => systemClock.now() + orders.ahead };
 const app = await App.create(config, { clock, log: pino({ level: 'error' }, pino.destination(2)) });
 process.on('SIGTERM', () => void app.close().then(() => process.disconnect()));

@@ -2,7 +2,6 @@ import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { LEASE_TTL, ProcessLease } from '../../src/deliver/process-lease.ts';
-import { Rates } from '../../src/deliver/rate.ts';
 import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { silentLogger } from '../../src/log.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
@@ -93,7 +92,7 @@ t.test('when the store stays silent the lease counts as lost before an attempt c
   const answer = <T>(value: T) => (isDown ? Promise.reject(new Error('down')) : Promise.resolve(value));
   const store = { join: () => answer(1), heartbeat: () => answer(true), leave: () => answer(undefined) };
   const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost: () => {} };
-  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
+  const lease = new ProcessLease(store, clock, silentLogger, hooks);
   await lease.start();
   isDown = true;
   for (let second = 0; second < 14; second += 1) {
@@ -130,7 +129,7 @@ async function leaseOn(clock: ManualClock) {
     lost += 1;
   };
   const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost };
-  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
+  const lease = new ProcessLease(store, clock, silentLogger, hooks);
   await lease.start();
   return { lease, asked, state, losses: () => lost };
 }
@@ -192,7 +191,7 @@ t.test('a store that does not answer is not asked again and again after a step',
   };
   const store = { join: async () => 1, heartbeat: silent, leave: async () => undefined };
   const hooks = { onRenewed: () => {}, onEnded: () => {}, onLost: () => {} };
-  const lease = new ProcessLease(store, 1, clock, silentLogger, hooks);
+  const lease = new ProcessLease(store, clock, silentLogger, hooks);
   await lease.start();
   clock.jump(3_600_000);
   for (let time = 0; time < 100; time += 1) {
@@ -210,7 +209,6 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
-    rates: new Rates(clock),
     post: () =>
       new Promise((resolve) => {
         const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;

@@ -3,7 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 /*
  * Tests of the worker whose outcome goes through the store. The others stay on SQLite: what they look at ends before a
  * store sees it (deadline, faults, outcomes, proxy, tls, address-guard, request, resolve, idle-connection), or they have
- * none (settler, window, window-place); rate divides a limit among several databases of an `App`.
+ * none (rate, settler, window, window-place).
  */
 await runOnPostgres({
   'deliver/configuration': 1,

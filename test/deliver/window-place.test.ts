@@ -1,6 +1,5 @@
 import t from 'tap';
 import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
-import { Rates } from '../../src/deliver/rate.ts';
 import type { Claim } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { destination } from './helpers/rig.ts';
@@ -19,7 +18,6 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
-    rates: new Rates(clock),
     post: async (_, { id }) => {
       if (id.startsWith('broken')) throw new Error('The body could not be signed.');
       const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;

@@ -18,5 +18,5 @@ export function storeUrl(): string {
 /** Such a store, open; SQLite in memory. */
 export function openTestStore(maxQueued: number, clock: Clock): Promise<Store> {
   const url = given === null ? 'sqlite::memory:' : storeUrl();
-  return openStore({ urls: [url], maxQueued }, clock);
+  return openStore({ url, maxQueued }, clock);
 }

@@ -29,7 +29,7 @@ t.test(
     const target = join(folder, 'copy', 'of today');
     const engines = [engineFile(join(folder, 'lake.duckdb')), engineFile(join(folder, 'not made yet.duckdb'))];
     const given = {
-      urls: [`sqlite:${path}`],
+      url: `sqlite:${path}`,
       engines,
       store,
       keys: ['big_spenders', 'vip'],
@@ -72,7 +72,7 @@ t.test('a backup waits for a sync that runs', async (t) => {
     },
   };
   const written = await backup({
-    urls: [`sqlite:${path}`],
+    url: `sqlite:${path}`,
     engines: [engineFile(join(folder, 'lake.duckdb'))],
     store,
     keys: ['big_spenders'],
@@ -96,7 +96,7 @@ t.test('a backup that can not be whole leaves nothing', async (t) => {
   const outside = engineFile(join(folder, 'other/lake.duckdb'));
   const target = join(folder, 'copy');
   const given = {
-    urls: [`sqlite:${path}`],
+    url: `sqlite:${path}`,
     engines: inside,
     store,
     keys: ['vip'],
@@ -112,7 +112,7 @@ t.test('a backup that can not be whole leaves nothing', async (t) => {
   await t.rejects(backup({ ...given, engines: [full] }), /no space/);
   const twice = backup({ ...given, engines: [outside, engineFile(join(folder, 'lake.duckdb'))] });
   t.equal(await codeOf(twice), 'bad_usage', 'two files of one name');
-  t.equal(await codeOf(backup({ ...given, urls: ['sqlite::memory:'], engines: [] })), 'bad_usage', 'nothing to copy');
+  t.equal(await codeOf(backup({ ...given, url: 'sqlite::memory:', engines: [] })), 'bad_usage', 'nothing to copy');
   t.same(readdirSync(folder).toSorted(), ['data', 'other']);
 
   t.same(await backup({ ...given, engines: [...inside, outside] }), [

@@ -1,13 +1,13 @@
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import pg from 'pg';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { App } from '../../src/app.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { redactUrl } from '../../src/destination.ts';
-import type { Message } from '../../src/message.ts';
+import { openStore } from '../../src/store/open.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
-import { shardOf } from '../../src/store/sharded.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { codeOf } from '../contract/store-fixture.ts';
 import { startPostgres } from '../helpers/postgres.ts';
@@ -23,24 +23,19 @@ const clock: Clock = {
 const START = Date.now();
 const LONGER_THAN_A_LEASE = 25_000;
 
-let made = 0;
-function message(): Message {
-  made += 1;
-  const body = JSON.stringify({ version: 1, type: 'track', event: 'e', n: made });
-  return { type: 'track', messageId: `m${made}`, userId: null, integrations: null, body };
-}
-
-const postgres = await startPostgres();
+const hba = join(t.testdir({}), 'hba.conf');
+writeFileSync(hba, 'host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n');
+chmodSync(hba, 0o644);
+const postgres = await startPostgres([`hba_file = '${hba}'`]);
 t.teardown(() => postgres.stop());
 const skip = postgres.pid === null ? 'the server is not ours to stop' : false;
 
-/** The whole service on these databases, with sources that are connected to an inbox. */
-async function serve(t: Test, ids: readonly string[], urls: readonly string[]) {
+/** The whole service on this database, with a source that is connected to an inbox. */
+async function serve(t: Test, url: string) {
   const inbox = await startInbox(t);
-  const sources = Object.fromEntries(ids.map((id) => [id, { connected: true }]));
-  const config = loadConfig(writeConfig(t.testdir(), inbox, sources));
+  const config = loadConfig(writeConfig(t.testdir(), inbox, { shop: { connected: true } }));
   const log = pino({ level: 'silent' });
-  const app = await App.create({ ...config, store: { ...config.store, urls } }, { log, clock });
+  const app = await App.create({ ...config, store: { ...config.store, url } }, { log, clock });
   t.teardown(() => app.close());
   await app.start({ collect: true, schedules: true });
   const ready = async () => (await fetch(`${app.address}/readyz`)).status;
@@ -53,10 +48,17 @@ async function migrated(): Promise<string> {
   return url;
 }
 
+async function query(url: string, sql: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(sql);
+  await client.end();
+}
+
 const longTime = () => new Promise<void>((resolve) => clock.after(LONGER_THAN_A_LEASE, resolve));
 
 t.test('while the database is away intake answers 503, and then everything goes on by itself', { skip }, async (t) => {
-  const { app, inbox, ready } = await serve(t, ['shop'], [await migrated()]);
+  const { app, inbox, ready } = await serve(t, await migrated());
   const post = async () => {
     const response = await fetch(`${app.address}/v1/track`, {
       method: 'POST',
@@ -84,26 +86,34 @@ t.test('while the database is away intake answers 503, and then everything goes 
   await app.close();
 });
 
-t.test('a shard that is down delays its own sources only, and goes on by itself', { skip }, async (t) => {
-  const ids = Array.from({ length: 24 }, (_, n) => `source-${n}`);
-  const urls = [`sqlite:${join(t.testdir({}), 'home.db')}`, await migrated()];
-  const { app, inbox, ready } = await serve(t, ids, urls);
-  const names = urls.map((url) => ({ name: redactUrl(url) }));
-  const away = ids.filter((id) => shardOf(names, id) === names[1]);
-  const here = ids.filter((id) => !away.includes(id));
-  t.ok(here.length > 0 && away.length > 0);
-  for (const id of ids) await app.accept(id, [message()]);
-  await inbox.arrived(ids.length);
+const openAt = (url: string) => openStore({ url, maxQueued: 1 }, systemClock);
 
+t.test('a start ends while the database is away', { skip }, async (t) => {
+  const url = await migrated();
   await postgres.halt();
-  for (const id of away) t.equal(await codeOf(app.accept(id, [message()])), 'store_failed');
-  await longTime();
-  for (const id of here) await app.accept(id, [message()]);
-  await inbox.arrived(ids.length + here.length);
-  t.equal(await ready(), 200);
-
+  t.equal(await codeOf(openAt(url)), 'store_failed');
   await postgres.resume();
-  for (const id of away) while ((await codeOf(app.accept(id, [message()]))) !== null);
-  await inbox.arrived(2 * ids.length);
-  t.equal(new Set(inbox.webhooks.map(({ n }) => n)).size, 2 * ids.length);
+  await (await openAt(url)).close();
+});
+
+t.test('a mistake about the database ends the start with its error', { skip }, async (t) => {
+  await query(await postgres.database(), "CREATE ROLE locked LOGIN PASSWORD 'right'");
+  const newer = await migrated();
+  await query(newer, 'INSERT INTO rollcall.migration VALUES (999)');
+  const wrong = {
+    password: new URL(await migrated()),
+    user: new URL(await migrated()),
+    name: new URL(await migrated()),
+  };
+  Object.assign(wrong.password, { username: 'locked', password: 'wrong' });
+  wrong.user.username = 'nobody';
+  wrong.name.pathname = '/no_such_database';
+  const mistakes: readonly (readonly [url: string, code: string, says: RegExp])[] = [
+    [wrong.password.href, 'store_failed', /password authentication failed/],
+    [wrong.user.href, 'store_failed', /role "nobody" does not exist/],
+    [wrong.name.href, 'store_failed', /"no_such_database" does not exist/],
+    [await postgres.database(), 'store_outdated', /rollcall migrate/],
+    [newer, 'store_outdated', /newer Rollcall/],
+  ];
+  for (const [url, code, says] of mistakes) await t.rejects(openAt(url), { code, message: says });
 });

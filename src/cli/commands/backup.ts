@@ -16,8 +16,8 @@ It copies the store and the files of DuckDB engines, so that they belong togethe
 are taken and delivered meanwhile, syncs wait. Files below the configuration's folder keep their places in FOLDER. The
 copy is made in FOLDER.partial, and is FOLDER once it is whole.
 
-A Postgres store becomes a folder, store.postgres (store-1-of-2.postgres and so on for several databases). Bring it back
-with rollcall migrate --from FOLDER/store.postgres --to URL. The file of a SQLite store is put back in its place.
+A Postgres store becomes a folder, store.postgres. Bring it back with rollcall migrate --from FOLDER/store.postgres
+--to URL. The file of a SQLite store is put back in its place.
 
 With --json it prints {"folder","files"}; the name of a folder ends with /.
 
@@ -37,7 +37,7 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Con
     const engines = await engineFiles(config);
     const files = await withProgress(terminal, (onProgress) =>
       backup({
-        urls: config.store.urls,
+        url: config.store.url,
         engines,
         store: app.store,
         keys: [...new Set(known)],

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../clock.ts';
+import type { StoreConfig } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
@@ -58,22 +59,20 @@ async function run({ from, to, ...options }: MigrateOptions, context: Context): 
 
 async function migrate({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
-  const { urls, maxQueued } = loadConfig(file).store;
-  for (const url of urls) {
-    const applied = await migrateOne(url, maxQueued);
-    if (json) printJson(terminal, { applied });
-    else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
-  }
+  const applied = await applyMigrations(loadConfig(file).store);
+  if (json) printJson(terminal, { applied });
+  else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
 }
 
 /** The versions applied by it; SQLite's are applied by opening it. */
-async function migrateOne(url: string, maxQueued: number): Promise<readonly number[]> {
+async function applyMigrations(config: StoreConfig): Promise<readonly number[]> {
+  const { url } = config;
   if (!url.startsWith('sqlite:')) {
     const { migratePostgres } = await import('../../store/postgres/migrate.ts');
     return migratePostgres(url);
   }
   const { openStore } = await import('../../store/open.ts');
-  const store = await openStore({ urls: [url], maxQueued }, systemClock);
+  const store = await openStore(config, systemClock);
   await store.close();
   return [];
 }

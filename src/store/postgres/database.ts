@@ -172,21 +172,6 @@ export function storeError(error: unknown): RollcallError {
   );
 }
 
-/** Whether it failed because the database can't be reached now, which passes, and not because it is wrong or refuses us. */
-export function isAway(error: unknown): boolean {
-  const { code, cause } = storeError(error);
-  const { code: reason = '', message = '' } = (cause ?? {}) as { code?: string; message?: string };
-  return code === 'store_busy' || AWAY.has(reason) || message.startsWith('Connection terminated');
-}
-
-/** A host without an address counts: where names come from what is running, that of a database that is down is gone. */
-const AWAY = new Set([
-  ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT'],
-  ...['EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENOTFOUND', 'EAI_AGAIN'],
-  // Lost connections, and a server that is stopping or starting.
-  ...['08001', '08003', '08006', '57P01', '57P02', '57P03'],
-]);
-
 function meaningOf(code: string, message: string): ErrorCode {
   if (code === '53100' || code === '54000') return 'store_full';
   if (code === '3F000' || code === '42P01' || code === '42703') return 'store_outdated';

@@ -2,9 +2,9 @@ import type { Fence, Owner } from '../port.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
 
-export async function join({ db }: Context, ttl: number, process: number | null): Promise<number> {
-  const sql = `INSERT INTO rollcall.owner (lease_until, process) VALUES (${db.now} + $1, $2) RETURNING id`;
-  const [row] = await db.rows<[number]>(sql, [ttl, process]);
+export async function join({ db }: Context, ttl: number): Promise<number> {
+  const sql = `INSERT INTO rollcall.owner (lease_until) VALUES (${db.now} + $1) RETURNING id`;
+  const [row] = await db.rows<[number]>(sql, [ttl]);
   return row?.[0] as number;
 }
 
@@ -14,8 +14,8 @@ export async function heartbeat({ db }: Context, owner: number, ttl: number): Pr
 }
 
 export async function owners({ db }: Context): Promise<readonly Owner[]> {
-  const sql = `SELECT id, process FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`;
-  return (await db.rows<[number, number | null]>(sql)).map(([id, process]) => ({ id, process }));
+  const sql = `SELECT id FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`;
+  return (await db.rows<[number]>(sql)).map(([id]) => ({ id }));
 }
 
 /** The lease ends first: from then on nothing more can be claimed under it. */

@@ -6,7 +6,7 @@ import { attempts, prune } from './attempts.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
-import { Database, isAway } from './database.ts';
+import { Database } from './database.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
@@ -23,8 +23,6 @@ export interface PostgresOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970, the database's clock unless given. */
   readonly time?: string;
-  /** Opens also while the database can't be reached: verbs fail until it is back, and the first then opens it. */
-  readonly mayBeAway?: boolean;
 }
 
 /**
@@ -33,41 +31,25 @@ export interface PostgresOptions {
  *
  * @throws RollcallError `store_outdated` when migrations are pending, `store_failed` when the database can't be reached
  */
-export async function openPostgresStore({ maxQueued, mayBeAway = false, ...options }: PostgresOptions): Promise<Store> {
+export async function openPostgresStore({ maxQueued, ...options }: PostgresOptions): Promise<Store> {
   const db = new Database(options);
-  const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
-  const parts = { accept: part, settle: part + 1 };
-  const context = { db, store: '', suppressionKey: '', maxQueued, parts };
-  let opening: Promise<void> | null = null;
-  const open = () => {
-    opening ??= identify(context).catch((error) => {
-      opening = null;
-      throw error;
-    });
-    return opening;
-  };
   try {
-    await open();
+    const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
+    return storeOn({ db, ...(await identify(db)), maxQueued, parts: { accept: part, settle: part + 1 } });
   } catch (error) {
-    if (!mayBeAway || !isAway(error)) {
-      await db.close();
-      throw error;
-    }
+    await db.close();
+    throw error;
   }
-  return storeOn(context, open);
 }
 
 /** Learns whose database this is, once its tables are known to be ours. */
-async function identify(context: { -readonly [Part in keyof Context]: Context[Part] }): Promise<void> {
-  const { db } = context;
+async function identify(db: Database): Promise<Pick<Context, 'store' | 'suppressionKey'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
-  context.suppressionKey = meta.get('suppression_key') ?? '';
-  context.store = meta.get('store') ?? '';
+  return { store: meta.get('store') ?? '', suppressionKey: meta.get('suppression_key') ?? '' };
 }
 
-/** @param open - asked before a verb until the store is identified */
-function storeOn(context: Context, open: () => Promise<void>): Store {
+function storeOn(context: Context): Store {
   const { db } = context;
   const claims = new Claims(context);
   const intake = new Intake(context, claims);
@@ -79,7 +61,7 @@ function storeOn(context: Context, open: () => Promise<void>): Store {
   /** Refuses once closing has begun; closing waits for what was begun before. */
   function during<T>(work: () => Promise<T>): Promise<T> {
     if (closing) return Promise.reject(new RollcallError('store_closed', 'The store is closed.'));
-    const result = context.store === '' ? open().then(work) : work();
+    const result = work();
     const done: Promise<void> = result.then(
       () => void running.delete(done),
       () => void running.delete(done),
@@ -90,9 +72,9 @@ function storeOn(context: Context, open: () => Promise<void>): Store {
 
   return {
     accept: (request) => during(() => intake.accept(request)),
-    join: (ttl, process) =>
+    join: (ttl) =>
       during(async () => {
-        const owner = await join(context, ttl, process ?? null);
+        const owner = await join(context, ttl);
         await claims.joined(owner, free);
         return owner;
       }),

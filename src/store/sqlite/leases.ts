@@ -2,18 +2,12 @@ import type { Fence, Owner } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
-export interface JoinArguments {
-  readonly ttl: number;
-  readonly process: number | null;
-}
-
-export function join(db: Connection, now: number, { ttl, process }: JoinArguments): number {
+export function join(db: Connection, now: number, { ttl }: { readonly ttl: number }): number {
   rescue(db, now);
   const row = db.get<{ id: number }>(
-    'INSERT INTO owner (lease_until, holder, process) VALUES (?, ?, ?) RETURNING id',
+    'INSERT INTO owner (lease_until, holder) VALUES (?, ?) RETURNING id',
     now + ttl,
     db.holders.own,
-    process,
   );
   return row?.id as number;
 }
@@ -33,8 +27,8 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
 }
 
 export function owners(db: Connection, now: number): Owner[] {
-  const sql = 'SELECT id, process FROM owner WHERE lease_until > ? ORDER BY id';
-  return db.tuples<[number, number | null]>(sql, now).map(([id, process]) => ({ id, process }));
+  const sql = 'SELECT id FROM owner WHERE lease_until > ? ORDER BY id';
+  return db.tuples<[number]>(sql, now).map(([id]) => ({ id }));
 }
 
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {

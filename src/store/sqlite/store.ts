@@ -56,8 +56,8 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
       await handOver.accepted(taker, handedClaims(ids, request, acceptedAt, accepted.handed));
       return resultOf(accepted);
     },
-    join: async (ttl, process) => {
-      const owner = await thread.call('join', { ttl, process: process ?? null });
+    join: async (ttl) => {
+      const owner = await thread.call('join', { ttl });
       await handOver.joined(owner);
       return owner;
     },

@@ -86,8 +86,7 @@ CREATE TABLE endpoint (
 CREATE TABLE owner (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   lease_until INTEGER NOT NULL,
-  holder TEXT NOT NULL,
-  process INTEGER
+  holder TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE lease (
