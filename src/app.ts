@@ -73,6 +73,7 @@ export class App {
       serviceName,
       destinations: this.destinations(),
       attemptRetention,
+      removedAfter: () => this.config.delivery.removedAfter,
       log,
       onSettled: (settlement) => {
         this.metrics.settled(settlement);
@@ -123,7 +124,7 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
-    await this.worker.start();
+    await this.worker.start(collects || schedules);
     await this.resumeRegulations();
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;

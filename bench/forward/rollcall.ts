@@ -29,6 +29,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     serviceName: 'Rollcall',
     destinations: [destination],
     attemptRetention: 86_400_000,
+    removedAfter: () => 86_400_000,
     log: silentLogger,
     onSettled: ({ claim, verdict }) => {
       if (verdict.kind === 'delivered') onDelivered(indexOf(claim.messageId));

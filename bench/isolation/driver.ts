@@ -63,6 +63,7 @@ const worker = new Worker({
   serviceName: 'Rollcall',
   destinations,
   attemptRetention: 86_400_000,
+  removedAfter: () => 86_400_000,
   log: silentLogger,
   onSettled({ claim, verdict }) {
     const at = acceptedAt.get(claim.messageId);

@@ -14,6 +14,10 @@ export interface Config {
   readonly engines: Readonly<Record<string, EngineConfig>>;
   readonly audiences: readonly AudienceConfig[];
   readonly traits: readonly TraitConfig[];
+  readonly delivery: {
+    /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
+    readonly removedAfter: number;
+  };
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   /** A webhook that held, failed and overdue runs are announced to. */

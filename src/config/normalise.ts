@@ -34,6 +34,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },
     audiences: file.audiences.map((item) => ({ kind: 'audience', ...computation(item) })),
     traits: file.traits.map((item) => ({ kind: 'trait', ...computation(item) })),
+    delivery: file.delivery,
     attemptRetention: file.attempts.keep,
     notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
     logLevel: file.log.level,

@@ -147,6 +147,12 @@ export const fileSchema = section({
   engines: z.record(label, engine).default({}).describe('A DuckDB engine named lake, if none is given'),
   audiences: z.array(section(computation)).default([]),
   traits: z.array(section(computation)).default([]),
+  delivery: section({
+    removedAfter: duration
+      .prefault('24h')
+      .refine((value) => value > 0, 'must be longer than nothing: a process that is replaced is away for a while')
+      .describe('Deliveries of a destination become dead letters when no process has known it for so long'),
+  }).prefault({}),
   attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back') }).prefault({}),
   notify: section({ url: httpUrl, secret: secret.optional() })
     .optional()

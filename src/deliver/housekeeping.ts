@@ -8,7 +8,7 @@ import type { DestinationQueue } from './destination-queue.ts';
 const STEP = 1_000;
 
 export interface HousekeepingOptions {
-  readonly store: Pick<Store, 'rescue' | 'expire' | 'bury' | 'backlog' | 'prune'>;
+  readonly store: Pick<Store, 'rescue' | 'expire' | 'backlog' | 'prune'>;
   readonly clock: Clock;
   readonly attemptRetention: number;
   readonly log: Logger;
@@ -21,10 +21,11 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   const freed = await store.rescue();
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
   for (const { destination, pending } of await store.backlog()) {
-    if (pending === 0) continue;
     const queue = queues.get(destination);
-    const ended = await (queue ? expire(options, destination, queue) : inSteps(() => store.bury(destination, STEP)));
-    if (ended > 0) log.warn({ stage: 'deliver', destination, ended, removed: !queue }, 'Made dead letters');
+    // What this process does not know is another's, or nobody's (orphans.ts).
+    if (pending === 0 || !queue) continue;
+    const ended = await expire(options, destination, queue);
+    if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
   return freed;

@@ -1,4 +1,3 @@
-import isEqual from 'lodash/isEqual.js';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
@@ -8,17 +7,24 @@ import type { Claim, Settlement, Store } from '../store/port.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
+import { Fleet, rosterOf } from './fleet.ts';
 import { housekeeping } from './housekeeping.ts';
+import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
-import { type Share, shareOf } from './share.ts';
 import { type Planned, Turns } from './turns.ts';
 
 export type WorkerStore = Pick<
   Store,
   | 'join'
   | 'owners'
+  | 'publish'
+  | 'rosters'
+  | 'countOrphans'
+  | 'takeLease'
+  | 'renewLease'
+  | 'releaseLease'
   | 'heartbeat'
   | 'leave'
   | 'rescue'
@@ -40,6 +46,8 @@ export interface WorkerOptions {
   readonly destinations: readonly Destination[];
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
+  /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
+  readonly removedAfter: () => number;
   readonly log: Logger;
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
@@ -65,10 +73,11 @@ export class Worker {
   private readonly lease: ProcessLease;
   private readonly settler: Settler;
   private readonly states: EndpointStates;
+  private readonly fleet: Fleet;
+  private readonly orphans: Orphans;
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
-  /** The processes that deliver, this one included. */
-  private owners: ReadonlySet<number> = new Set();
+  private announcing: Promise<void> = Promise.resolve();
   private stopping = false;
   private wakeUp: (() => void) | null = null;
   private loops: Promise<unknown>[] = [];
@@ -78,10 +87,12 @@ export class Worker {
     this.options = options;
     this.destinations = destinations;
     this.turns = new Turns(clock, () => this.signal());
+    this.fleet = new Fleet({ store, owner: () => this.lease.owner, log });
+    this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
     this.lease = new ProcessLease(store, clock, log, {
       onRenewed: () => {
         this.signal();
-        this.shareOut().catch((error) => log.error({ err: error }, 'The destinations could not be shared out'));
+        this.announce();
       },
       onEnded: () => this.settler.handIn(),
       onLost: () => this.loseClaims(),
@@ -109,15 +120,30 @@ export class Worker {
     });
   }
 
-  async start(): Promise<void> {
+  /** @param isLasting - whether it is there to stay: a command that delivers on the way takes nothing for removed */
+  async start(isLasting = true): Promise<void> {
     // Joining is the last that may fail: a start that failed leaves nothing behind.
     await this.states.load();
     await this.lease.start();
-    await this.shareOut();
+    this.know();
+    this.announce();
+    await this.announcing;
     this.started = true;
     this.configure(this.destinations);
-    this.loops = [this.claimLoop(), this.every(POLL_INTERVAL, () => this.poll())];
-    this.loops.push(this.every(HOUSEKEEPING_INTERVAL, () => this.keepHouse()));
+    this.loops = [
+      this.claimLoop(),
+      this.every(
+        () => POLL_INTERVAL,
+        () => this.poll(),
+      ),
+      this.every(
+        () => HOUSEKEEPING_INTERVAL,
+        () => this.keepHouse(),
+      ),
+    ];
+    if (!isLasting) return;
+    const look = () => this.orphans.look();
+    this.loops.push(this.every(() => this.orphans.interval, look));
   }
 
   /** Takes changed destinations; deliveries that are pending follow them. */
@@ -131,7 +157,7 @@ export class Worker {
       else {
         const queue = new DestinationQueue(destination, serviceName, this.states.current, this.hooks());
         this.turns.add(queue);
-        queue.changeShare(this.shareOf(queue.name));
+        queue.changeShare(this.fleet.shareOf(queue.name));
       }
     }
     const names = new Set(destinations.map(({ name }) => name));
@@ -141,6 +167,8 @@ export class Worker {
       this.retired.push(queue);
       this.turns.remove(queue.name);
     }
+    this.know();
+    this.announce();
     this.wake(names);
   }
 
@@ -158,6 +186,8 @@ export class Worker {
     await Promise.all(queues.map((queue) => queue.drained()));
     await Promise.all(this.loops);
     await this.settler.flush(() => !this.lease.isHeld());
+    await this.announcing;
+    await this.orphans.stop();
     if (this.started) await this.lease.stop();
   }
 
@@ -264,35 +294,31 @@ export class Worker {
     return [...this.turns.queues, ...this.retired];
   }
 
-  /** Divides the destinations anew among the processes that deliver. */
-  private async shareOut(): Promise<void> {
-    const { store, log } = this.options;
-    try {
-      const owners = new Set((await store.owners()).map(({ id }) => id));
-      // What a process had in hand that is gone now is pending as before, but free.
-      if (!isEqual(owners, this.owners)) this.pendingSeen.clear();
-      this.owners = owners;
-    } catch (error) {
-      log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
-    }
-    for (const queue of this.turns.queues) queue.changeShare(this.shareOf(queue.name));
+  private know(): void {
+    this.fleet.know(rosterOf(this.destinations, this.options.removedAfter()));
   }
 
-  private shareOf(destination: string): Share | null {
-    return shareOf(destination, this.lease.owner, this.owners);
+  /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
+  private announce(): void {
+    this.announcing = this.announcing.then(async () => {
+      await this.fleet.publish();
+      // What a process had in hand that is gone now is pending as before, but free.
+      if (await this.fleet.refresh()) this.pendingSeen.clear();
+      for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
+    });
   }
 
   private loseClaims(): void {
+    this.announce();
     this.settler.clear();
     for (const queue of this.queues()) queue.abandon();
-    void this.shareOut();
     this.wake(this.turns.names);
   }
 
-  private async every(interval: number, work: () => Promise<void>): Promise<void> {
+  private async every(interval: () => number, work: () => Promise<void>): Promise<void> {
     while (!this.stopping) {
       await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; trying again'));
-      await this.pause(interval);
+      await this.pause(interval());
     }
   }
 

@@ -79,6 +79,21 @@ export const TABLES: readonly Table[] = [
     columns: { name: 'text', token: 'int8', lease_until: 'int8' },
     from: 'SELECT name, token, 0 FROM lease',
   },
+  {
+    name: 'orphan',
+    columns: { destination: 'text', since: 'int8', unknown_for: 'int8' },
+    from: 'SELECT destination, since, unknown_for FROM orphan',
+  },
+  {
+    name: 'configuration',
+    columns: { hash: 'text', generation: 'int8' },
+    from: 'SELECT hash, generation FROM configuration',
+  },
+  {
+    name: 'audience_generation',
+    columns: { key: 'text', generation: 'int8', definition: 'text' },
+    from: 'SELECT key, generation, definition FROM audience_generation',
+  },
   { name: 'audience', columns: { key: 'text', record: 'text' }, from: 'SELECT key, record FROM audience' },
   {
     name: 'run',

@@ -93,10 +93,12 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   const state = stateOf(source);
   if (await isMovedAlready(source, session, state)) return null;
   await refuseUnlessEmpty(session);
+  // A service that was started there and took nothing leaves these.
+  for (const table of ['configuration', 'orphan', 'lease']) await session.run(`DELETE FROM rollcall.${table}`);
   const rows: Record<string, number> = {};
   for (const table of TABLES) rows[table.name] = await copy(move, table);
   rows['seen'] = await copySeen(move);
-  for (const key of ['store', 'suppression_key']) {
+  for (const key of ['store', 'suppression_key', 'generation']) {
     await session.run('UPDATE rollcall.meta SET value = $2 WHERE key = $1', [key, metaOf(source, key)]);
   }
   await session.run("INSERT INTO rollcall.meta VALUES ('moved_from', $1)", [state]);
@@ -128,10 +130,11 @@ async function isMovedAlready(source: DatabaseSync, session: Session, state: str
 }
 
 async function refuseUnlessEmpty(session: Session): Promise<void> {
-  const used = ['delivery', 'dead_letter', 'seen', 'run', 'audience', 'attempt', 'lease']
+  const used = ['delivery', 'dead_letter', 'seen', 'run', 'audience', 'attempt']
     .map((table) => `EXISTS (SELECT 1 FROM rollcall.${table})`)
     .join(' OR ');
-  const [row] = await session.rows<[boolean]>(`SELECT ${used}`);
+  const leased = "EXISTS (SELECT 1 FROM rollcall.lease WHERE name <> 'orphans')";
+  const [row] = await session.rows<[boolean]>(`SELECT ${used} OR ${leased}`);
   if (row?.[0]) throw new RollcallError('bad_usage', 'The Postgres store is not empty; it has been in use already.');
 }
 

@@ -273,6 +273,27 @@ export interface AudienceRecord {
   readonly lastRunAt: number | null;
 }
 
+/** A process that wants to run an audience. */
+export interface Candidate {
+  readonly key: string;
+  /** Hash of the configuration that the process goes by. */
+  readonly configuration: string;
+  /** Hash of what that configuration says of this audience. */
+  readonly definition: string;
+}
+
+/**
+ * It may run an audience unless a newer configuration ran it last, with another definition. A configuration without a
+ * generation is older than all.
+ */
+export interface Admission {
+  readonly admitted: boolean;
+  /** Of the process's configuration. */
+  readonly generation: number;
+  /** Of the configuration that ran it last; 0 before the first. */
+  readonly lastGeneration: number;
+}
+
 export type RegulationType = 'DELETE_ONLY' | 'SUPPRESS_WITH_DELETE' | 'SUPPRESS_ONLY' | 'UNSUPPRESS';
 export type RegulationStatus = 'INITIALIZED' | 'RUNNING' | 'FINISHED' | 'FAILED' | 'PARTIAL_SUCCESS';
 
@@ -291,6 +312,32 @@ export interface Regulation {
 /** A process that delivers. */
 export interface Owner {
   readonly id: number;
+  /** Id of the roster that it published; null until it has. */
+  readonly roster: string | null;
+}
+
+/** What a process knows of destinations. Processes of one configuration share one roster. */
+export interface Roster {
+  readonly destinations: readonly RosterEntry[];
+  /** Its `delivery.removedAfter`, in milliseconds. */
+  readonly removedAfter: number;
+}
+
+export interface RosterEntry {
+  readonly name: string;
+  /** A disabled destination is known, and not served. */
+  readonly enabled: boolean;
+  readonly sources: readonly string[];
+}
+
+/** A destination with pending deliveries that no live process knows. */
+export interface Orphan {
+  readonly destination: string;
+  readonly pending: number;
+  /** When it was first seen so; null before. */
+  readonly since: number | null;
+  /** How long processes have delivered without knowing it, in milliseconds. */
+  readonly unknownFor: number;
 }
 
 /**
@@ -307,6 +354,17 @@ export interface Store {
   heartbeat(owner: number, ttl: number): Promise<boolean>;
   /** The owners whose leases live. */
   owners(): Promise<readonly Owner[]>;
+  /** Publishes what a process knows from now on. The time of orphans among it starts anew. */
+  publish(owner: number, roster: Roster): Promise<void>;
+  /** Rosters by id; those that are gone are missing. */
+  rosters(ids: readonly string[]): Promise<ReadonlyMap<string, Roster>>;
+  /** The destinations with pending deliveries that no live process knows. */
+  orphans(): Promise<readonly Orphan[]>;
+  /**
+   * As `orphans`, and adds `elapsed` milliseconds to those that were so at the last count. Counts nothing while a live
+   * process has not published. Throws `fence_lost`.
+   */
+  countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
   /** Frees the claims of processes whose lease has ended; resolves to their number. */
@@ -320,8 +378,11 @@ export interface Store {
    * With `untriedToo` also of those that were never tried.
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
-  /** Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone. */
-  bury(destination: string, limit: number): Promise<number>;
+  /**
+   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone; with
+   * `unknownFor` only while it is an orphan that was counted for so long.
+   */
+  bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
 
@@ -345,6 +406,13 @@ export interface Store {
   audience(key: string): Promise<AudienceRecord | null>;
   audiences(): Promise<readonly AudienceRecord[]>;
   forgetAudience(key: string, fence: Fence): Promise<void>;
+  /**
+   * The generation of a configuration with this hash, from now on the newest: it keeps its generation if it has the
+   * newest already, and gets the next one otherwise.
+   */
+  takeGeneration(hash: string): Promise<number>;
+  /** Whether a process may run an audience; with a fence, the audience records that it does. Throws `fence_lost`. */
+  admit(candidate: Candidate, fence: Fence | null): Promise<Admission>;
   /** Records a run, new or changed, and with it what is known of its audience. Throws `fence_lost`. */
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;

@@ -61,6 +61,7 @@ const worker = new Worker({
   serviceName: 'Rollcall',
   destinations,
   attemptRetention: 86_400_000,
+  removedAfter: () => 86_400_000,
   log: silentLogger,
 });
 const accept = createAccept(

@@ -69,5 +69,7 @@ t.test('the defaults that it names are those of the program', async (t) => {
   t.equal(defaults['listen.port'], String(config.listen.port));
   t.equal(config.attemptRetention, 7 * 86_400_000);
   t.equal(defaults['attempts.keep'], '7d');
+  t.equal(config.delivery.removedAfter, 86_400_000);
+  t.equal(defaults['delivery.removedAfter'], '24h');
   t.equal(defaults['log.level'], config.logLevel);
 });

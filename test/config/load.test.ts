@@ -15,6 +15,7 @@ t.test('the example of the design gives the values that the program works with',
     admin: { token: 'admin' },
     notify: null,
     attemptRetention: 7 * 86_400_000,
+    delivery: { removedAfter: 86_400_000 },
     logLevel: 'info',
   });
   t.same(config.sources[0], { id: 'shop', writeKey: '0123', enabled: true }, 'digits from the environment stay text');
@@ -59,7 +60,7 @@ t.test('short forms mean what the long ones say', async (t) => {
   const [crm] = parse(withParts({ destination })).destinations;
   t.match(crm, { secrets: ['new', 'old'], ratePerSecond: 10, enabled: false });
   t.match(crm?.endpoints, [{ url: 'http://127.0.0.1:9/x', headers: {} }]);
-  const top = 'store: { url: "sqlite:a.db", maxQueued: 5 }\nattempts: { keep: 30d }';
+  const top = 'store: { url: "sqlite:a.db", maxQueued: 5 }\nattempts: { keep: 30d }\ndelivery: { removedAfter: 2h }';
   const config = parse(withParts({ top }));
   t.same(config.store, { url: 'sqlite:/etc/rollcall/a.db', maxQueued: 5 });
   t.equal(parse(withParts({ top: 'store: { maxQueued: 5 }' })).store.url, 'sqlite:/etc/rollcall/rollcall.db');
@@ -67,6 +68,7 @@ t.test('short forms mean what the long ones say', async (t) => {
     t.equal(parse(withParts({ top: `store: { url: "${url}" }` })).store.url, url);
   }
   t.equal(config.attemptRetention, 30 * 86_400_000);
+  t.equal(config.delivery.removedAfter, 7_200_000);
   const guarded = 'name: A\nsql: x\nguard: { maxExits: 12.5%, maxEntries: 500 }';
   t.match(parse(withParts({ audience: guarded })).audiences[0]?.guard, {
     maxExits: { percent: 12.5 },

@@ -171,7 +171,10 @@ export const claimCases: Cases = {
   'the owners are the processes whose leases live': async (t, store, fixture) => {
     const other = await fixture.open();
     const [mine, theirs] = [await store.join(TTL), await other.join(TTL)];
-    const both = [{ id: mine }, { id: theirs }];
+    const both = [
+      { id: mine, roster: null },
+      { id: theirs, roster: null },
+    ];
     t.same(await store.owners(), both);
     t.same(await other.owners(), both);
     await fixture.advance(TTL - 1);
@@ -180,7 +183,7 @@ export const claimCases: Cases = {
     t.same(await store.owners(), both.slice(1));
     const again = await store.join(TTL);
     await other.leave(theirs);
-    t.same(await other.owners(), [{ id: again }], 'under a lease of its own');
+    t.same(await other.owners(), [{ id: again, roster: null }], 'under a lease of its own');
     await store.leave(again);
     t.same(await store.owners(), []);
   },

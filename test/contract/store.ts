@@ -3,6 +3,8 @@ import type { Store } from '../../src/store/port.ts';
 import { claimCases } from './store-claims.ts';
 import { conflictCases } from './store-conflicts.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
+import { fleetCases } from './store-fleet.ts';
+
 import { handoverCases } from './store-handover.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
@@ -21,6 +23,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...conflictCases,
     ...letterCases,
     ...syncCases,
+    ...fleetCases,
     ...modelCases,
   };
   for (const [sentence, check] of Object.entries(cases)) {

@@ -52,24 +52,29 @@ t.test('the four hours run on while a destination is disabled', FOUR_HOURS, asyn
   t.equal(receiver.requests.length, 1);
 });
 
-t.test('deliveries of a removed destination become dead letters, and what is in flight ends', async (t) => {
-  const open: ServerResponse[] = [];
-  const receiver = await Receiver.start(t, (response) => void open.push(response));
-  const other = await Receiver.start(t);
-  const kept = destination(other.url, { name: 'kept' });
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept] });
-  await rig.send(50);
-  await receiver.received(16);
-  rig.configure([kept]);
-  for (const response of open.splice(0)) response.end();
-  await rig.settled(50 + 16);
-  await rig.pass(31_000);
-  t.equal(receiver.requests.length, 16);
-  const letters = await rig.deadLetters();
-  t.equal(letters.length, 34);
-  t.same(new Set(letters.map(({ reason, attempts }) => `${reason} ${attempts}`)), new Set(['destination_removed 0']));
-  t.equal(other.requests.length, 50);
-});
+t.test(
+  'deliveries of a removed destination become dead letters after removedAfter, and what is in flight ends',
+  async (t) => {
+    const open: ServerResponse[] = [];
+    const receiver = await Receiver.start(t, (response) => void open.push(response));
+    const other = await Receiver.start(t);
+    const kept = destination(other.url, { name: 'kept' });
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept], removedAfter: 3_600_000 });
+    await rig.send(50);
+    await receiver.received(16);
+    rig.configure([kept]);
+    for (const response of open.splice(0)) response.end();
+    await rig.settled(50 + 16);
+    await rig.passAnswered(3_500_000);
+    t.same(await rig.deadLetters(), []);
+    await rig.passAnswered(200_000);
+    t.equal(receiver.requests.length, 16);
+    const letters = await rig.deadLetters();
+    t.equal(letters.length, 34);
+    t.same(new Set(letters.map(({ reason, attempts }) => `${reason} ${attempts}`)), new Set(['destination_removed 0']));
+    t.equal(other.requests.length, 50);
+  },
+);
 
 t.test('a new endpoint of a destination gets what is pending, one that is gone does not', async (t) => {
   const failing = await Receiver.start(t, status(503));

@@ -8,6 +8,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 await runOnPostgres({
   'deliver/configuration': 1,
   'deliver/delivery': 1,
+  'deliver/fleet': 1,
   'deliver/isolation': 1,
   'deliver/lease': 1,
   'deliver/leaving': 1,

@@ -4,6 +4,7 @@ import { int8, text } from './arrays.ts';
 import { Conditions } from './conditions.ts';
 import { type Context, idName, idNumber, READY } from './context.ts';
 import { addToBacklog, addToProgress } from './counters.ts';
+import { isUnknownFor } from './fleet.ts';
 
 type LetterRow = readonly [
   id: number,
@@ -126,10 +127,13 @@ SELECT count(*) FROM gone`;
 
 const READY_ONES = `SELECT id FROM rollcall.delivery WHERE state = ${READY} AND destination = $3`;
 
-export async function bury({ db, parts }: Context, destination: string, limit: number): Promise<number> {
+export function bury({ db, parts }: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
   const sql = burySql(db.now, `${READY_ONES} LIMIT $4`);
-  const [row] = await db.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit]);
-  return row?.[0] ?? 0;
+  return db.transaction(async (session) => {
+    if (unknownFor !== undefined && !(await isUnknownFor(session, destination, unknownFor))) return 0;
+    const [row] = await session.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit]);
+    return row?.[0] ?? 0;
+  });
 }
 
 export async function expire(

@@ -14,8 +14,8 @@ export async function heartbeat({ db }: Context, owner: number, ttl: number): Pr
 }
 
 export async function owners({ db }: Context): Promise<readonly Owner[]> {
-  const sql = `SELECT id FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`;
-  return (await db.rows<[number]>(sql)).map(([id]) => ({ id }));
+  const sql = `SELECT id, roster FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`;
+  return (await db.rows<[number, string | null]>(sql)).map(([id, roster]) => ({ id, roster }));
 }
 
 /** The lease ends first: from then on nothing more can be claimed under it. */

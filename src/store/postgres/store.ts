@@ -9,6 +9,8 @@ import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { countOrphans, orphans, publish, rosters } from './fleet.ts';
+import { admit, takeGeneration } from './generations.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation } from './regulations.ts';
@@ -87,6 +89,10 @@ function storeOn(context: Context): Store {
         return held;
       }),
     owners: () => during(() => owners(context)),
+    publish: (owner, roster) => during(() => publish(context, owner, roster)),
+    rosters: (ids) => during(() => rosters(context, ids)),
+    orphans: () => during(() => orphans(context)),
+    countOrphans: (fence, elapsed) => during(() => countOrphans(context, fence, elapsed)),
     leave: (owner) =>
       during(async () => {
         await claims.ended(owner);
@@ -105,10 +111,10 @@ function storeOn(context: Context): Store {
         await claims.freeStock(free, destination);
         return expire(context, destination, ...given);
       }),
-    bury: (destination, limit) =>
+    bury: (destination, ...given) =>
       during(async () => {
         await claims.freeStock(free, destination);
-        return bury(context, destination, limit);
+        return bury(context, destination, ...given);
       }),
     backlog: () => during(() => backlog(context)),
     endpoints: () => during(() => endpoints(context)),
@@ -124,6 +130,8 @@ function storeOn(context: Context): Store {
     audience: (key) => during(() => audience(context, key)),
     audiences: () => during(() => audiences(context)),
     forgetAudience: (key, fence) => during(() => forgetAudience(context, key, fence)),
+    takeGeneration: (hash) => during(() => takeGeneration(context, hash)),
+    admit: (candidate, fence) => during(() => admit(context, candidate, fence)),
     saveRun: (...given) => during(() => saveRun(context, ...given)),
     run: (id) => during(() => run(context, id)),
     runs: (filter) => during(() => runs(context, filter)),

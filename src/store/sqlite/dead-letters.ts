@@ -4,6 +4,7 @@ import { READY } from './accept.ts';
 import { Conditions } from './conditions.ts';
 import type { Connection, Row } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { isUnknownFor } from './fleet.ts';
 
 export interface StoredDeadLetter extends Row {
   id: number;
@@ -138,11 +139,12 @@ export function expire(
 export interface BuryArguments {
   readonly destination: string;
   readonly limit: number;
+  readonly unknownFor: number | null;
 }
 
-export function bury(db: Connection, now: number, { destination, limit }: BuryArguments): number {
+export function bury(db: Connection, now: number, { destination, limit, unknownFor }: BuryArguments): number {
   const id = db.knownNameId(destination);
-  if (id === null) return 0;
+  if (id === null || (unknownFor !== null && !isUnknownFor(db, destination, unknownFor))) return 0;
   const ids = db.tuples<[number]>(
     `SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY} AND destination = ?
      AND (tries > 0) IN (0, 1) AND lane IN (0, 1, 2) LIMIT ?`,

@@ -27,8 +27,8 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
 }
 
 export function owners(db: Connection, now: number): Owner[] {
-  const sql = 'SELECT id FROM owner WHERE lease_until > ? ORDER BY id';
-  return db.tuples<[number]>(sql, now).map(([id]) => ({ id }));
+  const sql = 'SELECT id, roster FROM owner WHERE lease_until > ? ORDER BY id';
+  return db.tuples<[number, string | null]>(sql, now).map(([id, roster]) => ({ id, roster }));
 }
 
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {

@@ -69,6 +69,10 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
       return isHeld;
     },
     owners: () => thread.call('owners', undefined),
+    publish: (owner, roster) => thread.call('publish', { owner, roster }),
+    rosters: async (ids) => new Map(await thread.call('rosters', { ids })),
+    orphans: () => thread.call('orphans', undefined),
+    countOrphans: (fence, elapsed) => thread.call('countOrphans', { fence, elapsed }),
     leave: (owner) => {
       handOver.ended(owner);
       return thread.call('leave', { owner });
@@ -83,9 +87,9 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
       await handOver.free(destination);
       return thread.call('expire', { destination, before, untriedToo, limit });
     },
-    bury: async (destination, limit) => {
+    bury: async (destination, limit, unknownFor) => {
       await handOver.free(destination);
-      return thread.call('bury', { destination, limit });
+      return thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null });
     },
     backlog: () => thread.call('backlog', undefined),
     endpoints: () => thread.call('endpoints', undefined),
@@ -144,6 +148,8 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     audience: (key) => thread.call('audience', { key }),
     audiences: () => thread.call('audiences', undefined),
     forgetAudience: (key, fence) => thread.call('forgetAudience', { key, fence }),
+    takeGeneration: (hash) => thread.call('takeGeneration', { hash }),
+    admit: (candidate, fence) => thread.call('admit', { candidate, fence }),
     saveRun: (run, fence, audience) => thread.call('saveRun', { run, fence, audience: audience ?? null }),
     run: (id) => thread.call('run', { id }),
     runs: (filter) => thread.call('runs', filter),

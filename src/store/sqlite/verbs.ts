@@ -4,6 +4,8 @@ import { claim } from './claim.ts';
 import type { Connection } from './connection.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { countOrphans, orphans, publish, rosters } from './fleet.ts';
+import { admit, takeGeneration } from './generations.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
@@ -12,12 +14,14 @@ import { rescue, settle } from './settle.ts';
 /** What the store's thread can be asked to do, each within the transaction that it opens. */
 export const verbs = {
   accept,
+  admit,
   attempts,
   audience,
   audiences,
   backlog,
   bury,
   claim,
+  countOrphans,
   deadLetters,
   drop,
   endpoints,
@@ -29,14 +33,17 @@ export const verbs = {
   leave,
   markEndpoint,
   openRegulations,
+  orphans,
   owners,
   ping: () => undefined,
   prune,
+  publish,
   regulation,
   releaseLease,
   renewLease,
   replay,
   rescue,
+  rosters,
   run,
   runProgress,
   runs,
@@ -44,6 +51,7 @@ export const verbs = {
   saveRun,
   settle,
   suppress,
+  takeGeneration,
   takeLease,
 } satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
 

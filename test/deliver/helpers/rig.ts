@@ -29,6 +29,9 @@ export function destination(urls: string | readonly string[], options: Partial<D
 /** As long as can be without the lease being lost, in milliseconds. */
 const LONG_STEP = 9_000;
 let made = 0;
+/** Rigs that have started and not stopped, by their clock. */
+const running = new WeakMap<ManualClock, number>();
+const addRunning = (clock: ManualClock, more: number) => running.set(clock, (running.get(clock) ?? 0) + more);
 
 /** A track call, or with `conflict` the kind of message that a sync makes. */
 export function message(options: Partial<Message> & { readonly value?: unknown } = {}): Message {
@@ -46,6 +49,9 @@ export interface RigOptions {
   readonly workerStore?: (store: Store) => WorkerStore;
   readonly network?: Partial<AgentOptions>;
   readonly log?: Logger;
+  readonly removedAfter?: number;
+  /** Whether the process is there to stay, as it is unless given. */
+  readonly isLasting?: boolean;
 }
 
 /** Accept, store, worker and agent put together as the service does, on a clock that the test moves. */
@@ -75,6 +81,7 @@ export class Rig {
       serviceName: 'Rollcall',
       destinations: options.destinations,
       attemptRetention: 7 * 86_400_000,
+      removedAfter: () => options.removedAfter ?? 86_400_000,
       log: options.log ?? silentLogger,
       // Time stands still unless the test moves it.
       settleInterval: 0,
@@ -90,6 +97,7 @@ export class Rig {
     );
     this.end = async () => {
       await this.worker.stop();
+      addRunning(clock, -1);
       if (!options.database) await database.close();
       await agent.destroy();
     };
@@ -99,7 +107,8 @@ export class Rig {
     const database = options.database ?? (await testDatabase(t, new ManualClock()));
     const rig = new Rig(options, database, await database.open());
     t.teardown(() => rig.stopInTime());
-    await rig.worker.start();
+    await rig.worker.start(options.isLasting);
+    addRunning(rig.clock, 1);
     // Its first look into the database is over.
     await rig.calm();
     return rig;
@@ -208,9 +217,9 @@ export class Rig {
     this.clock.advance(ms);
   }
 
-  /** Each attempt has a timer of its own; the heartbeat's is as long. */
+  /** Of all rigs on this clock. Each attempt has a timer of its own; each heartbeat's is as long. */
   get attemptsInFlight(): number {
-    return this.clock.count(ATTEMPT_TIMEOUT) - 1;
+    return this.clock.count(ATTEMPT_TIMEOUT) - (running.get(this.clock) ?? 0);
   }
 
   /** Lets time pass, in steps, until something is reached. */

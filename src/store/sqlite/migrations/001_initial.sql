@@ -86,8 +86,20 @@ CREATE TABLE endpoint (
 CREATE TABLE owner (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   lease_until INTEGER NOT NULL,
-  holder TEXT NOT NULL
+  holder TEXT NOT NULL,
+  roster TEXT
 ) STRICT;
+
+-- What processes know of destinations: one row for all that know the same.
+CREATE TABLE roster (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Destinations with pending deliveries that no live process knows, and for how many milliseconds processes were alive
+-- meanwhile. A process that publishes a destination deletes its row.
+CREATE TABLE orphan (
+  destination TEXT PRIMARY KEY,
+  since INTEGER NOT NULL,
+  unknown_for INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lease (
   name TEXT PRIMARY KEY,
@@ -97,6 +109,16 @@ CREATE TABLE lease (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audience (key TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Configurations by their content, with the generation that each was given when it was last started anew; and the one that
+-- last ran an audience, kept when the audience is forgotten.
+CREATE TABLE configuration (hash TEXT PRIMARY KEY, generation INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE audience_generation (
+  key TEXT PRIMARY KEY,
+  generation INTEGER NOT NULL,
+  definition TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('generation', '0');
 
 CREATE TABLE run (
   id INTEGER PRIMARY KEY,

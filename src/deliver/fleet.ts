@@ -1,0 +1,98 @@
+import isEqual from 'lodash/isEqual.js';
+import type { Destination } from '../destination.ts';
+import type { Logger } from '../log.ts';
+import type { Owner, Roster, Store } from '../store/port.ts';
+import { type Share, shareOf } from './share.ts';
+
+/** What a process of this configuration knows. */
+export function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
+  return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
+}
+
+export interface FleetOptions {
+  readonly store: Pick<Store, 'owners' | 'publish' | 'rosters'>;
+  /** This process, which gets a new number with each lease. */
+  readonly owner: () => number;
+  readonly log: Logger;
+}
+
+interface Member {
+  readonly owner: number;
+  readonly served: ReadonlySet<string>;
+}
+
+/** The processes that deliver, and which destinations each serves: configurations may differ while a fleet is updated. */
+export class Fleet {
+  private readonly options: FleetOptions;
+  private own: Roster = { destinations: [], removedAfter: 0 };
+  /** What the store has of this process: under which owner, and what. */
+  private published: { readonly owner: number; readonly roster: Roster } | null = null;
+  private owners: readonly Owner[] = [];
+  private members: readonly Member[] = [];
+  private rosters: ReadonlyMap<string, Roster> = new Map();
+
+  constructor(options: FleetOptions) {
+    this.options = options;
+  }
+
+  /** What this process knows from now on; `publish` tells the others. */
+  know(roster: Roster): void {
+    this.own = roster;
+  }
+
+  /** Writes what this process knows, unless it stands there; what fails is tried again by the next call. */
+  async publish(): Promise<void> {
+    const owner = this.options.owner();
+    const roster = this.own;
+    if (this.published?.owner === owner && isEqual(this.published.roster, roster)) return;
+    try {
+      await this.options.store.publish(owner, roster);
+      this.published = { owner, roster };
+    } catch (error) {
+      this.options.log.warn(
+        { stage: 'claim', err: error },
+        'The store did not take what this process serves; trying again',
+      );
+    }
+  }
+
+  /** Learns who delivers now, and what; resolves to whether anything changed. */
+  async refresh(): Promise<boolean> {
+    const { store, log } = this.options;
+    try {
+      const owners = await store.owners();
+      if (isEqual(owners, this.owners)) return false;
+      const ids = new Set(owners.flatMap(({ roster }) => roster ?? []));
+      const missing = [...ids].filter((id) => !this.rosters.has(id));
+      const found = missing.length > 0 ? await store.rosters(missing) : [];
+      this.rosters = new Map([...this.rosters, ...found].filter(([id]) => ids.has(id)));
+      const served = new Map([...this.rosters].map(([id, roster]) => [id, servedBy(roster)]));
+      this.members = owners.map(({ id, roster }) => ({ owner: id, served: served.get(roster ?? '') ?? NOTHING }));
+      this.owners = owners;
+      return true;
+    } catch (error) {
+      log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
+      return false;
+    }
+  }
+
+  /** This process's part in serving a destination, among those that serve it too. */
+  shareOf(destination: string): Share | null {
+    return shareOf(destination, this.options.owner(), this.serving(destination));
+  }
+
+  /** How long a destination must have been unknown before it is taken for removed: the longest that a live process asks for. */
+  get removedAfter(): number {
+    return Math.max(this.own.removedAfter, ...[...this.rosters.values()].map(({ removedAfter }) => removedAfter));
+  }
+
+  private *serving(destination: string): Generator<number> {
+    for (const { owner, served } of this.members) if (served.has(destination)) yield owner;
+  }
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+function servedBy({ destinations }: Roster): ReadonlySet<string> {
+  return new Set(destinations.flatMap(({ name, enabled }) => (enabled ? name : [])));
+}

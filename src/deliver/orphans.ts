@@ -1,0 +1,97 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import type { Fence, Orphan, Store } from '../store/port.ts';
+
+const LEASE = 'orphans';
+/** Rows changed in one transaction at most. */
+const STEP = 1_000;
+/** How often the time of orphans is counted, in milliseconds: oftener where it is short. */
+const LONGEST_INTERVAL = 30_000;
+const SHORTEST_INTERVAL = 250;
+/** Counts to a grace period at least. */
+const COUNTS = 8;
+
+export interface OrphansOptions {
+  readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease' | 'countOrphans' | 'bury'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** How long a destination must have been unknown before its deliveries die, in milliseconds. */
+  readonly removedAfter: () => number;
+}
+
+/**
+ * What becomes of deliveries that no live process knows the destination of. One process counts, under a lease, for how
+ * long processes deliver without it: by its steady clock and from one count to the next, so that neither a downtime nor a
+ * step of the wall clock counts.
+ */
+export class Orphans {
+  private readonly options: OrphansOptions;
+  private fence: Fence | null = null;
+  /** When it last counted under this fence, by the steady clock; null before. */
+  private countedAt: number | null = null;
+  private readonly told = new Set<string>();
+
+  constructor(options: OrphansOptions) {
+    this.options = options;
+  }
+
+  /** Milliseconds from one count to the next. */
+  get interval(): number {
+    return Math.min(LONGEST_INTERVAL, Math.max(SHORTEST_INTERVAL, this.options.removedAfter() / COUNTS));
+  }
+
+  /** Counts if it is this process's task, and buries what was unknown for long enough. */
+  async look(): Promise<void> {
+    const fence = await this.hold();
+    if (!fence) return;
+    const { store, clock, removedAfter } = this.options;
+    const now = clock.monotonic();
+    // A process that was stopped has delivered nothing meanwhile.
+    const elapsed = this.countedAt === null ? 0 : Math.min(Math.round(now - this.countedAt), 2 * this.interval);
+    const orphans = await store.countOrphans(fence, elapsed);
+    this.countedAt = now;
+    this.tell(orphans);
+    const limit = removedAfter();
+    for (const { destination, unknownFor } of orphans) if (unknownFor >= limit) await this.bury(destination, limit);
+  }
+
+  /** Leaves the counting to another process. */
+  async stop(): Promise<void> {
+    const { fence } = this;
+    this.fence = null;
+    if (fence) await this.options.store.releaseLease(fence).catch(() => undefined);
+  }
+
+  private async hold(): Promise<Fence | null> {
+    const { store } = this.options;
+    const ttl = 3 * this.interval;
+    if (this.fence && (await store.renewLease(this.fence, ttl))) return this.fence;
+    this.countedAt = null;
+    this.fence = await store.takeLease(LEASE, ttl);
+    return this.fence;
+  }
+
+  private async bury(destination: string, unknownFor: number): Promise<void> {
+    const { store, log } = this.options;
+    let buried = 0;
+    for (let step = STEP; step === STEP; buried += step) step = await store.bury(destination, STEP, unknownFor);
+    if (buried > 0)
+      log.warn(
+        { stage: 'deliver', destination, buried, unknownFor },
+        'Made dead letters: no process has known the destination',
+      );
+  }
+
+  /** Once for each, as long as it is one. */
+  private tell(orphans: readonly Orphan[]): void {
+    const { log, removedAfter } = this.options;
+    const names = new Set(orphans.map(({ destination }) => destination));
+    for (const name of this.told) if (!names.has(name)) this.told.delete(name);
+    for (const { destination, pending, since, unknownFor } of orphans) {
+      if (this.told.has(destination)) continue;
+      this.told.add(destination);
+      const fields = { stage: 'deliver', destination, pending, since, unknownFor, removedAfter: removedAfter() };
+      log.warn(fields, 'No process that runs knows this destination: its deliveries wait, and die after removedAfter');
+    }
+  }
+}

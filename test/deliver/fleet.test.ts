@@ -1,0 +1,202 @@
+import type { ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { Logger } from '../../src/log.ts';
+import { silentLogger } from '../../src/log.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { type TestDatabase, testDatabase } from '../helpers/database.ts';
+import { Receiver, status } from './helpers/receiver.ts';
+import { destination, message, Rig } from './helpers/rig.ts';
+
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+
+/** A database for processes of different configurations. */
+const shared = (t: Test): Promise<TestDatabase> =>
+  testDatabase(t, new ManualClock(), { path: join(t.testdir(), 'rollcall.db') });
+
+const pendingOf = async ({ store }: Rig, name: string) =>
+  (await store.backlog()).find(({ destination }) => destination === name) ?? { destination: name, pending: 0, dead: 0 };
+
+t.test('a process that does not know a destination leaves its deliveries alone', async (t) => {
+  const erp = await Receiver.start(t, status(503));
+  const crm = await Receiver.start(t);
+  const database = await shared(t);
+  const both = [destination(crm.url), destination(erp.url, { name: 'erp' })];
+  const knowing = await Rig.start(t, { destinations: both, database });
+  await knowing.send(200);
+  const other = await Rig.start(t, { destinations: [destination(crm.url)], database });
+  await knowing.passAnswered(10 * MINUTE);
+  t.equal((await pendingOf(other, 'erp')).dead, 0);
+  t.equal((await pendingOf(other, 'erp')).pending, 200);
+  let taken = 0;
+  erp.answer = (response, ...given) => {
+    taken += 1;
+    status(200)(response, ...given);
+  };
+  await knowing.passAnswered(10 * MINUTE, () => taken === 200);
+  t.equal(taken, 200);
+  t.same(await other.deadLetters(), []);
+});
+
+t.test('a destination is shared among those that serve it only, and one of them leads', async (t) => {
+  const database = await shared(t);
+  const open: ServerResponse[] = [];
+  const receiver = await Receiver.start(t, (response) => void open.push(response));
+  const serving = destination(receiver.url);
+  const others = [[], [{ ...serving, enabled: false }], [destination(receiver.url, { name: 'another' })]];
+  const rigs: Rig[] = [];
+  for (const destinations of others) rigs.push(await Rig.start(t, { destinations, database }));
+  const rig = await Rig.start(t, { destinations: [serving], database });
+  await rig.pass(6_000);
+  await rig.send(100);
+  await receiver.received(16);
+  t.equal(rig.settlements.length, 0);
+  // All of a dead endpoint's probes are this one's, too.
+  receiver.answer = status(503);
+  for (const response of open.splice(0)) response.writeHead(503).end();
+  await rig.untilDead();
+  const before = receiver.requests.length;
+  await rig.passAnswered(5 * MINUTE);
+  t.ok(receiver.requests.length > before + 3, 'it is probed');
+});
+
+t.test('the work of a destination is divided anew when another process begins or ends to serve it', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const limited = destination(receiver.url, { ratePerSecond: 20 });
+  const one = await Rig.start(t, { destinations: [limited], database });
+  const two = await Rig.start(t, { destinations: [], database });
+  const rate = async () => {
+    await one.pass(6_000);
+    const before = receiver.requests.length;
+    await one.pass(10_000, 100);
+    return (receiver.requests.length - before) / 10;
+  };
+  await one.send(1_500);
+  const alone = await rate();
+  two.configure([limited]);
+  const together = await rate();
+  t.ok(two.settlements.length > 20, 'the other serves it once it knows it');
+  two.configure([]);
+  const left = two.settlements.length;
+  const again = await rate();
+  t.ok(two.settlements.length <= left + 20, 'and leaves it when it does not');
+  for (const each of [alone, together, again]) t.ok(each > 12 && each <= 21, `${each} a second`);
+});
+
+t.test('what no process has known for removedAfter becomes dead letters', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const crm = destination(receiver.url);
+  const gone = destination(receiver.url, { name: 'gone', enabled: false });
+  const log = new Lines();
+  const rig = await Rig.start(t, { destinations: [crm, gone], database, removedAfter: HOUR, log: log.logger });
+  await rig.accept('shop', [message()]);
+  await rig.store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  await rig.passAnswered(2 * HOUR);
+  t.equal((await pendingOf(rig, 'gone')).pending, 1, 'a disabled destination is known');
+  rig.configure([crm]);
+  await rig.passAnswered(HOUR - MINUTE);
+  t.equal((await pendingOf(rig, 'gone')).pending, 1);
+  t.equal(log.count('No process that runs knows this destination'), 1, 'it is said once');
+  await rig.passAnswered(3 * MINUTE);
+  t.match(await rig.deadLetters(), [{ destination: 'gone', reason: 'destination_removed' }]);
+});
+
+t.test('time in which nothing ran does not count, nor does a step of the wall clock', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const crm = destination(receiver.url);
+  const start = () => Rig.start(t, { destinations: [crm], database, removedAfter: HOUR });
+  const first = await start();
+  await first.store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  await first.passAnswered(HOUR / 2);
+  await first.stopInTime();
+  database.clock.advance(10 * HOUR);
+  const second = await start();
+  await second.passAnswered(HOUR / 3);
+  database.clock.jump(5 * HOUR);
+  await second.passAnswered(MINUTE);
+  t.same(await pendingOf(second, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
+  await second.passAnswered(HOUR / 4);
+  t.same(await pendingOf(second, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
+});
+
+t.test('several processes count the time once, and go on where one of them ends', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const start = () => Rig.start(t, { destinations: [destination(receiver.url)], database, removedAfter: HOUR });
+  const [one, two, three] = [await start(), await start(), await start()];
+  await one.store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  await one.passAnswered(HOUR / 2);
+  const counted = async () => (await three.store.orphans())[0]?.unknownFor ?? Number.NaN;
+  const half = await counted();
+  t.ok(half > HOUR / 2 - 2 * MINUTE && half <= HOUR / 2, `${half} ms`);
+  await one.stopInTime();
+  await two.passAnswered(HOUR / 4);
+  await two.stopInTime();
+  await three.passAnswered(HOUR / 4 - 5 * MINUTE);
+  const most = await counted();
+  t.ok(most > HOUR - 12 * MINUTE && most < HOUR, `${most} ms`);
+  await three.passAnswered(15 * MINUTE);
+  t.equal((await pendingOf(three, 'gone')).dead, 1);
+});
+
+t.test('a command that delivers on the way buries nothing, and what it knows ends the time of an orphan', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const options = { destinations: [destination(receiver.url)], database, removedAfter: HOUR };
+  const rig = await Rig.start(t, { ...options, isLasting: false });
+  await rig.store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  await rig.passAnswered(2 * HOUR);
+  t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
+  const lasting = await Rig.start(t, options);
+  await lasting.passAnswered(HOUR - 10 * MINUTE);
+  const gone = destination(receiver.url, { name: 'gone', enabled: false });
+  const knowing = await Rig.start(t, { ...options, destinations: [gone], isLasting: false });
+  await knowing.stopInTime();
+  await lasting.passAnswered(HOUR - 10 * MINUTE);
+  t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
+  await lasting.passAnswered(20 * MINUTE);
+  t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
+});
+
+t.test('the longest removedAfter of the live processes counts', async (t) => {
+  const database = await shared(t);
+  const receiver = await Receiver.start(t);
+  const options = { destinations: [destination(receiver.url)], database };
+  const hasty = await Rig.start(t, { ...options, removedAfter: HOUR / 4 });
+  const patient = await Rig.start(t, { ...options, removedAfter: HOUR });
+  await hasty.store.accept({
+    messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
+    step: null,
+  });
+  await hasty.passAnswered(HOUR - 5 * MINUTE);
+  t.equal((await pendingOf(hasty, 'gone')).pending, 1);
+  await patient.stopInTime();
+  await hasty.passAnswered(MINUTE);
+  t.equal((await pendingOf(hasty, 'gone')).dead, 1);
+});
+
+/** What was logged. */
+class Lines {
+  private readonly lines: string[] = [];
+  readonly logger: Logger = { ...silentLogger, warn: (_fields: object, text: string) => void this.lines.push(text) };
+
+  count(start: string): number {
+    return this.lines.filter((line) => line.startsWith(start)).length;
+  }
+}
