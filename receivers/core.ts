@@ -3,15 +3,20 @@ import { systemClock, within } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
 import { type DeliveryFields, OpenDelivery } from './delivery.ts';
 import { createDispatch } from './dispatch.ts';
-import { createInboxWorker, type InboxWorker } from './inbox.ts';
+import { InboxWorker } from './inbox.ts';
+import { createLeases } from './leases.ts';
 import { type Parsed, parseMessage } from './messages.ts';
 import type { Awaitable, CoreOptions, Failure, Log } from './options.ts';
+import { changeOf, computedOf, createTurns, senderOf } from './order.ts';
 import * as reply from './reply.ts';
-import { type Inbox, memoryStore } from './store.ts';
+import type { Secret } from './signature.ts';
+import { type Inbox, memoryStore, type Opened, type Opening } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
 
 /** A verified request on its way to the handlers. */
-export interface Accepted extends DeliveryFields {
+export interface Verified extends DeliveryFields {
+  /** The secret that matched. */
+  sender: Secret | undefined;
   /** When the request came in, by the receiver's clock. */
   since: number;
 }
@@ -24,7 +29,7 @@ export interface Core {
   /** Calls back when a body that began to arrive at `since` takes too long; the returned function says that it is there. */
   reading(since: number, cut: () => void): () => void;
   /** Never fails. */
-  accept(request: Accepted, log: Log): Awaitable<reply.Reply>;
+  accept(request: Verified, log: Log): Awaitable<reply.Reply>;
   /** Tells `on.error`, without letting it do harm. */
   report(error: unknown, failure: Partial<Failure> & Pick<Failure, 'stage'>, log: Log): void;
   /** Takes up what was stored and not finished; for `ack: 'stored'`. */
@@ -33,10 +38,14 @@ export interface Core {
   close(): Promise<void>;
 }
 
+/** A request that is being handled, or waits for its turn. */
 interface Running {
-  delivery: OpenDelivery;
-  work: Promise<reply.Reply>;
+  readonly delivery: OpenDelivery;
+  readonly work: Promise<reply.Reply>;
 }
+
+/** Milliseconds between two looks at a change of the same name that another process has. */
+const BUSY_STEP = 100;
 
 /** A log of the host that fails must not fail the answer. */
 function logSafely(log: Log, fields: Record<string, unknown>, message = 'webhook failed'): void {
@@ -49,8 +58,10 @@ function logSafely(log: Log, fields: Record<string, unknown>, message = 'webhook
 
 /** @throws TypeError when the secret is missing or empty. */
 export function createCore(options: CoreOptions): Core {
-  const { on, deadline = 4500, drain = 10_000, clock = systemClock, store = memoryStore() } = options;
-  const dispatch = createDispatch(on, store);
+  const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
+  const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
+  const dispatch = createDispatch(on);
+  const inTurn = createTurns();
   const running = new Map<string, Running>();
   const open = new Set<Running>();
   const reads = createDeadlines(clock);
@@ -71,20 +82,7 @@ export function createCore(options: CoreOptions): Core {
   };
 
   const verifier = createVerifier(options, (error, _, log) => report(error, { stage: 'secret' }, log));
-
-  /** Failures of the store that come after the handlers' verdict do not change the answer. */
-  function settle(answer: reply.Reply, delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
-    const { key } = delivery;
-    if (key === undefined) return answer;
-    return attempt(
-      () => (answer.status === 200 ? store.done(key) : store.release(key)),
-      () => answer,
-      (error) => {
-        report(error, { stage: 'store', delivery }, log);
-        return answer;
-      },
-    );
-  }
+  const leases = createLeases({ store, clock, stuckAfter, report });
 
   /** Runs the handlers; fails as they fail. */
   function handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply> {
@@ -94,27 +92,52 @@ export function createCore(options: CoreOptions): Core {
     return after(on.invalid({ reason, detail }, delivery), () => reply.quarantined);
   }
 
-  function work(delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
-    const parsed = parseMessage(delivery.rawBody);
+  /** Failures of the store that come after the handlers' verdict do not change the answer. */
+  function settle(
+    answer: reply.Reply,
+    opening: Opening | undefined,
+    delivery: OpenDelivery,
+    log: Log,
+  ): Awaitable<reply.Reply> {
+    if (opening === undefined) return answer;
     return attempt(
-      () => handle(parsed, delivery),
-      (answer) => settle(answer, delivery, log),
+      () => (answer.status === 200 ? store.done(opening) : after(store.release(opening), () => true)),
+      (ours) => {
+        if (!ours) report(new Error('another process has handled it meanwhile'), { stage: 'store', delivery }, log);
+        return answer;
+      },
       (error) => {
-        const message = parsed.ok ? parsed.message : undefined;
-        report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: delivery.expired, message, delivery }, log);
-        return settle(reply.failed, delivery, log);
+        report(error, { stage: 'store', delivery }, log);
+        return answer;
       },
     );
   }
 
-  function begin(delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
-    const { key } = delivery;
-    if (key === undefined) return work(delivery, log);
+  function work(
+    parsed: Parsed,
+    opening: Opening | undefined,
+    delivery: OpenDelivery,
+    log: Log,
+  ): Awaitable<reply.Reply> {
+    const done = attempt(
+      () => handle(parsed, delivery),
+      (answer) => settle(answer, opening, delivery, log),
+      (error) => {
+        const message = parsed.ok ? parsed.message : undefined;
+        report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: delivery.expired, message, delivery }, log);
+        return settle(reply.failed, opening, delivery, log);
+      },
+    );
+    return done instanceof Promise ? leases.keep(opening, delivery, done, log) : done;
+  }
+
+  /** Begins the request in the store, and handles it if it is ours. */
+  function begin(parsed: Parsed, opening: Opening, delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
     return attempt(
-      () => store.begin(key),
+      () => store.begin(opening),
       (state) => {
-        if (state === 'new') return work(delivery, log);
-        return state === 'done' ? reply.duplicate : reply.inProgress;
+        if (state !== 'new') return otherwise(state, () => begin(parsed, opening, delivery, log), delivery);
+        return work(parsed, opening, delivery, log);
       },
       (error) => {
         report(error, { stage: 'store', delivery }, log);
@@ -123,26 +146,54 @@ export function createCore(options: CoreOptions): Core {
     );
   }
 
-  const inbox: InboxWorker | undefined =
-    options.ack === 'stored' ? createInboxWorker({ store: store as Inbox, clock, report, handle, drain }) : undefined;
+  /** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
+  function otherwise(
+    state: Exclude<Opened, 'new'>,
+    again: () => Awaitable<reply.Reply>,
+    delivery: OpenDelivery,
+  ): Awaitable<reply.Reply> {
+    if (state === 'done') return reply.duplicate;
+    if (state === 'stale') return reply.stale;
+    if (state === 'running' || delivery.expired) return reply.inProgress;
+    return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(again);
+  }
+
+  const scopeOf = (sender: Secret | undefined) => `${name}|${senderOf(sender)}`;
+  const keyOf = (key: string) => `${name}|${key}`;
+
+  const inbox =
+    options.ack === 'stored'
+      ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf, keyOf })
+      : undefined;
+
+  function run(request: Verified, delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
+    const parsed = parseMessage(delivery.rawBody);
+    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
+    const change = computed?.sequence === undefined ? undefined : changeOf(computed, scopeOf(request.sender));
+    if (delivery.key === undefined && change === undefined) return work(parsed, undefined, delivery, log);
+    const opening = { key: delivery.key && keyOf(delivery.key), change, holder: leases.newHolder() };
+    if (change === undefined) return begin(parsed, opening, delivery, log);
+    // Without turns a slow "entered" could end after the "exited" that followed it.
+    return inTurn(change.name, async () => begin(parsed, opening, delivery, log));
+  }
 
   /** The answer of the work, or "come again" when the sender is about to hang up. */
   function inTime({ work, delivery }: Running, since: number): Promise<reply.Reply> {
     return new Promise((resolve, reject) => {
-      const inTime = waits.add(since + deadline, () => {
+      const ended = waits.add(since + deadline, () => {
         delivery.expire();
         resolve(reply.late);
       });
       work.then((answer) => {
-        inTime();
+        ended();
         resolve(answer);
       }, reject);
     });
   }
 
-  function start(request: Accepted, log: Log): Awaitable<reply.Reply> {
+  function start(request: Verified, log: Log): Awaitable<reply.Reply> {
     const delivery = new OpenDelivery(request);
-    const work = begin(delivery, log);
+    const work = run(request, delivery, log);
     if (!(work instanceof Promise)) return work;
     const entry: Running = { delivery, work };
     const { key } = request;
@@ -156,8 +207,8 @@ export function createCore(options: CoreOptions): Core {
   }
 
   async function drained(): Promise<void> {
-    const work = Promise.all([...open].map((entry) => entry.work));
-    await within(clock, drain, work, () => []);
+    const ended = Promise.all([...open].map((entry) => entry.work));
+    await within(clock, drain, ended, () => []);
     for (const entry of open) entry.delivery.expire();
   }
 
@@ -181,6 +232,7 @@ export function createCore(options: CoreOptions): Core {
       reads.close();
       await Promise.all([drained(), inbox?.close()]);
       waits.close();
+      leases.close();
     },
   };
 }

@@ -1,59 +1,32 @@
 import { after } from './after.ts';
 import type { IdentifyBody } from './bodies.ts';
 import type { Message, UnknownMessage } from './messages.ts';
-import type { AudienceHandlers, Awaitable, Delivery, Handler, Handlers } from './options.ts';
-import { handled, type Reply, stale, unhandled } from './reply.ts';
-import type { ReceiverStore } from './store.ts';
+import type { Awaitable, ComputedBody, Delivery, Handler, Handlers } from './options.ts';
+import { type Computed, computedOf } from './order.ts';
+import { handled, type Reply, unhandled } from './reply.ts';
 
 export type Dispatch = (message: Message | UnknownMessage, known: boolean, delivery: Delivery) => Awaitable<Reply>;
 
-interface Change {
-  name: string;
-  sequence: number | undefined;
-  handler: Handler<IdentifyBody> | undefined;
-}
-
-/** The membership change that an identify call is, if it is one of an audience with handlers. */
-function changeOf(message: Message, audiences: Map<string, AudienceHandlers>): Change | undefined {
-  if (message.type !== 'identify' || message.userId === undefined) return undefined;
-  const { computation_class, computation_id, computation_key, sequence } = message.context.personas ?? {};
-  if (computation_class !== 'audience' || typeof computation_key !== 'string') return undefined;
-  const handlers = audiences.get(computation_key);
-  const member = message.traits[computation_key];
-  if (handlers === undefined || typeof member !== 'boolean') return undefined;
-  return {
-    name: JSON.stringify([computation_id ?? computation_key, message.userId]),
-    sequence: typeof sequence === 'number' ? sequence : undefined,
-    handler: member ? handlers.entered : handlers.exited,
-  };
-}
-
-/** Runs the tasks of one name one after the other. */
-function createTurns(): (name: string, task: () => Promise<Reply>) => Promise<Reply> {
-  const last = new Map<string, Promise<unknown>>();
-  return (name, task) => {
-    const before = last.get(name);
-    const turn = before === undefined ? task() : before.then(task, task);
-    last.set(name, turn);
-    const forget = () => last.get(name) === turn && last.delete(name);
-    turn.then(forget, forget);
-    return turn;
-  };
-}
+type ComputedHandler = Handler<ComputedBody>;
 
 /** Makes the function that gives a message to the handlers that want it. */
-export function createDispatch(on: Handlers, store: ReceiverStore): Dispatch {
+export function createDispatch(on: Handlers): Dispatch {
+  // Keys come from outside: no look-up in an object.
   const audiences = new Map(Object.entries(on.audience ?? {}));
-  const inTurn = createTurns();
+  const traits = new Map(Object.entries(on.trait ?? {}));
 
-  async function change(
-    { name, sequence, handler }: Change,
-    message: IdentifyBody,
-    delivery: Delivery,
-  ): Promise<Reply> {
-    if (sequence !== undefined && !(await store.advance(name, sequence))) return stale;
-    await handler?.(message, delivery);
-    return handled;
+  /** The handler of this audience or trait, or of all (`*`); undefined where they are left to `identify`. */
+  function computedHandler({ kind, key }: Computed, { traits: values }: IdentifyBody): ComputedHandler | undefined {
+    if (kind === 'audience') {
+      const handlers = audiences.get(key) ?? audiences.get('*');
+      const member = Object.hasOwn(values, key) ? values[key] : undefined;
+      if (handlers === undefined || typeof member !== 'boolean') return undefined;
+      return (member ? handlers.entered : handlers.exited) ?? ignored;
+    }
+    const handlers = traits.get(key) ?? traits.get('*');
+    if (handlers === undefined) return undefined;
+    const isGone = Object.values(values).every((value) => value === null);
+    return (isGone ? handlers.gone : handlers.changed) ?? ignored;
   }
 
   function leave(message: Message | UnknownMessage, delivery: Delivery): Awaitable<Reply> {
@@ -61,12 +34,9 @@ export function createDispatch(on: Handlers, store: ReceiverStore): Dispatch {
   }
 
   function specific(message: Message, delivery: Delivery): Awaitable<Reply> {
-    const membership = changeOf(message, audiences);
-    if (membership !== undefined) {
-      // Without turns a slow "entered" could end after the "exited" that followed it.
-      return inTurn(membership.name, () => change(membership, message as IdentifyBody, delivery));
-    }
-    const handler = on[message.type] as Handler<Message> | undefined;
+    const computed = message.type === 'identify' ? computedOf(message) : undefined;
+    const special = computed && computedHandler(computed, message as IdentifyBody);
+    const handler = (special ?? on[message.type]) as Handler<Message> | undefined;
     if (handler === undefined && on.any === undefined) return leave(message, delivery);
     return after(handler?.(message, delivery), () => handled);
   }
@@ -76,3 +46,6 @@ export function createDispatch(on: Handlers, store: ReceiverStore): Dispatch {
     return after(on.any?.(message as Message, delivery), () => specific(message as Message, delivery));
   };
 }
+
+/** For changes that an audience's handlers leave out. */
+const ignored: ComputedHandler = () => {};

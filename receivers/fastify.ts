@@ -9,6 +9,7 @@ import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import { type MessageOf, parseMessage } from './messages.ts';
 import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
+import type { Secret } from './signature.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
 /** What the plugins know about a request, as `request.webhook` in their scope. */
@@ -65,7 +66,12 @@ class Refused extends Error {
   }
 }
 
+/** Marks scopes whose bodies are kept, and holds the secret that matched, which is no business of the host's. */
 const marker = Symbol('rollcall.rawBody');
+
+interface Marked {
+  [marker]: Secret | undefined;
+}
 
 /** Hands the body on as it came. Only the scope's own parsers are replaced. */
 function keepRawBody(scope: FastifyInstance, bodyLimit: number, deadline: ReadDeadline): void {
@@ -103,6 +109,7 @@ function verifyScope(scope: FastifyInstance, verifier: Verifier, options: Deadli
     const finish = (result: VerifyResult) => {
       if (!result.ok) return void send(reply, result.reply);
       request.webhook = { rawBody, secret: result.secret, key: result.key };
+      (request as unknown as Marked)[marker] = result.sender;
       done();
     };
     const result = verifier.body(headOf(request), rawBody, request.log);
@@ -154,8 +161,9 @@ const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
   scope.addHook('onClose', () => core.close());
   scope.post(options.path ?? '/', { bodyLimit: core.verifier.bodyLimit }, (request, reply) => {
     const { rawBody, key, secret } = request.webhook as Webhook;
+    const sender = (request as unknown as Marked)[marker];
     const since = core.now() - reply.elapsedTime;
-    const answer = core.accept({ rawBody, key, secret, url: request.url, since }, request.log);
+    const answer = core.accept({ rawBody, key, secret, sender, url: request.url, since }, request.log);
     if (answer instanceof Promise) void answer.then((later) => send(reply, later));
     else send(reply, answer);
   });

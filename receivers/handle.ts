@@ -80,8 +80,8 @@ async function receive(core: Core, incoming: Incoming, log: Log): Promise<reply.
   if (rawBody === undefined) return reply.tooLarge;
   const verified = await core.verifier.body(incoming, rawBody, log);
   if (!verified.ok) return verified.reply;
-  const { key, secret } = verified;
-  return core.accept({ rawBody, key, secret, url: incoming.url, since }, log);
+  const { key, secret, sender } = verified;
+  return core.accept({ rawBody, key, secret, sender, url: incoming.url, since }, log);
 }
 
 const fromRequest = (request: Request): Incoming => ({

@@ -1,104 +1,199 @@
 import { within } from './clock.ts';
-import type { Accepted, Core } from './core.ts';
-import { type DeliveryFields, OpenDelivery } from './delivery.ts';
+import type { Core, Verified } from './core.ts';
+import { OpenDelivery } from './delivery.ts';
+import type { Leases } from './leases.ts';
 import { type Parsed, parseMessage } from './messages.ts';
 import type { Awaitable, Log, ReceiverClock } from './options.ts';
+import { changeOf, computedOf } from './order.ts';
 import * as reply from './reply.ts';
-import type { Inbox } from './store.ts';
+import type { Secret } from './signature.ts';
+import type { Inbox, KeptRequest, Opening } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
-const waits = [1000, 5000, 30_000, 120_000, 600_000];
+const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
+/** Milliseconds until a change is looked at again whose user another process is at work on. */
+const BUSY_WAIT = 100;
+/** How often requests are looked for that another process has stored, or that are due again, in milliseconds. */
+const LOOK_INTERVAL = 1_000;
+/** What was at work this often when a process ended is tried alone, and then no more: it may be what ends them. */
+const SUSPECT_CRASHES = 2;
+const CRASH_LIMIT = 3;
+/** Characters of an error that are kept with what was given up. */
+const REASON_LIMIT = 200;
 
-interface Parts {
-  store: Inbox;
-  clock: ReceiverClock;
-  drain: number;
-  report: Core['report'];
+export interface InboxParts {
+  readonly store: Inbox;
+  readonly clock: ReceiverClock;
+  readonly drain: number;
+  /** Requests that are handled at once. */
+  readonly concurrency: number;
+  readonly report: Core['report'];
+  readonly leases: Leases;
   handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply>;
+  scopeOf(sender: Secret | undefined): string;
+  keyOf(key: string): string;
 }
-
-type StoredFields = DeliveryFields & { key: string };
 
 /** Stores first, answers, and runs the handlers afterwards, trying again when they fail. */
-export interface InboxWorker {
-  accept(request: Accepted, log: Log): Promise<reply.Reply>;
-  resume(log: Log): Promise<void>;
-  close(): Promise<void>;
-}
+export class InboxWorker {
+  readonly #parts: InboxParts;
+  readonly #owner: string;
+  readonly #working = new Map<string, Promise<void>>();
+  readonly #deliveries = new Set<OpenDelivery>();
+  #log: Log | undefined;
+  #owns = false;
+  /** A suspect is at work: nothing else may be, so that no innocent request is taken for what ends the process. */
+  #alone = false;
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+  #cancelLook = () => {};
+  #closing = false;
 
-export function createInboxWorker({ store, clock, drain, report, handle }: Parts): InboxWorker {
-  const open = new Set<Promise<void>>();
-  const deliveries = new Set<OpenDelivery>();
-  const cancels = new Set<() => void>();
-  let closing = false;
+  constructor(parts: InboxParts) {
+    this.#parts = parts;
+    this.#owner = parts.leases.newHolder();
+  }
 
-  async function attempt(fields: StoredFields, parsed: Parsed, tries: number, log: Log): Promise<void> {
-    const delivery = new OpenDelivery(fields);
-    deliveries.add(delivery);
+  async accept(request: Verified, log: Log): Promise<reply.Reply> {
+    const { store, report, handle, scopeOf, keyOf } = this.#parts;
+    const { rawBody, url, secret, sender } = request;
+    const parsed = parseMessage(rawBody);
+    if (!parsed.ok) {
+      try {
+        return await handle(parsed, new OpenDelivery(request));
+      } catch (error) {
+        report(error, { stage: 'invalid' }, log);
+        return reply.failed;
+      }
+    }
+    const key = keyOf(request.key ?? crypto.randomUUID());
+    const user = 'userId' in parsed.message ? (parsed.message.userId as string | undefined) : undefined;
     try {
-      await handle(parsed, delivery);
-      await store.done(fields.key);
+      if (!(await store.keep({ key, body: rawBody, url, secret, scope: scopeOf(sender), user })))
+        return reply.duplicate;
     } catch (error) {
-      const gaveUp = tries >= waits.length;
-      const message = parsed.ok ? parsed.message : undefined;
-      report(error, { stage: 'handler', late: true, gaveUp, message, delivery }, log);
-      if (gaveUp) await store.giveUp(fields.key);
-      else tryLater(fields, parsed, tries, log);
-    } finally {
-      deliveries.delete(delivery);
+      report(error, { stage: 'store' }, log);
+      return reply.storeFailed;
+    }
+    this.#look();
+    return reply.stored;
+  }
+
+  /** Begins to work on what is stored. */
+  async resume(log: Log): Promise<void> {
+    this.#log = log;
+    this.#look();
+    await this.#looking;
+  }
+
+  /** Waits for what is at work; the rest is taken up by the next process, or the next start. */
+  async close(): Promise<void> {
+    const { store, clock, drain } = this.#parts;
+    this.#closing = true;
+    this.#cancelLook();
+    await this.#looking;
+    await within(clock, drain, Promise.all(this.#working.values()), () => []);
+    for (const delivery of this.#deliveries) delivery.expire();
+    // What is still at work is somebody's until the lease ends.
+    if (this.#owns && this.#working.size === 0) await store.disown(this.#owner);
+  }
+
+  /** Looks for work, once at a time; what comes meanwhile makes one more look. */
+  #look(): void {
+    if (this.#closing || this.#log === undefined) return;
+    this.#lookAgain = true;
+    this.#looking ??= this.#lookOften(this.#log);
+  }
+
+  async #lookOften(log: Log): Promise<void> {
+    const { clock, report } = this.#parts;
+    this.#cancelLook();
+    try {
+      while (this.#lookAgain && !this.#closing) {
+        this.#lookAgain = false;
+        await this.#take(log);
+      }
+    } catch (error) {
+      report(error, { stage: 'store', late: true }, log);
+    }
+    this.#looking = undefined;
+    if (!this.#closing) this.#cancelLook = clock.after(LOOK_INTERVAL, () => this.#look(), { background: true });
+  }
+
+  async #take(log: Log): Promise<void> {
+    const { store, concurrency } = this.#parts;
+    this.#owns = await store.own(this.#owner);
+    if (!this.#owns || this.#alone) return;
+    const due = await store.due(concurrency - this.#working.size, [...this.#working.keys()]);
+    for (const request of due) {
+      if (this.#closing) return;
+      if (request.crashes < SUSPECT_CRASHES) this.#begin(request, log);
+      else if (this.#working.size === 0) {
+        this.#alone = true;
+        this.#begin(request, log);
+        return;
+      }
     }
   }
 
-  function run(fields: StoredFields, parsed: Parsed, tries: number, log: Log): void {
-    const job = attempt(fields, parsed, tries, log).catch((error) =>
-      report(error, { stage: 'store', late: true }, log),
-    );
-    open.add(job);
-    void job.then(() => open.delete(job));
+  #begin(request: KeptRequest, log: Log): void {
+    const { report } = this.#parts;
+    const work = this.#try(request, log)
+      .catch((error) => report(error, { stage: 'store', late: true }, log))
+      .then(() => {
+        this.#working.delete(request.key);
+        if (this.#working.size === 0) this.#alone = false;
+        this.#look();
+      });
+    this.#working.set(request.key, work);
   }
 
-  function tryLater(fields: StoredFields, parsed: Parsed, tries: number, log: Log): void {
-    if (closing) return;
-    const cancel = clock.after(waits[tries] as number, () => {
-      cancels.delete(cancel);
-      run(fields, parsed, tries + 1, log);
-    });
-    cancels.add(cancel);
+  async #try(request: KeptRequest, log: Log): Promise<void> {
+    const { store, clock, report, handle, leases } = this.#parts;
+    const { key, body, url, secret, scope, crashes } = request;
+    const parsed = parseMessage(body);
+    const message = parsed.ok ? parsed.message : undefined;
+    const delivery = new OpenDelivery({ rawBody: body, url, key, secret });
+    if (crashes >= CRASH_LIMIT) {
+      const reason = `The process ended ${crashes} times while it handled this request.`;
+      await store.giveUp(key, reason);
+      report(new Error(reason), { stage: 'handler', late: true, gaveUp: true, message, delivery }, log);
+      return;
+    }
+    const computed = message && computedOf(message);
+    const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder() };
+    const state = await store.begin(opening);
+    if (state === 'stale') return this.#pass({ ...opening, change: undefined });
+    if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
+    this.#deliveries.add(delivery);
+    await store.tried(key);
+    try {
+      const { status } = await leases.keep(opening, delivery, (async () => handle(parsed, delivery))(), log);
+      if (status >= 500) throw new Error('the handler was given up');
+      await store.done(opening);
+    } catch (error) {
+      await store.release(opening);
+      await this.#failed(request, error);
+      report(error, { stage: 'handler', late: true, gaveUp: this.#isLast(request), message, delivery }, log);
+    } finally {
+      this.#deliveries.delete(delivery);
+    }
   }
 
-  return {
-    async accept(request, log) {
-      const parsed = parseMessage(request.rawBody);
-      if (!parsed.ok) {
-        try {
-          return await handle(parsed, new OpenDelivery(request));
-        } catch (error) {
-          report(error, { stage: 'invalid' }, log);
-          return reply.failed;
-        }
-      }
-      const key = request.key ?? crypto.randomUUID();
-      const { rawBody, url, secret } = request;
-      try {
-        const state = await store.begin(key, { body: rawBody, url, secret });
-        if (state !== 'new') return reply.duplicate;
-      } catch (error) {
-        report(error, { stage: 'store' }, log);
-        return reply.storeFailed;
-      }
-      run({ rawBody, url, secret, key }, parsed, 0, log);
-      return reply.stored;
-    },
-    async resume(log) {
-      for (const { key, body, url, secret } of await store.pending()) {
-        run({ rawBody: body, url, secret, key }, parseMessage(body), 0, log);
-      }
-    },
-    async close() {
-      closing = true;
-      for (const cancel of cancels) cancel();
-      await within(clock, drain, Promise.all(open), () => []);
-      for (const delivery of deliveries) delivery.expire();
-    },
-  };
+  /** Ends a request that is not handled, because a newer change was. */
+  async #pass(opening: Opening): Promise<void> {
+    const { store } = this.#parts;
+    if ((await store.begin(opening)) === 'new') await store.done(opening);
+  }
+
+  #isLast({ tries }: KeptRequest): boolean {
+    return tries >= WAITS.length;
+  }
+
+  async #failed(request: KeptRequest, error: unknown): Promise<void> {
+    const { store, clock } = this.#parts;
+    const { key, tries } = request;
+    if (this.#isLast(request)) await store.giveUp(key, String(error).slice(0, REASON_LIMIT));
+    else await store.tryAgain(key, clock.now() + (WAITS[tries] as number));
+  }
 }

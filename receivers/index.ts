@@ -5,6 +5,7 @@ export type { AliasMessage, Message, MessageOf, UnknownMessage } from './message
 export type {
   AckOptions,
   AudienceHandlers,
+  ComputedBody,
   Delivery,
   Failure,
   Handler,
@@ -14,7 +15,17 @@ export type {
   ReceiverClock,
   RequestHead,
   SecretOption,
+  TraitHandlers,
   VerifyOptions,
 } from './options.ts';
 export { type Secret, sign, signingKey, verify } from './signature.ts';
-export { type Inbox, memoryStore, type ReceiverStore, type StoredRequest } from './store.ts';
+export {
+  type Change,
+  type Inbox,
+  type MemoryStoreOptions,
+  memoryStore,
+  type Opened,
+  type Opening,
+  type ReceiverStore,
+  type StoredRequest,
+} from './store.ts';

@@ -36,10 +36,21 @@ export interface Delivery {
 
 export type Handler<M> = (message: M, delivery: Delivery) => unknown;
 
+/** The identify call of an audience or computed trait, which always names its user. */
+export type ComputedBody = MessageOf['identify'] & { userId: string };
+
 /** Takes the membership changes of one audience. */
 export interface AudienceHandlers {
-  entered?: Handler<MessageOf['identify']>;
-  exited?: Handler<MessageOf['identify']>;
+  entered?: Handler<ComputedBody>;
+  exited?: Handler<ComputedBody>;
+}
+
+/** Takes the changes of one computed trait. */
+export interface TraitHandlers {
+  /** `traits` has the new values, all columns of the trait. */
+  changed?: Handler<ComputedBody>;
+  /** The user has no value any more: all of `traits` are null. */
+  gone?: Handler<ComputedBody>;
 }
 
 /** A failure that `on.error` is told about. */
@@ -62,9 +73,11 @@ export interface Invalid {
 
 /** Handlers by kind of message. The answer is 200 when they are done and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
-  /** By `computation_key`. Takes membership changes away from `identify`; one that is out of date is ignored. */
+  /** By the audience's key, or `*` for those not named. Takes membership changes away from `identify`. */
   audience?: Record<string, AudienceHandlers>;
-  /** Called first, for every message of a known kind. */
+  /** By the trait's key, or `*` for those not named. Takes changes of computed traits away from `identify`. */
+  trait?: Record<string, TraitHandlers>;
+  /** Called first, for every message of a known kind that is not out of date. */
   any?: Handler<Message>;
   /** Called for what nothing else takes, kinds of the future included. The answer is 200. */
   unhandled?: Handler<Message | UnknownMessage>;
@@ -109,6 +122,12 @@ export type AckOptions = { ack?: 'handled'; store?: ReceiverStore } | { ack: 'st
 export type CoreOptions = VerifyOptions &
   AckOptions & {
     on: Handlers;
+    /** Tells receivers apart that share a store: what one has handled says nothing about another. */
+    name?: string;
+    /** Requests that are handled at once with `ack: 'stored'` (default 16). */
+    concurrency?: number;
+    /** Milliseconds after which a handler is taken to never return, and others get their turn (default 15 minutes). */
+    stuckAfter?: number;
     /** Milliseconds that closing waits for handlers (default 10000). */
     drain?: number;
   };

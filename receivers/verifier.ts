@@ -5,13 +5,15 @@ import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedT
 import { headerFault, type Secret, type SignatureFault, signingKey, verify } from './signature.ts';
 
 /** A request that may be trusted, as far as the options ask for it. */
-export interface Verified {
+export interface Trusted {
   ok: true;
+  /** The secret that matched, and its place in the list. */
+  sender: Secret | undefined;
   secret: number | undefined;
   key: string | undefined;
 }
 
-export type VerifyResult = Verified | { ok: false; reply: Reply };
+export type VerifyResult = Trusted | { ok: false; reply: Reply };
 
 /** Told when the secret could not be found out. */
 export type SecretFailed = (error: unknown, request: RequestHead, log: Log) => void;
@@ -94,7 +96,7 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
   ): VerifyResult {
     const signature = request.header('x-signature');
     const result = verify(body, signature, secrets);
-    if (result.ok) return { ok: true, secret: result.secret, key: signature };
+    if (result.ok) return { ok: true, sender: secrets[result.secret], secret: result.secret, key: signature };
     return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, plain)) };
   }
 
@@ -121,7 +123,8 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
     },
     body(request, body, log) {
       if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
-      if (secret === false) return { ok: true, secret: undefined, key: request.header('idempotency-key') };
+      if (secret === false)
+        return { ok: true, sender: undefined, secret: undefined, key: request.header('idempotency-key') };
       return lookUp === undefined ? compare(request, body, log, keys, raw) : compareLater(request, body, log);
     },
   };

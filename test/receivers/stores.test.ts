@@ -1,89 +1,224 @@
-import t from 'tap';
-import { memoryStore } from '../../receivers/index.ts';
+import { statSync } from 'node:fs';
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { memoryStore, type Opening, type ReceiverStore, type StoredRequest } from '../../receivers/index.ts';
+import { postgresStore } from '../../receivers/postgres.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
+import { type StoreFixture, storeCases } from '../../receivers/store-contract.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+import { manualClock } from './helpers/clock.ts';
 
-const stores = { memory: () => memoryStore(), sqlite: () => sqliteStore(':memory:') };
+const server = await startPostgres();
+t.teardown(() => server.stop());
 
-for (const [name, make] of Object.entries(stores)) {
-  t.test(`${name}: what is done stays done, what is released is new again`, async (t) => {
-    const store = make();
-    t.equal(await store.begin('a'), 'new');
-    await store.release('a');
-    t.equal(await store.begin('a'), 'new');
-    await store.done('a');
-    t.equal(await store.begin('a'), 'done');
-    t.equal(await store.begin('b'), 'new');
-  });
+const fixtures: Record<string, (t: Test) => Promise<StoreFixture>> = {
+  async memory() {
+    const clock = manualClock();
+    const store = memoryStore({ now: clock.now });
+    return { store, other: store, advance: clock.advance };
+  },
+  async sqlite(t) {
+    const clock = manualClock();
+    const file = `${t.testdir()}/receiver.db`;
+    const [store, other] = [0, 1].map(() => sqliteStore(file, { now: clock.now }));
+    t.teardown(() => [store, other].forEach((each) => void each?.close()));
+    return { store: store as ReceiverStore, other: other as ReceiverStore, advance: clock.advance };
+  },
+  async postgres(t) {
+    const pools = await Promise.all([0, 1].map(() => new pg.Pool({ connectionString: url })));
+    t.teardown(() => Promise.all(pools.map((pool) => pool.end())));
+    const [pool] = pools as [pg.Pool, pg.Pool];
+    await pool.query(
+      'drop table if exists rollcall_receiver, test_clock; create table test_clock as select 1000::bigint as ms',
+    );
+    const time = '(select ms from test_clock)';
+    const [store, other] = pools.map((pool) => postgresStore({ pool, time }));
+    await store?.migrate();
+    return {
+      store: store as ReceiverStore,
+      other: other as ReceiverStore,
+      advance: async (ms) => void (await pool.query('update test_clock set ms = ms + $1', [ms])),
+    };
+  },
+};
+const url = await server.database();
 
-  t.test(`${name}: sequences never go back`, async (t) => {
-    const store = make();
-    t.equal(await store.advance('x', 2), true);
-    t.equal(await store.advance('x', 1), false);
-    t.equal(await store.advance('x', 2), true);
-    t.equal(await store.advance('x', 3), true);
-    t.equal(await store.advance('x', 2), false);
-    t.equal(await store.advance('y', 1), true);
-  });
+for (const [name, open] of Object.entries(fixtures)) {
+  for (const each of storeCases) {
+    t.test(`${name}: ${each.name}`, async (t) => {
+      await each.run(await open(t));
+      t.pass('every assertion of the case held');
+    });
+  }
 }
+
+const opening = (key: string, holder = key): Opening => ({ key, change: undefined, holder });
+const done = (store: ReceiverStore, key: string) => {
+  store.begin(opening(key));
+  store.done(opening(key));
+};
+const sequenced = (name: string, sequence: number): Opening => ({
+  key: undefined,
+  change: { name, sequence },
+  holder: 'any',
+});
+const advance = (store: ReceiverStore, name: string, sequence: number) => {
+  const state = store.begin(sequenced(name, sequence));
+  if (state === 'new') store.done(sequenced(name, sequence));
+  return state;
+};
 
 t.test('memory: the oldest are forgotten beyond the limit', async (t) => {
   const store = memoryStore({ max: 2 });
-  for (const key of ['a', 'b', 'c']) await store.done(key);
-  t.equal(await store.begin('a'), 'new');
-  t.equal(await store.begin('b'), 'done');
-  t.equal(await store.begin('c'), 'done');
+  for (const key of ['a', 'b', 'c']) done(store, key);
+  t.equal(store.begin(opening('a')), 'new');
+  t.equal(store.begin(opening('b')), 'done');
+  t.equal(store.begin(opening('c')), 'done');
 });
 
 t.test('memory: far beyond the limit still the latest are known, and what is used again counts as late', async (t) => {
   const store = memoryStore({ max: 100 });
   for (let i = 0; i < 5000; i += 1) {
-    await store.done(`k${i}`);
-    await store.advance(`n${i}`, 5);
-    await store.advance('often', 7);
+    done(store, `k${i}`);
+    advance(store, `n${i}`, 5);
+    advance(store, 'often', 7);
   }
-  const known = await Promise.all([4899, 4900, 4999].map((i) => store.begin(`k${i}`)));
-  t.same(known, ['new', 'done', 'done']);
-  t.equal(await store.advance('often', 6), false);
-  t.equal(await store.advance('n4999', 4), false);
-  t.equal(await store.advance('n4899', 4), true);
-});
-
-t.test('sqlite: two processes share a file, and a begun request is taken over after its lease', async (t) => {
-  const file = `${t.testdir()}/receiver.db`;
-  let time = 1000;
-  const options = { lease: 100, now: () => time };
-  const [one, two] = [sqliteStore(file, options), sqliteStore(file, options)];
-  t.teardown(() => [one, two].forEach((store) => void store.close()));
-  t.equal(one.begin('a'), 'new');
-  t.equal(two.begin('a'), 'running');
-  time += 100;
-  t.equal(two.begin('a'), 'new');
-  two.done('a');
-  t.equal(one.begin('a'), 'done');
-});
-
-t.test('sqlite: what was stored survives a restart until it is done or given up', async (t) => {
-  const file = `${t.testdir()}/receiver.db`;
-  const before = sqliteStore(file);
-  for (const key of ['a', 'b', 'c']) before.begin(key, { body: Buffer.from(key), url: '/hooks', secret: 1 });
-  before.done('b');
-  before.giveUp('c');
-  before.close();
-  const after = sqliteStore(file);
-  t.teardown(() => after.close());
-  t.same([...(await after.pending())], [{ key: 'a', body: Buffer.from('a'), url: '/hooks', secret: 1 }]);
-  t.equal(after.begin('a', { body: Buffer.from('a'), url: '/', secret: undefined }), 'running');
-  t.equal(after.begin('b'), 'done');
-  t.equal(after.begin('c'), 'new', 'what was given up may be sent again');
+  t.same(
+    [4899, 4900, 4999].map((i) => store.begin(opening(`k${i}`))),
+    ['new', 'done', 'done'],
+  );
+  t.equal(advance(store, 'often', 6), 'stale');
+  t.equal(advance(store, 'n4999', 4), 'stale');
+  t.equal(advance(store, 'n4899', 4), 'new');
 });
 
 t.test('sqlite: handled requests are forgotten after a while', async (t) => {
   let time = 0;
-  const store = sqliteStore(':memory:', { keep: 10, now: () => time });
+  const store = sqliteStore(':memory:', { keep: 10, lease: 10, now: () => time });
   t.teardown(() => store.close());
-  store.begin('old');
-  store.done('old');
+  done(store, 'old');
   time = 100;
-  for (let i = 0; i < 1000; i += 1) store.begin(`k${i}`);
-  t.equal(store.begin('old'), 'new');
+  for (let i = 0; i < 1000; i += 1) store.begin(opening(`k${i}`));
+  t.equal(store.begin(opening('old')), 'new');
+});
+
+t.test('sqlite: only the owner of its file may read it', { skip: process.platform === 'win32' }, async (t) => {
+  const file = `${t.testdir()}/receiver.db`;
+  const store = sqliteStore(file);
+  t.teardown(() => store.close());
+  done(store, 'a');
+  for (const suffix of ['', '-wal', '-shm']) t.equal(statSync(file + suffix).mode & 0o777, 0o600, suffix);
+});
+
+t.test('postgres: a table may have another name and schema, and nothing else may be put there', async (t) => {
+  const pool = new pg.Pool({ connectionString: url });
+  t.teardown(() => pool.end());
+  await pool.query('create schema if not exists crm');
+  const store = postgresStore({ pool, table: 'crm.webhooks' });
+  await Promise.all([store.migrate(), store.migrate()]);
+  t.equal(await store.begin(opening('a')), 'new');
+  t.equal((await pool.query('select count(*)::int as count from crm.webhooks')).rows[0].count, 1);
+  for (const table of ['a b', 'x; drop table y', '"quoted"', ''])
+    t.throws(() => postgresStore({ pool, table }), TypeError);
+});
+
+t.test('postgres: handled requests are forgotten after a while, sequences are not', async (t) => {
+  const pool = new pg.Pool({ connectionString: url });
+  t.teardown(() => pool.end());
+  const store = postgresStore({ pool, table: 'pruned', keep: 0 });
+  await store.migrate();
+  const first = { ...opening('old'), change: { name: 'club of u1', sequence: 4 } };
+  await store.begin(first);
+  await store.done(first);
+  for (let i = 0; i < 1000; i += 1) await store.begin(opening('the same'));
+  t.equal(await store.begin(opening('old')), 'new');
+  t.equal(await store.begin({ ...opening('late'), change: { name: 'club of u1', sequence: 3 } }), 'stale');
+});
+
+const stored = (key: string, user?: string): StoredRequest => ({
+  key,
+  body: Buffer.from(key),
+  url: '/hooks',
+  secret: 1,
+  scope: 'crm|',
+  user,
+});
+
+t.test('sqlite: what was kept survives a restart until it is done or given up', async (t) => {
+  const file = `${t.testdir()}/receiver.db`;
+  const before = sqliteStore(file);
+  for (const key of ['a', 'b', 'c']) t.equal(before.keep(stored(key)), true);
+  done(before, 'b');
+  before.giveUp('c', 'boom');
+  before.close();
+  const after = sqliteStore(file);
+  t.teardown(() => after.close());
+  t.same(await after.due(10, []), [{ ...stored('a'), tries: 0, crashes: 0 }]);
+  for (const key of ['a', 'b']) t.equal(after.keep(stored(key)), false);
+  t.match(await after.givenUp(10), [{ ...stored('c'), reason: 'boom' }]);
+  t.equal(after.keep(stored('c')), true, 'what was given up may be sent again');
+});
+
+t.test('sqlite: what was given up is tried anew when a person says so', async (t) => {
+  const store = sqliteStore(':memory:');
+  t.teardown(() => store.close());
+  for (const key of ['a', 'b', 'c']) {
+    store.keep(stored(key));
+    store.tried(key);
+    store.giveUp(key, 'boom');
+  }
+  t.equal(store.retry(['b']), 1);
+  t.match(await store.due(10, []), [{ key: 'b', tries: 0 }]);
+  t.equal(store.retry(), 2);
+  t.same(await store.givenUp(10), []);
+});
+
+t.test('sqlite: of each user the oldest is due, unless it is at work, and others are not kept waiting', async (t) => {
+  const store = sqliteStore(':memory:', { now: () => 0 });
+  t.teardown(() => store.close());
+  for (const [key, user] of [
+    ['a1', 'a'],
+    ['a2', 'a'],
+    ['b1', 'b'],
+    ['none', undefined],
+    ['b2', 'b'],
+  ] as const) {
+    store.keep(stored(key, user));
+  }
+  const keys = async (working: string[]) => (await store.due(10, working)).map(({ key }) => key);
+  t.same(await keys([]), ['a1', 'b1', 'none']);
+  t.same(await keys(['a1']), ['b1', 'none']);
+  done(store, 'a1');
+  t.same(await keys([]), ['a2', 'b1', 'none']);
+  store.tryAgain('b1', 5);
+  t.same(await keys([]), ['a2', 'none'], 'what came later waits for the next try of what came first');
+});
+
+t.test('sqlite: one process works on what is kept, and another takes over after its lease', async (t) => {
+  const file = `${t.testdir()}/receiver.db`;
+  let time = 0;
+  const [one, two] = [0, 1].map(() => sqliteStore(file, { lease: 100, now: () => time })) as [
+    ReturnType<typeof sqliteStore>,
+    ReturnType<typeof sqliteStore>,
+  ];
+  t.teardown(() => [one, two].forEach((store) => void store.close()));
+  t.equal(one.own('one'), true);
+  one.keep(stored('a'));
+  one.keep(stored('b'));
+  one.tried('a');
+  t.equal(two.own('two'), false);
+  time = 99;
+  t.equal(one.own('one'), true, 'the owner prolongs its lease');
+  time = 198;
+  t.equal(two.own('two'), false);
+  time = 199;
+  t.equal(two.own('two'), true);
+  t.equal(one.own('one'), false);
+  t.match(await two.due(10, []), [
+    { key: 'a', tries: 1, crashes: 1 },
+    { key: 'b', tries: 0, crashes: 0 },
+  ]);
+  two.disown('two');
+  t.equal(one.own('one'), true);
+  t.match(await one.due(10, []), [{ key: 'a', crashes: 1 }, { key: 'b' }], 'leaving in good order is no crash');
 });

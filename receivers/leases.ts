@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto';
+import { attempt } from './after.ts';
+import type { Core } from './core.ts';
+import type { OpenDelivery } from './delivery.ts';
+import type { Log, ReceiverClock } from './options.ts';
+import * as reply from './reply.ts';
+import type { Opening, ReceiverStore } from './store.ts';
+
+interface Parts {
+  readonly store: ReceiverStore;
+  readonly clock: ReceiverClock;
+  /** Milliseconds after which a handler is taken to never return. */
+  readonly stuckAfter: number;
+  readonly report: Core['report'];
+}
+
+interface Held {
+  readonly opening: Opening | undefined;
+  readonly delivery: OpenDelivery;
+  readonly since: number;
+  readonly log: Log;
+  readonly giveUp: (answer: reply.Reply) => void;
+}
+
+/** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
+export interface Leases {
+  /** Names whoever handles one request. */
+  newHolder(): string;
+  /** The outcome of the work; a handler that never returns is given up, so that others get their turn. */
+  keep(
+    opening: Opening | undefined,
+    delivery: OpenDelivery,
+    work: Promise<reply.Reply>,
+    log: Log,
+  ): Promise<reply.Reply>;
+  close(): void;
+}
+
+export function createLeases({ store, clock, stuckAfter, report }: Parts): Leases {
+  const process = randomUUID();
+  const interval = Math.min(store.lease / 3, stuckAfter);
+  const held = new Set<Held>();
+  let holders = 0;
+  let disarm: (() => void) | undefined;
+
+  function renew({ opening, delivery, log }: Held): void {
+    if (opening === undefined) return;
+    const failed = (error: unknown) => report(error, { stage: 'store', delivery }, log);
+    void attempt(
+      () => store.renew(opening),
+      (ours) => {
+        if (!ours) failed(new Error('its lease ended while the handler worked: another process may handle it too'));
+      },
+      failed,
+    );
+  }
+
+  function giveUp({ opening, delivery, log, giveUp }: Held): void {
+    delivery.expire();
+    const error = new Error(`the handler has not returned for ${stuckAfter} ms: it is given up`);
+    report(error, { stage: 'handler', late: true, gaveUp: true, delivery }, log);
+    const end = () => giveUp(reply.failed);
+    void attempt(
+      () => opening && store.release(opening),
+      end,
+      (failure) => {
+        report(failure, { stage: 'store', delivery }, log);
+        end();
+      },
+    );
+  }
+
+  function look(): void {
+    disarm = undefined;
+    const now = clock.now();
+    for (const each of held) {
+      if (now - each.since < stuckAfter) renew(each);
+      else {
+        held.delete(each);
+        giveUp(each);
+      }
+    }
+    arm();
+  }
+
+  function arm(): void {
+    if (held.size > 0) disarm ??= clock.after(interval, look, { background: true });
+  }
+
+  return {
+    newHolder() {
+      holders += 1;
+      return `${process}-${holders}`;
+    },
+    keep: (opening, delivery, work, log) =>
+      new Promise((resolve, reject) => {
+        const entry = { opening, delivery, since: clock.now(), log, giveUp: resolve };
+        held.add(entry);
+        arm();
+        const end = () => void held.delete(entry);
+        work.then(end, end);
+        work.then(resolve, reject);
+      }),
+    close() {
+      disarm?.();
+      held.clear();
+    },
+  };
+}

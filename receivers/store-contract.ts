@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import type { Change, Opened, Opening, ReceiverStore } from './store.ts';
+
+/** An empty store whose time stands still until it is moved. */
+export interface StoreFixture {
+  readonly store: ReceiverStore;
+  /** The same store as another process has it; for a store of one process the same object. */
+  readonly other: ReceiverStore;
+  /** Lets milliseconds go by. */
+  advance(ms: number): void | Promise<void>;
+}
+
+/** One thing that every store has to do. */
+export interface StoreCase {
+  /** A sentence for the test. */
+  readonly name: string;
+  /** Rejects with an `AssertionError` when the store does not do it; works in any test runner. */
+  run(fixture: StoreFixture): Promise<void>;
+}
+
+let holders = 0;
+
+function opening(key: string | undefined, change?: Change): Opening {
+  holders += 1;
+  return { key, change, holder: `holder-${holders}` };
+}
+
+const change = (sequence: number, name = 'club of u1'): Change => ({ name, sequence });
+
+async function begins(store: ReceiverStore, given: Opening, expected: Opened, message?: string): Promise<void> {
+  assert.equal(await store.begin(given), expected, message);
+}
+
+async function handles(store: ReceiverStore, given: Opening): Promise<void> {
+  await begins(store, given, 'new');
+  assert.equal(await store.done(given), true);
+}
+
+/** What a store for receivers must do; all of it counts for several processes as for one. */
+export const storeCases: readonly StoreCase[] = [
+  {
+    name: 'a request that was handled stays handled',
+    async run({ store, other }) {
+      await handles(store, opening('a'));
+      for (const each of [store, other]) await begins(each, opening('a'), 'done');
+      await begins(store, opening('b'), 'new');
+    },
+  },
+  {
+    name: 'a request that failed is new again',
+    async run({ store, other }) {
+      const first = opening('a', change(3));
+      await begins(store, first, 'new');
+      await store.release(first);
+      await handles(other, opening('a', change(3)));
+    },
+  },
+  {
+    name: 'of two that begin the same request one gets it, and the other knows that it is at work',
+    async run({ store, other }) {
+      const states = await Promise.all([store, other, store, other].map((each) => each.begin(opening('a'))));
+      assert.deepEqual(states.toSorted(), ['new', 'running', 'running', 'running']);
+    },
+  },
+  {
+    name: 'of two that begin changes of one name one gets its turn, and those of other names are not kept waiting',
+    async run({ store, other }) {
+      const states = await Promise.all([
+        store.begin(opening('a', change(1))),
+        other.begin(opening('b', change(2))),
+        store.begin(opening('c', change(1, 'club of u2'))),
+      ]);
+      assert.equal(states.filter((state) => state === 'busy').length, 1);
+      assert.equal(states[2], 'new');
+    },
+  },
+  {
+    name: 'a turn is free again once its change is handled or has failed',
+    async run({ store, other }) {
+      const first = opening('a', change(1));
+      await begins(store, first, 'new');
+      await begins(other, opening('b', change(2)), 'busy');
+      await store.release(first);
+      const second = opening('b', change(2));
+      await begins(other, second, 'new');
+      assert.equal(await other.done(second), true);
+      await begins(store, opening('c', change(3)), 'new');
+    },
+  },
+  {
+    name: 'who waits for a turn holds nothing of the request',
+    async run({ store, other }) {
+      const first = opening('a', change(1));
+      await begins(store, first, 'new');
+      await begins(other, opening('b', change(2)), 'busy');
+      await store.done(first);
+      await begins(store, opening('b', change(2)), 'new');
+    },
+  },
+  {
+    name: 'a change older than one that was handled is stale, an equal one is not, and nothing of it is held',
+    async run({ store, other }) {
+      await handles(store, opening('a', change(5)));
+      await begins(other, opening('b', change(4)), 'stale');
+      await handles(other, opening('c', change(5)));
+      await handles(store, opening('d', change(6)));
+      await begins(store, opening('e', change(5)), 'stale');
+      await handles(other, opening('b', change(7)));
+      await handles(store, opening('f', change(1, 'club of u2')));
+    },
+  },
+  {
+    name: 'a change that failed has not moved its sequence',
+    async run({ store, other }) {
+      const first = opening('a', change(9));
+      await begins(store, first, 'new');
+      await store.release(first);
+      await handles(other, opening('b', change(2)));
+    },
+  },
+  {
+    name: 'changes are kept in order without a key too',
+    async run({ store }) {
+      await handles(store, opening(undefined, change(2)));
+      await begins(store, opening(undefined, change(1)), 'stale');
+    },
+  },
+  {
+    name: 'what a crashed process began is free after the lease, and not before',
+    async run({ store, other, advance }) {
+      await begins(store, opening('a', change(1)), 'new');
+      await advance(store.lease - 1);
+      await begins(other, opening('a', change(1)), 'running');
+      await begins(other, opening('b', change(2)), 'busy');
+      await advance(1);
+      await handles(other, opening('b', change(2)));
+      await begins(other, opening('a', change(1)), 'stale');
+    },
+  },
+  {
+    name: 'a renewed lease holds for longer',
+    async run({ store, other, advance }) {
+      const first = opening('a', change(1));
+      await begins(store, first, 'new');
+      await advance(store.lease - 1);
+      assert.equal(await store.renew(first), true);
+      await advance(store.lease - 1);
+      await begins(other, opening('a', change(1)), 'running');
+      assert.equal(await store.done(first), true);
+    },
+  },
+  {
+    name: 'who lost the lease can neither renew nor end it, and moves no sequence',
+    async run({ store, other, advance }) {
+      const late = opening('a', change(8));
+      await begins(store, late, 'new');
+      await advance(store.lease);
+      const second = opening('a', change(8));
+      await begins(other, second, 'new');
+      assert.equal(await store.renew(late), false);
+      await store.release(late);
+      await begins(store, opening('a', change(8)), 'running', 'a late release frees nothing of another');
+      assert.equal(await store.done(late), false);
+      await begins(store, opening('a', change(8)), 'running', 'a late end ends nothing of another');
+      await other.release(second);
+      await handles(store, opening('b', change(3)));
+    },
+  },
+  {
+    name: 'keys and names may be any text',
+    async run({ store }) {
+      for (const text of ['__proto__', "o'clock; drop", 'ü€😀', '[1,"x"]', 'a'.repeat(2_000)]) {
+        await handles(store, opening(text, change(1, text)));
+        await begins(store, opening(text), 'done');
+      }
+    },
+  },
+  {
+    name: 'a sequence may be as large as a double counts',
+    async run({ store }) {
+      await handles(store, opening('a', change(Number.MAX_SAFE_INTEGER - 1)));
+      await begins(store, opening('b', change(Number.MAX_SAFE_INTEGER - 2)), 'stale');
+      await handles(store, opening('c', change(Number.MAX_SAFE_INTEGER)));
+    },
+  },
+];

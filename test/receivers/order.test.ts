@@ -1,0 +1,304 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as turn } from 'node:timers/promises';
+import pg from 'pg';
+import t from 'tap';
+import {
+  createReceiver,
+  type Failure,
+  type Message,
+  memoryStore,
+  type ReceiverStore,
+  type StandaloneOptions,
+} from '../../receivers/index.ts';
+import { postgresStore } from '../../receivers/postgres.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
+import { signed, webhook } from '../../receivers/testing.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+import { manualClock, signal } from './helpers/clock.ts';
+import { silent } from './helpers/hosts.ts';
+import { membership, secret } from './helpers/samples.ts';
+
+function start(options: Partial<StandaloneOptions>) {
+  const hooks = createReceiver({ secret, on: {}, log: silent, ...options } as StandaloneOptions);
+  const send = async (body: unknown, key = secret) => {
+    const response = await hooks.handle(new Request('http://app/hooks', { method: 'POST', ...signed(body, key) }));
+    return { status: response.status, ...((await response.json()) as Record<string, unknown>) };
+  };
+  return { ...hooks, send };
+}
+
+/** The call of a computed trait, as the sender writes it. */
+const trait = (key: string, userId: string, traits: Record<string, unknown>, sequence?: number) =>
+  webhook('identify', {
+    userId,
+    traits,
+    context: {
+      personas: {
+        computation_class: 'trait',
+        computation_id: `id-${key}`,
+        computation_key: key,
+        ...(sequence !== undefined && { sequence }),
+      },
+    },
+  });
+
+t.test('changes of computed traits reach their handlers in order, and late ones reach none', async (t) => {
+  const seen: unknown[] = [];
+  const { send } = start({
+    on: {
+      any: (message: Message) => void seen.push(message.type),
+      trait: {
+        ltv: {
+          changed: ({ userId, traits }) => void seen.push([userId, traits['ltv']]),
+          gone: ({ userId }) => void seen.push([userId, 'gone']),
+        },
+      },
+      identify: () => t.fail('it belongs to the trait'),
+    },
+  });
+  t.match(await send(trait('ltv', 'u1', { ltv: 10 }, 1)), { status: 200 });
+  t.match(await send(trait('ltv', 'u1', { ltv: null }, 3)), { status: 200 });
+  t.match(await send(trait('ltv', 'u1', { ltv: 20 }, 2)), { status: 200, stale: true });
+  t.match(await send(trait('ltv', 'u2', { ltv: 5, orders: null }, 2)), { status: 200 });
+  t.same(seen, ['identify', ['u1', 10], 'identify', ['u1', 'gone'], 'identify', ['u2', 5]]);
+});
+
+t.test('a wildcard takes the audiences and traits that are not named, and no names of prototypes', async (t) => {
+  const seen: unknown[] = [];
+  const keep =
+    (what: string) =>
+    ({ userId, context }: { userId: string; context: { personas?: { computation_key?: string } } }) =>
+      void seen.push([what, context.personas?.computation_key, userId]);
+  const { send } = start({
+    on: {
+      audience: { vips: { entered: keep('vip') }, '*': { entered: keep('in'), exited: keep('out') } },
+      trait: { '*': { changed: keep('trait') } },
+      identify: () => t.fail('a wildcard takes all'),
+    },
+  });
+  await send(membership('vips', 'u1', true, 1));
+  await send(membership('vips', 'u1', false, 2));
+  await send(membership('constructor', 'u2', true, 1));
+  await send(membership('other', 'u3', false, 1));
+  await send(trait('toString', 'u4', { toString: 1 }, 1));
+  t.same(seen, [
+    ['vip', 'vips', 'u1'],
+    ['in', 'constructor', 'u2'],
+    ['out', 'other', 'u3'],
+    ['trait', 'toString', 'u4'],
+  ]);
+});
+
+t.test('order is kept for identify handlers too, and a sequence that is none orders nothing', async (t) => {
+  const seen: unknown[] = [];
+  const { send } = start({ on: { identify: ({ traits }) => void seen.push(traits['vips']) } });
+  await send(membership('vips', 'u1', true, 5));
+  t.match(await send(membership('vips', 'u1', false, 4)), { stale: true });
+  for (const odd of [1.5, -1, 1e300]) t.match(await send(membership('vips', 'u1', false, odd)), { status: 200 });
+  t.same(seen, [true, false, false, false]);
+});
+
+const stores: Record<string, (t: { testdir(): string }) => ReceiverStore> = {
+  memory: () => memoryStore(),
+  sqlite: (t) => sqliteStore(`${t.testdir()}/receiver.db`),
+};
+
+for (const [name, open] of Object.entries(stores)) {
+  t.test(`${name}: a tenant can't silence the changes of another, whatever sequence it sends`, async (t) => {
+    const seen: string[] = [];
+    const tenants = ['secret of a', 'secret of b'];
+    const options: Partial<StandaloneOptions> = {
+      secret: tenants,
+      store: open(t),
+      on: { audience: { vips: { entered: (_, { secret }) => void seen.push(`${secret}`) } } },
+    };
+    const { send } = start(options);
+    t.match(await send(membership('vips', 'u1', true, Number.MAX_SAFE_INTEGER), tenants[0]), { status: 200 });
+    t.same(await send(membership('vips', 'u1', true, 5), tenants[1]), { status: 200, received: true });
+    t.same(seen, ['0', '1']);
+  });
+
+  t.test(`${name}: receivers of different names share a store and nothing else`, async (t) => {
+    const store = open(t);
+    const body = membership('vips', 'u1', true, 5);
+    const on = { any: () => {} };
+    const [crm, mail] = ['crm', 'mail'].map((name) => start({ store, name, on }));
+    for (const receiver of [crm, mail]) t.same(await receiver?.send(body), { status: 200, received: true });
+    t.match(await crm?.send(body), { status: 200, duplicate: true });
+  });
+}
+
+t.test('a handler that never returns is given up, and the next change of its user gets its turn', async (t) => {
+  const clock = manualClock();
+  const failures: Failure[] = [];
+  const seen: number[] = [];
+  const { send, close } = start({
+    clock,
+    store: memoryStore({ now: clock.now }),
+    stuckAfter: 60_000,
+    drain: 0,
+    on: {
+      audience: {
+        vips: {
+          entered: () => new Promise(() => {}),
+          exited: ({ context }) => void seen.push(context.personas?.sequence as number),
+        },
+      },
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  t.teardown(close);
+  const first = send(membership('vips', 'u1', true, 1));
+  const second = send(membership('vips', 'u1', false, 2));
+  await turn();
+  for (const step of [20_000, 20_000, 20_000, 20_000]) {
+    clock.advance(step);
+    await turn();
+    await turn();
+  }
+  t.match(await first, { status: 503, code: 'deadline' });
+  t.match(await second, { status: 503, code: 'deadline' });
+  t.match(failures, [{ stage: 'handler', late: true, gaveUp: true }]);
+  while (seen.length === 0) await turn();
+  t.same(seen, [2]);
+});
+
+t.test('postgres: changes of one user keep their order over three processes, however slow a handler is', async (t) => {
+  const server = await startPostgres();
+  t.teardown(() => server.stop());
+  const url = await server.database();
+  const app = new pg.Pool({ connectionString: url });
+  await app.query('create table member (user_id text primary key, is_member boolean not null)');
+  const [entering, release] = [signal(), signal()];
+  const write = (user: string, member: boolean) =>
+    app.query('insert into member values ($1, $2) on conflict (user_id) do update set is_member = excluded.is_member', [
+      user,
+      member,
+    ]);
+  const pods = await Promise.all(
+    [0, 1, 2].map(async () => {
+      const pool = new pg.Pool({ connectionString: url });
+      const store = postgresStore({ pool });
+      await store.migrate();
+      const on: StandaloneOptions['on'] = {
+        audience: {
+          vips: {
+            async entered({ userId }) {
+              entering.resolve();
+              await release.promise;
+              await write(userId, true);
+            },
+            exited: async ({ userId }) => void (await write(userId, false)),
+          },
+        },
+      };
+      return { ...start({ store, on }), end: () => pool.end() };
+    }),
+  );
+  const [one, two, three] = pods as [(typeof pods)[0], (typeof pods)[0], (typeof pods)[0]];
+  const entered = one.send(membership('vips', 'u1', true, 1));
+  await entering.promise;
+  const exited = two.send(membership('vips', 'u1', false, 2));
+  t.match(await three.send(membership('vips', 'u2', false, 2)), { status: 200 }, 'another user waits for nobody');
+  release.resolve();
+  t.match(await entered, { status: 200 });
+  t.match(await exited, { status: 200 });
+  t.match(await three.send(membership('vips', 'u1', true, 1)), { duplicate: true });
+  t.match(await three.send(membership('vips', 'u1', true, 1.0)), { duplicate: true });
+  t.same((await app.query('select * from member order by 1')).rows, [
+    { user_id: 'u1', is_member: false },
+    { user_id: 'u2', is_member: false },
+  ]);
+  for (const pod of pods) await pod.close();
+  await Promise.all([...pods.map((pod) => pod.end()), app.end()]);
+});
+
+t.test("ack 'stored': a user's requests are handled in order, and others go on beside them", async (t) => {
+  const store = sqliteStore(':memory:');
+  const seen: string[] = [];
+  const release = signal();
+  const track = async ({ userId, event }: { userId?: string | undefined; event: string }) => {
+    if (event === 'first') await release.promise;
+    seen.push(`${userId} ${event}`);
+    if (userId === 'u2') release.resolve();
+  };
+  const { send, close } = start({ ack: 'stored', store, on: { track } });
+  for (const [userId, event] of [
+    ['u1', 'first'],
+    ['u1', 'second'],
+    ['u2', 'only'],
+  ]) {
+    t.match(await send(webhook('track', { userId, event })), { stored: true });
+  }
+  while (seen.length < 3) await turn();
+  t.same(seen, ['u2 only', 'u1 first', 'u1 second']);
+  await close();
+  store.close();
+});
+
+/** Ends the lease of the process that had the file, as time does. */
+function expire(file: string): void {
+  const db = new DatabaseSync(file);
+  db.exec('update owner set until = 0');
+  db.close();
+}
+
+t.test("ack 'stored': what ends the process is found and set aside, and its neighbours are handled", async (t) => {
+  const file = `${t.testdir()}/inbox.db`;
+  const store = sqliteStore(file);
+  const keep = (key: string) =>
+    store.keep({
+      key,
+      body: Buffer.from(JSON.stringify(webhook('track'))),
+      url: '/',
+      secret: 0,
+      scope: '|',
+      user: undefined,
+    });
+  for (const key of ['|poison', '|a', '|b']) keep(key);
+  // Two processes ended while all three were at work.
+  for (const owner of ['first', 'second']) {
+    store.own(owner);
+    for (const { key } of await store.due(10, [])) store.tried(key);
+    expire(file);
+  }
+  const alone: string[][] = [];
+  const failures: Failure[] = [];
+  const done = signal();
+  let working: string[] = [];
+  const { close } = start({
+    ack: 'stored',
+    store,
+    on: {
+      async track(_, { key }) {
+        working.push(key as string);
+        alone.push([...working]);
+        await turn();
+        working = working.filter((other) => other !== key);
+        if (alone.length === 3) done.resolve();
+      },
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  await done.promise;
+  await close();
+  t.same(alone, [['|poison'], ['|a'], ['|b']], 'each suspect was at work alone');
+  keep('|c');
+  store.own('third');
+  for (let crashes = 0; crashes < 3; crashes += 1) {
+    store.tried('|c');
+    expire(file);
+    store.own(`crashed ${crashes}`);
+  }
+  expire(file);
+  const next = start({
+    ack: 'stored',
+    store,
+    on: { track: () => t.fail('it is not tried again'), error: (_, failure) => void failures.push(failure) },
+  });
+  while (failures.length === 0) await turn();
+  t.match(failures, [{ gaveUp: true }]);
+  t.match(store.givenUp(10), [{ key: '|c', reason: /ended 3 times/ }]);
+  await next.close();
+  store.close();
+});
