@@ -34,11 +34,12 @@ export const TABLES: readonly Table[] = [
         tries: 'int4',
         turn: 'int2',
         state: 'int2',
+        crashes: 'int2',
       },
       ...{ type: 'int2', destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text' },
       ...{ conflict: 'text', marks: 'text', body: 'text' },
     },
-    from: `SELECT id, due_at, accepted_at, first_at, tries, lane + 3 * (tries > 0), 0, type, ${nameOf('destination')},
+    from: `SELECT id, due_at, accepted_at, first_at, tries, lane + 3 * (tries > 0), 0, crashes, type, ${nameOf('destination')},
       ${nameOf('source')}, message_id, user_id, ${nameOf('run')}, conflict, marks, body FROM delivery d
       WHERE ${STAYS}`,
   },

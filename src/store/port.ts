@@ -67,6 +67,8 @@ export interface Claim {
   /** Start of the four hours: the first attempt; null before it. */
   readonly firstAt: number | null;
   readonly marks: EndpointMarks;
+  /** Abnormal ends of processes that it has to do with and has not outlived by a try: see `rescue`. */
+  readonly crashes: number;
 }
 
 /** Of a delivery that no endpoint has answered for good. */
@@ -367,8 +369,14 @@ export interface Store {
   countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
-  /** Frees the claims of processes whose lease has ended; resolves to their number. */
+  /**
+   * Frees the claims of processes whose lease has ended; resolves to their number. For the claims of others than this one
+   * it is an abnormal end: the first counts for all that the process held, each more only for what it had recorded with
+   * `begin`. A try that ends, and a clean end, count for nothing.
+   */
   rescue(): Promise<number>;
+  /** Records that these claims are about to be posted. Only of use for those that were held at an abnormal end before. */
+  begin(owner: number, claims: readonly Claim[]): Promise<void>;
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
   /** Verdicts over claims that this owner no longer holds are passed over. */

@@ -44,6 +44,7 @@ export const intakeCases: Cases = {
         acceptedAt: clock.now(),
         firstAt: null,
         marks: {},
+        crashes: 0,
       });
       t.match(delivery?.id, /^[A-Za-z0-9-]{3,64}$/);
     }

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import type { Store } from '../../src/store/port.ts';
 import { claimCases } from './store-claims.ts';
 import { conflictCases } from './store-conflicts.ts';
+import { crashCases } from './store-crashes.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
 import { fleetCases } from './store-fleet.ts';
 
@@ -20,6 +21,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...intakeCases,
     ...claimCases,
     ...handoverCases,
+    ...crashCases,
     ...conflictCases,
     ...letterCases,
     ...syncCases,

@@ -223,7 +223,16 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   });
   const claim = {
     ...({ destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null, body: '{}' } as const),
-    ...({ lane: 'live', conflict: null, run: null, tries: 0, acceptedAt: 0, firstAt: null, marks: {} } as const),
+    ...({
+      lane: 'live',
+      conflict: null,
+      run: null,
+      tries: 0,
+      acceptedAt: 0,
+      firstAt: null,
+      marks: {},
+      crashes: 0,
+    } as const),
   };
   queue.add(Array.from({ length: 20 }, (_, index) => ({ ...claim, id: `d${index}` })));
   await new Promise((resolve) => setImmediate(resolve));

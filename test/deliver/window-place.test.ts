@@ -8,7 +8,16 @@ import { destination } from './helpers/rig.ts';
 function sixteen(name: string): Claim[] {
   const claim = {
     ...({ destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null, body: '{}' } as const),
-    ...({ lane: 'live', conflict: null, run: null, tries: 0, acceptedAt: 0, firstAt: null, marks: {} } as const),
+    ...({
+      lane: 'live',
+      conflict: null,
+      run: null,
+      tries: 0,
+      acceptedAt: 0,
+      firstAt: null,
+      marks: {},
+      crashes: 0,
+    } as const),
   };
   return Array.from({ length: 16 }, (_, index) => ({ ...claim, id: `${name}-${index}` }));
 }

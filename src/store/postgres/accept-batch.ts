@@ -115,6 +115,7 @@ export class Batch {
         acceptedAt,
         firstAt: null,
         marks: NO_MARKS,
+        crashes: 0,
       });
     }
     return claims;

@@ -46,6 +46,7 @@ type ClaimRow = readonly [
   first: number | null,
   marks: string | null,
   due: number | null,
+  crashes: number,
 ];
 
 function sorted(context: Context, rows: readonly ClaimRow[]): Found {
@@ -68,6 +69,7 @@ function sorted(context: Context, rows: readonly ClaimRow[]): Found {
 function claimOf(context: Context, row: ClaimRow, id: number): Claim {
   const [destination, , source, messageId, type, userId, body, turn, conflict, run, tries, accepted, first, marks] =
     row;
+  const crashes = row[15];
   return {
     id: idName(context, id),
     destination,
@@ -83,6 +85,7 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
     acceptedAt: context.db.local(accepted),
     firstAt: context.db.local(first),
     marks: marks === null ? NO_MARKS : (JSON.parse(marks) as EndpointMarks),
+    crashes,
   };
 }
 
@@ -105,7 +108,7 @@ WITH claimed AS (
     WHERE EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})
   ))
   RETURNING destination, id, source, message_id, type, user_id, body, turn, conflict, run, tries,
-    accepted_at - ${now} AS accepted, first_at - ${now} AS first, marks, due_at
+    accepted_at - ${now} AS accepted, first_at - ${now} AS first, marks, due_at, crashes
 )
 SELECT * FROM (SELECT * FROM claimed ORDER BY turn, due_at, id) AS c
 UNION ALL
@@ -113,7 +116,7 @@ SELECT w.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
   (SELECT min(n.due_at) - ${now} FROM unnest(${turns('0')}) AS t (turn), LATERAL (
     SELECT d.due_at FROM rollcall.delivery d
     WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn AND d.due_at > ${now}
-    ORDER BY d.due_at LIMIT 1) AS n)
+    ORDER BY d.due_at LIMIT 1) AS n), NULL
 FROM unnest($2::text[]) AS w (destination)`;
 
 function turns(order: string): string {

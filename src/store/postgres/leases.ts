@@ -1,3 +1,4 @@
+import type { OwnOwners } from '../own-owners.ts';
 import type { Fence, Owner } from '../port.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
@@ -27,10 +28,17 @@ export async function leave({ db }: Context, free: Free, owner: number): Promise
 /** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
 const FORGET_AFTER = 60_000;
 
-export async function rescue({ db }: Context, free: Free, claims: Claims): Promise<number> {
+/** @param rescueOne - gives back everything of an owner that ended abnormally */
+export async function rescue(
+  { db }: Context,
+  free: Free,
+  claims: Claims,
+  rescueOne: (owner: number) => Promise<number>,
+  own: OwnOwners,
+): Promise<number> {
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
   let freed = await claims.freeUntold(free);
-  for (const [owner] of ended) freed += await free(owner);
+  for (const [owner] of ended) freed += await (own.has(owner) ? free(owner) : rescueOne(owner));
   await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
   return freed;
 }

@@ -152,7 +152,8 @@ WITH changed AS (
     turn = CASE WHEN g.tried THEN d.turn % 3 + 3 ELSE d.turn END,
     due_at = coalesce(${now} + g.due, d.due_at),
     first_at = CASE WHEN g.tried THEN ${now} + g.first ELSE d.first_at END,
-    marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END
+    marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END,
+    crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false
   FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
   WHERE d.id = g.id AND d.owner = $1
   RETURNING d.run, g.tried AND d.tries = 1 AS first_try

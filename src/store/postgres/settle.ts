@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import type { Settlement } from '../port.ts';
+import type { Claim, Settlement } from '../port.ts';
 import { int8, text } from './arrays.ts';
 import { CLAIMED, type Context, idNumber, READY, WAITING } from './context.ts';
 import type { Session } from './database.ts';
@@ -40,14 +40,31 @@ export class Settlements {
     failpoint('settle');
   }
 
+  /** Gives back everything that an owner held when it ended abnormally; resolves to the number of deliveries. */
+  rescue(owner: number): Promise<number> {
+    return this.free(owner, null, true);
+  }
+
   /** Gives back claims of an owner: all of them, or those named; resolves to their number. */
   giveBack(owner: number, only?: readonly number[]): Promise<number> {
+    return this.free(owner, only ?? null, false);
+  }
+
+  async begin(owner: number, claims: readonly Claim[]): Promise<void> {
+    await this.context.db.run(
+      'UPDATE rollcall.delivery SET begun = true WHERE id = ANY ($1::bigint[]) AND owner = $2',
+      [int8(claims, ({ id }) => idNumber(this.context, id)), owner],
+    );
+  }
+
+  private free(owner: number, only: readonly number[] | null, isCrashed: boolean): Promise<number> {
     return this.context.db.transaction(async (session) => {
       const held = await session.rows<HeldRow>(
         `SELECT id, conflict, destination FROM rollcall.delivery
          WHERE state = ${CLAIMED} AND owner = $1 AND ($2::bigint[] IS NULL OR id = ANY ($2::bigint[])) ORDER BY id FOR UPDATE`,
         [owner, only ? int8(only) : null],
       );
+      if (isCrashed) await session.run(COUNT_CRASH, [owner]);
       const verdict = { kind: 'release', dueAt: null } as const;
       const endings = held.map(([id]) => ({ id, verdict }));
       await this.statements.end(session, owner, endings, await outlived(session, held));
@@ -98,6 +115,11 @@ export class Settlements {
     });
   }
 }
+
+/** For the first time for all that were held, then for those whose post was recorded. */
+const COUNT_CRASH = `
+  UPDATE rollcall.delivery SET crashes = CASE WHEN begun THEN crashes + 1 ELSE greatest(crashes, 1) END
+  WHERE state = ${CLAIMED} AND owner = $1`;
 
 type HeldRow = readonly [id: number, conflict: string | null, destination: string];
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
+import { OwnOwners } from '../own-owners.ts';
 import type { Store } from '../port.ts';
 import { Intake } from './accept.ts';
 import { attempts, prune } from './attempts.ts';
@@ -57,6 +58,7 @@ function storeOn(context: Context): Store {
   const intake = new Intake(context, claims);
   const settlements = new Settlements(context);
   const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
+  const own = new OwnOwners();
   const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
 
@@ -77,6 +79,7 @@ function storeOn(context: Context): Store {
     join: (ttl) =>
       during(async () => {
         const owner = await join(context, ttl);
+        own.add(owner);
         await claims.joined(owner, free);
         return owner;
       }),
@@ -98,8 +101,10 @@ function storeOn(context: Context): Store {
         await claims.ended(owner);
         await leave(context, free, owner);
         claims.left(owner);
+        own.delete(owner);
       }),
-    rescue: () => during(() => rescue(context, free, claims)),
+    rescue: () => during(() => rescue(context, free, claims, (owner) => settlements.rescue(owner), own)),
+    begin: (owner, given) => during(() => settlements.begin(owner, given)),
     claim: (owner, requests) => during(() => claims.claim(owner, requests)),
     settle: (owner, given) =>
       during(async () => {

@@ -19,6 +19,7 @@ export type ClaimTuple = readonly [
   acceptedAt: number,
   firstAt: number | null,
   marks: string | null,
+  crashes: number,
 ];
 type StoredTuple = [
   number,
@@ -34,10 +35,11 @@ type StoredTuple = [
   number,
   number | null,
   string | null,
+  number,
 ];
 
 const CLAIM_COLUMNS =
-  'id, source, message_id, type, user_id, body, lane, conflict, run, tries, accepted_at, first_at, marks';
+  'id, source, message_id, type, user_id, body, lane, conflict, run, tries, accepted_at, first_at, marks, crashes';
 
 export interface ClaimArguments {
   readonly owner: number;

@@ -2,8 +2,14 @@ import type { Fence, Owner } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
-export function join(db: Connection, now: number, { ttl }: { readonly ttl: number }): number {
-  rescue(db, now);
+export interface JoinArguments {
+  readonly ttl: number;
+  /** Owners that joined from this process before. */
+  readonly own: readonly number[];
+}
+
+export function join(db: Connection, now: number, { ttl, own }: JoinArguments): number {
+  rescue(db, now, { own });
   const row = db.get<{ id: number }>(
     'INSERT INTO owner (lease_until, holder) VALUES (?, ?) RETURNING id',
     now + ttl,
@@ -32,7 +38,7 @@ export function owners(db: Connection, now: number): Owner[] {
 }
 
 export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
-  freeClaims(db, owner);
+  freeClaims(db, owner, false);
   db.run('DELETE FROM owner WHERE id = ?', owner);
 }
 

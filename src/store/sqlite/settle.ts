@@ -90,7 +90,8 @@ function settleOne(
   } else if (verdict[0] === 'retry') {
     const [, dueAt, firstAt, marks] = verdict;
     const changed = db.run(
-      `UPDATE delivery SET state = ${READY}, owner = NULL, tries = tries + 1, due_at = ?, first_at = ?, marks = ?
+      `UPDATE delivery SET state = ${READY}, owner = NULL, tries = tries + 1, due_at = ?, first_at = ?, marks = ?,
+         crashes = 0, begun = 0
        WHERE id = ? AND owner = ?`,
       dueAt,
       firstAt,
@@ -112,9 +113,13 @@ function isHeldBy(db: Connection, id: number, owner: number): boolean {
   return db.get('SELECT 1 FROM delivery WHERE id = ? AND owner = ?', id, owner) !== undefined;
 }
 
-function release(db: Connection, id: number, owner: number, dueAt: number | null): void {
+/** An abnormal end counts for the first time for all that were held, then for those whose post was recorded. */
+const CRASHED = 'crashes = CASE WHEN begun THEN crashes + 1 ELSE max(crashes, 1) END';
+
+function release(db: Connection, id: number, owner: number, dueAt: number | null, isCrashed = false): void {
   db.run(
-    `UPDATE delivery SET state = ${READY}, owner = NULL, due_at = coalesce(?, due_at) WHERE id = ? AND owner = ?`,
+    `UPDATE delivery SET state = ${READY}, owner = NULL, due_at = coalesce(?, due_at), ${isCrashed ? `${CRASHED}, ` : ''}begun = 0
+     WHERE id = ? AND owner = ?`,
     dueAt,
     id,
     owner,
@@ -160,21 +165,36 @@ function freeWaiting(db: Connection, conflict: string, destination: number): boo
   );
 }
 
+export interface BeginArguments {
+  readonly owner: number;
+  readonly ids: readonly number[];
+}
+
+export function begin(db: Connection, _now: number, { owner, ids }: BeginArguments): void {
+  const sql = 'UPDATE delivery SET begun = 1 WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?';
+  db.run(sql, JSON.stringify(ids), owner);
+}
+
+export interface RescueArguments {
+  /** Owners that joined from this process, which lives. */
+  readonly own: readonly number[];
+}
+
 /** Gives back what processes held whose lease has ended; resolves to the number of deliveries. */
-export function rescue(db: Connection, now: number): number {
+export function rescue(db: Connection, now: number, { own }: RescueArguments): number {
   let freed = 0;
   for (const { id, lease_until, holder } of db.all<{ id: number; lease_until: number; holder: string }>(
     'SELECT id, lease_until, holder FROM owner',
   )) {
     if (lease_until > now && !db.holders.hasExited(holder)) continue;
-    freed += freeClaims(db, id);
+    freed += freeClaims(db, id, !own.includes(id));
     db.run('DELETE FROM owner WHERE id = ?', id);
   }
   return freed;
 }
 
-/** Gives back everything that an owner holds. */
-export function freeClaims(db: Connection, owner: number): number {
+/** Gives back everything that an owner holds; with `isCrashed` it ended abnormally. */
+export function freeClaims(db: Connection, owner: number, isCrashed: boolean): number {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   const claims = db.all<{
@@ -192,7 +212,7 @@ export function freeClaims(db: Connection, owner: number): number {
       db.run('DELETE FROM delivery WHERE id = ?', id);
       backlog.add(destination, -1, 0);
       if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
-    } else release(db, id, owner, null);
+    } else release(db, id, owner, null, isCrashed);
   }
   backlog.write();
   runs.write();

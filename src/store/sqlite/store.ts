@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import type { HandedTuple, MessageTuple } from './accept.ts';
 import type { ClaimTuple } from './claim.ts';
@@ -23,6 +24,7 @@ export interface SqliteOptions {
 export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions): Promise<port.Store> {
   const { thread, store } = await StoreThread.open(path, clock);
   const ids = new DeliveryIds(store);
+  const own = new OwnOwners();
   const settle = (owner: number, settlements: readonly port.Settlement[]) =>
     thread.call('settle', new SettleColumns(owner, settlements, (id) => ids.number(id)));
   const handOver = new HandOver(
@@ -57,7 +59,8 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
       return resultOf(accepted);
     },
     join: async (ttl) => {
-      const owner = await thread.call('join', { ttl });
+      const owner = await thread.call('join', { ttl, own: own.owners });
+      own.add(owner);
       await handOver.joined(owner);
       return owner;
     },
@@ -75,9 +78,11 @@ export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions)
     countOrphans: (fence, elapsed) => thread.call('countOrphans', { fence, elapsed }),
     leave: (owner) => {
       handOver.ended(owner);
+      own.delete(owner);
       return thread.call('leave', { owner });
     },
-    rescue: () => thread.call('rescue', undefined),
+    rescue: () => thread.call('rescue', { own: own.owners }),
+    begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
     claim: (owner, requests) => handOver.claim(owner, requests),
     settle: async (owner, settlements) => {
       await settle(owner, settlements);
@@ -224,12 +229,14 @@ function handedClaims(
       acceptedAt,
       firstAt: null,
       marks: port.NO_MARKS,
+      crashes: 0,
     };
   });
 }
 
 function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port.Claim {
-  const [id, source, messageId, type, userId, body, lane, conflict, run, tries, acceptedAt, firstAt, marks] = tuple;
+  const [id, source, messageId, type, userId, body, lane, conflict, run, tries, acceptedAt, firstAt, marks, crashes] =
+    tuple;
   return {
     id: ids.name(id),
     destination,
@@ -245,6 +252,7 @@ function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port
     acceptedAt,
     firstAt,
     marks: marks === null ? port.NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
+    crashes,
   };
 }
 

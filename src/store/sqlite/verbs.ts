@@ -9,7 +9,7 @@ import { admit, takeGeneration } from './generations.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
-import { rescue, settle } from './settle.ts';
+import { begin, rescue, settle } from './settle.ts';
 
 /** What the store's thread can be asked to do, each within the transaction that it opens. */
 export const verbs = {
@@ -19,6 +19,7 @@ export const verbs = {
   audience,
   audiences,
   backlog,
+  begin,
   bury,
   claim,
   countOrphans,

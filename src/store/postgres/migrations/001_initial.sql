@@ -16,6 +16,9 @@ CREATE TABLE rollcall.delivery (
   turn smallint NOT NULL,
   state smallint NOT NULL,
   type smallint NOT NULL,
+  -- Abnormal ends of processes that held it, and whether its post was recorded before it began (Store.rescue, Store.begin).
+  crashes smallint NOT NULL DEFAULT 0,
+  begun boolean NOT NULL DEFAULT false,
   destination text NOT NULL,
   source text NOT NULL,
   message_id text NOT NULL,

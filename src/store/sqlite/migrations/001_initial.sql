@@ -23,6 +23,9 @@ CREATE TABLE delivery (
   run INTEGER,
   conflict TEXT,
   marks TEXT,
+  -- Abnormal ends of processes that held it, and whether its post was recorded before it began (Store.rescue, Store.begin).
+  crashes INTEGER NOT NULL DEFAULT 0,
+  begun INTEGER NOT NULL DEFAULT 0,
   body TEXT NOT NULL
 ) STRICT;
 CREATE INDEX delivery_ready ON delivery (destination, tries > 0, lane, due_at) WHERE state = 0;
