@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 
-/** The seven kinds (spec sections 2.2 and 6). */
+/** The seven kinds (spec sections 2.2 and 6). Their places are codes of the store's disk format. */
 export const MESSAGE_TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 

@@ -1,3 +1,5 @@
+import { CLAIMED, READY, WAITING } from './states.ts';
+
 export type Type = 'text' | 'int8' | 'int4' | 'int2' | 'hash';
 
 export interface Table {
@@ -19,8 +21,8 @@ export const nameOf = (column: string) => `(SELECT value FROM name WHERE id = ${
 
 /** A claim that a newer change waits for is over with; all else is ready. */
 const IS_REPLACED = `EXISTS (SELECT 1 FROM delivery w WHERE w.conflict = d.conflict AND w.destination = d.destination
-  AND w.state = 2 AND w.id <> d.id)`;
-const STAYS = `(state <> 1 OR conflict IS NULL OR NOT ${IS_REPLACED})`;
+  AND w.state = ${WAITING} AND w.id <> d.id)`;
+const STAYS = `(state <> ${CLAIMED} OR conflict IS NULL OR NOT ${IS_REPLACED})`;
 
 export const TABLES: readonly Table[] = [
   {
@@ -39,7 +41,7 @@ export const TABLES: readonly Table[] = [
       ...{ type: 'int2', destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text' },
       ...{ conflict: 'text', marks: 'text', body: 'text' },
     },
-    from: `SELECT id, due_at, accepted_at, first_at, tries, lane + 3 * (tries > 0), 0, crashes, type, ${nameOf('destination')},
+    from: `SELECT id, due_at, accepted_at, first_at, tries, lane + 3 * (tries > 0), ${READY}, crashes, type, ${nameOf('destination')},
       ${nameOf('source')}, message_id, user_id, ${nameOf('run')}, conflict, marks, body FROM delivery d
       WHERE ${STAYS}`,
   },
@@ -113,7 +115,7 @@ export const TABLES: readonly Table[] = [
     from: `SELECT ${nameOf('r.id')}, 0, deliveries, r.untried - coalesce(o.untried, 0), delivered, dead,
       superseded + coalesce(o.count, 0) FROM run r LEFT JOIN (
         SELECT run, count(*) AS count, sum(tries = 0) AS untried FROM delivery d
-        WHERE state = 1 AND conflict IS NOT NULL AND ${IS_REPLACED} GROUP BY run) o ON o.run = r.id`,
+        WHERE state = ${CLAIMED} AND conflict IS NOT NULL AND ${IS_REPLACED} GROUP BY run) o ON o.run = r.id`,
   },
   {
     name: 'regulation',

@@ -1,6 +1,6 @@
 import type { MessageType } from '../message.ts';
 
-/** Deletion notices go before live messages, and those before backfills. */
+/** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
 export const LANES = ['deletion', 'live', 'backfill'] as const;
 export type Lane = (typeof LANES)[number];
 

@@ -1,11 +1,12 @@
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import type { AcceptRequest, AcceptResult, NewMessage } from '../port.ts';
+import { CLAIMED, READY } from '../states.ts';
 import { acceptAlone } from './accept-alone.ts';
 import { Batch } from './accept-batch.ts';
 import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
-import { CLAIMED, type Context, READY } from './context.ts';
+import type { Context } from './context.ts';
 import { addToBacklog } from './counters.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';

@@ -1,9 +1,10 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type Claim, type ClaimRequest, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
+import { CLAIMED, READY } from '../states.ts';
 import type { Found } from '../stock.ts';
 import { int2, int4, text } from './arrays.ts';
-import { CLAIMED, type Context, idName, READY } from './context.ts';
+import { type Context, idName } from './context.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
 

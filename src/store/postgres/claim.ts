@@ -1,7 +1,8 @@
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
+import { CLAIMED } from '../states.ts';
 import { type Found, Stock } from '../stock.ts';
 import { ClaimStatement } from './claim-statement.ts';
-import { CLAIMED, type Context, idName, idNumber } from './context.ts';
+import { type Context, idName, idNumber } from './context.ts';
 
 /** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
 export class Claims {

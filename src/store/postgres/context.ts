@@ -11,10 +11,6 @@ export interface Context {
   readonly parts: { readonly accept: number; readonly settle: number };
 }
 
-export const READY = 0;
-export const CLAIMED = 1;
-export const WAITING = 2;
-
 /** Ids that stay unique when a database is made anew: receivers may remember those of the old one. */
 export function idName({ store }: Pick<Context, 'store'>, id: number): string {
   return `${store}-${id.toString(36)}`;

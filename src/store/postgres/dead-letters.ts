@@ -1,8 +1,9 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { DeadLetter, DeadLetterFilter, DeadReason, Replay } from '../port.ts';
+import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
 import { Conditions } from './conditions.ts';
-import { type Context, idName, idNumber, READY } from './context.ts';
+import { type Context, idName, idNumber } from './context.ts';
 import { addToBacklog, addToProgress } from './counters.ts';
 import { isUnknownFor } from './fleet.ts';
 

@@ -1,7 +1,8 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { Regulation } from '../port.ts';
+import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';
-import { CLAIMED, type Context } from './context.ts';
+import type { Context } from './context.ts';
 import { addToBacklog, addToProgress } from './counters.ts';
 
 export async function saveRegulation({ db }: Context, regulation: Regulation): Promise<void> {

@@ -1,8 +1,9 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
+import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
-import { type Context, idNumber, READY } from './context.ts';
+import { type Context, idNumber } from './context.ts';
 import { addToBacklog, addToProgress } from './counters.ts';
 import type { Session } from './database.ts';
 

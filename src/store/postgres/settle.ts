@@ -1,7 +1,8 @@
 import { failpoint } from '../../failpoint.ts';
 import type { Claim, Settlement } from '../port.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
 import { int8, text } from './arrays.ts';
-import { CLAIMED, type Context, idNumber, READY, WAITING } from './context.ts';
+import { type Context, idNumber } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
 import { type Ending, Statements } from './settle-statements.ts';

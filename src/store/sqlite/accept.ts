@@ -3,6 +3,7 @@ import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { AcceptResult, Fence, PlanStep } from '../port.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { isOwner } from './leases.ts';
@@ -26,9 +27,6 @@ export interface Accepted extends AcceptResult {
   readonly handed: readonly HandedTuple[];
 }
 
-export const READY = 0;
-export const CLAIMED = 1;
-const WAITING = 2;
 const DELETION_LANE = 0;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 

@@ -1,6 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import type { ClaimRequest } from '../port.ts';
-import { CLAIMED, READY } from './accept.ts';
+import { CLAIMED, READY } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { isOwner } from './leases.ts';
 

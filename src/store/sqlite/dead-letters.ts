@@ -1,6 +1,6 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { DeadReason } from '../port.ts';
-import { READY } from './accept.ts';
+import { READY } from '../states.ts';
 import { Conditions } from './conditions.ts';
 import type { Connection, Row } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';

@@ -1,6 +1,7 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { Regulation } from '../port.ts';
-import { CLAIMED, suppressionHash } from './accept.ts';
+import { CLAIMED } from '../states.ts';
+import { suppressionHash } from './accept.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { CLAIMED, READY } from './accept.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
@@ -158,7 +158,7 @@ function bury(
 function freeWaiting(db: Connection, conflict: string, destination: number): boolean {
   return (
     db.run(
-      `UPDATE delivery SET state = ${READY} WHERE conflict = ? AND destination = ? AND state = 2`,
+      `UPDATE delivery SET state = ${READY} WHERE conflict = ? AND destination = ? AND state = ${WAITING}`,
       conflict,
       destination,
     ) > 0
