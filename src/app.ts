@@ -44,6 +44,11 @@ export class App {
   readonly sync: Sync;
   readonly regulations: Regulations;
   readonly metrics: Metrics;
+  /**
+   * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
+   * that whoever watches over it starts it again. It never resolves.
+   */
+  readonly failed: Promise<never>;
   /** The address that collection answers at, once started. */
   address: string | null = null;
   private config: Config;
@@ -56,9 +61,15 @@ export class App {
   private scheduling = false;
   private cancelResume = () => {};
   private stopping = false;
+  private readonly failure = Promise.withResolvers<never>();
+  /** Why it can't go on. */
+  private fault: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {
     const { log, clock = systemClock, onProgress } = options;
+    this.failed = this.failure.promise;
+    // Whoever embeds the service may look at it, and need not.
+    this.failed.catch(() => {});
     this.config = config;
     this.options = options;
     this.store = store;
@@ -79,6 +90,7 @@ export class App {
         this.metrics.settled(settlement);
         logSettlement(log, settlement);
       },
+      onFatal: (error) => this.fail(error),
     });
     this.accept = this.observed(
       createAccept(
@@ -112,8 +124,11 @@ export class App {
 
   /** Opens the store and builds the parts; nothing runs yet. */
   static async create(config: Config, options: AppOptions): Promise<App> {
-    const store = await openStore(config.store, options.clock ?? systemClock);
-    return new App(config, store, options);
+    const early = Promise.withResolvers<RollcallError>();
+    const store = await openStore(config.store, options.clock ?? systemClock, { onFatal: early.resolve });
+    const app = new App(config, store, options);
+    void early.promise.then((error) => app.fail(error));
+    return app;
   }
 
   /** Delivery always runs; collection and schedules as asked for. */
@@ -172,6 +187,16 @@ export class App {
     await this.agent.close();
   }
 
+  /** A part has ended for good. Nothing more is taken or posted, since nothing of it could be written. */
+  private fail(error: RollcallError): void {
+    if (this.fault !== null) return;
+    this.fault = error;
+    const { code } = error;
+    this.options.log.fatal({ code, err: error }, `Rollcall can't go on and ends: ${error.message}`);
+    this.worker.giveUp();
+    this.failure.reject(error);
+  }
+
   private destinations(): readonly Destination[] {
     return this.allDestinations.of(this.config);
   }
@@ -193,6 +218,7 @@ export class App {
     return async (source, messages, options) => {
       const startedAt = this.clock.monotonic();
       try {
+        this.alive();
         const result = await accept(source, messages, options);
         this.metrics.accepted(source, result);
         const ms = Math.round(this.clock.monotonic() - startedAt);
@@ -209,7 +235,7 @@ export class App {
 
   private async listen(): Promise<void> {
     const { log, readConfig } = this.options;
-    const server = createHttpServer(log, { ready: () => this.ready() });
+    const server = createHttpServer(log, { alive: () => this.alive(), ready: () => this.ready() });
     const guard = createGuard(() => this.config.admin.token);
     await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
     await server.register(collect, { sources: () => this.config.sources, accept: this.accept, clock: this.clock });
@@ -229,6 +255,9 @@ export class App {
       },
     });
     await server.register(dashboard, { guard, config: () => this.config, store: this.store, clock: this.clock });
+    server.server.once('close', () => {
+      if (!this.stopping) this.fail(new RollcallError('internal_error', 'The HTTP server has closed.'));
+    });
     this.server = server;
     this.address = await server.listen(this.config.listen);
     log.info({ stage: 'collect', address: this.address }, 'Listening');
@@ -243,8 +272,13 @@ export class App {
     if (this.stopping) this.cancelResume();
   }
 
+  private alive(): void {
+    if (this.fault) throw new RollcallError('stopping', 'Rollcall has failed and ends; its log says why.');
+  }
+
   private async ready(): Promise<void> {
     if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
+    this.alive();
     await this.store.ping();
   }
 }

@@ -3,12 +3,14 @@ import { serverOptions } from './collect/server.ts';
 import { answerError, answerNotFound } from './http-errors.ts';
 
 export interface HealthChecks {
+  /** Throws when the process can't go on. */
+  readonly alive: () => void;
   /** Throws when messages can't be taken now. */
   readonly ready: () => Promise<void>;
 }
 
 /** The listening server with its health routes; the stages register theirs on it. */
-export function createHttpServer(log: FastifyBaseLogger, { ready }: HealthChecks): FastifyInstance {
+export function createHttpServer(log: FastifyBaseLogger, { alive, ready }: HealthChecks): FastifyInstance {
   const server = fastify({
     ...serverOptions,
     loggerInstance: log,
@@ -19,7 +21,10 @@ export function createHttpServer(log: FastifyBaseLogger, { ready }: HealthChecks
   server.setErrorHandler(answerError);
   server.setNotFoundHandler(answerNotFound);
   const documentation = { schema: { tags: ['Health'] } };
-  server.get('/healthz', documentation, async () => ({ status: 'ok' }));
+  server.get('/healthz', documentation, async () => {
+    alive();
+    return { status: 'ok' };
+  });
   server.get('/readyz', documentation, async () => {
     await ready();
     return { status: 'ok' };

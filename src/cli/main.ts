@@ -1,6 +1,10 @@
 #!/usr/bin/env node
 import { startFolder } from '../config/start-folder.ts';
+import { EXIT } from './context.ts';
 import { runProgram } from './program.ts';
+
+/** How long what a failed command left behind may keep the process alive, in milliseconds. */
+const LEFTOVERS = 5_000;
 
 const stopping = new AbortController();
 let signals = 0;
@@ -22,3 +26,6 @@ const folder = startFolder();
 if (folder !== null) process.chdir(folder);
 const { stdout, stderr } = process;
 process.exitCode = await runProgram(process.argv.slice(2), { stdout, stderr, signal: stopping.signal });
+// All is said and closed by now. What still holds a process that failed, such as a thread that is stuck in a call to the
+// system, must not keep it from being started again; `process.exit` would wait for that thread.
+if (process.exitCode !== EXIT.done) setTimeout(() => process.kill(process.pid, 'SIGKILL'), LEFTOVERS).unref();

@@ -65,10 +65,28 @@ export async function withApp<T>(
   // What is being done is given up at its next safe point, and goes on at the next start.
   const interrupt = () => void close().catch((error) => log.error({ err: error }, 'could not stop in order'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });
+  const onCrash = (error: unknown) =>
+    log.fatal({ code: 'internal_error', err: error }, 'Rollcall ends by a fault of its own');
+  process.on('uncaughtExceptionMonitor', onCrash);
+  const working = work({ app, config, log, reload: async () => app.reload(readConfig()) });
   try {
-    return await work({ app, config, log, reload: async () => app.reload(readConfig()) });
+    return await Promise.race([working, app.failed]);
   } finally {
     terminal.signal.removeEventListener('abort', interrupt);
-    await close();
+    await closeInTime(app, close);
+    process.off('uncaughtExceptionMonitor', onCrash);
   }
+}
+
+/** How long a service that can't go on may take to answer what is under way and to close, in milliseconds. */
+const LAST_MOMENTS = 5_000;
+
+/** Closes in order; of a service that has failed, what does not end soon ends with the process. */
+async function closeInTime(app: App, close: () => Promise<void>): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  let timer: NodeJS.Timeout | undefined;
+  app.failed.catch(() => {
+    timer = setTimeout(resolve, LAST_MOMENTS);
+  });
+  await Promise.race([close(), late]).finally(() => clearTimeout(timer));
 }

@@ -18,6 +18,8 @@ export interface SettlerHooks {
   readonly onFailure: (error: unknown) => void;
   /** Called with one that the store takes by no means; its delivery stays claimed until this process ends. */
   readonly onGivenUp: (settlement: Settlement, error: unknown) => void;
+  /** Called if writing itself has ended by a fault: no settlement would be written any more. */
+  readonly onFatal: (error: unknown) => void;
 }
 
 export interface SettlerOptions {
@@ -65,7 +67,10 @@ export class Settler {
   add(settlement: Settlement): void {
     this.queue.push(settlement);
     if (this.queue.length >= ENOUGH || isAwaited(settlement)) this.hurry();
-    this.writing ??= this.write();
+    this.writing ??= this.write().catch((error) => {
+      this.writing = null;
+      this.hooks.onFatal(error);
+    });
   }
 
   /** Resolves once everything added so far is written, or a failure finds that it `isHopeless` to go on. */

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
 import type { Claim, Settlement, Store } from '../store/port.ts';
@@ -52,6 +53,8 @@ export interface WorkerOptions {
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
+  /** Told when a loop has ended that should not: nothing would be delivered any more. */
+  readonly onFatal?: (error: RollcallError) => void;
 }
 
 /** How often other processes' messages are looked for, in milliseconds. */
@@ -79,6 +82,8 @@ export class Worker {
   private pendingSeen = new Map<string, number>();
   private announcing: Promise<void> = Promise.resolve();
   private stopping = false;
+  /** The store is lost: what became of a delivery can't be written. */
+  private isHopeless = false;
   private wakeUp: (() => void) | null = null;
   private loops: Promise<unknown>[] = [];
 
@@ -116,6 +121,7 @@ export class Worker {
             { stage: 'settle', delivery: claim.id, destination: claim.destination, err: error },
             'The store takes others, but not this settlement: the delivery will be made again after a restart',
           ),
+        onFatal: (error) => this.reportEnd('settling', error),
       },
     });
   }
@@ -131,19 +137,23 @@ export class Worker {
     this.started = true;
     this.configure(this.destinations);
     this.loops = [
-      this.claimLoop(),
-      this.every(
-        () => POLL_INTERVAL,
-        () => this.poll(),
+      this.forEver('claiming', () => this.claimLoop()),
+      this.forEver('polling', () =>
+        this.every(
+          () => POLL_INTERVAL,
+          () => this.poll(),
+        ),
       ),
-      this.every(
-        () => HOUSEKEEPING_INTERVAL,
-        () => this.keepHouse(),
+      this.forEver('housekeeping', () =>
+        this.every(
+          () => HOUSEKEEPING_INTERVAL,
+          () => this.keepHouse(),
+        ),
       ),
     ];
     if (!isLasting) return;
     const look = () => this.orphans.look();
-    this.loops.push(this.every(() => this.orphans.interval, look));
+    this.loops.push(this.forEver('looking for orphans', () => this.every(() => this.orphans.interval, look)));
   }
 
   /** Takes changed destinations; deliveries that are pending follow them. */
@@ -185,10 +195,37 @@ export class Worker {
     for (const queue of queues) queue.halt();
     await Promise.all(queues.map((queue) => queue.drained()));
     await Promise.all(this.loops);
-    await this.settler.flush(() => !this.lease.isHeld());
+    await this.settler.flush(() => !this.holdsClaims());
     await this.announcing;
     await this.orphans.stop();
     if (this.started) await this.lease.stop();
+  }
+
+  /** Posts nothing more, and waits for nothing: the store is lost. */
+  giveUp(): void {
+    this.isHopeless = true;
+  }
+
+  private holdsClaims(): boolean {
+    return !this.isHopeless && this.lease.isHeld();
+  }
+
+  /** A loop that is over while the worker is not must not go unnoticed. */
+  private async forEver(what: string, loop: () => Promise<void>): Promise<void> {
+    try {
+      await loop();
+      if (!this.stopping) this.reportEnd(what, null);
+    } catch (error) {
+      this.reportEnd(what, error);
+    }
+  }
+
+  private reportEnd(what: string, cause: unknown): void {
+    const { onFatal, log } = this.options;
+    const why = cause instanceof Error ? `: ${cause.message}` : '';
+    const error = new RollcallError('internal_error', `Delivery has ended by a fault in ${what}${why}.`, { cause });
+    if (onFatal) onFatal(error);
+    else log.error({ err: error }, error.message);
   }
 
   private hooks(): QueueHooks {
@@ -196,7 +233,7 @@ export class Worker {
     return {
       clock,
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
-      holdsClaims: () => this.lease.isHeld(),
+      holdsClaims: () => this.holdsClaims(),
       isStopping: () => this.stopping,
       onSettled: (settlement) => {
         this.settler.add(settlement);
@@ -231,7 +268,7 @@ export class Worker {
 
   private async claimLoop(): Promise<void> {
     for (let failures = 0; !this.stopping; ) {
-      const planned = this.lease.isHeld() ? this.turns.next(this.settler.size) : [];
+      const planned = this.holdsClaims() ? this.turns.next(this.settler.size) : [];
       if (planned.length === 0) {
         await this.sleep();
         continue;

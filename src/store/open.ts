@@ -1,17 +1,21 @@
 import type { Clock } from '../clock.ts';
 import type { StoreConfig } from '../config/config.ts';
-import type { Store } from './port.ts';
+import { NO_EVENTS, type Store, type StoreEvents } from './port.ts';
 
 /**
  * Opens the store that the configuration names. Each adapter is loaded only where it is used.
  *
  * @throws RollcallError `store_failed`, `store_outdated`
  */
-export async function openStore({ url, maxQueued }: StoreConfig, clock: Clock): Promise<Store> {
+export async function openStore(
+  { url, maxQueued }: StoreConfig,
+  clock: Clock,
+  events: StoreEvents = NO_EVENTS,
+): Promise<Store> {
   if (url.startsWith('sqlite:')) {
     const { openSqliteStore } = await import('./sqlite/store.ts');
-    return openSqliteStore({ path: url.slice('sqlite:'.length), maxQueued, clock });
+    return openSqliteStore({ path: url.slice('sqlite:'.length), maxQueued, clock, events });
   }
   const { openPostgresStore } = await import('./postgres/store.ts');
-  return openPostgresStore({ url, maxQueued, clock });
+  return openPostgresStore({ url, maxQueued, clock, events });
 }

@@ -1,3 +1,4 @@
+import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message.ts';
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
@@ -341,6 +342,15 @@ export interface Orphan {
   /** How long processes have delivered without knowing it, in milliseconds. */
   readonly unknownFor: number;
 }
+
+/** What a store says unasked. */
+export interface StoreEvents {
+  /** It has failed for good: every verb fails from now on, until a new process opens it. */
+  onFatal(error: RollcallError): void;
+}
+
+/** For those who learn of it by the verbs that fail. */
+export const NO_EVENTS: StoreEvents = { onFatal() {} };
 
 /**
  * Durable memory of the service. Every verb that writes resolves only once the change is on disk.

@@ -187,7 +187,7 @@ t.test('what is no HTTP is answered in JSON too', async (t) => {
 });
 
 t.test('the server of the service has these bounds', async (t) => {
-  const { server } = createHttpServer(pino({ level: 'silent' }), { ready: async () => {} });
+  const { server } = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
   t.equal(server.requestTimeout, 30_000);
   t.ok(server.headersTimeout < server.requestTimeout, 'or Node would ignore it');
 });

@@ -20,13 +20,15 @@ function rig(settle: (batch: readonly Settlement[]) => void) {
   };
   const written: Settlement[] = [];
   const givenUp: Settlement[] = [];
+  const faults: unknown[] = [];
   const hooks: SettlerHooks = {
     onWritten: (batch) => written.push(...batch),
     onFailure: () => {},
     onGivenUp: (settlement) => givenUp.push(settlement),
+    onFatal: (error) => faults.push(error),
   };
   const settler = new Settler({ settle: async (batch) => settle(batch), clock, interval: 0, hooks });
-  return { settler, written, givenUp };
+  return { settler, written, givenUp, faults, hooks };
 }
 
 t.test('a settlement that the store refuses for good is given up, and every other one is written once', async (t) => {
@@ -69,6 +71,7 @@ function gathering() {
     onWritten: (batch) => batches.push(batch.length),
     onFailure: () => {},
     onGivenUp: () => {},
+    onFatal: () => {},
   };
   const settler = new Settler({ settle: async () => {}, clock, interval: 10, hooks });
   const turns = async () => {

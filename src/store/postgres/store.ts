@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { OwnOwners } from '../own-owners.ts';
-import type { Store } from '../port.ts';
+import type { Store, StoreEvents } from '../port.ts';
 import { Intake } from './accept.ts';
 import { attempts, prune } from './attempts.ts';
 import { Claims } from './claim.ts';
@@ -26,6 +26,7 @@ export interface PostgresOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970, the database's clock unless given. */
   readonly time?: string;
+  readonly events?: StoreEvents;
 }
 
 /**

@@ -2,11 +2,24 @@ import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 import { armedFailpoint } from '../../failpoint.ts';
+import type { StoreEvents } from '../port.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
 /** Operations in one transaction at most; what exceeds it goes into the next. */
 const GROUP_LIMIT = 64;
+/**
+ * A group that is seen in work so often, this many milliseconds apart, is stuck: a disk in trouble may take a minute.
+ * Looks count, and not the time, which also passes while the whole process is stopped.
+ */
+const LOOKS = 12;
+const LOOK_EVERY = 10_000;
+
+export interface ThreadOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly events: StoreEvents;
+}
 
 interface Waiting {
   readonly operation: Operation;
@@ -18,26 +31,32 @@ interface Waiting {
 export class StoreThread {
   private readonly worker: Worker;
   private readonly clock: Clock;
+  private readonly events: StoreEvents;
   private queue: Waiting[] = [];
   private inWork: Waiting[] = [];
   private scheduled = false;
   private closed: RollcallError | null = null;
   private onIdle: (() => void) | null = null;
   private readonly exited: Promise<void>;
+  private readonly watch: NodeJS.Timeout;
+  private silent = 0;
 
-  private constructor(worker: Worker, clock: Clock) {
+  private constructor(worker: Worker, { clock, events }: ThreadOptions) {
     this.worker = worker;
     this.clock = clock;
+    this.events = events;
     this.exited = new Promise((resolve) => worker.once('exit', () => resolve()));
-    worker.on('message', (reply: ThreadReply) => {
-      if ('results' in reply) this.finish(reply.results);
-    });
+    worker.on('message', (reply: unknown) => this.hear(reply));
+    worker.on('messageerror', (error) => this.fail(`The store's thread can't be understood: ${error.message}.`));
     worker.on('error', (error) => this.fail(`The store's thread ended: ${error.message}.`));
-    worker.on('exit', () => this.fail('The store is closed.'));
+    worker.on('exit', (code) => this.fail(`The store's thread ended with code ${code}.`));
+    // Not by the injected clock: what is watched is a thread of this process, not the world.
+    this.watch = setInterval(() => this.look(), LOOK_EVERY).unref();
   }
 
   /** Starts the thread and opens the database; resolves to both and the store's own id. */
-  static async open(path: string, clock: Clock): Promise<{ thread: StoreThread; store: string }> {
+  static async open(options: ThreadOptions): Promise<{ thread: StoreThread; store: string }> {
+    const { path, clock } = options;
     const identity = { store: clock.token(5), suppressionKey: clock.token(32) };
     const workerData: ThreadData = { path, identity, failpoint: armedFailpoint() };
     const worker = new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
@@ -47,15 +66,12 @@ export class StoreThread {
       // Its garbage is short-lived; the default would let 100 MB of it lie about.
       resourceLimits: { maxYoungGenerationSizeMb: 24 },
     });
-    const reply = await new Promise<ThreadReply>((resolve, reject) => {
-      worker.once('message', resolve);
-      worker.once('error', reject);
-    });
+    const reply = await firstReply(worker);
     if ('failed' in reply) {
       await worker.terminate();
       throw new RollcallError(reply.failed.code, reply.failed.message);
     }
-    return { thread: new StoreThread(worker, clock), store: 'opened' in reply ? reply.opened : '' };
+    return { thread: new StoreThread(worker, options), store: 'opened' in reply ? reply.opened : '' };
   }
 
   call<V extends VerbName>(verb: V, args: VerbArguments<V>): Promise<VerbResult<V>> {
@@ -71,6 +87,7 @@ export class StoreThread {
   async close(): Promise<void> {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
+      clearInterval(this.watch);
       if (this.queue.length + this.inWork.length > 0) await new Promise<void>((resolve) => (this.onIdle = resolve));
       this.worker.postMessage('close' satisfies ThreadRequest);
     }
@@ -94,9 +111,19 @@ export class StoreThread {
     this.worker.postMessage({ operations } satisfies ThreadRequest);
   }
 
+  /** What is not an answer to what was asked would leave someone waiting for ever, or give them another's answer. */
+  private hear(reply: unknown): void {
+    const results = isObject(reply) && 'results' in reply ? reply.results : null;
+    const { length } = this.inWork;
+    if (length === 0 || !Array.isArray(results) || results.length !== length || !results.every(isObject)) {
+      this.fail("The store's thread gave an answer that nobody asked for.");
+    } else this.finish(results as OperationResult[]);
+  }
+
   private finish(results: readonly OperationResult[]): void {
     const done = this.inWork;
     this.inWork = [];
+    this.silent = 0;
     this.send();
     for (const [index, { resolve, reject }] of done.entries()) {
       const result = results[index];
@@ -106,12 +133,39 @@ export class StoreThread {
     if (this.inWork.length === 0) this.onIdle?.();
   }
 
+  private look(): void {
+    this.silent = this.inWork.length === 0 ? 0 : this.silent + 1;
+    if (this.silent > LOOKS)
+      this.fail("The store's thread is stuck: it gives no answer, and what it does can't be ended.");
+  }
+
+  /** Ends the store for good, unless it has been closed. */
   private fail(message: string): void {
+    clearInterval(this.watch);
+    const wasOpen = this.closed === null;
     this.closed ??= new RollcallError('store_failed', message);
     const lost = [...this.inWork, ...this.queue];
     this.inWork = [];
     this.queue = [];
     for (const { reject } of lost) reject(this.closed);
     this.onIdle?.();
+    if (!wasOpen) return;
+    void this.worker.terminate();
+    this.events.onFatal(this.closed);
   }
+}
+
+/** A thread that ends before it has said a word has failed too. */
+function firstReply(worker: Worker): Promise<ThreadReply> {
+  const { promise, resolve, reject } = Promise.withResolvers<ThreadReply>();
+  const fail = (why: string) =>
+    reject(new RollcallError('store_failed', `The store's thread could not start: ${why}.`));
+  const onError = (error: Error) => fail(error.message);
+  const onExit = (code: number) => fail(`it ended with code ${code}`);
+  worker.once('message', resolve).once('error', onError).once('exit', onExit);
+  return promise.finally(() => worker.off('message', resolve).off('error', onError).off('exit', onExit));
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }

@@ -14,6 +14,7 @@ export interface SqliteOptions {
   /** Undelivered messages per destination at most. */
   readonly maxQueued: number;
   readonly clock: Clock;
+  readonly events?: port.StoreEvents;
 }
 
 /**
@@ -21,8 +22,9 @@ export interface SqliteOptions {
  *
  * @throws RollcallError `store_failed` when the file can't be opened, `store_outdated` when a newer Rollcall made it
  */
-export async function openSqliteStore({ path, maxQueued, clock }: SqliteOptions): Promise<port.Store> {
-  const { thread, store } = await StoreThread.open(path, clock);
+export async function openSqliteStore(options: SqliteOptions): Promise<port.Store> {
+  const { path, maxQueued, clock, events = port.NO_EVENTS } = options;
+  const { thread, store } = await StoreThread.open({ path, clock, events });
   const ids = new DeliveryIds(store);
   const own = new OwnOwners();
   const settle = (owner: number, settlements: readonly port.Settlement[]) =>

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ErrorCode } from '../../errors.ts';
-import { armFailpoint, type Failpoint, failpoint } from '../../failpoint.ts';
+import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
 import { Connection, storeError } from './connection.ts';
 import { migrate } from './migrate.ts';
 import { type Operation, type OperationResult, verbs } from './verbs.ts';
@@ -10,7 +10,7 @@ export interface ThreadData {
   readonly path: string;
   /** Used if the database is new. */
   readonly identity: { readonly store: string; readonly suppressionKey: string };
-  readonly failpoint: { readonly name: Failpoint; readonly passes: number } | null;
+  readonly failpoint: Armed | null;
 }
 
 export type ThreadRequest = { readonly operations: readonly Operation[] } | 'close';
@@ -24,7 +24,7 @@ export type ThreadReply =
  * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
  */
 function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
-  if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes);
+  if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
   let connection: Connection;
   try {
     connection = open(data);

@@ -3,6 +3,7 @@ import { type Accept, createAccept } from '../../../src/accept.ts';
 import { type AgentOptions, createAgent } from '../../../src/deliver/http/agent.ts';
 import { Worker, type WorkerStore } from '../../../src/deliver/worker.ts';
 import { type Destination, endpointId } from '../../../src/destination.ts';
+import type { RollcallError } from '../../../src/errors.ts';
 import { type Logger, silentLogger } from '../../../src/log.ts';
 import type { Message } from '../../../src/message.ts';
 import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
@@ -52,6 +53,7 @@ export interface RigOptions {
   readonly removedAfter?: number;
   /** Whether the process is there to stay, as it is unless given. */
   readonly isLasting?: boolean;
+  readonly onFatal?: (error: RollcallError) => void;
 }
 
 /** Accept, store, worker and agent put together as the service does, on a clock that the test moves. */
@@ -85,6 +87,7 @@ export class Rig {
       log: options.log ?? silentLogger,
       // Time stands still unless the test moves it.
       settleInterval: 0,
+      ...(options.onFatal ? { onFatal: options.onFatal } : {}),
       onSettled: (settlement) => {
         this.settlements.push(settlement);
         for (const look of this.watchers) look();

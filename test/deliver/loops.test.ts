@@ -1,0 +1,70 @@
+import t from 'tap';
+import type { WorkerStore } from '../../src/deliver/worker.ts';
+import type { RollcallError } from '../../src/errors.ts';
+import { silentLogger } from '../../src/log.ts';
+import { Receiver } from './helpers/receiver.ts';
+import { destination, Rig } from './helpers/rig.ts';
+
+/** Each loop, a verb of the store that it asks, and what it says when that fails: the fault is that saying so fails too. */
+const LOOPS = {
+  claiming: ['claim', /gave no deliveries/],
+  polling: ['endpoints', /did not answer/],
+  housekeeping: ['rescue', /did not answer/],
+  settling: ['settle', /took no settlements/],
+} as const;
+
+for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {
+  t.test(`a worker whose ${loop} has ended by a fault says so, once, and still stops in order`, async (t) => {
+    let isDown = false;
+    const failed = Promise.withResolvers<RollcallError>();
+    const failures: RollcallError[] = [];
+    const receiver = await Receiver.start(t);
+    const rig = await Rig.start(t, {
+      destinations: [destination(receiver.url)],
+      workerStore: (store): WorkerStore =>
+        new Proxy(store, {
+          get(target, name) {
+            const value = Reflect.get(target, name);
+            if (isDown && name === verb) return () => Promise.reject(new Error('The store is down.'));
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        }),
+      log: {
+        ...silentLogger,
+        warn(_fields, text = '') {
+          if (isDown && saying.test(text)) throw new TypeError('The log is broken.');
+        },
+      },
+      onFatal(error) {
+        failures.push(error);
+        failed.resolve(error);
+      },
+    });
+    isDown = true;
+    await rig.send(1);
+    let isOver = false;
+    void failed.promise.then(() => {
+      isOver = true;
+    });
+    while (!isOver) await rig.pass(1_000);
+    t.match(await failed.promise, {
+      code: 'internal_error',
+      message: new RegExp(`fault in ${loop}: The log is broken`),
+      cause: TypeError,
+    });
+    isDown = false;
+    await rig.stopInTime();
+    t.equal(failures.length, 1);
+  });
+}
+
+t.test('a worker that has been given up posts nothing more', async (t) => {
+  const receiver = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+  await rig.send(1);
+  await rig.settled(1);
+  rig.worker.giveUp();
+  await rig.send(3);
+  await rig.pass(10_000);
+  t.equal(receiver.requests.length, 1);
+});

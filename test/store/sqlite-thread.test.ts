@@ -1,0 +1,103 @@
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import type { RollcallError } from '../../src/errors.ts';
+import { armFailpoint, type Fault } from '../../src/failpoint.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { accept, codeOf, message } from '../contract/store-fixture.ts';
+
+/** The thread is watched by real time, which a test moves here. */
+const watch = mock.timers;
+watch.enable({ apis: ['setInterval'] });
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A store, and the failures that it reports. */
+async function open(t: Test, fault: Fault | null) {
+  // Never passed by: it takes away what the test before it armed.
+  armFailpoint('commit', fault === null ? Number.POSITIVE_INFINITY : 3, fault ?? 'kill');
+  const failures: RollcallError[] = [];
+  const failed = Promise.withResolvers<RollcallError>();
+  const onFatal = (error: RollcallError) => {
+    failures.push(error);
+    failed.resolve(error);
+  };
+  const path = join(t.testdir({}), 'a.db');
+  const events = { onFatal };
+  const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock, events });
+  return { store, failures, failed: failed.promise };
+}
+
+t.test(
+  'a thread that throws fails what it had in work and all that is asked later, and is reported once',
+  async (t) => {
+    const { store, failures, failed } = await open(t, 'throw');
+    t.equal(await codeOf(accept(store, message())), null);
+    await store.ping();
+    const asked = Promise.all(Array.from({ length: 200 }, () => codeOf(accept(store, message()))));
+    t.match(await failed, { code: 'store_failed', message: /a fault that a test asked for/ });
+    t.same(new Set((await asked).filter((code) => code !== null)), new Set(['store_failed']));
+    t.equal(await codeOf(store.ping()), 'store_failed');
+    await store.close();
+    t.equal(failures.length, 1);
+  },
+);
+
+t.test('a thread that gives no answer is given up in the end', async (t) => {
+  const { store, failures, failed } = await open(t, 'hang');
+  await accept(store, message());
+  await store.ping();
+  const asked = codeOf(accept(store, message()));
+  await turn();
+  watch.tick(100_000);
+  t.same(failures, []);
+  watch.tick(100_000);
+  t.match(await failed, { code: 'store_failed', message: /stuck/ });
+  t.equal(await asked, 'store_failed');
+  await store.close();
+  t.equal(failures.length, 1);
+});
+
+t.test('an idle thread, and one that is closed, are not given up', async (t) => {
+  const { store, failures } = await open(t, null);
+  await accept(store, message());
+  watch.tick(3_600_000);
+  await store.ping();
+  // A process that is stopped looks once when it wakes, however long that was.
+  const asked = store.ping();
+  await turn();
+  watch.tick(20_000);
+  await asked;
+  watch.tick(3_600_000);
+  await store.close();
+  t.same(failures, []);
+});
+
+t.test('an answer that nobody asked for ends the store, and gives nobody another’s result', async (t) => {
+  for (const reply of [
+    null,
+    'pong',
+    {},
+    { results: 'all' },
+    { results: [] },
+    { results: [null] },
+    { results: [{ value: 1 }, { value: 2 }] },
+  ]) {
+    const workers: Worker[] = [];
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function (this: Worker, ...given) {
+      workers.push(this);
+      return postMessage.apply(this, given);
+    };
+    const { store, failed } = await open(t, null);
+    await store.ping();
+    Worker.prototype.postMessage = postMessage;
+    const asked = codeOf(store.ping());
+    await turn();
+    workers[0]?.emit('message', reply);
+    t.match(await failed, { code: 'store_failed', message: /nobody asked for/ }, JSON.stringify(reply));
+    t.equal(await asked, 'store_failed');
+    await store.close();
+  }
+});
