@@ -5,6 +5,7 @@ import type { SyncConfig } from './computation.ts';
 import type { AcceptChanges, Log, Notice, Progress, RunContext, Sending, Subject } from './context.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
+import { createGenerations, type Generations } from './generation.ts';
 import { type Lease, takeLease } from './lease.ts';
 import { pause } from './pause.ts';
 
@@ -36,16 +37,17 @@ export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
 /** No failures of a run. */
-const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run']);
+const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
 /** What every kind of run needs around it: an open engine, the lease, a report, an end. */
 export interface Runner {
   readonly withEngine: WithEngine;
+  readonly generations: Generations;
   /**
    * @param patience - milliseconds to wait for a run of another process
-   * @throws RollcallError `run_in_progress`
+   * @throws RollcallError `run_in_progress`, `older_configuration`
    */
   underLease<T>(subject: Subject, work: (context: RunContext) => Promise<T>, patience?: number): Promise<T>;
   /**
@@ -64,6 +66,7 @@ export function createRunner(options: SyncOptions): Runner {
   const stopping = new AbortController();
   const sending = new Set<Sending>();
   const working = new Set<Promise<unknown>>();
+  const generations = createGenerations({ store, config, log });
 
   const withEngine: WithEngine = async (name, readOnly, work) => {
     const { engines, folder } = config();
@@ -133,7 +136,10 @@ export function createRunner(options: SyncOptions): Runner {
 
   return {
     withEngine,
+    generations,
     async underLease(subject, work, patience = PATIENCE) {
+      // First without the lease, which the process that may run it must not miss.
+      await generations.check(subject.key, null);
       const lease = await waitForLease(subject.key, patience);
       const signal = AbortSignal.any([lease.signal, stopping.signal]);
       const deps = { store, accept, config, clock, log, onProgress, onHeld, sending };

@@ -4,7 +4,7 @@ import type { RunContext, Subject } from './context.ts';
 import type { Action } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
-import { approveRun, performOrder, rejectRun, unfinishedRuns } from './run.ts';
+import { approveRun, type Order, performOrder, rejectRun, unfinishedRuns } from './run.ts';
 import {
   asRollcallError,
   createRunner,
@@ -53,6 +53,8 @@ export interface Sync {
   currentBodies(letters: readonly DeadChange[], unreachable?: Unreachable): Promise<readonly CurrentBody[]>;
   /** Takes users out of all snapshots, plans, and what is being sent. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  /** Says that the configuration of now counts: at the start of a process that is there to stay, and at its reloads. */
+  configured(): Promise<void>;
   /** Runs the schedules; missed ticks are caught up once. */
   start(): Promise<void>;
   /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
@@ -65,7 +67,7 @@ export function createSync(options: SyncOptions): Sync {
   const { store, clock, log, config } = options;
   const runner = createRunner(options);
   const subjects = createSubjects(store, config);
-  const { withEngine, underLease, report } = runner;
+  const { withEngine, underLease, report, generations } = runner;
 
   function order(
     subject: Subject,
@@ -75,12 +77,22 @@ export function createSync(options: SyncOptions): Sync {
   ): Promise<SyncReport> {
     const asOf = now ?? clock.now();
     return report(subject, async (onRun) => {
+      await generations.check(subject.key, null);
       const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
       if (former) {
-        await underLease(former, (context) => performOrder(context, { action: 'retire', asOf }, onRun), patience);
+        await perform(former, { action: 'retire', asOf }, onRun, patience);
       }
-      await underLease(subject, (context) => performOrder(context, { action, asOf, tick }, onRun), patience);
+      await perform(subject, { action, asOf, tick }, onRun, patience);
     });
+  }
+
+  /** Under its lease, and recorded as run by this configuration. */
+  function perform(subject: Subject, given: Order, onRun: (run: Run) => void, patience: number): Promise<void> {
+    const work = async (context: RunContext) => {
+      await generations.check(subject.key, context.lease.fence);
+      await performOrder(context, given, onRun);
+    };
+    return underLease(subject, work, patience);
   }
 
   /** Approves or rejects a held run, in the engine that it was staged in. */
@@ -152,6 +164,7 @@ export function createSync(options: SyncOptions): Sync {
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, withEngine }, letters, unreachable),
     forget: runner.forget,
+    configured: generations.take,
     async start() {
       await schedules.start();
       await warnOfOrphans();

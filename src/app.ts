@@ -140,6 +140,7 @@ export class App {
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
     await this.worker.start(collects || schedules);
+    if (collects || schedules) await this.sync.configured();
     await this.resumeRegulations();
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
@@ -153,6 +154,10 @@ export class App {
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
     this.worker.configure(this.destinations());
+    // Each run asks again what this one could not write.
+    await this.sync
+      .configured()
+      .catch((err) => this.options.log.warn({ err }, 'The configuration has no generation yet'));
     if (this.scheduling) await this.sync.start();
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }

@@ -48,6 +48,7 @@ export type ErrorCode =
   | 'engine_failed'
   | 'run_held'
   | 'run_in_progress'
+  | 'older_configuration'
   | 'unknown_audience'
   | 'unknown_run'
   // configuration and command line

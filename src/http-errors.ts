@@ -22,6 +22,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   request_timeout: 408,
   run_held: 409,
   run_in_progress: 409,
+  older_configuration: 409,
   unsupported_media_type: 415,
   rate_limited: 429,
   internal_error: 500,

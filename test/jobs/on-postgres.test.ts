@@ -3,6 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 // Tests of the sync with its store on Postgres; the engines have theirs in test/jobs/engines.
 await runOnPostgres({
   'jobs/forget': 8,
+  'jobs/generation': 7,
   'jobs/guard': 4,
   'jobs/life': 16,
   'jobs/plan': 4,
