@@ -74,7 +74,7 @@ export class App {
     this.options = options;
     this.store = store;
     this.clock = clock;
-    this.metrics = createMetrics(store, () => clock.now());
+    this.metrics = createMetrics(store, () => store.time.now());
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention } = config;
     this.worker = new Worker({

@@ -18,6 +18,19 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void;
 }
 
+/** The same clock, but for what it calls the time. */
+export function withTime(clock: Clock, now: () => number): Clock {
+  return {
+    now,
+    monotonic: () => clock.monotonic(),
+    uptime: () => clock.uptime(),
+    random: () => clock.random(),
+    uuid: () => clock.uuid(),
+    token: (bytes) => clock.token(bytes),
+    after: (ms, callback) => clock.after(ms, callback),
+  };
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

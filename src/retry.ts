@@ -33,13 +33,23 @@ export function backoff(tries: number, random: number, base = BACKOFF_BASE, cap 
   return random * Math.min(cap, base * 2 ** Math.min(tries - 1, 30));
 }
 
-/** Milliseconds since 1970 that a `Retry-After` header means (RFC 9110 section 10.2.3); null when it says nothing usable. */
-export function retryAfter(header: string | undefined, now: number): number | null {
+/**
+ * For how long a `Retry-After` header asks not to be tried (RFC 9110 section 10.2.3), in milliseconds, at most the four
+ * hours; null when it says nothing usable. A date counts from the response's own `Date`, where it has one: then only one
+ * clock decides, and it is the endpoint's.
+ */
+export function retryAfter(header: string | undefined, dateHeader: string | undefined, now: number): number | null {
   const value = header?.trim();
   if (!value) return null;
-  if (/^\d{1,10}$/.test(value)) return now + Number(value) * 1_000;
-  // Date.parse takes much that is no HTTP date, such as "-5" or "1.5", and the oldest form names no zone.
-  const isDate = /^[A-Za-z]{3,9},? /.test(value);
-  const date = isDate ? Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) : Number.NaN;
+  if (/^\d{1,10}$/.test(value)) return Math.min(Number(value) * 1_000, RETRY_WINDOW);
+  const date = httpDate(value);
+  if (date === null) return null;
+  return Math.max(0, Math.min(date - (httpDate(dateHeader?.trim() ?? '') ?? now), RETRY_WINDOW));
+}
+
+/** Date.parse takes much that is no HTTP date, such as "-5" or "1.5", and the oldest form names no zone. */
+function httpDate(value: string): number | null {
+  if (!/^[A-Za-z]{3,9},? /.test(value)) return null;
+  const date = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`);
   return Number.isNaN(date) ? null : date;
 }

@@ -26,12 +26,26 @@ t.test('the last try still ends within the four hours, and then there is none', 
 });
 
 t.test('Retry-After in seconds and in the three forms of a date that HTTP knows', async (t) => {
-  t.equal(retryAfter('120', now), now + 120_000);
-  t.equal(retryAfter(' 0 ', now), now);
-  const moment = Date.UTC(1994, 10, 6, 8, 49, 37);
-  t.equal(retryAfter('Sun, 06 Nov 1994 08:49:37 GMT', now), moment);
-  t.equal(retryAfter('Sunday, 06-Nov-94 08:49:37 GMT', now), moment);
-  t.equal(retryAfter('Sun Nov  6 08:49:37 1994', now), moment);
+  t.equal(retryAfter('120', undefined, now), 120_000);
+  t.equal(retryAfter(' 0 ', undefined, now), 0);
+  const before = Date.UTC(1994, 10, 6, 8, 49, 7);
+  t.equal(retryAfter('Sun, 06 Nov 1994 08:49:37 GMT', undefined, before), 30_000);
+  t.equal(retryAfter('Sunday, 06-Nov-94 08:49:37 GMT', undefined, before), 30_000);
+  t.equal(retryAfter('Sun Nov  6 08:49:37 1994', undefined, before), 30_000);
+});
+
+t.test("a date counts from the response's own date: neither clock need be right", async (t) => {
+  const date = new Date(now - 5 * 3_600_000);
+  const inAMinute = new Date(date.getTime() + 60_000).toUTCString();
+  t.equal(retryAfter(inAMinute, date.toUTCString(), now), 60_000);
+  t.equal(retryAfter(inAMinute, 'Sun, soon', now), 0, 'one that is past');
+  t.equal(retryAfter('120', date.toUTCString(), now), 120_000);
+});
+
+t.test('absurd ones ask for no more than four hours', async (t) => {
+  t.equal(retryAfter('9999999999', undefined, now), RETRY_WINDOW);
+  t.equal(retryAfter('Fri, 31 Dec 9999 23:59:59 GMT', undefined, now), RETRY_WINDOW);
+  t.equal(retryAfter('Fri, 31 Dec 9999 23:59:59 GMT', 'Thu, 01 Jan 1970 00:00:00 GMT', now), RETRY_WINDOW);
 });
 
 t.test('anything else in Retry-After says nothing', async (t) => {
@@ -49,5 +63,5 @@ t.test('anything else in Retry-After says nothing', async (t) => {
     '99999999999',
     'Sun, soon',
   ];
-  for (const value of useless) t.equal(retryAfter(value, now), null, String(value));
+  for (const value of useless) t.equal(retryAfter(value, undefined, now), null, String(value));
 });

@@ -8,7 +8,7 @@ import type { Guard } from './guard.ts';
 export interface AdminOptions {
   readonly guard: Guard;
   readonly registry: Registry;
-  readonly store: Pick<Store, 'backlog' | 'endpoints'>;
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints'>;
   readonly destinations: () => readonly Destination[];
   /** Reads the configuration file again and applies it. */
   readonly reload: () => Promise<void>;
@@ -42,7 +42,7 @@ export const adminApi: FastifyPluginAsync<AdminOptions> = async (app, options) =
 };
 
 export async function endpointStatuses(
-  store: Pick<Store, 'backlog' | 'endpoints'>,
+  store: Pick<Store, 'time' | 'backlog' | 'endpoints'>,
   destinations: readonly Destination[],
 ): Promise<EndpointStatus[]> {
   const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
@@ -57,7 +57,7 @@ export async function endpointStatuses(
         endpoint: id,
         url: redactUrl(url),
         state: enabled ? (pausedAt !== null ? 'paused' : deadSince !== null ? 'dead' : 'open') : 'disabled',
-        since: since === null ? null : new Date(since).toISOString(),
+        since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,
         dead: backlog?.dead ?? 0,
       } as const;

@@ -13,7 +13,7 @@ import type { Guard } from './guard.ts';
 export interface DashboardOptions {
   readonly guard: Guard;
   readonly config: () => Config;
-  readonly store: Pick<Store, 'backlog' | 'endpoints' | 'audiences' | 'runs' | 'deadLetters'>;
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'audiences' | 'runs' | 'deadLetters'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 

@@ -10,7 +10,7 @@ const POLL_INTERVAL = 100;
 const PATIENCE = 50;
 
 export interface AwaitOptions {
-  readonly store: Pick<Store, 'runProgress' | 'endpoints' | 'backlog'>;
+  readonly store: Pick<Store, 'time' | 'runProgress' | 'endpoints' | 'backlog'>;
   readonly destinations: readonly Destination[];
   readonly progress: ProgressView;
   readonly signal: AbortSignal;

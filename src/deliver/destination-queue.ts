@@ -16,7 +16,9 @@ const WAITING_LIMIT = 256;
 const AHEAD_LIMIT = 256;
 
 export interface QueueHooks {
+  /** Its time is the store's. */
   readonly clock: Clock;
+  readonly wallTime: () => number;
   readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
@@ -145,7 +147,7 @@ export class DestinationQueue {
     if (this.rate.available < 1) return now + this.rate.delay;
     if (!this.idle || !this.probing || !this.share.leads) return null;
     const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ window }) => window.probeAt);
-    return probes.length > 0 ? Math.max(now + 1, Math.min(...probes)) : null;
+    return probes.length > 0 ? now + Math.max(1, Math.min(...probes) - this.hooks.clock.monotonic()) : null;
   }
 
   /** Whether only a probe can be sent: then a delivery that was tried already should be it. */
@@ -265,7 +267,11 @@ export class DestinationQueue {
     const { require } = this.destination;
     const endpoints = this.outlets.map(({ id }) => id);
     const verdict = judge({ claim, require, endpoints, results, now, random: clock.random() });
-    return { claim, verdict, attempts: verdict.kind === 'release' ? [] : attemptsOf(claim, results, now) };
+    return {
+      claim,
+      verdict,
+      attempts: verdict.kind === 'release' ? [] : attemptsOf(claim, results, this.hooks.wallTime()),
+    };
   }
 
   /** A probe that was held back before its first attempt: its four hours began when it was. */
@@ -281,6 +287,7 @@ export class DestinationQueue {
       const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
       if (skipped) return { endpoint, skipped, until: outlet.nextChance };
     }
+    const at = this.hooks.clock.now();
     let exchange: Exchange;
     try {
       exchange = await this.hooks.post(outlet.prepared, claim, body);
@@ -296,7 +303,7 @@ export class DestinationQueue {
     // The endpoint is free for the next delivery, though this one may wait for another endpoint.
     this.pump();
     if (this.outlets.length > 1) this.hooks.onRoom(this);
-    return { endpoint, exchange };
+    return { endpoint, exchange, at };
   }
 
   private mayPost(outlet: Outlet, generation: number): boolean {

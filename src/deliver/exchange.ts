@@ -12,10 +12,11 @@ export interface Exchange {
   readonly error: string | null;
   /** The start of a failed endpoint's answer. */
   readonly response: string | null;
-  /** Earliest time that the endpoint wants to be asked again. */
-  readonly notBefore: number | null;
-  /** When the attempt began, and the time until its status (or failure) was known, in milliseconds. */
+  /** For how long the endpoint wants not to be asked again, in milliseconds. */
+  readonly retryAfter: number | null;
+  /** When the attempt began by the wall clock and by the steady one, and the time until its status (or failure) was known. */
   readonly at: number;
+  readonly startedAt: number;
   readonly ms: number;
 }
 
@@ -51,7 +52,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   private finished = false;
   private status: number | null = null;
   private ms = 0;
-  private notBefore: number | null = null;
+  private retryAfter: number | null = null;
   private encoding: string | undefined;
   private readonly chunks: Buffer[] = [];
   private received = 0;
@@ -66,9 +67,10 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    // The connection came too late: nothing may be sent any more. A process that was stopped for a while may see its
-    // connection before its timer.
-    if (this.finished || this.clock.monotonic() - this.startedAt >= ATTEMPT_TIMEOUT) this.cut();
+    // The connection came too late: nothing may be sent any more. A process that was stopped for a while, or a machine that
+    // was suspended, may see its connection before its timer.
+    const elapsed = Math.max(this.clock.monotonic() - this.startedAt, this.clock.now() - this.at);
+    if (this.finished || elapsed >= ATTEMPT_TIMEOUT) this.cut();
   }
 
   onResponseStart(
@@ -79,7 +81,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (status < 200 || this.finished || this.status !== null) return;
     this.status = status;
     this.ms = this.clock.monotonic() - this.startedAt;
-    this.notBefore = retryAfter(single(headers['retry-after']), this.clock.now());
+    this.retryAfter = retryAfter(single(headers['retry-after']), single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
   }
 
@@ -114,13 +116,14 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.cancelTimer();
     if (this.status === null) {
       const { outcome, error } = classifyError(failure ?? new Error('No response.'));
-      const ms = this.clock.monotonic() - this.startedAt;
-      this.done({ outcome, error, status: null, response: null, notBefore: null, at: this.at, ms });
+      const { at, startedAt } = this;
+      const ms = this.clock.monotonic() - startedAt;
+      this.done({ outcome, error, status: null, response: null, retryAfter: null, at, startedAt, ms });
       return;
     }
-    const { status, notBefore, at, ms } = this;
+    const { status, retryAfter, at, startedAt, ms } = this;
     const { outcome, error } = classifyStatus(status);
-    const result = { outcome, error, status, notBefore, at, ms };
+    const result = { outcome, error, status, retryAfter, at, startedAt, ms };
     if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
     else {
       const text = responseText(Buffer.concat(this.chunks), this.encoding);

@@ -9,6 +9,7 @@ const STEP = 1_000;
 
 export interface HousekeepingOptions {
   readonly store: Pick<Store, 'rescue' | 'expire' | 'backlog' | 'prune'>;
+  /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
   readonly log: Logger;

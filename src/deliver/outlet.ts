@@ -31,7 +31,7 @@ export class Outlet {
   }
 
   get hasRoom(): boolean {
-    return this.window.free(this.clock.now()) > 0;
+    return this.window.free(this.clock.monotonic()) > 0;
   }
 
   /** Takes a place in the window if there is one at once. */
@@ -61,7 +61,7 @@ export class Outlet {
     const { pausedAt, deadSince } = window;
     const isHealthy = exchange.outcome === 'success' || exchange.outcome === 'refused';
     if (isHealthy) window.succeeded(exchange.ms);
-    else window.failed(exchange.at, clock.now(), exchange.status !== null, clock.random());
+    else window.failed(exchange.startedAt, clock.monotonic(), exchange.status !== null, clock.random(), clock.now());
     if (exchange.status === 410) window.pause(clock.now());
     if (!window.open) this.wakeAll();
     this.handOn();
@@ -81,7 +81,8 @@ export class Outlet {
 
   /** When an attempt that finds no room should come again. */
   get nextChance(): number {
-    return this.window.pausedAt === null ? this.window.probeAt : this.clock.now() + PAUSED_DELAY;
+    const { window, clock } = this;
+    return clock.now() + (window.pausedAt === null ? Math.max(0, window.probeAt - clock.monotonic()) : PAUSED_DELAY);
   }
 
   /** Gives what places there are to those who wait, the first one first. */

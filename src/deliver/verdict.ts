@@ -5,9 +5,9 @@ import type { Exchange } from './exchange.ts';
 /** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */
 export type SkipCause = 'dead' | 'paused' | 'cut';
 
-/** What happened at one endpoint in one try: an exchange, or why there was none and when to come again. */
+/** What happened at one endpoint in one try: an exchange and when it began, or why there was none and when to come again. */
 export type EndpointResult =
-  | { readonly endpoint: string; readonly exchange: Exchange }
+  | { readonly endpoint: string; readonly exchange: Exchange; readonly at: number }
   | { readonly endpoint: string; readonly skipped: SkipCause; readonly until: number };
 
 export interface TryInput {
@@ -24,7 +24,8 @@ export interface TryInput {
 export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
-  const firstAt = claim.firstAt ?? posted.reduce((first, { at }) => Math.min(first, at), now);
+  const begun = results.flatMap((result) => ('exchange' in result ? [result.at] : []));
+  const firstAt = Math.min(claim.firstAt ?? Math.min(...begun, now), now);
   const isCut = results.some((result) => 'skipped' in result && result.skipped === 'cut');
   if (posted.length === 0 && results.length > 0)
     return { kind: 'release', dueAt: isCut ? null : nextChance(claim, results, now) };
@@ -34,7 +35,7 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   }
   if (endpoints.every((endpoint) => marks[endpoint] !== undefined))
     return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null };
-  const notBefore = Math.max(0, ...posted.map((exchange) => exchange.notBefore ?? 0));
+  const notBefore = now + Math.max(0, ...posted.map(({ retryAfter }) => retryAfter ?? 0));
   const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
   if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt };
   return { kind: 'retry', dueAt, firstAt, marks };

@@ -31,11 +31,11 @@ export interface WindowOptions {
 export class Window {
   /** Attempts in flight now. */
   inFlight = 0;
-  /** Since when the endpoint answers no probe; null while it does. */
+  /** Since when the endpoint answers no probe, in the store's time; null while it does. */
   deadSince: number | null;
   /** Paused by a 410 until a person resumes it. */
   pausedAt: number | null;
-  /** Earliest time of the next probe of a dead endpoint. */
+  /** Earliest time of the next probe of a dead endpoint, by the steady clock, as all times below. */
   probeAt = 0;
   private share: Share;
   private limit: number;
@@ -99,8 +99,9 @@ export class Window {
   /**
    * @param startedAt - when the attempt began: several failures of one round halve the window once
    * @param answered - whether the endpoint gave a status at all
+   * @param time - what `now`, which is steady, is in the store's time
    */
-  failed(startedAt: number, now: number, answered: boolean, random: number): void {
+  failed(startedAt: number, now: number, answered: boolean, random: number, time = now): void {
     this.inFlight -= 1;
     this.failures += 1;
     this.quickest = Number.POSITIVE_INFINITY;
@@ -117,7 +118,7 @@ export class Window {
     const lost = answered
       ? this.failures >= ANSWERED_FAILURES && this.limit === 1
       : this.failures >= UNREACHABLE_FAILURES;
-    if (lost) this.die(now, random);
+    if (lost) this.die(now, random, time);
   }
 
   pause(now: number): void {
@@ -139,8 +140,8 @@ export class Window {
     this.probeAt = 0;
   }
 
-  private die(now: number, random: number): void {
-    this.deadSince = now;
+  private die(now: number, random: number, time: number): void {
+    this.deadSince = time;
     this.shrink();
     this.scheduleProbe(now, random);
   }

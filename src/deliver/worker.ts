@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../clock.ts';
+import { type Clock, withTime } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -18,6 +18,7 @@ import { type Planned, Turns } from './turns.ts';
 
 export type WorkerStore = Pick<
   Store,
+  | 'time'
   | 'join'
   | 'owners'
   | 'publish'
@@ -68,6 +69,8 @@ const RETRY_CAP = 5_000;
 /** Takes deliveries from the store to their endpoints: claims, posts, settles. */
 export class Worker {
   private readonly options: WorkerOptions;
+  /** Its time is the store's. */
+  private readonly clock: Clock;
   private destinations: readonly Destination[];
   private started = false;
   private readonly turns: Turns;
@@ -91,7 +94,8 @@ export class Worker {
     const { store, clock, log, destinations } = options;
     this.options = options;
     this.destinations = destinations;
-    this.turns = new Turns(clock, () => this.signal());
+    this.clock = withTime(clock, () => store.time.now());
+    this.turns = new Turns(this.clock, () => this.signal());
     this.fleet = new Fleet({ store, owner: () => this.lease.owner, log });
     this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
     this.lease = new ProcessLease(store, clock, log, {
@@ -231,7 +235,8 @@ export class Worker {
   private hooks(): QueueHooks {
     const { clock, onSettled } = this.options;
     return {
-      clock,
+      clock: this.clock,
+      wallTime: () => clock.now(),
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
       holdsClaims: () => this.holdsClaims(),
       isStopping: () => this.stopping,
@@ -319,8 +324,8 @@ export class Worker {
 
   private async keepHouse(): Promise<void> {
     const queues = new Map(this.turns.queues.map((queue) => [queue.name, queue]));
-    const { store, clock, attemptRetention, log } = this.options;
-    const freed = await housekeeping({ store, clock, attemptRetention, log, queues });
+    const { store, attemptRetention, log } = this.options;
+    const freed = await housekeeping({ store, clock: this.clock, attemptRetention, log, queues });
     if (freed > 0) this.wake(queues.keys());
     this.retired = this.retired.filter(({ idle }) => !idle);
     // Another process may have given back or put off what the poll has seen as pending.

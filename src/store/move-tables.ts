@@ -1,6 +1,7 @@
 import { CLAIMED, READY, WAITING } from './states.ts';
 
-export type Type = 'text' | 'int8' | 'int4' | 'int2' | 'hash';
+/** `time` is the store's, which is another there. */
+export type Type = 'text' | 'time' | 'int8' | 'int4' | 'int2' | 'hash';
 
 export interface Table {
   readonly name: string;
@@ -11,6 +12,7 @@ export interface Table {
 
 export const SQL_TYPES: Readonly<Record<Type, string>> = {
   text: 'text',
+  time: 'bigint',
   int8: 'bigint',
   int4: 'int',
   int2: 'smallint',
@@ -30,9 +32,9 @@ export const TABLES: readonly Table[] = [
     columns: {
       ...{
         id: 'int8',
-        due_at: 'int8',
-        accepted_at: 'int8',
-        first_at: 'int8',
+        due_at: 'time',
+        accepted_at: 'time',
+        first_at: 'time',
         tries: 'int4',
         turn: 'int2',
         state: 'int2',
@@ -48,7 +50,7 @@ export const TABLES: readonly Table[] = [
   {
     name: 'dead_letter',
     columns: {
-      ...{ id: 'int8', first_at: 'int8', last_at: 'int8', tries: 'int4', status: 'int4', lane: 'int2', type: 'int2' },
+      ...{ id: 'int8', first_at: 'time', last_at: 'time', tries: 'int4', status: 'int4', lane: 'int2', type: 'int2' },
       ...{ destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text', conflict: 'text' },
       ...{ reason: 'text', body: 'text' },
     },
@@ -65,7 +67,7 @@ export const TABLES: readonly Table[] = [
   {
     name: 'attempt',
     columns: {
-      ...{ id: 'int8', at: 'int8', delivery: 'int8', status: 'int4', ms: 'int4', type: 'int2', outcome: 'int2' },
+      ...{ id: 'int8', at: 'time', delivery: 'int8', status: 'int4', ms: 'int4', type: 'int2', outcome: 'int2' },
       ...{ destination: 'text', endpoint: 'text', source: 'text', message_id: 'text', user_id: 'text' },
       ...{ error: 'text', response: 'text' },
     },
@@ -74,7 +76,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'endpoint',
-    columns: { endpoint: 'text', destination: 'text', paused_at: 'int8', dead_since: 'int8' },
+    columns: { endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },
     from: `SELECT ${nameOf('endpoint.id')}, ${nameOf('destination')}, paused_at, dead_since FROM endpoint`,
   },
   {

@@ -3,6 +3,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { nameOf, SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
+import type { StoreTime } from './port.ts';
 import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
 import type { CopyProgress } from './postgres/copy.ts';
 import { Database, type Session } from './postgres/database.ts';
@@ -47,13 +48,15 @@ export async function moveStore({ from, to, clock, onProgress = () => {} }: Move
   if (existsSync(file)) throw new RollcallError('bad_usage', `It was moved before: there is ${file}.`);
   if (!existsSync(path)) throw new RollcallError('bad_usage', `There is no file ${path}.`);
   // Brings its tables to this version.
-  await (await openSqliteStore({ path, maxQueued: 0, clock })).close();
+  const store = await openSqliteStore({ path, maxQueued: 0, clock });
+  const { time } = store;
+  await store.close();
   await migratePostgres(to);
   const db = new Database({ url: to, clock });
   const source = new DatabaseSync(path, { timeout: 1_000 });
   try {
     lock(source);
-    const rows = await db.transaction((session) => copyAll({ source, session, now: db.now, onProgress }));
+    const rows = await db.transaction((session) => copyAll({ source, session, now: db.now, time, onProgress }));
     source.exec('COMMIT');
     // Leaves one file, without a log beside it; renamed before anybody else can open it.
     source.exec('PRAGMA journal_mode = DELETE');
@@ -83,6 +86,8 @@ interface Move {
   readonly session: Session;
   /** SQL for the time there. */
   readonly now: string;
+  /** The time here. */
+  readonly time: StoreTime;
   readonly onProgress: CopyProgress;
 }
 
@@ -138,7 +143,9 @@ async function refuseUnlessEmpty(session: Session): Promise<void> {
   if (row?.[0]) throw new RollcallError('bad_usage', 'The Postgres store is not empty; it has been in use already.');
 }
 
-async function copy({ source, session, onProgress }: Move, { name, columns, from }: Table): Promise<number> {
+async function copy({ source, session, now, time, onProgress }: Move, { name, columns, from }: Table): Promise<number> {
+  const [there] = await session.rows<[number]>(`SELECT ${now}`);
+  const ahead = (there?.[0] ?? 0) - time.now();
   const types = Object.values(columns);
   const casts = types.map((type, index) => `$${index + 1}::${SQL_TYPES[type]}[]`).join(', ');
   const insert = `INSERT INTO rollcall.${name} (${Object.keys(columns).join(', ')}) SELECT * FROM unnest(${casts})`;
@@ -147,7 +154,12 @@ async function copy({ source, session, onProgress }: Move, { name, columns, from
   for (const rows of batches(source, from)) {
     await session.run(
       insert,
-      types.map((type, index) => ENCODERS[type](rows.map((row) => row[index] ?? null))),
+      types.map((type, index) =>
+        ENCODERS[type](
+          rows.map((row) => row[index] ?? null),
+          ahead,
+        ),
+      ),
     );
     count += rows.length;
     onProgress(name, count, total);
@@ -157,7 +169,11 @@ async function copy({ source, session, onProgress }: Move, { name, columns, from
 
 const numbers = (values: readonly SQLInputValue[]) => values.map((value) => (value === null ? null : Number(value)));
 
-const ENCODERS: Readonly<Record<Type, (values: readonly SQLInputValue[]) => Buffer>> = {
+/** @param ahead - how far the time there is ahead of the time here */
+type Encoder = (values: readonly SQLInputValue[], ahead: number) => Buffer;
+
+const ENCODERS: Readonly<Record<Type, Encoder>> = {
+  time: (values, ahead) => int8(numbers(values).map((value) => (value === null ? null : value + ahead))),
   text: (values) => text(values.map((value) => (value === null ? null : String(value)))),
   int8: (values) => int8(numbers(values)),
   int4: (values) => int4(numbers(values)),

@@ -312,6 +312,17 @@ export interface Regulation {
   readonly finishedAt: number | null;
 }
 
+/**
+ * The time that due times and the four hours are in, in milliseconds. It goes on evenly when a clock is set: on Postgres with
+ * the database's clock, on SQLite with the wall clock plus an offset. Claims, verdicts and states of endpoints are in it;
+ * attempts, dead letters and runs are in the wall clock's, as they are shown.
+ */
+export interface StoreTime {
+  now(): number;
+  /** The same moment by the wall clock, as it is set now. */
+  toWall(time: number): number;
+}
+
 /** A process that delivers. */
 export interface Owner {
   readonly id: number;
@@ -357,6 +368,8 @@ export const NO_EVENTS: StoreEvents = { onFatal() {} };
  * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `queue_full`, `fence_lost`.
  */
 export interface Store {
+  readonly time: StoreTime;
+
   /** Writes a batch or nothing. Throws `queue_full` when a destination's backlog is at its limit. */
   accept(request: AcceptRequest): Promise<AcceptResult>;
 

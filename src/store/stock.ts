@@ -50,6 +50,7 @@ export class Stock {
   private size = 0;
   private characters = 0;
 
+  /** @param clock - its time is the store's */
   constructor(clock: Clock) {
     this.clock = clock;
   }

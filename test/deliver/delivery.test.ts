@@ -225,7 +225,12 @@ for (const [form, header] of [
     const receiver = await Receiver.start(t);
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     receiver.answer = (response, _, index) =>
-      void response.writeHead(index === 0 ? 429 : 200, { 'retry-after': header(rig.clock.now()) }).end();
+      void response
+        .writeHead(index === 0 ? 429 : 200, {
+          date: new Date(rig.clock.now()).toUTCString(),
+          'retry-after': header(rig.clock.now()),
+        })
+        .end();
     await rig.send(1);
     await rig.settled(1);
     await rig.pass(89_000);

@@ -209,10 +209,11 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
+    wallTime: () => clock.now(),
     post: () =>
       new Promise((resolve) => {
-        const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;
-        posts.push(() => resolve({ ...exchange, at: clock.now(), ms: 1 }));
+        const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
+        posts.push(() => resolve({ ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 }));
       }),
     holdsClaims: () => isHeld,
     isStopping: () => false,

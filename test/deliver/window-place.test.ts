@@ -27,10 +27,11 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
+    wallTime: () => clock.now(),
     post: async (_, { id }) => {
       if (id.startsWith('broken')) throw new Error('The body could not be signed.');
-      const exchange = { outcome: 'success', status: 200, error: null, response: null, notBefore: null } as const;
-      return { ...exchange, at: clock.now(), ms: 1 };
+      const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
+      return { ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 };
     },
     holdsClaims: () => true,
     isStopping: () => false,

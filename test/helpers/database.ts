@@ -42,7 +42,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
         : openSqliteStore({ path, maxQueued, clock }));
       const perform = async (work: () => Promise<unknown>) => {
         // A test moves its clock at once, the database's follows later: no verb begins before.
-        while (postgres && postgres.time !== clock.now()) await postgres.tellTime(clock.now());
+        while (postgres && postgres.time !== clock.true) await postgres.tellTime(clock.true);
         return work();
       };
       const watched = each(store, (work) => {

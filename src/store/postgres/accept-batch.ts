@@ -95,7 +95,7 @@ export class Batch {
     fresh: readonly string[] | null,
   ): Claim[] {
     const isFresh = freshKeys(fresh);
-    const acceptedAt = context.db.clock.now();
+    const acceptedAt = context.db.time.now();
     const claims: Claim[] = [];
     for (const [index, { key, message, destination }] of this.rows.entries()) {
       if (handed[index] !== true || isFresh?.has(key) === false) continue;

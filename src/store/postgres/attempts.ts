@@ -30,7 +30,7 @@ export async function attempts(context: Context, filter: AttemptFilter): Promise
     .add('message_id = ?', filter.messageId)
     .add('user_id = ?', filter.userId)
     .add('outcome = ?', filter.outcome && OUTCOMES.indexOf(filter.outcome))
-    .add(`at >= ${db.now} + ?::bigint`, filter.since === undefined ? undefined : db.fromNow(filter.since));
+    .add(`at >= ${db.now} + ?::bigint`, filter.since === undefined ? undefined : db.fromWallNow(filter.since));
   const rows = await db.rows<AttemptRow>(
     `SELECT at - ${db.now}, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response
      FROM rollcall.attempt ${conditions.where()} ORDER BY id DESC LIMIT ${conditions.parameter(filter.limit)}`,
@@ -44,7 +44,7 @@ export async function attempts(context: Context, filter: AttemptFilter): Promise
     type: MESSAGE_TYPES[type] as AttemptRecord['type'],
     userId,
     messageId,
-    at: db.local(ago),
+    at: db.wall(ago),
     ms: rest[1],
     outcome: OUTCOMES[outcome] as AttemptRecord['outcome'],
     status: rest[0],

@@ -1,3 +1,4 @@
+import { type Clock, withTime } from '../../clock.ts';
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
 import { CLAIMED } from '../states.ts';
 import { type Found, Stock } from '../stock.ts';
@@ -7,6 +8,8 @@ import { type Context, idName, idNumber } from './context.ts';
 /** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
 export class Claims {
   private readonly context: Context;
+  /** Its time is the store's. */
+  private readonly clock: Clock;
   private readonly statement: ClaimStatement;
   private readonly held = new Map<number, Set<string>>();
   /** Whose claims are kept in stock: who joined first, until its lease ends. */
@@ -20,7 +23,8 @@ export class Claims {
   constructor(context: Context) {
     this.context = context;
     this.statement = new ClaimStatement(context);
-    this.stock = new Stock(context.db.clock);
+    this.clock = withTime(context.db.clock, () => context.db.time.now());
+    this.stock = new Stock(this.clock);
   }
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
@@ -69,7 +73,7 @@ export class Claims {
     if (owner !== this.owner) return [];
     const { stock } = this;
     this.owner = null;
-    this.stock = new Stock(this.context.db.clock);
+    this.stock = new Stock(this.clock);
     await this.handing;
     return stock.clear();
   }
@@ -143,7 +147,7 @@ export class Claims {
   }
 
   private claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
-    const stock = owner === this.owner ? this.stock : new Stock(this.context.db.clock);
+    const stock = owner === this.owner ? this.stock : new Stock(this.clock);
     this.hold(owner, []);
     return stock.serve(requests, (looks) => this.look(owner, looks));
   }

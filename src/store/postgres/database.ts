@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
+import { SteadiedTime } from '../steadied-time.ts';
 
 /**
  * Milliseconds since 1970 by the database's clock, which is the same for all processes; stable within a statement. A query
@@ -38,12 +39,15 @@ export class Database implements Session {
   /** SQL for the time, in milliseconds since 1970. */
   readonly now: string;
   readonly clock: Clock;
+  /** The database's time as far as this process counts it: where it starts from is of no importance, its steps would be. */
+  readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
   private readonly names = new Map<string, string>();
   private closed = false;
 
   constructor({ url, clock, time = DATABASE_TIME, patient = false }: DatabaseOptions) {
     this.clock = clock;
+    this.time = new SteadiedTime(clock);
     this.now = time;
     this.pool = new pg.Pool({
       connectionString: url,
@@ -97,17 +101,29 @@ export class Database implements Session {
     });
   }
 
-  /** How far a time by this process's clock is from now; SQL adds it to the database's. */
+  /** How far a time of the store is from now; SQL adds it to the database's. */
   fromNow(time: number): number;
   fromNow(time: number | null): number | null;
   fromNow(time: number | null): number | null {
-    return time === null ? null : Math.round(time - this.clock.now());
+    return time === null ? null : Math.round(time - this.time.now());
   }
 
-  /** A distance from the database's now as a time by this process's clock. */
+  /** A distance from the database's now as a time of the store. */
   local(distance: number): number;
   local(distance: number | null): number | null;
   local(distance: number | null): number | null {
+    return distance === null ? null : this.time.now() + distance;
+  }
+
+  /** As `fromNow`, of a time by the wall clock. */
+  fromWallNow(time: number): number {
+    return Math.round(time - this.clock.now());
+  }
+
+  /** As `local`, by the wall clock. */
+  wall(distance: number): number;
+  wall(distance: number | null): number | null;
+  wall(distance: number | null): number | null {
     return distance === null ? null : this.clock.now() + distance;
   }
 

@@ -25,7 +25,7 @@ type LetterRow = readonly [
 
 export async function deadLetters(context: Context, filter: DeadLetterFilter): Promise<DeadLetter[]> {
   const { db } = context;
-  const time = (value: number | undefined) => (value === undefined ? undefined : db.fromNow(value));
+  const time = (value: number | undefined) => (value === undefined ? undefined : db.fromWallNow(value));
   const conditions = new Conditions()
     .add('destination = ?', filter.destination)
     .add('source = ?', filter.source)
@@ -54,8 +54,8 @@ export async function deadLetters(context: Context, filter: DeadLetterFilter): P
       reason,
       status,
       attempts,
-      firstAt: db.local(first),
-      lastAt: db.local(last),
+      firstAt: db.wall(first),
+      lastAt: db.wall(last),
       body: rest[0],
       conflict: rest[1],
     }),

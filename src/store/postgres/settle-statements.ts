@@ -101,7 +101,7 @@ export class Statements {
     const { db } = this.context;
     const rows = settlements.flatMap(({ claim, attempts }) => attempts.map((attempt) => ({ claim, attempt })));
     return [
-      int8(rows, ({ attempt }) => db.fromNow(attempt.at)),
+      int8(rows, ({ attempt }) => db.fromWallNow(attempt.at)),
       int8(rows, ({ claim }) => idNumber(this.context, claim.id)),
       int4(rows, ({ attempt }) => attempt.status),
       int4(rows, ({ attempt }) => Math.round(attempt.ms)),

@@ -76,6 +76,7 @@ function storeOn(context: Context): Store {
   }
 
   return {
+    time: db.time,
     accept: (request) => during(() => intake.accept(request)),
     join: (ttl) =>
       during(async () => {

@@ -24,6 +24,7 @@ export class HandOver {
   /** Room promised to accepts that are under way. */
   private readonly promised = new Map<string, number>();
 
+  /** @param clock - its time is the store's */
   constructor(clock: Clock, look: Look, giveBack: GiveBack) {
     this.clock = clock;
     this.look = look;

@@ -1,4 +1,5 @@
 import type { Fence, Owner } from '../port.ts';
+import { type ClockReading, keepClock } from './clock.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
@@ -6,10 +7,12 @@ export interface JoinArguments {
   readonly ttl: number;
   /** Owners that joined from this process before. */
   readonly own: readonly number[];
+  readonly clock: ClockReading;
 }
 
-export function join(db: Connection, now: number, { ttl, own }: JoinArguments): number {
+export function join(db: Connection, now: number, { ttl, own, clock }: JoinArguments): number {
   rescue(db, now, { own });
+  keepClock(db, now, clock);
   const row = db.get<{ id: number }>(
     'INSERT INTO owner (lease_until, holder) VALUES (?, ?) RETURNING id',
     now + ttl,
@@ -21,9 +24,11 @@ export function join(db: Connection, now: number, { ttl, own }: JoinArguments): 
 export interface OwnerArguments {
   readonly owner: number;
   readonly ttl: number;
+  readonly clock: ClockReading;
 }
 
-export function heartbeat(db: Connection, now: number, { owner, ttl }: OwnerArguments): boolean {
+export function heartbeat(db: Connection, now: number, { owner, ttl, clock }: OwnerArguments): boolean {
+  keepClock(db, now, clock);
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
 
@@ -37,7 +42,13 @@ export function owners(db: Connection, now: number): Owner[] {
   return db.tuples<[number, string | null]>(sql, now).map(([id, roster]) => ({ id, roster }));
 }
 
-export function leave(db: Connection, _now: number, { owner }: { readonly owner: number }): void {
+export interface LeaveArguments {
+  readonly owner: number;
+  readonly clock: ClockReading;
+}
+
+export function leave(db: Connection, now: number, { owner, clock }: LeaveArguments): void {
+  keepClock(db, now, clock);
   freeClaims(db, owner, false);
   db.run('DELETE FROM owner WHERE id = ?', owner);
 }

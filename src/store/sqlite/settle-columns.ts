@@ -36,7 +36,13 @@ export class SettleColumns {
     response: [] as (string | null)[],
   };
 
-  constructor(owner: number, settlements: readonly Settlement[], numberOf: (delivery: string) => number) {
+  /** @param ahead - how far the store's time is ahead of the wall clock, which attempts are in */
+  constructor(
+    owner: number,
+    settlements: readonly Settlement[],
+    ahead: number,
+    numberOf: (delivery: string) => number,
+  ) {
     this.owner = owner;
     const indexes = new Map<string, number>();
     const indexOf = (name: string) => {
@@ -58,7 +64,7 @@ export class SettleColumns {
       deliveries.tries.push(claim.tries);
       deliveries.verdict.push(verdictTuple(verdict));
       for (const { at, endpoint, ms, outcome, status, error, response } of attempts) {
-        log.at.push(at);
+        log.at.push(Math.round(at + ahead));
         log.delivery.push(id);
         log.destination.push(destination);
         log.endpoint.push(indexOf(endpoint));

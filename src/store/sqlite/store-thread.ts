@@ -3,6 +3,8 @@ import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 import { armedFailpoint } from '../../failpoint.ts';
 import type { StoreEvents } from '../port.ts';
+import { SteadiedTime } from '../steadied-time.ts';
+import { startOffset } from './clock.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
@@ -30,7 +32,8 @@ interface Waiting {
 /** The main thread's side: gathers operations while the thread is busy, and sends them as one group. */
 export class StoreThread {
   private readonly worker: Worker;
-  private readonly clock: Clock;
+  /** The store's. */
+  readonly time: SteadiedTime;
   private readonly events: StoreEvents;
   private queue: Waiting[] = [];
   private inWork: Waiting[] = [];
@@ -41,9 +44,9 @@ export class StoreThread {
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
 
-  private constructor(worker: Worker, { clock, events }: ThreadOptions) {
+  private constructor(worker: Worker, time: SteadiedTime, events: StoreEvents) {
     this.worker = worker;
-    this.clock = clock;
+    this.time = time;
     this.events = events;
     this.exited = new Promise((resolve) => worker.once('exit', () => resolve()));
     worker.on('message', (reply: unknown) => this.hear(reply));
@@ -56,7 +59,7 @@ export class StoreThread {
 
   /** Starts the thread and opens the database; resolves to both and the store's own id. */
   static async open(options: ThreadOptions): Promise<{ thread: StoreThread; store: string }> {
-    const { path, clock } = options;
+    const { path, clock, events } = options;
     const identity = { store: clock.token(5), suppressionKey: clock.token(32) };
     const workerData: ThreadData = { path, identity, failpoint: armedFailpoint() };
     const worker = new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
@@ -71,13 +74,16 @@ export class StoreThread {
       await worker.terminate();
       throw new RollcallError(reply.failed.code, reply.failed.message);
     }
-    return { thread: new StoreThread(worker, options), store: 'opened' in reply ? reply.opened : '' };
+    if (!('opened' in reply)) throw new RollcallError('store_failed', 'The store gave no answer.');
+    const { store, time } = reply.opened;
+    const steadied = new SteadiedTime(clock, startOffset(clock, time));
+    return { thread: new StoreThread(worker, steadied, events), store };
   }
 
   call<V extends VerbName>(verb: V, args: VerbArguments<V>): Promise<VerbResult<V>> {
     if (this.closed) return Promise.reject(this.closed);
     return new Promise((resolve, reject) => {
-      const operation: Operation = { verb, now: this.clock.now(), args };
+      const operation: Operation = { verb, now: this.time.now(), args };
       this.queue.push({ operation, resolve: resolve as (value: unknown) => void, reject });
       this.schedule();
     });

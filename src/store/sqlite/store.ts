@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import { type Clock, withTime } from '../../clock.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
@@ -25,12 +25,16 @@ export interface SqliteOptions {
 export async function openSqliteStore(options: SqliteOptions): Promise<port.Store> {
   const { path, maxQueued, clock, events = port.NO_EVENTS } = options;
   const { thread, store } = await StoreThread.open({ path, clock, events });
+  const { time } = thread;
   const ids = new DeliveryIds(store);
   const own = new OwnOwners();
+  /** Once for all rows of a call: they are of one moment. */
+  const ahead = () => time.fromWall(0);
+  const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
   const settle = (owner: number, settlements: readonly port.Settlement[]) =>
-    thread.call('settle', new SettleColumns(owner, settlements, (id) => ids.number(id)));
+    thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id)));
   const handOver = new HandOver(
-    clock,
+    withTime(clock, () => time.now()),
     async (owner, requests) => {
       const { claims, nextDue } = await thread.call('claim', { owner, requests });
       const found = { claims: new Map<string, port.Claim[]>(), nextDue: new Map<string, number | null>() };
@@ -48,9 +52,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       ),
   );
   return {
+    time,
     accept: async (request) => {
       const taker = handOver.taker(request);
-      const acceptedAt = clock.now();
+      const acceptedAt = time.now();
       const accepting = thread.call('accept', acceptArguments(request, maxQueued, taker));
       if (!taker) return resultOf(await accepting);
       const accepted = await accepting.catch(async (error) => {
@@ -61,13 +66,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       return resultOf(accepted);
     },
     join: async (ttl) => {
-      const owner = await thread.call('join', { ttl, own: own.owners });
+      const owner = await thread.call('join', { ttl, own: own.owners, clock: reading() });
       own.add(owner);
       await handOver.joined(owner);
       return owner;
     },
     heartbeat: async (owner, ttl) => {
-      const isHeld = await thread.call('heartbeat', { owner, ttl });
+      const isHeld = await thread.call('heartbeat', { owner, ttl, clock: reading() });
       // What fails here is tried again with the next heartbeat.
       if (isHeld) await handOver.freeStale().catch(() => undefined);
       else handOver.ended(owner);
@@ -81,7 +86,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     leave: (owner) => {
       handOver.ended(owner);
       own.delete(owner);
-      return thread.call('leave', { owner });
+      return thread.call('leave', { owner, clock: reading() });
     },
     rescue: () => thread.call('rescue', { own: own.owners }),
     begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
@@ -101,9 +106,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     backlog: () => thread.call('backlog', undefined),
     endpoints: () => thread.call('endpoints', undefined),
     markEndpoint: (state) => thread.call('markEndpoint', state),
-    attempts: async ({ delivery, outcome, ...filter }) => {
+    attempts: async ({ delivery, outcome, since, ...filter }) => {
       const rows = await thread.call('attempts', {
         ...filter,
+        ...(since === undefined ? {} : { since: time.fromWall(since) }),
         ...(delivery === undefined ? {} : { delivery: ids.number(delivery) }),
         ...(outcome === undefined ? {} : { outcome: port.OUTCOMES.indexOf(outcome) }),
       });
@@ -115,7 +121,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
         type: typeOf(row.type),
         userId: row.user_id,
         messageId: row.message_id,
-        at: row.at,
+        at: row.at - ahead(),
         ms: row.ms,
         outcome: port.OUTCOMES[row.outcome] as port.Outcome,
         status: row.status,
@@ -124,9 +130,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       }));
     },
     prune: (before, limit) => thread.call('prune', { before, limit }),
-    deadLetters: async ({ ids: only, after, ...filter }) => {
+    deadLetters: async ({ ids: only, after, since, until, ...filter }) => {
       const rows = await thread.call('deadLetters', {
         ...filter,
+        ...(since === undefined ? {} : { since: time.fromWall(since) }),
+        ...(until === undefined ? {} : { until: time.fromWall(until) }),
         ...(only === undefined ? {} : { ids: only.map((id) => ids.number(id)) }),
         ...(after === undefined ? {} : { after: ids.number(after) }),
       });
@@ -140,8 +148,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
         reason: reason as port.DeadReason,
         status: row.status,
         attempts: tries,
-        firstAt: first_at,
-        lastAt: last_at,
+        firstAt: first_at === null ? null : first_at - ahead(),
+        lastAt: last_at - ahead(),
         body: row.body,
         conflict: row.conflict,
       }));

@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ErrorCode } from '../../errors.ts';
 import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
+import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
 import { migrate } from './migrate.ts';
 import { type Operation, type OperationResult, verbs } from './verbs.ts';
@@ -15,7 +16,7 @@ export interface ThreadData {
 
 export type ThreadRequest = { readonly operations: readonly Operation[] } | 'close';
 export type ThreadReply =
-  | { readonly opened: string }
+  | { readonly opened: { readonly store: string; readonly time: StartTime } }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
   | { readonly results: readonly OperationResult[] };
 
@@ -33,7 +34,8 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
-  port.postMessage({ opened: connection.meta('store') ?? '' } satisfies ThreadReply);
+  const opened = { store: connection.meta('store') ?? '', time: startTime(connection) };
+  port.postMessage({ opened } satisfies ThreadReply);
   port.on('message', (request: ThreadRequest) => {
     if (request === 'close') {
       connection.close();

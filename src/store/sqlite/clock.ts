@@ -1,0 +1,64 @@
+import type { Clock } from '../../clock.ts';
+import type { Connection } from './connection.ts';
+
+/** What a process that delivers says of its clocks with each heartbeat. */
+export interface ClockReading {
+  /** What it adds to its wall clock. */
+  readonly offset: number;
+  /** Milliseconds since the machine was started. */
+  readonly uptime: number;
+}
+
+/** What the store keeps of the time, for those who start. */
+export interface KeptClock extends ClockReading {
+  /** The store's time when it was kept. */
+  readonly at: number;
+}
+
+/** What is known of the time when a file is opened. */
+export interface StartTime {
+  readonly kept: KeptClock | null;
+  /** Whether a process of this machine delivers from the file right now. */
+  readonly isServed: boolean;
+  /** The newest time that stands in the file; 0 in a new one. */
+  readonly newest: number;
+}
+
+const KEY = 'clock';
+
+export function keepClock(db: Connection, now: number, { offset, uptime }: ClockReading): void {
+  db.setMeta(KEY, JSON.stringify({ at: now, offset, uptime } satisfies KeptClock));
+}
+
+export function startTime(db: Connection): StartTime {
+  const text = db.meta(KEY);
+  const kept = text === null ? null : (JSON.parse(text) as KeptClock);
+  const isServed = db
+    .all<{ holder: string }>('SELECT holder FROM owner')
+    .some(({ holder }) => !db.holders.hasExited(holder));
+  const written = db.get<{ at: number | null }>(
+    `SELECT max(at) AS at FROM (
+       SELECT * FROM (SELECT at FROM seen_log ORDER BY id DESC LIMIT 1)
+       UNION ALL SELECT * FROM (SELECT at FROM seen_bucket ORDER BY id DESC LIMIT 1)
+       UNION ALL SELECT * FROM (SELECT at FROM attempt ORDER BY id DESC LIMIT 1)
+       UNION ALL SELECT * FROM (SELECT accepted_at FROM delivery ORDER BY id DESC LIMIT 1))`,
+  );
+  return { kept, isServed, newest: Math.max(written?.at ?? 0, kept?.at ?? 0) };
+}
+
+/** Heartbeats of a process that lives are no further apart, in milliseconds. */
+const SILENCE = 15_000;
+
+/**
+ * What is to be added to the wall clock from now on, so that nothing that was written lies ahead. Of what would do, the
+ * least: what looks like a downtime may be a step, and too little time only makes deliveries wait longer.
+ */
+export function startOffset(clock: Clock, { kept, isServed, newest }: StartTime): number {
+  const wall = clock.now();
+  const since = kept === null ? Number.NaN : clock.uptime() - kept.uptime;
+  // Beside a process that delivers its time counts, however this process's clock is set.
+  const isBeside = kept !== null && isServed && since >= 0 && since <= SILENCE;
+  const times = isBeside ? [kept.at + since] : [wall + (kept?.offset ?? 0), wall];
+  const time = times.filter((each) => each >= newest).sort((a, b) => a - b)[0] ?? newest;
+  return Math.round(time - wall);
+}

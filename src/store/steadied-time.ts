@@ -1,0 +1,68 @@
+import type { Clock } from '../clock.ts';
+import { type Moment, momentOf } from '../lease-time.ts';
+import type { StoreTime } from './port.ts';
+
+/** How much the wall clock may differ from the steady one since they were last compared, in milliseconds; more is a step. */
+const STEP = 500;
+/** As `STEP`, against the uptime, which some systems tell in whole seconds. */
+const UPTIME_STEP = 1_500;
+/** How often they are compared while there is no step, in milliseconds: what a clock is off by over hours is drift. */
+const COMPARE_EVERY = 1_000;
+/** Readings of the clocks that belong together are no further apart, in milliseconds. */
+const AT_ONCE = 20;
+const READINGS = 5;
+
+/**
+ * The wall clock plus an offset that takes every step back out that the wall clock makes while this process runs. A
+ * suspension is no step: time has gone by, as the uptime shows, and only the steady clock stood still.
+ */
+export class SteadiedTime implements StoreTime {
+  /** Milliseconds to add to the wall clock, a whole number. */
+  offset: number;
+  private readonly clock: Clock;
+  private compared: Moment;
+
+  constructor(clock: Clock, offset = 0) {
+    this.clock = clock;
+    this.offset = offset;
+    this.compared = readAtOnce(clock);
+  }
+
+  now(): number {
+    const { clock, compared } = this;
+    const wall = clock.now();
+    const steady = clock.monotonic() - compared.steady;
+    const apart = wall - compared.wall - steady;
+    if (apart <= STEP && apart >= -STEP && steady < COMPARE_EVERY) return wall + this.offset;
+    return this.compare();
+  }
+
+  toWall(time: number): number {
+    return time - (this.now() - this.clock.now());
+  }
+
+  fromWall(time: number): number {
+    return time + (this.now() - this.clock.now());
+  }
+
+  private compare(): number {
+    const { compared } = this;
+    const moment = readAtOnce(this.clock);
+    const wall = moment.wall - compared.wall;
+    const steady = moment.steady - compared.steady;
+    const uptime = moment.uptime - compared.uptime;
+    const agrees = Math.abs(wall - steady) <= STEP || Math.abs(wall - uptime) <= UPTIME_STEP;
+    if (!agrees) this.offset += Math.round(Math.max(steady, uptime) - wall);
+    this.compared = moment;
+    return moment.wall + this.offset;
+  }
+}
+
+/** A process may be stopped between two readings. */
+function readAtOnce(clock: Clock): Moment {
+  let moment = momentOf(clock);
+  for (let reading = 1; clock.monotonic() - moment.steady > AT_ONCE && reading < READINGS; reading += 1) {
+    moment = momentOf(clock);
+  }
+  return moment;
+}
