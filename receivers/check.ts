@@ -1,18 +1,28 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
-import { type CaseResult, conformance } from './testing/conformance.ts';
+import { type CaseResult, conformance, type Target } from './testing/conformance.ts';
 
 const usage = `Tries a webhook receiver with good and bad requests and says what it gets wrong.
 
-Usage: rollcall-receiver-check URL --secret SECRET [--json]
+Usage: rollcall-receiver-check URL [--signing x-signature|standard|both] [--batches] [--json]
+
+The secret is that of the environment variable ROLLCALL_SECRET, or of --secret, which other users of this machine can see.
 
 The requests carry made-up users and events: try a receiver whose handlers can take that.
-Exit codes: 0 all right, 1 something is wrong, 2 bad usage.`;
+Exit codes: 0 all right, 1 something is wrong or the URL can't be reached, 2 bad usage.`;
 
-function options(): { url: string; secret: string; json: boolean } {
+const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
+
+function options(): Target & { json: boolean } {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { secret: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    options: {
+      secret: { type: 'string' },
+      signing: { type: 'string', default: 'x-signature' },
+      batches: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h' },
+    },
   });
   if (values.help) {
     console.log(usage);
@@ -20,9 +30,24 @@ function options(): { url: string; secret: string; json: boolean } {
   }
   const [url] = positionals;
   if (positionals.length !== 1 || url === undefined || !URL.canParse(url)) throw new TypeError('give one URL');
-  if (!values.secret) throw new TypeError('give the --secret of the receiver');
-  return { url, secret: values.secret, json: values.json ?? false };
+  const secret = values.secret ?? process.env['ROLLCALL_SECRET'];
+  if (!secret) throw new TypeError("give the receiver's secret in the environment variable ROLLCALL_SECRET");
+  const signing = SIGNINGS.find((each) => each === values.signing);
+  if (signing === undefined) throw new TypeError(`--signing is one of ${SIGNINGS.join(', ')}`);
+  return { url, secret, signing, batches: values.batches, json: values.json };
 }
+
+/** One clear line instead of one for each case. */
+async function reach(url: string): Promise<void> {
+  try {
+    await fetch(url, { method: 'POST', signal: AbortSignal.timeout(10_000) });
+  } catch (error) {
+    const { message, cause } = error as Error & { cause?: { code?: string; message?: string } };
+    throw new Unreachable(`${new URL(url).origin} can't be reached: ${cause?.code ?? cause?.message ?? message}`);
+  }
+}
+
+class Unreachable extends Error {}
 
 function line({ name, expected, got, passed, error }: CaseResult): string {
   const answer = (error ?? got.join(' ')).padEnd(12);
@@ -31,6 +56,7 @@ function line({ name, expected, got, passed, error }: CaseResult): string {
 
 async function main(): Promise<void> {
   const { json, ...target } = options();
+  await reach(target.url);
   let wrong = 0;
   let count = 0;
   for await (const result of conformance(target)) {
@@ -45,6 +71,7 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  console.error(`${error instanceof Error ? error.message : error}\n\n${usage}`);
-  process.exitCode = 2;
+  const message = error instanceof Error ? error.message : String(error);
+  console.error(error instanceof Unreachable ? message : `${message}\n\n${usage}`);
+  process.exitCode = error instanceof Unreachable ? 1 : 2;
 }

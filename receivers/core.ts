@@ -1,13 +1,14 @@
 import { after, attempt } from './after.ts';
+import { runBatch } from './batch.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
 import { type DeliveryFields, OpenDelivery } from './delivery.ts';
 import { createDispatch } from './dispatch.ts';
 import { InboxWorker } from './inbox.ts';
 import { createLeases } from './leases.ts';
-import { type Parsed, parseMessage } from './messages.ts';
+import { type Batch, type Parsed, parseBody, parseValue } from './messages.ts';
 import type { Awaitable, CoreOptions, Failure, Log } from './options.ts';
-import { changeOf, computedOf, createTurns, senderOf } from './order.ts';
+import { changeOf, computedOf, createSenders, createTurns } from './order.ts';
 import * as reply from './reply.ts';
 import type { Secret } from './signature.ts';
 import { type Inbox, memoryStore, type Opened, type Opening } from './store.ts';
@@ -158,32 +159,35 @@ export function createCore(options: CoreOptions): Core {
     return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(again);
   }
 
+  const senderOf = createSenders();
+  /** Ids and sequences are the sender's to choose: none may get in another's way. */
   const scopeOf = (sender: Secret | undefined) => `${name}|${senderOf(sender)}`;
-  const keyOf = (key: string) => `${name}|${key}`;
 
   const inbox =
     options.ack === 'stored'
-      ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf, keyOf })
+      ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
       : undefined;
 
-  function run(request: Verified, delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
-    const parsed = parseMessage(delivery.rawBody);
+  function run(
+    parsed: Parsed,
+    key: string | undefined,
+    request: Verified,
+    delivery: OpenDelivery,
+    log: Log,
+  ): Awaitable<reply.Reply> {
     const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
-    const change = computed?.sequence === undefined ? undefined : changeOf(computed, scopeOf(request.sender));
-    if (delivery.key === undefined && change === undefined) return work(parsed, undefined, delivery, log);
-    const opening = { key: delivery.key && keyOf(delivery.key), change, holder: leases.newHolder() };
+    const change = changeOf(computed, scopeOf(request.sender));
+    if (key === undefined && change === undefined) return work(parsed, undefined, delivery, log);
+    const opening = { key, change, holder: leases.newHolder() };
     if (change === undefined) return begin(parsed, opening, delivery, log);
     // Without turns a slow "entered" could end after the "exited" that followed it.
     return inTurn(change.name, async () => begin(parsed, opening, delivery, log));
   }
 
   /** The answer of the work, or "come again" when the sender is about to hang up. */
-  function inTime({ work, delivery }: Running, since: number): Promise<reply.Reply> {
+  function inTime(work: Promise<reply.Reply>, since: number, late: () => reply.Reply): Promise<reply.Reply> {
     return new Promise((resolve, reject) => {
-      const ended = waits.add(since + deadline, () => {
-        delivery.expire();
-        resolve(reply.late);
-      });
+      const ended = waits.add(since + deadline, () => resolve(late()));
       work.then((answer) => {
         ended();
         resolve(answer);
@@ -191,19 +195,64 @@ export function createCore(options: CoreOptions): Core {
     });
   }
 
-  function start(request: Verified, log: Log): Awaitable<reply.Reply> {
+  /** Handles a message once, however often it comes meanwhile. */
+  function once(parsed: Parsed, request: Verified, log: Log): reply.Reply | Running {
+    const key = request.key === undefined ? undefined : `${scopeOf(request.sender)}|${request.key}`;
+    const same = key === undefined ? undefined : running.get(key);
+    if (same !== undefined) return same;
     const delivery = new OpenDelivery(request);
-    const work = run(request, delivery, log);
+    const work = run(parsed, key, request, delivery, log);
     if (!(work instanceof Promise)) return work;
     const entry: Running = { delivery, work };
-    const { key } = request;
     open.add(entry);
     if (key !== undefined) running.set(key, entry);
     void work.then(() => {
       open.delete(entry);
       if (key !== undefined) running.delete(key);
     });
-    return inTime(entry, request.since);
+    return entry;
+  }
+
+  function acceptOne(parsed: Parsed, request: Verified, log: Log): Awaitable<reply.Reply> {
+    if (inbox !== undefined) return inbox.accept([{ parsed, request }], log).then(([only]) => only as reply.Reply);
+    const entry = once(parsed, request, log);
+    if (!('work' in entry)) return entry;
+    return inTime(entry.work, request.since, () => {
+      entry.delivery.expire();
+      return reply.late;
+    });
+  }
+
+  async function acceptBatch({ items, keys, sentAt }: Batch, request: Verified, log: Log): Promise<reply.Reply> {
+    const tooOld = verifier.age(sentAt);
+    if (tooOld !== undefined) return tooOld;
+    const each = items.map((item, index) => ({
+      parsed: parseValue(item),
+      request: {
+        ...request,
+        key: keys[index],
+        get rawBody() {
+          return Buffer.from(JSON.stringify(item));
+        },
+      },
+    }));
+    if (inbox !== undefined) {
+      const kept = await inbox.accept(each, log);
+      return runBatch(kept.length, (index) => kept[index] as reply.Reply).finish();
+    }
+    const entries: Running[] = [];
+    const batch = runBatch(each.length, (index) => {
+      const { parsed, request } = each[index] as (typeof each)[number];
+      const entry = once(parsed, request, log);
+      if (!('work' in entry)) return entry;
+      entries.push(entry);
+      return entry.work;
+    });
+    return inTime(batch.finish(), request.since, () => {
+      batch.end();
+      for (const { delivery } of entries) delivery.expire();
+      return batch.reply();
+    });
   }
 
   async function drained(): Promise<void> {
@@ -220,9 +269,8 @@ export function createCore(options: CoreOptions): Core {
     reading: (since, cut) => reads.add(since + deadline, cut),
     accept(request, log) {
       if (closing) return reply.closing;
-      if (inbox !== undefined) return inbox.accept(request, log);
-      const same = request.key === undefined ? undefined : running.get(request.key);
-      return same === undefined ? start(request, log) : inTime(same, request.since);
+      const parsed = parseBody(request.rawBody);
+      return 'batch' in parsed ? acceptBatch(parsed.batch, request, log) : acceptOne(parsed, request, log);
     },
     async resume(log) {
       await inbox?.resume(log);

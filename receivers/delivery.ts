@@ -1,26 +1,37 @@
 import type { Delivery } from './options.ts';
 
 export interface DeliveryFields {
-  rawBody: Buffer;
-  url: string;
-  key: string | undefined;
-  secret: number | undefined;
-}
-
-/** A delivery whose AbortSignal is only made for handlers that look at it. */
-export class OpenDelivery implements Delivery {
+  /** The bytes of the message; of one in a batch they are made when a handler looks at them. */
   readonly rawBody: Buffer;
   readonly url: string;
   readonly key: string | undefined;
   readonly secret: number | undefined;
+}
+
+/** A delivery whose AbortSignal is only made for handlers that look at it. */
+export class OpenDelivery implements Delivery {
   expired = false;
+  readonly #fields: DeliveryFields;
   #controller: AbortController | undefined;
 
-  constructor({ rawBody, url, key, secret }: DeliveryFields) {
-    this.rawBody = rawBody;
-    this.url = url;
-    this.key = key;
-    this.secret = secret;
+  constructor(fields: DeliveryFields) {
+    this.#fields = fields;
+  }
+
+  get rawBody(): Buffer {
+    return this.#fields.rawBody;
+  }
+
+  get url(): string {
+    return this.#fields.url;
+  }
+
+  get key(): string | undefined {
+    return this.#fields.key;
+  }
+
+  get secret(): number | undefined {
+    return this.#fields.secret;
   }
 
   get signal(): AbortSignal {

@@ -7,7 +7,7 @@ import type { Awaitable, Log, ReceiverClock } from './options.ts';
 import { changeOf, computedOf } from './order.ts';
 import * as reply from './reply.ts';
 import type { Secret } from './signature.ts';
-import type { Inbox, KeptRequest, Opening } from './store.ts';
+import type { Inbox, KeptRequest, Opening, StoredRequest } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
@@ -31,7 +31,12 @@ export interface InboxParts {
   readonly leases: Leases;
   handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply>;
   scopeOf(sender: Secret | undefined): string;
-  keyOf(key: string): string;
+}
+
+/** A verified message on its way into the store. */
+export interface Incoming {
+  readonly parsed: Parsed;
+  readonly request: Verified;
 }
 
 /** Stores first, answers, and runs the handlers afterwards, trying again when they fail. */
@@ -54,29 +59,43 @@ export class InboxWorker {
     this.#owner = parts.leases.newHolder();
   }
 
-  async accept(request: Verified, log: Log): Promise<reply.Reply> {
-    const { store, report, handle, scopeOf, keyOf } = this.#parts;
-    const { rawBody, url, secret, sender } = request;
-    const parsed = parseMessage(rawBody);
-    if (!parsed.ok) {
-      try {
-        return await handle(parsed, new OpenDelivery(request));
-      } catch (error) {
-        report(error, { stage: 'invalid' }, log);
-        return reply.failed;
-      }
+  /** Stores messages, all in one transaction; an answer for each. Never fails. */
+  async accept(incoming: readonly Incoming[], log: Log): Promise<reply.Reply[]> {
+    const { store, report, scopeOf } = this.#parts;
+    const requests = new Map<Incoming, StoredRequest>();
+    for (const each of incoming) {
+      const { parsed, request } = each;
+      if (!parsed.ok) continue;
+      const { rawBody: body, url, secret, sender } = request;
+      const scope = scopeOf(sender);
+      const key = `${scope}|${request.key ?? crypto.randomUUID()}`;
+      const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
+      requests.set(each, { key, body, url, secret, scope, user: typeof user === 'string' ? user : undefined });
     }
-    const key = keyOf(request.key ?? crypto.randomUUID());
-    const user = 'userId' in parsed.message ? (parsed.message.userId as string | undefined) : undefined;
+    let kept: reply.Reply[];
     try {
-      if (!(await store.keep({ key, body: rawBody, url, secret, scope: scopeOf(sender), user })))
-        return reply.duplicate;
+      const news = requests.size > 0 ? await store.keep([...requests.values()]) : [];
+      kept = news.map((isNew) => (isNew ? reply.stored : reply.duplicate));
     } catch (error) {
       report(error, { stage: 'store' }, log);
-      return reply.storeFailed;
+      kept = [...requests].map(() => reply.storeFailed);
     }
     this.#look();
-    return reply.stored;
+    const answers = kept.values();
+    return Promise.all(
+      incoming.map((each) => (requests.has(each) ? (answers.next().value as reply.Reply) : this.#refuse(each, log))),
+    );
+  }
+
+  /** What is no message is not stored: it is told at once. */
+  async #refuse({ parsed, request }: Incoming, log: Log): Promise<reply.Reply> {
+    const { report, handle } = this.#parts;
+    try {
+      return await handle(parsed, new OpenDelivery(request));
+    } catch (error) {
+      report(error, { stage: 'invalid' }, log);
+      return reply.failed;
+    }
   }
 
   /** Begins to work on what is stored. */

@@ -19,6 +19,7 @@ export type {
   VerifyOptions,
 } from './options.ts';
 export { type Secret, sign, signingKey, verify } from './signature.ts';
+export { type StandardHeaders, signStandard } from './standard.ts';
 export {
   type Change,
   type Inbox,

@@ -42,7 +42,7 @@ export type Message = MessageOf[Kind];
 export type UnknownMessage = JsonObject & { type: string };
 
 /** Why bytes are not a message. */
-export type BodyFault = 'empty_body' | 'invalid_json' | 'array_body' | 'invalid_body';
+export type BodyFault = 'empty_body' | 'invalid_json' | 'array_body' | 'invalid_batch' | 'invalid_body';
 
 export type Parsed =
   | { ok: true; known: true; message: Message }
@@ -69,8 +69,20 @@ function fromWire(body: z.output<typeof webhookBody>): Message {
 
 const fault = (reason: BodyFault, detail: string): Parsed => ({ ok: false, reason, detail });
 
-/** Turns the bytes of a request body into a message; never throws. */
-export function parseMessage(bytes: Buffer): Parsed {
+/** Several messages in one request, each with the Idempotency-Key that it would have had alone. */
+export interface Batch {
+  /** Values that would have been the bodies. */
+  items: readonly unknown[];
+  keys: readonly string[];
+  /** Milliseconds since 1970. */
+  sentAt: number;
+}
+
+/** Messages of one batch at most; a sender puts fewer into its million bytes. */
+const BATCH_LIMIT = 10_000;
+
+/** Turns the bytes of a request body into a message or a batch; never throws. */
+export function parseBody(bytes: Buffer): Parsed | { ok: true; batch: Batch } {
   if (bytes.length === 0) return fault('empty_body', 'the body is empty');
   let value: unknown;
   try {
@@ -78,6 +90,35 @@ export function parseMessage(bytes: Buffer): Parsed {
   } catch (error) {
     return fault('invalid_json', String(error));
   }
+  if (typeof value === 'object' && value !== null && 'batch' in value && !('type' in value)) return parseBatch(value);
+  return parseValue(value);
+}
+
+/** Turns the bytes of a request body into a message; never throws. */
+export function parseMessage(bytes: Buffer): Parsed {
+  const parsed = parseBody(bytes);
+  return 'batch' in parsed ? fault('invalid_body', 'expected one message, got a batch') : parsed;
+}
+
+function parseBatch(value: { batch: unknown; keys?: unknown; sentAt?: unknown }): Parsed | { ok: true; batch: Batch } {
+  const { batch: items, keys, sentAt } = value;
+  if (!Array.isArray(items) || items.length === 0 || items.length > BATCH_LIMIT) {
+    return fault('invalid_batch', `batch is a list of 1 to ${BATCH_LIMIT} messages`);
+  }
+  if (
+    !Array.isArray(keys) ||
+    keys.length !== items.length ||
+    !keys.every((key) => typeof key === 'string' && key !== '')
+  ) {
+    return fault('invalid_batch', 'keys is a list of texts, one for each message');
+  }
+  const at = typeof sentAt === 'string' ? Date.parse(sentAt) : Number.NaN;
+  if (Number.isNaN(at)) return fault('invalid_batch', 'sentAt is an ISO 8601 time');
+  return { ok: true, batch: { items, keys, sentAt: at } };
+}
+
+/** Checks what JSON gave; never throws. */
+export function parseValue(value: unknown): Parsed {
   if (Array.isArray(value)) return fault('array_body', 'expected one message, got an array');
   if (typeof value !== 'object' || value === null) return fault('invalid_body', 'expected an object');
   const { type } = value as JsonObject;

@@ -104,6 +104,16 @@ export interface ReceiverClock {
 export interface VerifyOptions {
   /** `false` takes unsigned requests: for trying things out, or where something else has verified them. */
   secret: SecretOption | false;
+  /**
+   * How requests are signed: by the header `X-Signature` (default), by those of Standard Webhooks, or, while the sender
+   * moves over, by either: then what has a `webhook-signature` is judged by it.
+   */
+  signing?: 'x-signature' | 'standard' | 'both';
+  /**
+   * Milliseconds since a request, or its batch, was signed, or until it will have been, beyond which it is refused. Needs
+   * Standard Webhooks: `X-Signature` covers no time of the request. Set it once the sender signs so.
+   */
+  maxAge?: number;
   /** Largest body in bytes (default 1 MiB). */
   bodyLimit?: number;
   /**

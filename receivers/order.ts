@@ -31,9 +31,21 @@ export function changeOf(computed: Computed | undefined, scope: string): Change 
   return { name: JSON.stringify([scope, kind, id, userId]), sequence };
 }
 
+/** Senders whose names are remembered at most. */
+const SENDERS_LIMIT = 1_000;
+
 /** Names whoever knows a secret, without giving it away. */
-export function senderOf(secret: Secret | undefined): string {
-  return secret === undefined ? '' : createHmac('sha256', secret).update('rollcall sender').digest('hex').slice(0, 16);
+export function createSenders(): (secret: Secret | undefined) => string {
+  const names = new Map<Secret, string>();
+  return (secret) => {
+    if (secret === undefined) return '';
+    const known = names.get(secret);
+    if (known !== undefined) return known;
+    const name = createHmac('sha256', secret).update('rollcall sender').digest('hex').slice(0, 16);
+    if (names.size >= SENDERS_LIMIT) names.clear();
+    names.set(secret, name);
+    return name;
+  };
 }
 
 /** Has the tasks of one name done one after the other. */

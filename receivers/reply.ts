@@ -5,6 +5,16 @@ export interface Reply {
   status: number;
   headers: Record<string, string>;
   body: string;
+  /** Of an answer that says no. */
+  code?: string;
+}
+
+/** A message of a batch that was not handled. */
+export interface Rejection {
+  index: number;
+  code: string;
+  /** Whether to send it again. */
+  retry: boolean;
 }
 
 const json = { 'content-type': 'application/json; charset=utf-8' };
@@ -15,6 +25,9 @@ const ok = (fields: Record<string, unknown>): Reply => ({
   body: JSON.stringify({ received: true, ...fields }),
 });
 
+/** The answer to a batch: what is not rejected was handled, as far as a message alone would have been. */
+export const batched = (rejected: readonly Rejection[]): Reply => (rejected.length === 0 ? handled : ok({ rejected }));
+
 export const handled = ok({});
 export const stored = ok({ stored: true });
 export const duplicate = ok({ duplicate: true });
@@ -24,7 +37,7 @@ export const quarantined = ok({ quarantined: true });
 
 /** An answer that says no; `code` is for machines, `message` for people. */
 export function refusal(status: number, code: string, message: string, headers: Record<string, string> = {}): Reply {
-  return { status, headers: { ...json, ...headers }, body: JSON.stringify({ code, message }) };
+  return { status, headers: { ...json, ...headers }, body: JSON.stringify({ code, message }), code };
 }
 
 const retryLater = (code: string, message: string) => refusal(503, code, message, { 'retry-after': '1' });

@@ -1,6 +1,6 @@
 import { chmodSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Inbox, KeptRequest, Opened, Opening } from './store.ts';
+import type { Inbox, KeptRequest, Opened, Opening, StoredRequest } from './store.ts';
 
 export interface SqliteStoreOptions {
   /** Milliseconds that handled requests are remembered (default one day; a sender repeats for hours). */
@@ -26,7 +26,8 @@ const SCHEMA = `
     due integer not null default 0, reason text
   ) strict;
   create index if not exists request_at on request (state, at);
-  create index if not exists request_seq on request (state, seq);
+  create index if not exists request_state on request (state, seq);
+  create index if not exists request_seq on request (seq);
   create index if not exists request_user on request (state, user, seq);
   create table if not exists owner (only integer primary key check (only = 1), name text not null, until integer not null) strict;
   create table if not exists change (
@@ -159,6 +160,24 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     }
   }
 
+  function keepOne({ key, body, url, secret, scope, user }: StoredRequest): boolean {
+    const kept = run(
+      `insert into request (key, state, at, seq, body, url, secret, scope, user)
+       values (?, 'stored', ?, (select coalesce(max(seq), 0) + 1 from request), ?, ?, ?, ?, ?)
+       on conflict (key) do update set state = 'stored', at = excluded.at, seq = excluded.seq, body = excluded.body,
+         tries = 0, crashes = 0, begun = 0, due = 0, reason = null
+       where state = 'failed'`,
+      key,
+      now(),
+      body,
+      url,
+      secret ?? null,
+      scope,
+      user ?? null,
+    );
+    return kept === 1;
+  }
+
   function prune(): void {
     const old = "select key from request where state in ('done', 'running') and at < ? limit ?";
     run(`delete from request where key in (${old})`, now() - Math.max(keep, lease), PRUNE_LIMIT);
@@ -192,21 +211,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
         return ours;
       }),
     release: (opening) => transaction(() => give(opening)),
-    keep: ({ key, body, url, secret, scope, user }) =>
-      run(
-        `insert into request (key, state, at, seq, body, url, secret, scope, user)
-         values (?, 'stored', ?, (select coalesce(max(seq), 0) + 1 from request), ?, ?, ?, ?, ?)
-         on conflict (key) do update set state = 'stored', at = excluded.at, seq = excluded.seq, body = excluded.body,
-           tries = 0, crashes = 0, begun = 0, due = 0, reason = null
-         where state = 'failed'`,
-        key,
-        now(),
-        body,
-        url,
-        secret ?? null,
-        scope,
-        user ?? null,
-      ) === 1,
+    keep: (requests) => transaction(() => requests.map(keepOne)),
     own: (owner) =>
       transaction(() => {
         const holder = prepared('select name, until from owner').get() as { name: string; until: number } | undefined;

@@ -73,8 +73,8 @@ export interface GivenUpRequest extends KeptRequest {
 
 /** A store that keeps the requests themselves, which `ack: 'stored'` needs. One process at a time works on them. */
 export interface Inbox extends ReceiverStore {
-  /** Keeps a request until it is done or given up; false when it is known already. */
-  keep(request: StoredRequest): Awaitable<boolean>;
+  /** Keeps requests, all or none, until they are done or given up; for each false when it is known already. */
+  keep(requests: readonly StoredRequest[]): Awaitable<readonly boolean[]>;
   /**
    * Makes this process the one that works on what is kept, or prolongs that for a lease; false while another one is.
    * Whatever another one had begun counts a crash.

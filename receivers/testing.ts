@@ -1,4 +1,5 @@
 export { sign } from './signature.ts';
+export { type StandardHeaders, signStandard } from './standard.ts';
 export {
   type CaseResult,
   type ConformanceCase,
@@ -6,4 +7,15 @@ export {
   conformanceCases,
   type Target,
 } from './testing/conformance.ts';
-export { createSender, type Sender, type SendOptions, type Sent, signed, webhook } from './testing/sender.ts';
+export {
+  createSender,
+  envelope,
+  type Sender,
+  type SenderOptions,
+  type SendOptions,
+  type Sent,
+  type SignedOptions,
+  type Signing,
+  signed,
+  webhook,
+} from './testing/sender.ts';

@@ -1,8 +1,9 @@
 import { systemClock, within } from './clock.ts';
 import { mistake } from './hints.ts';
-import type { Log, ReceiverClock, RequestHead, SecretOption, VerifyOptions } from './options.ts';
+import type { Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from './reply.ts';
 import { headerFault, type Secret, type SignatureFault, signingKey, verify } from './signature.ts';
+import { type StandardFault, standardHeaderFault, standardHeaders, standardKey, verifyStandard } from './standard.ts';
 
 /** A request that may be trusted, as far as the options ask for it. */
 export interface Trusted {
@@ -26,23 +27,38 @@ export interface Verifier {
   bodyLimit: number;
   head(request: RequestHead, log: Log): Reply | undefined;
   body(request: RequestHead, body: Buffer, log: Log): VerifyResult | Promise<VerifyResult>;
+  /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
+  age(at: number): Reply | undefined;
 }
 
-const messages: Record<SignatureFault, string> = {
-  signature_missing: 'the header X-Signature is missing',
-  signature_malformed: 'the header X-Signature is not 40 lowercase hexadecimal digits',
-  signature_mismatch: 'X-Signature does not fit the body and the shared secret',
-};
-const refusals = Object.fromEntries(
-  Object.entries(messages).map(([reason, message]) => [reason, refusal(401, reason, message)]),
-) as Record<SignatureFault, Reply>;
+type Fault = SignatureFault | StandardFault;
+
+const refusals: ReadonlyMap<Fault, Reply> = new Map(
+  Object.entries({
+    signature_missing: 'the header X-Signature is missing',
+    signature_malformed: 'the header X-Signature is not 40 lowercase hexadecimal digits',
+    signature_mismatch: 'X-Signature does not fit the body and the shared secret',
+    webhook_headers_missing: 'webhook-id, webhook-timestamp or webhook-signature is missing',
+    webhook_headers_malformed: 'webhook-id, webhook-timestamp or webhook-signature is malformed',
+    webhook_signature_mismatch: 'webhook-signature does not fit id, timestamp, body and the shared secret',
+    webhook_too_old: 'it was signed too long ago, or in the future, by the clock of this receiver',
+  } satisfies Record<Fault, string>).map(([reason, message]) => [reason as Fault, refusal(401, reason, message)]),
+);
 
 const toList = (secrets: Secret | readonly Secret[]): readonly Secret[] =>
   Array.isArray(secrets) ? secrets : [secrets as Secret];
 
-function checkOption(secret: SecretOption | false): void {
+function checkOptions({ secret, signing = 'x-signature', maxAge }: VerifyOptions): void {
   if (secret === undefined || secret === null) throw new TypeError('give the shared secret, or `secret: false`');
   if (Array.isArray(secret) && secret.length === 0) throw new TypeError('give at least one shared secret');
+  if (!['x-signature', 'standard', 'both'].includes(signing)) {
+    throw new TypeError("signing is 'x-signature', 'standard' or 'both'");
+  }
+  if (maxAge === undefined) return;
+  if (!(maxAge > 0)) throw new TypeError('maxAge is a number of milliseconds above 0');
+  if (signing === 'x-signature' || secret === false) {
+    throw new TypeError("maxAge needs signing: 'standard': X-Signature does not cover the time of the request");
+  }
 }
 
 const jsonType = /^\s*application\/json\s*(?:;|$)/i;
@@ -72,32 +88,55 @@ function boundedGuess(clock: ReceiverClock): typeof mistake {
   };
 }
 
-/** @throws TypeError when the secret is missing or empty. */
+/** Secrets as they are configured, and prepared for each scheme. */
+interface Secrets {
+  readonly plain: readonly Secret[];
+  readonly keys: readonly Secret[];
+  readonly standard: readonly Secret[];
+}
+
+const unprepared = (plain: readonly Secret[]): Secrets => ({ plain, keys: plain, standard: plain });
+
+/** @throws TypeError when the secret is missing or empty, or options do not go together. */
 export function createVerifier(options: VerifyOptions, secretFailed = logFailure): Verifier {
+  checkOptions(options);
   const { secret, bodyLimit = 1024 * 1024, hints = process.env['NODE_ENV'] !== 'production' } = options;
-  const { deadline = 4500, clock = systemClock } = options;
-  checkOption(secret);
+  const { deadline = 4500, clock = systemClock, signing = 'x-signature', maxAge } = options;
   const guess = hints ? boundedGuess(clock) : () => undefined;
   const lookUp = typeof secret === 'function' ? secret : undefined;
-  const raw = secret === false || typeof secret === 'function' ? [] : toList(secret);
-  const keys = raw.map(signingKey);
+  const plain = secret === false || typeof secret === 'function' ? [] : toList(secret);
+  const prepared: Secrets = { plain, keys: plain.map(signingKey), standard: plain.map(standardKey) };
 
-  function refuse(reason: SignatureFault, request: RequestHead, log: Log, hint?: string): Reply {
+  function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
     log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
-    return refusals[reason];
+    return refusals.get(reason) as Reply;
   }
 
-  function compare(
-    request: RequestHead,
-    body: Buffer,
-    log: Log,
-    secrets: readonly Secret[],
-    plain = secrets,
-  ): VerifyResult {
+  /** While a sender moves over, whatever it has signed by the standard is judged by the standard. */
+  function isStandard(request: RequestHead): boolean {
+    if (signing === 'both') return request.header('webhook-signature') !== undefined || maxAge !== undefined;
+    return signing === 'standard';
+  }
+
+  function age(at: number): Reply | undefined {
+    if (maxAge === undefined || Math.abs(clock.now() - at) <= maxAge) return undefined;
+    return refusals.get('webhook_too_old');
+  }
+
+  function compareStandard(request: RequestHead, body: Buffer, log: Log, secrets: Secrets): VerifyResult {
+    const result = verifyStandard(body, standardHeaders(request.header), secrets.standard);
+    if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
+    if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+    // The signature changes with each attempt, the id does not.
+    return { ok: true, sender: secrets.plain[result.secret], secret: result.secret, key: result.id };
+  }
+
+  function compare(request: RequestHead, body: Buffer, log: Log, secrets: Secrets): VerifyResult {
+    if (isStandard(request)) return compareStandard(request, body, log, secrets);
     const signature = request.header('x-signature');
-    const result = verify(body, signature, secrets);
-    if (result.ok) return { ok: true, sender: secrets[result.secret], secret: result.secret, key: signature };
-    return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, plain)) };
+    const result = verify(body, signature, secrets.keys);
+    if (result.ok) return { ok: true, sender: secrets.plain[result.secret], secret: result.secret, key: signature };
+    return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, secrets.plain)) };
   }
 
   async function compareLater(request: RequestHead, body: Buffer, log: Log): Promise<VerifyResult> {
@@ -106,26 +145,33 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
       const found = await within(clock, deadline, work, () => {
         throw new Error('the secret was not found in time');
       });
-      return compare(request, body, log, found === undefined ? [] : toList(found));
+      return compare(request, body, log, unprepared(found === undefined ? [] : toList(found)));
     } catch (error) {
       secretFailed(error, request, log);
       return { ok: false, reply: secretUnavailable };
     }
   }
 
+  function fault(request: RequestHead): Fault | undefined {
+    if (secret === false) return undefined;
+    if (isStandard(request)) return standardHeaderFault(standardHeaders(request.header));
+    return headerFault(request.header('x-signature'));
+  }
+
   return {
     bodyLimit,
+    age,
     head(request, log) {
-      const signature = request.header('x-signature');
-      const reason = secret === false ? undefined : headerFault(signature);
-      if (reason !== undefined) return refuse(reason, request, log, guess(undefined, signature, raw));
-      return headReply(request, bodyLimit);
+      const reason = fault(request);
+      if (reason === undefined) return headReply(request, bodyLimit);
+      const hint = isStandard(request) ? undefined : guess(undefined, request.header('x-signature'), plain);
+      return refuse(reason, request, log, hint);
     },
     body(request, body, log) {
       if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
       if (secret === false)
         return { ok: true, sender: undefined, secret: undefined, key: request.header('idempotency-key') };
-      return lookUp === undefined ? compare(request, body, log, keys, raw) : compareLater(request, body, log);
+      return lookUp === undefined ? compare(request, body, log, prepared) : compareLater(request, body, log);
     },
   };
 }

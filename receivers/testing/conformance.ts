@@ -1,11 +1,16 @@
 import { kinds } from '../bodies.ts';
 import { type Secret, sign } from '../signature.ts';
-import { createSender, type Sender, type SendOptions, webhook } from './sender.ts';
+import { signStandard } from '../standard.ts';
+import { createSender, type Sender, type SendOptions, type Signing, webhook } from './sender.ts';
 
 /** The receiver to try. Its handlers must cope with made-up users and events. */
 export interface Target {
   url: string;
   secret: Secret;
+  /** How it takes requests to be signed (default: by `X-Signature`). */
+  signing?: Signing | undefined;
+  /** Whether to try batches too. */
+  batches?: boolean | undefined;
 }
 
 /** One thing that a receiver must get right. */
@@ -146,7 +151,127 @@ const requestCases: ConformanceCase[] = [
   },
 ];
 
-/** All cases, in the order in which they are tried. */
+const DAY = 24 * 60 * 60 * 1000;
+
+/** Signed by the standard, with one of its headers made from the right one. */
+const standardHeader = (
+  name: string,
+  header: string,
+  forge: (value: string) => string | undefined,
+): ConformanceCase => ({
+  name: `standard: ${name}`,
+  expected: [401],
+  async run(_, { url, secret }) {
+    const body = track();
+    const right = signStandard(body, secret, { id: 'msg-1', at: Date.now() });
+    const given = { ...right, [header]: forge(right[header as keyof typeof right]) };
+    const sender = createSender({ url, secret, signing: 'standard' });
+    return [(await sender.send(body, { headers: { 'x-signature': undefined, ...given } })).status];
+  },
+});
+
+const standardCases: ConformanceCase[] = [
+  {
+    name: 'standard: valid',
+    expected: success,
+    run: async (_, target) => [(await createSender({ ...target, signing: 'standard' }).send(track())).status],
+  },
+  standardHeader('signature missing', 'webhook-signature', () => undefined),
+  standardHeader('signature of another body', 'webhook-signature', (value) => value.replace(/.{4}=$/, 'AAAA=')),
+  standardHeader('another id', 'webhook-id', () => 'msg-2'),
+  standardHeader('another time', 'webhook-timestamp', (value) => String(Number(value) - 1)),
+  standardHeader('time that is none', 'webhook-timestamp', () => 'now'),
+  standardHeader('another version only', 'webhook-signature', (value) => value.replace('v1,', 'v9,')),
+  {
+    name: 'standard: several signatures, the last of which is right',
+    expected: success,
+    async run(_, { url, secret }) {
+      const body = track();
+      const headers = signStandard(body, ['another secret', secret], {
+        id: `msg-${crypto.randomUUID()}`,
+        at: Date.now(),
+      });
+      return [
+        (await createSender({ url, secret, signing: 'standard' }).send(body, { headers: { ...headers } })).status,
+      ];
+    },
+  },
+  {
+    name: 'standard: sent twice with another time, as a retry is',
+    expected: success,
+    async run(_, target) {
+      const sender = createSender({ ...target, signing: 'standard' });
+      const body = track();
+      const id = `msg-${crypto.randomUUID()}`;
+      const first = await sender.send(body, { id });
+      return [first.status, (await sender.send(body, { id, at: Date.now() + 1_000 })).status];
+    },
+  },
+];
+
+const agedCases: ConformanceCase[] = [-DAY, DAY].map((age) => ({
+  name: `standard: signed ${age < 0 ? 'a day ago' : 'a day ahead'}`,
+  // Receivers may take any age.
+  expected: [...success, 401],
+  run: async (_, target) => [
+    (await createSender({ ...target, signing: 'standard' }).send(track(), { at: Date.now() + age })).status,
+  ],
+}));
+
+/** The indexes that a batch's answer rejects. */
+function rejectedBy(body: string): string {
+  const { rejected = [] } = JSON.parse(body) as { rejected?: { index: number; retry?: boolean }[] };
+  return rejected.map(({ index, retry = true }) => `${index}${retry ? ' again' : ''}`).join(', ');
+}
+
+async function answersTo(sender: Sender, bodies: readonly unknown[], expected: string): Promise<number[]> {
+  const { status, body } = await sender.batch(bodies);
+  const rejected = rejectedBy(body);
+  if (rejected !== expected) throw new Error(`rejected "${rejected}" instead of "${expected}"`);
+  return [status];
+}
+
+const batchCases: ConformanceCase[] = [
+  {
+    name: 'batch: of one message',
+    expected: success,
+    run: (sender) => answersTo(sender, [track()], ''),
+  },
+  {
+    name: 'batch: of all kinds',
+    expected: success,
+    run: (sender) =>
+      answersTo(
+        sender,
+        kinds.map((kind) => webhook(kind)),
+        '',
+      ),
+  },
+  {
+    name: 'batch: of 500',
+    expected: success,
+    run: (sender) => answersTo(sender, Array.from({ length: 500 }, track), ''),
+  },
+  {
+    name: 'batch: with a message that is none, which is not to come again',
+    expected: success,
+    run: (sender) => answersTo(sender, [track(), '{"type":"track"}', track()], '1'),
+  },
+  {
+    name: 'batch: the same twice',
+    expected: success,
+    async run(sender) {
+      const keys = ['a', 'b'].map((name) => `${name}-${crypto.randomUUID()}`);
+      const bodies = [track(), track()];
+      return [(await sender.batch(bodies, { keys })).status, (await sender.batch(bodies, { keys })).status];
+    },
+  },
+  ...['{"batch":[],"keys":[],"sentAt":"2026-01-01T00:00:00.000Z"}', '{"batch":[{}],"keys":[]}', '{"batch":{}}'].map(
+    (body) => sends(`batch: ${body.slice(0, 24)}`, [400], () => body),
+  ),
+];
+
+/** All cases, in the order in which they are tried, but for those of Standard Webhooks and of batches. */
 export const conformanceCases: readonly ConformanceCase[] = [
   ...validCases,
   ...signatureCases,
@@ -154,9 +279,17 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...requestCases,
 ];
 
+/** The cases for a receiver: those of `X-Signature` are not for one that takes the standard only. */
+function casesFor({ signing = 'x-signature', batches = false }: Target): ConformanceCase[] {
+  const signatures = signing === 'standard' ? [] : signatureCases;
+  const standard = signing === 'x-signature' ? [] : [...standardCases, ...agedCases];
+  return [...validCases, ...signatures, ...standard, ...bodyCases, ...requestCases, ...(batches ? batchCases : [])];
+}
+
 async function tryCase({ name, expected, run }: ConformanceCase, target: Target): Promise<CaseResult> {
   try {
-    const got = await run(createSender(target), target);
+    const { signing } = target;
+    const got = await run(createSender({ ...target, signing: signing === 'both' ? 'x-signature' : signing }), target);
     return { name, expected, got, passed: got.every((status) => expected.includes(status)) };
   } catch (error) {
     return { name, expected, got: [], passed: false, error: String(error) };
@@ -165,5 +298,5 @@ async function tryCase({ name, expected, run }: ConformanceCase, target: Target)
 
 /** Tries a receiver, case by case. */
 export async function* conformance(target: Target): AsyncGenerator<CaseResult> {
-  for (const each of conformanceCases) yield await tryCase(each, target);
+  for (const each of casesFor(target)) yield await tryCase(each, target);
 }

@@ -4,6 +4,7 @@ import { request as httpsRequest } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Kind } from '../bodies.ts';
 import { type Secret, sign } from '../signature.ts';
+import { signStandard } from '../standard.ts';
 
 /** What a receiver answered. */
 export interface Sent {
@@ -20,11 +21,26 @@ export interface SendOptions {
   delay?: number;
   /** Send only the pieces, as if more were to come. */
   unfinished?: boolean;
+  /** The id, and the time in milliseconds since 1970, that Standard Webhooks sign: a new one and now, unless given. */
+  id?: string;
+  at?: number;
+}
+
+/** Which headers sign a request. */
+export type Signing = 'x-signature' | 'standard' | 'both';
+
+/** Where to send, and how it is signed (default: by `X-Signature`). */
+export interface SenderOptions {
+  url: string;
+  secret: Secret;
+  signing?: Signing | undefined;
 }
 
 /** A sender of webhooks that can misbehave. Bodies that are objects are stringified. */
 export interface Sender {
   send(body: unknown, options?: SendOptions): Promise<Sent>;
+  /** Several bodies in one request, as a destination with `batch` sends them; `keys` are made unless they are given. */
+  batch(bodies: readonly unknown[], options?: SendOptions & { keys?: readonly string[]; sentAt?: Date }): Promise<Sent>;
   /** The same bytes several times, one after the other. */
   repeat(body: unknown, times: number): Promise<Sent[]>;
   /** The same bytes several times at once. */
@@ -42,13 +58,42 @@ const toBytes = (body: unknown): Buffer => {
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
 };
 
+export interface SignedOptions {
+  signing?: Signing | undefined;
+  id?: string | undefined;
+  /** Milliseconds since 1970. */
+  at?: number | undefined;
+}
+
+function signatures(bytes: Buffer, secret: Secret, options: SignedOptions): Record<string, string> {
+  const { signing = 'x-signature', id = `msg-${crypto.randomUUID()}`, at = Date.now() } = options;
+  return {
+    ...(signing !== 'standard' && { 'x-signature': sign(bytes, secret) }),
+    ...(signing !== 'x-signature' && signStandard(bytes, secret, { id, at })),
+  };
+}
+
 /** Headers and bytes of a signed request, for `fetch`, `app.inject` and the like. */
-export function signed(body: unknown, secret: Secret): { headers: Record<string, string>; body: string } {
+export function signed(
+  body: unknown,
+  secret: Secret,
+  options: SignedOptions = {},
+): { headers: Record<string, string>; body: string } {
   const bytes = toBytes(body);
   return {
-    headers: { 'content-type': 'application/json', 'x-signature': sign(bytes, secret) },
+    headers: { 'content-type': 'application/json', ...signatures(bytes, secret, options) },
     body: bytes.toString('utf8'),
   };
+}
+
+/** The envelope of a batch; each key is that of the message in the same place. */
+export function envelope(
+  bodies: readonly unknown[],
+  { keys, sentAt = new Date() }: { keys?: readonly string[] | undefined; sentAt?: Date | undefined } = {},
+): string {
+  const texts = bodies.map((body) => toBytes(body).toString('utf8'));
+  const given = keys ?? bodies.map(() => `key-${crypto.randomUUID()}`);
+  return `{"batch":[${texts.join(',')}],"keys":${JSON.stringify(given)},"sentAt":${JSON.stringify(sentAt.toISOString())}}`;
 }
 
 const extras: Record<Kind, Record<string, unknown>> = {
@@ -96,16 +141,16 @@ async function write(
 }
 
 /** A sender for one receiver. */
-export function createSender({ url, secret }: { url: string; secret: Secret }): Sender {
+export function createSender({ url, secret, signing }: SenderOptions): Sender {
   const target = new URL(url);
   const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
 
-  function open(bytes: Buffer, headers: SendOptions['headers'] = {}): ClientRequest {
+  function open(bytes: Buffer, { headers = {}, id, at }: SendOptions = {}): ClientRequest {
     const all = {
       'content-type': 'application/json',
       'content-length': String(bytes.length),
       'user-agent': 'Rollcall/1.0',
-      'x-signature': sign(bytes, secret),
+      ...signatures(bytes, secret, { signing, id, at }),
       ...headers,
     };
     const given = Object.entries(all).filter(([, value]) => value !== undefined) as [string, string | string[]][];
@@ -114,7 +159,7 @@ export function createSender({ url, secret }: { url: string; secret: Secret }): 
 
   async function send(body: unknown, options: SendOptions = {}): Promise<Sent> {
     const bytes = toBytes(body);
-    const request = open(bytes, options.headers);
+    const request = open(bytes, options);
     const answer = answerOf(request);
     // The receiver may answer before it has read everything.
     await Promise.race([write(request, bytes, options), answer]);
@@ -127,6 +172,7 @@ export function createSender({ url, secret }: { url: string; secret: Secret }): 
 
   return {
     send,
+    batch: (bodies, options = {}) => send(envelope(bodies, options), options),
     async repeat(body, times) {
       const bytes = toBytes(body);
       const sent: Sent[] = [];

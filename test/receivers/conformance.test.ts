@@ -16,6 +16,18 @@ for (const [edge, host] of Object.entries(hosts)) {
   });
 }
 
+for (const signing of ['standard', 'both'] as const) {
+  for (const [edge, host] of Object.entries(hosts)) {
+    t.test(`every conformance case is right over ${edge}, signed ${signing}, batches too`, async (t) => {
+      const { url, close } = await host({ secret, signing, on: {} });
+      t.after(close);
+      for await (const { name, got, expected, passed, error } of conformance({ url, secret, signing, batches: true })) {
+        t.ok(passed, `${name}: ${got}`, { expected, error });
+      }
+    });
+  }
+}
+
 const run = promisify(execFile);
 const check = new URL('../../receivers/check.ts', import.meta.url).pathname;
 
@@ -33,6 +45,24 @@ t.test('rollcall-receiver-check names what a careless receiver gets wrong and en
   const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
   t.equal(failure.code, 1);
   t.match(failure.stdout, /^WRONG +signature: missing +200 +expected 401$/m);
+});
+
+t.test('rollcall-receiver-check takes the secret from the environment, batches and the standard', async (t) => {
+  const { url, close } = await hosts.node({ secret, signing: 'both', on: {} });
+  t.after(close);
+  const env = { ...process.env, ROLLCALL_SECRET: secret };
+  const { stdout } = await run(process.execPath, [check, url, '--signing', 'both', '--batches'], { env });
+  t.match(stdout, /^ok +batch: of 500/m);
+  t.match(stdout, /^ok +standard: another time +401$/m);
+});
+
+t.test('rollcall-receiver-check says in one line that a URL can not be reached, and ends with 1', async (t) => {
+  const { url, close } = await hosts.node({ secret, on: {} });
+  await close();
+  const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
+  t.equal(failure.code, 1);
+  t.equal(failure.stdout, '');
+  t.match(failure.stderr, /^http:.* can't be reached: ECONNREFUSED\n$/);
 });
 
 t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => {

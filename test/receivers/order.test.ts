@@ -247,14 +247,16 @@ t.test("ack 'stored': what ends the process is found and set aside, and its neig
   const file = `${t.testdir()}/inbox.db`;
   const store = sqliteStore(file);
   const keep = (key: string) =>
-    store.keep({
-      key,
-      body: Buffer.from(JSON.stringify(webhook('track'))),
-      url: '/',
-      secret: 0,
-      scope: '|',
-      user: undefined,
-    });
+    store.keep([
+      {
+        key,
+        body: Buffer.from(JSON.stringify(webhook('track'))),
+        url: '/',
+        secret: 0,
+        scope: '|',
+        user: undefined,
+      },
+    ]);
   for (const key of ['|poison', '|a', '|b']) keep(key);
   // Two processes ended while all three were at work.
   for (const owner of ['first', 'second']) {

@@ -147,23 +147,23 @@ const stored = (key: string, user?: string): StoredRequest => ({
 t.test('sqlite: what was kept survives a restart until it is done or given up', async (t) => {
   const file = `${t.testdir()}/receiver.db`;
   const before = sqliteStore(file);
-  for (const key of ['a', 'b', 'c']) t.equal(before.keep(stored(key)), true);
+  for (const key of ['a', 'b', 'c']) t.same(before.keep([stored(key)]), [true]);
   done(before, 'b');
   before.giveUp('c', 'boom');
   before.close();
   const after = sqliteStore(file);
   t.teardown(() => after.close());
   t.same(await after.due(10, []), [{ ...stored('a'), tries: 0, crashes: 0 }]);
-  for (const key of ['a', 'b']) t.equal(after.keep(stored(key)), false);
+  for (const key of ['a', 'b']) t.same(after.keep([stored(key)]), [false]);
   t.match(await after.givenUp(10), [{ ...stored('c'), reason: 'boom' }]);
-  t.equal(after.keep(stored('c')), true, 'what was given up may be sent again');
+  t.same(after.keep([stored('c')]), [true], 'what was given up may be sent again');
 });
 
 t.test('sqlite: what was given up is tried anew when a person says so', async (t) => {
   const store = sqliteStore(':memory:');
   t.teardown(() => store.close());
   for (const key of ['a', 'b', 'c']) {
-    store.keep(stored(key));
+    store.keep([stored(key)]);
     store.tried(key);
     store.giveUp(key, 'boom');
   }
@@ -183,7 +183,7 @@ t.test('sqlite: of each user the oldest is due, unless it is at work, and others
     ['none', undefined],
     ['b2', 'b'],
   ] as const) {
-    store.keep(stored(key, user));
+    store.keep([stored(key, user)]);
   }
   const keys = async (working: string[]) => (await store.due(10, working)).map(({ key }) => key);
   t.same(await keys([]), ['a1', 'b1', 'none']);
@@ -203,8 +203,8 @@ t.test('sqlite: one process works on what is kept, and another takes over after 
   ];
   t.teardown(() => [one, two].forEach((store) => void store.close()));
   t.equal(one.own('one'), true);
-  one.keep(stored('a'));
-  one.keep(stored('b'));
+  one.keep([stored('a')]);
+  one.keep([stored('b')]);
   one.tried('a');
   t.equal(two.own('two'), false);
   time = 99;

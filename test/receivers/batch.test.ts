@@ -1,0 +1,186 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import t from 'tap';
+import { createReceiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
+import { envelope, signed, webhook } from '../../receivers/testing.ts';
+import { manualClock, signal } from './helpers/clock.ts';
+import { silent } from './helpers/hosts.ts';
+import { membership, secret } from './helpers/samples.ts';
+
+function start(options: Partial<StandaloneOptions>) {
+  const hooks = createReceiver({ secret, on: {}, log: silent, ...options } as StandaloneOptions);
+  const post = async (body: string, how?: Parameters<typeof signed>[2], key = secret) => {
+    const response = await hooks.handle(new Request('http://app/hooks', { method: 'POST', ...signed(body, key, how) }));
+    return { status: response.status, ...((await response.json()) as Record<string, unknown>) };
+  };
+  const send = (bodies: readonly unknown[], keys?: readonly string[], key?: string) =>
+    post(envelope(bodies, { keys }), undefined, key);
+  return { ...hooks, post, send };
+}
+
+t.test(
+  'each message of a batch is handled as it would be alone, and its bytes are those that it would have had',
+  async (t) => {
+    const seen: unknown[] = [];
+    const { send } = start({
+      on: { any: ({ type }, { key, rawBody }) => void seen.push([type, key, rawBody.toString()]) },
+    });
+    const bodies = [webhook('track'), webhook('delete'), webhook('alias')].map((body) => JSON.stringify(body));
+    t.same(await send(bodies, ['a', 'b', 'c']), { status: 200, received: true });
+    t.same(seen, [
+      ['track', 'a', bodies[0]],
+      ['delete', 'b', bodies[1]],
+      ['alias', 'c', bodies[2]],
+    ]);
+  },
+);
+
+t.test(
+  'what failed is to come again, what was refused is not, and only that of the rest is handled anew',
+  async (t) => {
+    const seen: string[] = [];
+    let fails = true;
+    const { send } = start({
+      on: {
+        track({ event }) {
+          seen.push(event);
+          if (event === 'b' && fails) throw new Error('boom');
+        },
+      },
+    });
+    const bodies = ['a', 'b', 'c'].map((event) => webhook('track', { event }));
+    t.same(await send([...bodies, { type: 'track' }], ['1', '2', '3', '4']), {
+      status: 200,
+      received: true,
+      rejected: [
+        { index: 1, code: 'handler_failed', retry: true },
+        { index: 3, code: 'invalid_body', retry: false },
+      ],
+    });
+    fails = false;
+    t.same(await send(bodies, ['1', '2', '3']), { status: 200, received: true });
+    t.same(seen, ['a', 'b', 'c', 'b']);
+  },
+);
+
+t.test('at the deadline what is not done is rejected, and what was not begun is not begun any more', async (t) => {
+  const clock = manualClock();
+  const release = signal();
+  const started: string[] = [];
+  const { send } = start({
+    clock,
+    deadline: 4500,
+    on: {
+      async track({ event }) {
+        started.push(event);
+        if (event !== '0') await release.promise;
+      },
+    },
+  });
+  const bodies = Array.from({ length: 40 }, (_, index) => webhook('track', { event: String(index) }));
+  const keys = bodies.map((_, index) => `key-${index}`);
+  const answer = send(bodies, keys);
+  while (started.length < 17) await turn();
+  clock.advance(4500);
+  const { rejected } = (await answer) as unknown as { rejected: { index: number; code: string; retry: boolean }[] };
+  t.same(
+    rejected.map(({ index }) => index),
+    keys.map((_, index) => index).slice(1),
+  );
+  t.ok(rejected.every(({ code, retry }) => code === 'deadline' && retry));
+  release.resolve();
+  for (let turns = 0; turns < 10; turns += 1) await turn();
+  t.equal(started.length, 17, 'the rest waits for its repetition');
+  t.same(await send(bodies, keys), { status: 200, received: true });
+  t.equal(new Set(started).size, 40);
+  t.equal(started.length, 40, 'and nothing was handled twice');
+});
+
+t.test('changes of one user in one batch keep their order, and those of others do not wait', async (t) => {
+  const seen: string[] = [];
+  const release = signal();
+  const { send } = start({
+    on: {
+      audience: {
+        vips: {
+          async entered({ userId }) {
+            if (userId === 'u1') await release.promise;
+            seen.push(`+${userId}`);
+          },
+          exited({ userId }) {
+            seen.push(`-${userId}`);
+            if (userId === 'u2') release.resolve();
+          },
+        },
+      },
+    },
+  });
+  await send([
+    membership('vips', 'u1', true, 1),
+    membership('vips', 'u1', false, 2),
+    membership('vips', 'u2', false, 1),
+  ]);
+  t.same(seen, ['-u2', '+u1', '-u1']);
+});
+
+t.test('keys are kept apart by sender: one can not have the messages of another taken for repetitions', async (t) => {
+  const { send } = start({ secret: ['secret of a', 'secret of b'], on: { any() {} } });
+  let calls = 0;
+  for (const key of ['secret of a', 'secret of b']) {
+    t.same(await send([webhook('track')], ['the same'], key), { status: 200, received: true });
+    calls += 1;
+  }
+  t.equal(calls, 2);
+});
+
+t.test('an envelope that is none is refused as a whole, and one that is too old too', async (t) => {
+  const { post } = start({ on: { any: () => t.fail('nothing of it is handled') } });
+  const sentAt = '"sentAt":"2026-01-01T00:00:00.000Z"';
+  const one = JSON.stringify(webhook('track'));
+  for (const body of [
+    `{"batch":[],"keys":[],${sentAt}}`,
+    `{"batch":[${one}],"keys":[],${sentAt}}`,
+    `{"batch":[${one}],"keys":[1],${sentAt}}`,
+    `{"batch":[${one}],"keys":[""],${sentAt}}`,
+    `{"batch":[${one}],"keys":["a"]}`,
+    `{"batch":[${one}],"keys":["a"],"sentAt":"yesterday"}`,
+    `{"batch":{"0":${one},"length":1},"keys":["a"],${sentAt}}`,
+  ]) {
+    t.match(await post(body), { status: 400, code: 'invalid_batch' }, body.slice(0, 40));
+  }
+  const aged = start({ signing: 'standard', maxAge: 60_000, on: { any: () => t.fail('it is too old') } });
+  const old = envelope([one], { sentAt: new Date(Date.now() - 120_000) });
+  t.match(await aged.post(old, { signing: 'standard' }), { status: 401, code: 'webhook_too_old' });
+});
+
+t.test('a batch of arrays, texts and nothing rejects each by itself', async (t) => {
+  const { send } = start({ on: { track() {} } });
+  const { rejected } = (await send(['[]', '"x"', 'null', webhook('track'), '{"type":"__proto__"}'])) as unknown as {
+    rejected: { index: number; retry: boolean }[];
+  };
+  t.same(
+    rejected.map(({ index, retry }) => [index, retry]),
+    [
+      [0, false],
+      [1, false],
+      [2, false],
+    ],
+  );
+});
+
+t.test("ack 'stored' stores a batch as a whole, each message by its key", async (t) => {
+  const store = sqliteStore(':memory:');
+  const seen: string[] = [];
+  const { send, close } = start({ ack: 'stored', store, on: { track: ({ event }) => void seen.push(event) } });
+  const bodies = ['a', 'b'].map((event) => webhook('track', { event }));
+  t.same(await send([bodies[0], 'null'], ['1', '2']), {
+    status: 200,
+    received: true,
+    rejected: [{ index: 1, code: 'invalid_body', retry: false }],
+  });
+  t.same(await send(bodies, ['1', '3']), { status: 200, received: true });
+  while (seen.length < 2) await turn();
+  t.same(seen.toSorted(), ['a', 'b']);
+  await close();
+  store.close();
+});
