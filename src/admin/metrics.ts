@@ -20,7 +20,7 @@ const DELIVERY_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200,
  * @param store - asked for the backlog when the metrics are read
  * @param now - the clock's time, milliseconds since 1970
  */
-export function createMetrics(store: Pick<Store, 'backlog'>, now: () => number): Metrics {
+export function createMetrics(store: Pick<Store, 'backlog' | 'orphans'>, now: () => number): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -84,7 +84,7 @@ export function createMetrics(store: Pick<Store, 'backlog'>, now: () => number):
 }
 
 /** Each asks for itself: gauges are read at the same time, and one that another sets would tell of the scrape before. */
-function backlogGauges(store: Pick<Store, 'backlog'>, registers: Registry[]): void {
+function backlogGauges(store: Pick<Store, 'backlog' | 'orphans'>, registers: Registry[]): void {
   const gauge = (name: string, help: string, count: (row: Backlog) => number) =>
     new Gauge({
       name: `rollcall_${name}`,
@@ -95,6 +95,17 @@ function backlogGauges(store: Pick<Store, 'backlog'>, registers: Registry[]): vo
         for (const row of await store.backlog()) this.set({ destination: row.destination }, count(row));
       },
     });
+  new Gauge({
+    name: 'rollcall_orphaned_deliveries',
+    help: 'Deliveries of destinations that no process that runs knows.',
+    labelNames: ['destination'],
+    registers,
+    async collect() {
+      // Those that are known again are orphans no more.
+      this.reset();
+      for (const { destination, pending } of await store.orphans()) this.set({ destination }, pending);
+    },
+  });
   gauge('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
   gauge('dead_letters', 'Dead letters kept.', ({ dead }) => dead);
 }

@@ -24,8 +24,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 const folder = startFolder();
 if (folder !== null) process.chdir(folder);
-const { stdout, stderr } = process;
-process.exitCode = await runProgram(process.argv.slice(2), { stdout, stderr, signal: stopping.signal });
+const { stdin, stdout, stderr } = process;
+process.exitCode = await runProgram(process.argv.slice(2), { stdin, stdout, stderr, signal: stopping.signal });
 // All is said and closed by now. What still holds a process that failed, such as a thread that is stuck in a call to the
 // system, must not keep it from being started again; `process.exit` would wait for that thread.
 if (process.exitCode !== EXIT.done) setTimeout(() => process.kill(process.pid, 'SIGKILL'), LEFTOVERS).unref();

@@ -5,6 +5,7 @@ import { VERSION } from '../version.ts';
 import { addBackup } from './commands/backup.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
+import { addDestinations } from './commands/destinations.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEndpoints } from './commands/endpoints.ts';
 import { addForget } from './commands/forget.ts';
@@ -37,6 +38,7 @@ const COMMANDS = [
   addForget,
   addDeadLetters,
   addEndpoints,
+  addDestinations,
   addListen,
   addConfig,
   addMigrate,

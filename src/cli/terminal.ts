@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 
 /** Where a command reads and writes; the process's own streams outside tests. */
 export interface Terminal {
@@ -6,6 +6,8 @@ export interface Terminal {
   readonly stdout: Writable & { readonly isTTY?: boolean };
   /** Logs, progress and mistakes. */
   readonly stderr: Writable & { readonly isTTY?: boolean };
+  /** Answers of a person; absent where nobody can be asked. */
+  readonly stdin?: Readable & { readonly isTTY?: boolean };
   /** Aborts on the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
 }

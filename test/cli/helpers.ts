@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
+import { Readable, Writable } from 'node:stream';
 import type { Test } from 'tap';
 import { runProgram } from '../../src/cli/program.ts';
 import { storeUrl } from '../helpers/store.ts';
@@ -51,14 +51,15 @@ export interface Running {
   stop(): Promise<Finished>;
 }
 
-/** Starts a command within this process; with `tty` as if people watched. */
-export function start(args: readonly string[], { tty = false } = {}): Running {
+/** Starts a command within this process; with `tty` as if people watched, who answer when they are asked. */
+export function start(args: readonly string[], { tty = false, answer = '' } = {}): Running {
   const stopping = new AbortController();
   const stdout = new Capture();
   const stderr = new Capture();
   stdout.isTTY = tty;
   stderr.isTTY = tty;
-  const running = runProgram(args, { stdout, stderr, signal: stopping.signal });
+  const stdin = Object.assign(Readable.from([answer]), { isTTY: tty });
+  const running = runProgram(args, { stdin, stdout, stderr, signal: stopping.signal });
   const finished = running.then((code) => {
     stdout.finish();
     stderr.finish();

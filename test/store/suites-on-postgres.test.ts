@@ -4,6 +4,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 await runOnPostgres({
   'app/source-deletion': 1,
   'cli/dead-letters': 4,
+  'cli/destinations': 3,
   'cli/process': 2,
   'cli/replay-letters': 8,
   'cli/service': 5,

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import ms from 'ms';
 import { endpointStatuses } from '../../admin/api.ts';
+import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -93,10 +95,18 @@ async function* endpoints({ app, config }: Opened): AsyncGenerator<Finding> {
     if (state === 'open') yield ok(where, 'takes deliveries, as far as is known');
     else yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. rollcall endpoints list`);
   }
-  for (const { destination, pending, dead } of await app.store.backlog()) {
+  for (const status of await destinationStatuses(app.store, config)) {
+    const { destination, pending, dead } = status;
+    if (isGone(status) && pending > 0) yield warning(destination, waitsForNobody(status));
     if (dead > 0) yield warning(destination, `${count(dead, 'dead letter')}. rollcall dead-letters list`);
-    if (pending > 0) yield ok(destination, `${count(pending, 'delivery', 'deliveries')} pending`);
+    if (pending > 0 && !isGone(status)) yield ok(destination, `${count(pending, 'delivery', 'deliveries')} pending`);
   }
+}
+
+function waitsForNobody({ destination, pending, unknownSince, unknownFor, removedAfter }: DestinationStatus): string {
+  const since = unknownSince === null ? '' : ` since ${unknownSince}`;
+  const waiting = `${count(pending, 'delivery', 'deliveries')} wait, and no process that runs knows it${since}`;
+  return `${waiting} (${ms(unknownFor)} of ${ms(removedAfter)}). rollcall destinations drop ${destination}, or put it back`;
 }
 
 function ok(check: string, message: string): Finding {

@@ -1,10 +1,11 @@
 import { type Command, Option } from 'commander';
 import { type EndpointStatus, endpointStatuses } from '../../admin/api.ts';
+import { destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { RollcallError } from '../../errors.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
-import { note, print, printJson, table } from '../terminal.ts';
+import { count, note, print, printJson, table } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -76,6 +77,12 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
     else if (statuses.length === 0) note(terminal, 'The configuration has no destinations.');
     else print(terminal, endpointTable(statuses));
     if (options.json) return;
+    const gone = (await destinationStatuses(app.store, config)).filter((each) => isGone(each) && each.pending > 0);
+    for (const { destination, pending, unknownSince } of gone) {
+      const since = unknownSince === null ? '' : ` since ${unknownSince}`;
+      const waiting = count(pending, 'delivery', 'deliveries');
+      note(terminal, `${destination}: ${waiting} wait, and nobody serves it${since}. See rollcall destinations`);
+    }
     const [dead, paused] = (['dead', 'paused'] as const).map((wanted) =>
       statuses.find(({ state }) => state === wanted),
     );

@@ -1,0 +1,57 @@
+import type { Config } from '../config/config.ts';
+import type { Store } from '../store/port.ts';
+
+/** A destination as the configuration at hand, the live processes and the store know it. */
+export interface DestinationStatus {
+  readonly destination: string;
+  /** In the configuration at hand. */
+  readonly state: 'enabled' | 'disabled' | 'not configured';
+  /** Live processes that know it, those that have it disabled included. */
+  readonly processes: number;
+  readonly pending: number;
+  readonly dead: number;
+  /** Since when it has pending deliveries and no live process knows it, as far as that is counted. */
+  readonly unknownSince: string | null;
+  /** For how long processes delivered without it, in milliseconds. */
+  readonly unknownFor: number;
+  /** When `unknownFor` reaches it, the deliveries become dead letters. */
+  readonly removedAfter: number;
+}
+
+/** Every destination that is configured here, known to a live process, or has deliveries or dead letters, by name. */
+export async function destinationStatuses(
+  store: Pick<Store, 'backlog' | 'orphans' | 'owners' | 'rosters'>,
+  { destinations, delivery }: Pick<Config, 'destinations' | 'delivery'>,
+): Promise<DestinationStatus[]> {
+  const owners = (await store.owners()).flatMap(({ roster }) => roster ?? []);
+  const rosters = await store.rosters([...new Set(owners)]);
+  const processes = new Map<string, number>();
+  for (const owner of owners) {
+    for (const { name } of rosters.get(owner)?.destinations ?? []) processes.set(name, (processes.get(name) ?? 0) + 1);
+  }
+  const removedAfter = Math.max(delivery.removedAfter, ...[...rosters.values()].map((roster) => roster.removedAfter));
+  const orphans = new Map((await store.orphans()).map((orphan) => [orphan.destination, orphan]));
+  const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
+  const enabled = new Map(destinations.map((destination) => [destination.name, destination.enabled]));
+  const held = [...backlogs.values()].filter(({ pending, dead }) => pending + dead > 0);
+  const names = new Set([...enabled.keys(), ...processes.keys(), ...held.map(({ destination }) => destination)]);
+  return [...names].toSorted().map((destination) => {
+    const { since = null, unknownFor = 0 } = orphans.get(destination) ?? {};
+    const configured = enabled.get(destination);
+    return {
+      destination,
+      state: configured === undefined ? 'not configured' : configured ? 'enabled' : 'disabled',
+      processes: processes.get(destination) ?? 0,
+      pending: backlogs.get(destination)?.pending ?? 0,
+      dead: backlogs.get(destination)?.dead ?? 0,
+      unknownSince: since === null ? null : new Date(since).toISOString(),
+      unknownFor,
+      removedAfter,
+    };
+  });
+}
+
+/** Whether its deliveries wait for nobody: neither a live process nor the configuration at hand knows it. */
+export function isGone({ state, processes }: DestinationStatus): boolean {
+  return state === 'not configured' && processes === 0;
+}

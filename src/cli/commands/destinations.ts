@@ -1,0 +1,111 @@
+import type { Command } from 'commander';
+import ms from 'ms';
+import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
+import { RollcallError } from '../../errors.ts';
+import { confirm } from '../confirm.ts';
+import { type Context, EXIT } from '../context.ts';
+import { count, note, print, printJson, table } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+
+const LIST_HELP = `
+Destinations of this configuration, of the processes that run, and of what waits in the store. A destination that no
+process knows keeps its deliveries until processes have run for delivery.removedAfter without it.
+
+With --json a destination is {"destination","state","processes","pending","dead","unknownSince","unknownFor",
+"removedAfter"}, times in milliseconds.`;
+
+const DROP_HELP = `
+Example:
+  $ rollcall destinations drop old-crm
+
+What waits for a destination that is gone becomes dead letters at once (destination_removed), without waiting for
+delivery.removedAfter. They can be replayed once the destination is back. It is refused while this configuration or a
+process that runs knows the destination.`;
+
+/** Deliveries that die in one transaction. */
+const STEP = 1_000;
+
+interface DropOptions extends AppCommandOptions {
+  readonly yes?: boolean;
+}
+
+export function addDestinations(program: Command, context: Context): void {
+  const command = program.command('destinations').description('who serves each destination, and what waits for it');
+  addAppOptions(command.command('list', { isDefault: true }).description('show destinations, also those that are gone'))
+    .addHelpText('after', LIST_HELP)
+    .action((options: AppCommandOptions) => list(options, context));
+  addAppOptions(command.command('drop').description('give up what waits for a destination that is gone'))
+    .argument('<name...>', 'as the list shows them')
+    .option('--yes', 'do not ask')
+    .addHelpText('after', DROP_HELP)
+    .action((names: string[], options: DropOptions) => drop(names, options, context));
+}
+
+async function list(options: AppCommandOptions, { terminal }: Context): Promise<void> {
+  await withApp(options, { terminal }, async ({ app, config }) => {
+    const statuses = await destinationStatuses(app.store, config);
+    if (options.json) for (const status of statuses) printJson(terminal, status);
+    else if (statuses.length === 0) note(terminal, 'There are no destinations.');
+    else print(terminal, statusTable(statuses));
+    const gone = statuses.find((status) => isGone(status) && status.pending > 0);
+    if (gone && !options.json) note(terminal, `To give one up at once: rollcall destinations drop ${gone.destination}`);
+  });
+}
+
+function statusTable(statuses: readonly DestinationStatus[]): string {
+  const header = ['destination', 'state', 'processes', 'pending', 'dead letters', 'unknown since', 'counted'];
+  const rows = statuses.map(({ destination, state, processes, pending, dead, ...rest }) => [
+    destination,
+    state,
+    String(processes),
+    String(pending),
+    String(dead),
+    rest.unknownSince ?? '-',
+    rest.unknownSince === null ? '-' : `${ms(rest.unknownFor)} of ${ms(rest.removedAfter)}`,
+  ]);
+  return table(header, rows);
+}
+
+async function drop(names: readonly string[], options: DropOptions, context: Context): Promise<void> {
+  const { terminal, setExitCode } = context;
+  await withApp(options, { terminal }, async (opened) => {
+    const statuses = await chosen(names, opened);
+    const waiting = statuses.reduce((sum, { pending }) => sum + pending, 0);
+    const question = `${count(waiting, 'delivery', 'deliveries')} of ${names.join(', ')} would become dead letters.`;
+    if (waiting > 0 && !(await confirm(terminal, question, options.yes))) {
+      note(terminal, 'Nothing was dropped.');
+      setExitCode(EXIT.failed);
+      return;
+    }
+    for (const { destination } of statuses) {
+      const buried = await buryAll(destination, opened);
+      if (options.json) printJson(terminal, { destination, dropped: buried });
+      else print(terminal, `${destination}: ${count(buried, 'delivery', 'deliveries')} made dead letters.`);
+    }
+  });
+}
+
+/** @throws RollcallError `bad_usage` where one is not gone: then none is dropped */
+async function chosen(names: readonly string[], { app, config }: Opened): Promise<readonly DestinationStatus[]> {
+  const statuses = await destinationStatuses(app.store, config);
+  return [...new Set(names)].map((name) => {
+    const status = statuses.find(({ destination }) => destination === name);
+    if (!status)
+      throw new RollcallError('bad_usage', `There is no destination ${name}: see \`rollcall destinations\`.`);
+    if (isGone(status)) return status;
+    const why =
+      status.processes > 0
+        ? `${name} is known to a process that runs. Take it out of its configuration first, and reload or stop it.`
+        : `${name} is in this configuration. Take it out first.`;
+    throw new RollcallError('bad_usage', why);
+  });
+}
+
+async function buryAll(destination: string, { app }: Opened): Promise<number> {
+  let buried = 0;
+  for (;;) {
+    const step = await app.store.bury(destination, STEP);
+    buried += step;
+    if (step < STEP) return buried;
+  }
+}
