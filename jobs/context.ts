@@ -24,9 +24,11 @@ export interface Log {
 export interface Progress {
   readonly run: string;
   readonly key: string;
-  readonly phase: 'stage' | 'send' | 'commit' | 'done';
+  readonly phase: 'stage' | 'send' | 'wait' | 'commit' | 'done';
   readonly done: number;
   readonly total: number | null;
+  /** Destinations whose queues are full (`wait` only). */
+  readonly waitsFor?: readonly string[];
 }
 
 /** What people are told of: the run was held for approval, failed, or is overdue. */

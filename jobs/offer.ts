@@ -1,6 +1,7 @@
 import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
 import { conflictKey, connectedTo, parseConflictKey } from './computation.ts';
 import type { RunContext } from './context.ts';
+import { areBack } from './room.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
 const PAGE = 1000;
@@ -11,14 +12,16 @@ const PAGE = 1000;
  */
 export async function offerAgain(context: RunContext, run: Run, record: AudienceRecord): Promise<number> {
   const { store, subject } = context;
-  const connected = new Set(connectedTo(subject.source, context.config().destinations));
+  const isBack = await areBack(context);
+  const connected = new Set(connectedTo(subject.source, context.config().destinations).filter(isBack));
   const conflictPrefix = conflictKey(run.key, '');
   let sequence = record.sequence;
   for (let after: string | undefined; ; ) {
     // What dies while this run goes on waits for the next one.
     const filter = { source: subject.source, conflictPrefix, until: run.startedAt, limit: PAGE };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
-    const offered = letters.filter(({ destination }) => connected.has(destination));
+    // What is held out of a full queue comes by itself.
+    const offered = letters.filter(({ destination, reason }) => connected.has(destination) && reason !== 'queue_full');
     sequence = await offer(context, run, { ...record, sequence }, offered);
     await store.drop(offered.map(({ id }) => id));
     after = letters.at(-1)?.id;

@@ -5,6 +5,7 @@ import { newRecord, type RunContext } from './context.ts';
 import type { Action, Staged } from './engines/port.ts';
 import { holdReason } from './guard.ts';
 import { offerAgain } from './offer.ts';
+import { areBack } from './room.ts';
 import { failed, newRun, noted, recordAfter, scopeOf, withCounts } from './run-record.ts';
 import { sendPlan } from './send.ts';
 import { missing, nextVersion } from './snapshot.ts';
@@ -53,6 +54,8 @@ async function backfillNewcomers(context: RunContext, asOf: number, onRun: (run:
   for (const name of connectedTo(subject.source, context.config().destinations)) {
     const record = await store.audience(subject.key);
     if (!record || record.destinations.includes(name)) continue;
+    // Who left a run for taking nothing is not sent everything as long as that lasts.
+    if (record.lapsed.includes(name) && !(await areBack(context))(name)) continue;
     const run = await stageRun(context, { action: 'backfill', asOf }, record, name);
     onRun(await finishRun(context, run));
   }

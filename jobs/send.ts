@@ -7,10 +7,11 @@ import { conflictKey, connectedTo } from './computation.ts';
 import type { RunContext, Sending } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
 import { pause } from './pause.ts';
+import { waitForRoom } from './room.ts';
 
 const BATCH = 5000;
 /** Failures of the store that pass: the sync waits. */
-const PASSING = new Set(['queue_full', 'store_full', 'store_busy']);
+const PASSING = new Set(['store_full', 'store_busy']);
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5000;
 
@@ -37,17 +38,25 @@ export async function sendPlan(
     for (;;) {
       const batch = await next;
       const last = batch.positions.at(-1);
-      scope = await stillConnected(context, run, record, scope);
-      if (last === undefined || scope.length === 0) return scope;
+      if (last === undefined) return await stillConnected(context, run, record, scope);
       context.signal.throwIfAborted();
       next = engine.changes(run.id, last, BATCH);
       next.catch(() => {});
-      const messages = toMessages(batch, toMessage, state.forgotten);
-      state.busy = acceptPatiently(context, messages, { lane, only: scope, run: run.id, cursor: String(last) });
-      await state.busy;
-      failpoint('sync_stream');
-      sent += messages.length;
-      context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
+      for (let from = 0; from < batch.positions.length; ) {
+        scope = await stillConnected(context, run, record, scope);
+        const room = await waitForRoom(context, run, scope, batch.positions.length - from);
+        scope = await keep(context, run, record, scope, room.scope);
+        if (scope.length === 0) return scope;
+        const to = from + room.free;
+        const messages = toMessages(batch, from, to, toMessage, state.forgotten);
+        const cursor = String(batch.positions[to - 1]);
+        state.busy = acceptPatiently(context, messages, { lane, only: scope, run: run.id, cursor });
+        await state.busy;
+        failpoint('sync_stream');
+        sent += messages.length;
+        from = to;
+        context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
+      }
     }
   } finally {
     sending.delete(state);
@@ -55,17 +64,24 @@ export async function sendPlan(
   }
 }
 
-/** A destination that is disconnected during a run misses a part of it: the run goes on without it, for good. */
-async function stillConnected(
-  { store, subject, lease, config }: RunContext,
+/** A destination that is disconnected or disabled during a run leaves it. */
+function stillConnected(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
+  const connected = connectedTo(context.subject.source, context.config().destinations);
+  return keep(context, run, record, scope, connected);
+}
+
+/** Who leaves a run misses a part of it: the run goes on without it, for good, and it is told anew once it is back. */
+async function keep(
+  { store, lease }: RunContext,
   run: Run,
   record: AudienceRecord,
   scope: readonly string[],
+  stay: readonly string[],
 ): Promise<readonly string[]> {
-  const connected = connectedTo(subject.source, config().destinations);
-  const destinations = scope.filter((name) => connected.includes(name));
+  const destinations = scope.filter((name) => stay.includes(name));
   if (destinations.length < scope.length) {
-    const lapsed = [...new Set([...record.lapsed, ...scope.filter((name) => !connected.includes(name))])];
+    const gone = (run.destinations ?? []).filter((name) => !destinations.includes(name));
+    const lapsed = [...new Set([...record.lapsed, ...gone])];
     await store.saveRun({ ...run, destinations }, lease.fence, { ...record, lapsed });
   }
   return destinations;
@@ -78,7 +94,7 @@ export interface Batch {
   readonly cursor: string;
 }
 
-/** Accepts a batch of a run; while the backlog or the disk is full, waits and tries again. */
+/** Accepts a batch of a run; while the disk is full, waits and tries again. */
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal }: RunContext,
   messages: readonly Message[],
@@ -127,9 +143,15 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord): ToMess
   });
 }
 
-function toMessages(batch: ChangeBatch, toMessage: ToMessage, forgotten: ReadonlySet<string>): Message[] {
+function toMessages(
+  batch: ChangeBatch,
+  from: number,
+  to: number,
+  toMessage: ToMessage,
+  forgotten: ReadonlySet<string>,
+): Message[] {
   const messages: Message[] = [];
-  for (let index = 0; index < batch.userIds.length; index += 1) {
+  for (let index = from; index < to; index += 1) {
     const userId = batch.userIds[index] as string;
     if (forgotten.size > 0 && forgotten.has(userId)) continue;
     const message = toMessage(

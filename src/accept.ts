@@ -16,7 +16,7 @@ export interface AcceptOptions {
  * The one way in: collection, deletion requests and the sync all call it. It resolves once the messages are on disk,
  * all of them or (when it throws) none.
  *
- * @throws RollcallError `queue_full`, `store_full`, `store_busy`, `store_failed`, `fence_lost`
+ * @throws RollcallError `store_full`, `store_busy`, `store_failed`, `fence_lost`
  */
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 

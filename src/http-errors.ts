@@ -35,7 +35,6 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   store_busy: 503,
   store_closed: 503,
   store_outdated: 503,
-  queue_full: 503,
   overloaded: 503,
   stopping: 503,
 };

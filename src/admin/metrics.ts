@@ -107,5 +107,6 @@ function backlogGauges(store: Pick<Store, 'backlog' | 'orphans'>, registers: Reg
     },
   });
   gauge('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
-  gauge('dead_letters', 'Dead letters kept.', ({ dead }) => dead);
+  gauge('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
+  gauge('held_out', 'Dead letters queue_full, which are queued again by themselves.', ({ heldOut }) => heldOut);
 }

@@ -37,12 +37,21 @@ interface Display {
 
 export function createProgress(terminal: Terminal, clock = systemClock): ProgressView {
   const display = terminal.stderr.isTTY === true ? createBars(terminal, clock) : createLines(terminal, clock);
+  const waits = new Map<string, string>();
   return {
-    onProgress({ key, phase, done, total }) {
+    onProgress({ key, phase, done, total, waitsFor = [] }) {
       const staging = `${key}: computing`;
       const sending = `${key}: queued`;
       if (phase === 'stage') display.update(staging, 0, null);
       else display.remove(staging);
+      const waiting = waits.get(key);
+      const now = phase === 'wait' ? `${key}: waiting for ${waitsFor.join(', ')} (queue is full)` : undefined;
+      if (waiting !== undefined && waiting !== now) display.remove(waiting);
+      if (now === undefined) waits.delete(key);
+      else {
+        waits.set(key, now);
+        display.update(now, 0, null);
+      }
       if (phase === 'send') display.update(sending, done, total);
       if (phase === 'done') display.remove(sending);
     },

@@ -78,23 +78,23 @@ export async function replayLetters(
   return result;
 }
 
-/** A replay never fills a queue so far that collection would have to refuse what is new. */
+/** A replay never fills a queue so far that what is new would be held out. */
 async function untilRoom(letters: readonly DeadLetter[], options: ReplayOptions): Promise<void> {
   const { store, clock, maxPending, signal, onFull } = options;
   const wanted = Map.groupBy(letters, ({ destination }) => destination);
-  const isFull = ({ destination, pending }: Backlog) =>
-    pending + (wanted.get(destination)?.length ?? Number.NEGATIVE_INFINITY) > maxPending;
+  const isFull = ({ destination, queued }: Backlog) =>
+    queued + (wanted.get(destination)?.length ?? Number.NEGATIVE_INFINITY) > maxPending;
   let last: Backlog | undefined;
   for (let since = clock.monotonic(); ; ) {
     const full = (await store.backlog()).find(isFull);
     if (!full) return;
     if (full.destination !== last?.destination) onFull(full.destination);
-    if (full.destination !== last?.destination || full.pending < last.pending) {
+    if (full.destination !== last?.destination || full.queued < last.queued) {
       last = full;
       since = clock.monotonic();
     }
     if (clock.monotonic() - since >= PATIENCE) {
-      const message = `${full.destination} has ${full.pending} undelivered messages and delivers none. Is the service running? The same command goes on with the letters that are left.`;
+      const message = `${full.destination} has ${full.queued} undelivered messages and delivers none. Is the service running? The same command goes on with the letters that are left.`;
       throw new RollcallError('queue_full', message);
     }
     await pause(clock, LOOK_AGAIN, signal);

@@ -21,10 +21,10 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   const { store, clock, attemptRetention, log, queues } = options;
   const freed = await store.rescue();
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
-  for (const { destination, pending } of await store.backlog()) {
+  for (const { destination, pending, heldOut } of await store.backlog()) {
     const queue = queues.get(destination);
     // What this process does not know is another's, or nobody's (orphans.ts).
-    if (pending === 0 || !queue) continue;
+    if (pending + heldOut === 0 || !queue) continue;
     const ended = await expire(options, destination, queue);
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }

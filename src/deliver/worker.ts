@@ -9,6 +9,7 @@ import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
 import { Fleet, rosterOf } from './fleet.ts';
+import { HeldOutLetters } from './held-out.ts';
 import { housekeeping } from './housekeeping.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
@@ -34,6 +35,7 @@ export type WorkerStore = Pick<
   | 'settle'
   | 'expire'
   | 'bury'
+  | 'requeue'
   | 'backlog'
   | 'endpoints'
   | 'markEndpoint'
@@ -81,6 +83,7 @@ export class Worker {
   private readonly states: EndpointStates;
   private readonly fleet: Fleet;
   private readonly orphans: Orphans;
+  private readonly heldOut: HeldOutLetters;
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
   private announcing: Promise<void> = Promise.resolve();
@@ -112,6 +115,12 @@ export class Worker {
       log,
       pause: (ms) => this.pause(ms),
       isStopping: () => this.stopping,
+    });
+    this.heldOut = new HeldOutLetters({
+      store,
+      log,
+      leads: (name) => this.turns.queue(name) !== undefined && this.fleet.shareOf(name)?.leads === true,
+      onQueued: (names) => this.wake(names),
     });
     this.settler = new Settler({
       settle: (settlements) => store.settle(this.lease.owner, settlements),
@@ -308,18 +317,21 @@ export class Worker {
       }
       each.turn.queue.add(claimed);
       this.turns.claimed(each, claimed.length, nextDue.get(each.request.destination));
+      if (claimed.length < each.request.limit) this.heldOut.drained(each.request.destination);
     }
   }
 
   /** Finds what other processes accepted and gave back, and which endpoints a person resumed. */
   private async poll(): Promise<void> {
     await this.states.refresh((state) => this.turns.queue(state.destination)?.hear(state));
-    for (const { destination, pending } of await this.options.store.backlog()) {
+    const backlogs = await this.options.store.backlog();
+    for (const { destination, pending } of backlogs) {
       const queue = this.turns.queue(destination);
       if (!queue || pending === this.pendingSeen.get(destination)) continue;
       this.pendingSeen.set(destination, pending);
       if (pending > queue.held) this.wake([destination]);
     }
+    await this.heldOut.look(backlogs);
   }
 
   private async keepHouse(): Promise<void> {

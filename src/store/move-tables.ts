@@ -50,19 +50,21 @@ export const TABLES: readonly Table[] = [
   {
     name: 'dead_letter',
     columns: {
-      ...{ id: 'int8', first_at: 'time', last_at: 'time', tries: 'int4', status: 'int4', lane: 'int2', type: 'int2' },
+      ...{ id: 'int8', accepted_at: 'time', first_at: 'time', last_at: 'time', tries: 'int4', status: 'int4' },
+      ...{ lane: 'int2', type: 'int2' },
       ...{ destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text', conflict: 'text' },
       ...{ reason: 'text', body: 'text' },
     },
-    from: `SELECT id, first_at, last_at, tries, status, lane, type, ${nameOf('destination')}, ${nameOf('source')},
+    from: `SELECT id, accepted_at, first_at, last_at, tries, status, lane, type, ${nameOf('destination')}, ${nameOf('source')},
       message_id, user_id, ${nameOf('run')}, conflict, reason, body FROM dead_letter`,
   },
   {
     name: 'backlog',
-    columns: { destination: 'text', part: 'int2', pending: 'int8', dead: 'int8' },
-    from: `SELECT ${nameOf('destination')}, 0, sum(pending), sum(dead) FROM (
-      SELECT destination, 1 AS pending, 0 AS dead FROM delivery d WHERE ${STAYS}
-      UNION ALL SELECT destination, 0, 1 FROM dead_letter) GROUP BY destination`,
+    columns: { destination: 'text', part: 'int2', pending: 'int8', dead: 'int8', queued: 'int8', held_out: 'int8' },
+    from: `SELECT ${nameOf('destination')}, 0, sum(pending), sum(dead), sum(queued), sum(held_out) FROM (
+      SELECT destination, 1 AS pending, 0 AS dead, tries = 0 AND lane <> 0 AS queued, 0 AS held_out
+      FROM delivery d WHERE ${STAYS}
+      UNION ALL SELECT destination, 0, 1, 0, reason = 'queue_full' FROM dead_letter) GROUP BY destination`,
   },
   {
     name: 'attempt',

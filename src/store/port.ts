@@ -112,7 +112,9 @@ export type DeadReason =
   | 'tls_untrusted'
   | 'address_refused'
   | 'destination_removed'
-  | 'undeliverable';
+  | 'undeliverable'
+  /** Held out of a full queue, and queued again by itself as that drains. */
+  | 'queue_full';
 
 /** What is to become of a claimed delivery. */
 export type Verdict =
@@ -201,11 +203,21 @@ export interface EndpointState {
   readonly deadSince: number | null;
 }
 
+/** Whether an endpoint takes nothing for now, probes aside. */
+export function isClosed({ pausedAt, deadSince }: EndpointState): boolean {
+  return pausedAt !== null || deadSince !== null;
+}
+
 export interface Backlog {
   readonly destination: string;
   /** Deliveries neither delivered nor dead. */
   readonly pending: number;
+  /** Dead letters, those held out included. */
   readonly dead: number;
+  /** Pending deliveries that count towards `maxQueued`: not tried yet, and no deletion notices. */
+  readonly queued: number;
+  /** Dead letters `queue_full`. While there are any, whatever is new joins them. */
+  readonly heldOut: number;
 }
 
 export type RunState = 'staged' | 'held' | 'sending' | 'committed' | 'done' | 'failed' | 'rejected';
@@ -365,12 +377,14 @@ export const NO_EVENTS: StoreEvents = { onFatal() {} };
 
 /**
  * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
- * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `queue_full`, `fence_lost`.
+ * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
  */
 export interface Store {
   readonly time: StoreTime;
+  /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
+  readonly maxQueued: number;
 
-  /** Writes a batch or nothing. Throws `queue_full` when a destination's backlog is at its limit. */
+  /** Writes a batch or nothing. What is beyond a destination's limit becomes a dead letter `queue_full`. */
   accept(request: AcceptRequest): Promise<AcceptResult>;
 
   /** Joins the processes that deliver, for `ttl` milliseconds; the returned owner names this process in this store. */
@@ -406,7 +420,7 @@ export interface Store {
   settle(owner: number, settlements: readonly Settlement[]): Promise<void>;
   /**
    * Makes dead letters of deliveries first held back or tried before `before`; resolves to their number, at most `limit`.
-   * With `untriedToo` also of those that were never tried.
+   * With `untriedToo` also of those that were never tried, held out ones included.
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
@@ -414,6 +428,11 @@ export interface Store {
    * `unknownFor` only while it is an orphan that was counted for so long.
    */
   bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
+  /**
+   * Queues letters again that a full queue held out, the oldest first and as they are stored, once a quarter of the queue
+   * is free; resolves to their number, at most `limit`.
+   */
+  requeue(destination: string, limit: number): Promise<number>;
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
 

@@ -60,7 +60,6 @@ t.test('the answer waits until the messages are durable', async (t) => {
 
 t.test('a store that can take no more is answered 503 with Retry-After', async (t) => {
   const messages: Partial<Record<ErrorCode, string>> = {
-    queue_full: 'Why.',
     store_full: 'The store is full; try again later.',
     store_busy: 'The store takes nothing now; try again later.',
     store_failed: 'The store takes nothing now; try again later.',

@@ -116,6 +116,10 @@ export function attempt(over: Partial<Attempt> = {}): Attempt {
 export const bodies = (claims: readonly Claim[]) => claims.map(({ body }) => body);
 export const ids = (claims: readonly { readonly id: string }[]) => claims.map(({ id }) => id).sort();
 
+/** What is held out of a destination's queue, in the order of the listing. */
+export const heldOut = (store: Store, destination = 'crm') =>
+  store.deadLetters({ destination, reason: 'queue_full', limit: 1_000 });
+
 export const backlogOf = async (store: Store, destination = 'crm') => {
   const row = (await store.backlog()).find((each) => each.destination === destination);
   return row ? { pending: row.pending, dead: row.dead } : { pending: 0, dead: 0 };

@@ -2,7 +2,6 @@ import type { Cases } from './store.ts';
 import {
   accept,
   backlogOf,
-  bodies,
   change,
   claim,
   claimOne,
@@ -101,43 +100,6 @@ export const intakeCases: Cases = {
       await store.prune(0, 1_000);
     }
     t.match(await accept(store, given), { accepted: 1 });
-  },
-  'a full destination refuses the batch and keeps nothing of it; other destinations go on': async (
-    t,
-    _store,
-    fixture,
-  ) => {
-    const store = await fixture.open({ maxQueued: 3 });
-    const given = [message(), message(), message()];
-    await accept(store, ...given);
-    const refused = [message({ destinations: ['lake'] }), message()];
-    t.equal(await codeOf(accept(store, ...refused)), 'queue_full');
-    t.same(await backlogOf(store, 'lake'), { pending: 0, dead: 0 });
-    t.match(await accept(store, refused[0] ?? message()), { accepted: 1 }, 'its message id was not kept either');
-    t.match(await accept(store, ...given), { duplicates: 3 }, 'what adds nothing is not refused');
-    const owner = await store.join(20_000);
-    await settle(store, owner, (await claim(store, owner)).slice(0, 1), DELIVERED);
-    t.match(await accept(store, message()), { accepted: 1 });
-  },
-  'one full destination among batches that come at once refuses its own only': async (t, _store, fixture) => {
-    const store = await fixture.open({ maxQueued: 2 });
-    const results = await Promise.all(
-      ['crm', 'lake', 'crm', 'crm', 'lake'].map((name) => codeOf(accept(store, message({ destinations: [name] })))),
-    );
-    t.same(results, [null, null, null, 'queue_full', null]);
-  },
-  'a deletion notice is taken even by a full destination': async (t, _store, fixture) => {
-    const store = await fixture.open({ maxQueued: 1 });
-    await accept(store, message());
-    t.match(await accept(store, message({ type: 'delete', lane: 'deletion' })), { accepted: 1 });
-    t.equal(await codeOf(accept(store, message())), 'queue_full');
-    t.same(await backlogOf(store), { pending: 2, dead: 0 });
-  },
-  'a change that replaces an older one fits into a full destination': async (t, _store, fixture) => {
-    const store = await fixture.open({ maxQueued: 1 });
-    await accept(store, change('k'));
-    t.match(await accept(store, change('k', { body: '"new"' })), { accepted: 1 });
-    t.same(bodies(await claim(store, await store.join(20_000))), ['"new"']);
   },
   'a suppressed user is passed over, in one source or in all, until it ends; the notice of deletion is not': async (
     t,

@@ -152,13 +152,6 @@ export const letterCases: Cases = {
     t.equal(await store.drop([first?.id ?? '', 'nobody']), 1);
     t.same(ids(await letters(store)), [second?.id]);
   },
-  'a full destination takes a replay: what is dead was accepted once': async (t, _store, fixture) => {
-    const store = await fixture.open({ maxQueued: 1 });
-    await bury(store, {});
-    await accept(store, message());
-    const [letter] = await letters(store);
-    t.equal(await store.replay([{ id: letter?.id ?? '', body: null }]), 1);
-  },
   'deliveries first tried before a time expire, those never tried only where that is asked for': async (
     t,
     store,

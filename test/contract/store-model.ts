@@ -1,25 +1,20 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
-import {
-  backlogOf,
-  DELIVERED,
-  type Fixture,
-  message,
-  REFUSED,
-  RELEASE,
-  retryAt,
-  START,
-  settle,
-} from './store-fixture.ts';
+import { DELIVERED, type Fixture, message, REFUSED, RELEASE, retryAt, START, settle } from './store-fixture.ts';
 
 const TTL = 20_000;
+/** So few that queues are often full. */
+const MAX_QUEUED = 5;
 const KEYS = ['k1', 'k2', 'k3'] as const;
 
 type Step =
   | { readonly do: 'accept'; readonly process: 0 | 1; readonly keys: readonly (string | null)[] }
   | { readonly do: 'claim'; readonly process: 0 | 1; readonly limit: number }
   | { readonly do: 'settle'; readonly process: 0 | 1; readonly verdict: Verdict; readonly share: number }
+  | { readonly do: 'requeue'; readonly process: 0 | 1; readonly limit: number }
+  | { readonly do: 'replay'; readonly process: 0 | 1 }
   | { readonly do: 'leave'; readonly process: 0 | 1 }
   | { readonly do: 'crash' };
 
@@ -46,13 +41,18 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       share: fc.double({ min: 0, max: 1, noNaN: true }),
     }),
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('requeue' as const), process, limit: fc.integer({ min: 1, max: 6 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('replay' as const), process }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), process }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
 );
 
 interface Slot {
   claimed: string | null;
-  /** Ready, or waiting for what is claimed. */
+  /** Ready, waiting for what is claimed, or held out of a full queue. */
   next: string | null;
 }
 
@@ -61,6 +61,7 @@ class Model {
   readonly slots = new Map<string, Slot>();
   readonly dead = new Map<string, string>();
   readonly keyOf = new Map<string, string>();
+  readonly tried = new Set<string>();
 
   accept(key: string, body: string): void {
     this.keyOf.set(body, key);
@@ -81,16 +82,23 @@ class Model {
     const key = this.keyOf.get(body) ?? '';
     const slot = this.slot(key);
     slot.claimed = null;
+    if (kind === 'retry') this.tried.add(body);
     if (slot.next !== null) return;
     if (kind === 'retry' || kind === 'release') slot.next = body;
     if (kind === 'dead') this.dead.set(key, body);
   }
 
-  get pending(): number {
-    return [...this.slots.values()].reduce(
-      (sum, { claimed, next }) => sum + Number(claimed !== null) + Number(next !== null),
-      0,
-    );
+  replay(): void {
+    for (const [key, body] of this.dead) {
+      this.slot(key).next = body;
+      this.tried.delete(body);
+    }
+    this.dead.clear();
+  }
+
+  /** All that was accepted and is neither delivered nor dead for good. */
+  get pending(): readonly string[] {
+    return [...this.slots.values()].flatMap(({ claimed, next }) => [claimed, next].filter((body) => body !== null));
   }
 
   private slot(key: string): Slot {
@@ -109,6 +117,8 @@ class Play {
   private owners: number[] = [];
   private held: Claim[][] = [[], []];
   private count = 0;
+  /** What people queued, full or not. */
+  private replayed = 0;
 
   constructor(stores: readonly Store[], fixture: Fixture, destination: string) {
     this.stores = stores;
@@ -120,8 +130,9 @@ class Play {
     await this.join();
     for (const each of steps) await this.take(each);
     await this.take({ do: 'crash' });
-    for (let turns = 0; this.model.pending > 0; turns += 1) {
-      if (turns > 20) throw new Error(`${this.model.pending} were accepted and never handed out`);
+    for (let turns = 0; this.model.pending.length > 0; turns += 1) {
+      if (turns > 100) throw new Error(`${this.model.pending} were accepted and never handed out`);
+      await this.take({ do: 'requeue', process: 1, limit: 50 });
       await this.take({ do: 'claim', process: 0, limit: 50 });
       await this.take({ do: 'settle', process: 0, verdict: DELIVERED, share: 1 });
     }
@@ -132,6 +143,8 @@ class Play {
     if (each.do === 'accept') await this.accept(each.process, each.keys);
     else if (each.do === 'claim') await this.claim(each.process, each.limit);
     else if (each.do === 'settle') await this.settle(each.process, each.verdict, each.share);
+    else if (each.do === 'requeue') await this.store(each.process).requeue(this.destination, each.limit);
+    else if (each.do === 'replay') await this.replay(each.process);
     else if (each.do === 'leave') await this.leave(each.process);
     else await this.crash();
     await this.compare();
@@ -164,6 +177,18 @@ class Play {
     await settle(this.store(index), this.owners[index] ?? 0, some, verdict);
   }
 
+  /** Of all that is dead for good; what is held out comes by itself. */
+  private async replay(index: number): Promise<void> {
+    const letters = await this.store(index).deadLetters({
+      destination: this.destination,
+      reason: 'refused',
+      limit: 100,
+    });
+    this.model.replay();
+    this.replayed += letters.length;
+    await this.store(index).replay(letters.map(({ id }) => ({ id, body: null })));
+  }
+
   private async leave(index: number): Promise<void> {
     await this.store(index).leave(this.owners[index] ?? 0);
     for (const { body } of this.held[index]?.splice(0) ?? []) this.model.settle(body, 'release');
@@ -187,11 +212,17 @@ class Play {
   }
 
   private async compare(): Promise<void> {
-    const is = await backlogOf(this.store(0), this.destination);
-    const should = { pending: this.model.pending, dead: this.model.dead.size };
-    if (is.pending !== should.pending || is.dead !== should.dead) {
+    const all = await this.store(0).backlog();
+    const none = { pending: 0, dead: 0, queued: 0, heldOut: 0 };
+    const { pending, dead, queued, heldOut } = all.find(({ destination }) => destination === this.destination) ?? none;
+    const is = { pending: pending + heldOut, dead: dead - heldOut, untried: queued + heldOut };
+    const bodies = this.model.pending;
+    const untried = bodies.filter((body) => !this.model.tried.has(body)).length;
+    const should = { pending: bodies.length, dead: this.model.dead.size, untried };
+    if (!isDeepStrictEqual(is, should)) {
       throw new Error(`the backlog says ${JSON.stringify(is)}, but it is ${JSON.stringify(should)}`);
     }
+    if (queued > MAX_QUEUED + this.replayed) throw new Error(`${queued} are queued`);
   }
 
   private store(index: number): Store {
@@ -201,8 +232,8 @@ class Play {
 
 export const modelCases: Cases = {
   'whatever two processes do, nothing is lost, nothing of one key is in flight twice, and the counters are right':
-    async (t, store, fixture) => {
-      const stores = [store, await fixture.open()];
+    async (t, _store, fixture) => {
+      const stores = [await fixture.open({ maxQueued: MAX_QUEUED }), await fixture.open({ maxQueued: MAX_QUEUED })];
       let plays = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

@@ -5,7 +5,7 @@ import { conflictCases } from './store-conflicts.ts';
 import { crashCases } from './store-crashes.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
 import { fleetCases } from './store-fleet.ts';
-
+import { fullQueueCases } from './store-full-queue.ts';
 import { handoverCases } from './store-handover.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
@@ -24,6 +24,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...crashCases,
     ...conflictCases,
     ...letterCases,
+    ...fullQueueCases,
     ...syncCases,
     ...fleetCases,
     ...modelCases,

@@ -170,7 +170,7 @@ t.test('what fails is tried again', async (t) => {
   let failures = 3;
   const { parts, notices, finished } = createParts({
     accept: async (source, messages) => {
-      if (failures-- > 0) throw new RollcallError('queue_full', 'Full.');
+      if (failures-- > 0) throw new RollcallError('store_full', 'Full.');
       for (const message of messages) notices.push({ source, message, lane: undefined });
     },
   });

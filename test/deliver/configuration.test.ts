@@ -17,7 +17,7 @@ t.test('a changed URL and a changed secret count from the next attempt', async (
   const signatures = [...old.requests, ...next.requests].map(({ headers }) => headers['x-signature']);
   t.equal(new Set(signatures).size, 6, 'signed with the other secret');
   await rig.passAnswered(10_000);
-  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
 t.test('a disabled destination keeps its deliveries waiting, and sends them when it is enabled again', async (t) => {
@@ -32,7 +32,7 @@ t.test('a disabled destination keeps its deliveries waiting, and sends them when
   await rig.settled(16);
   await rig.pass(60_000);
   t.equal(receiver.requests.length, 16, 'what was claimed and not begun is not sent either');
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 84, dead: 0 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 84, dead: 0, queued: 84, heldOut: 0 }]);
   receiver.answer = status(200);
   rig.configure([enabled]);
   await rig.settled(100);

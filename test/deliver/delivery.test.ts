@@ -176,7 +176,7 @@ t.test('a probe answered with 410 pauses the endpoint, and a person can resume i
   receiver.answer = status(200);
   await rig.store.markEndpoint({ endpoint: one.endpoints[0]!.id, destination: 'crm', pausedAt: null, deadSince: null });
   await rig.passAnswered(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 39);
-  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 1 }]);
+  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 1, queued: 0, heldOut: 0 }]);
 });
 
 t.test('a delivery is retried for four hours and no longer, then it is a dead letter', async (t) => {
@@ -213,7 +213,7 @@ t.test('what is held back behind a dead endpoint is never charged, and expires a
   t.same(new Set(letters.map(({ reason }) => reason)), new Set(['expired']));
   const untried = letters.filter(({ attempts }) => attempts === 0);
   t.ok(untried.length >= 1_000 - 500, `most were never sent (${untried.length})`);
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1_040 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1_040, queued: 0, heldOut: 0 }]);
   t.ok(receiver.requests.length < 600, `a dead endpoint gets probes only (${receiver.requests.length})`);
 });
 

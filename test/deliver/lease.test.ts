@@ -65,7 +65,7 @@ t.test('an outage longer than the lease: the worker takes a new lease and goes o
   await rig.send(5);
   await rig.settled(10);
   await rig.calm();
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
 t.test('settlements are kept while the store takes none, and nothing is sent twice', async (t) => {
@@ -79,10 +79,10 @@ t.test('settlements are kept while the store takes none, and nothing is sent twi
   await rig.send(100);
   await rig.settled(100);
   await rig.pass(12_000);
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 100, dead: 0 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 100, dead: 0, queued: 100, heldOut: 0 }]);
   isDown = false;
   await rig.pass(4_000);
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
   t.equal(receiver.requests.length, 100);
 });
 
@@ -269,7 +269,7 @@ t.test(
     t.equal(new Set(keysOf(receiver)).size, 20, 'all of them, with the same keys');
     isStopped = false;
     await first.pass(30_000);
-    t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+    t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
     const total = receiver.requests.length;
     await first.pass(30_000);
     t.equal(receiver.requests.length, total, 'the first does not send them again when it wakes');
@@ -297,7 +297,11 @@ t.test('a process that was stopped for a minute posts nothing of its old claims 
   for (const response of slow) response.end();
   await rig.pass(30_000);
   t.equal(busy.requests.length, 16, 'those that waited are not posted');
-  t.same(await store.backlog(), [{ destination: 'crm', pending: 40, dead: 0 }], 'and nothing is settled');
+  t.same(
+    await store.backlog(),
+    [{ destination: 'crm', pending: 40, dead: 0, queued: 40, heldOut: 0 }],
+    'and nothing is settled',
+  );
   await store.leave(owner);
   await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length >= 40);
   await rig.stopInTime();
@@ -351,7 +355,7 @@ t.test('settlements that come while a batch is written survive the loss of a lea
   await rig.settled(2);
   gate.resolve();
   await rig.pass(5_000);
-  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
   await rig.stopInTime();
 });
 
@@ -376,7 +380,7 @@ t.test('a graceful stop lets attempts in flight end, and nothing is sent twice',
     t.equal(receiver.requests.length, 60, 'every endpoint has its one first attempt');
     t.equal(new Set(keysOf(receiver)).size, 60);
   }
-  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0 }]);
+  t.same(await store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
   await next.stopInTime();
 });
 

@@ -17,7 +17,7 @@ t.test('what a process gives back when it leaves is found by another within seco
   await receiver.received(16);
   const staying = await start();
   await staying.pass(3_000);
-  t.same(await staying.store.backlog(), [{ destination: 'crm', pending: 30, dead: 0 }]);
+  t.same(await staying.store.backlog(), [{ destination: 'crm', pending: 30, dead: 0, queued: 30, heldOut: 0 }]);
   t.equal(staying.settlements.length, 0, 'all are in the hands of the one that leaves');
   let foundAt = Number.POSITIVE_INFINITY;
   receiver.answer = (response, ...given) => {
@@ -27,7 +27,7 @@ t.test('what a process gives back when it leaves is found by another within seco
   // None is delivered, so that the number of those pending stays what it was.
   for (const response of open.splice(0)) response.writeHead(503).end();
   await leaving.stop();
-  t.same(await staying.store.backlog(), [{ destination: 'crm', pending: 30, dead: 0 }]);
+  t.same(await staying.store.backlog(), [{ destination: 'crm', pending: 30, dead: 0, queued: 14, heldOut: 0 }]);
   const leftAt = clock.now();
   while (staying.settlements.length < 30) await staying.passAnswered(1_000);
   t.ok(foundAt < leftAt + 10_000, `after ${foundAt - leftAt} ms`);

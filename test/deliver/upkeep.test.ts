@@ -53,7 +53,7 @@ t.test('what can not even be sent is logged with each try, and ends as a dead le
   const attempts = await rig.store.attempts({ limit: 1_000 });
   t.ok(attempts.length > 20);
   t.match(attempts.at(-1), { outcome: 'retry', status: null, error: 'UND_ERR_INVALID_ARG' });
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1 }]);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1, queued: 0, heldOut: 0 }]);
 });
 
 t.test('a delivery that fails by a fault of ours is a dead letter, and stops nothing else', async (t) => {

@@ -296,28 +296,3 @@ t.test('a run that was stopped goes on where it was', async (t) => {
   ]);
   t.equal((await rig.deliver()).get('crm')?.length, 20_000);
 });
-
-t.test('the sync waits while the queue is full', async (t) => {
-  const rig = await createRig(t, { maxQueued: 6000 });
-  rig.config.audiences = [audience('a', 'select unnest(range(10000))::varchar as user_id')];
-  const full = Promise.withResolvers<void>();
-  const delivered = Promise.withResolvers<void>();
-  let wasRefused = false;
-  const patient = rig.another({
-    accept: async (...parameters) => {
-      if (wasRefused) await delivered.promise;
-      try {
-        return await rig.accept(...parameters);
-      } catch (error) {
-        wasRefused = true;
-        full.resolve();
-        throw error;
-      }
-    },
-  });
-  const running = patient.run();
-  await full.promise;
-  t.equal((await rig.deliver()).get('crm')?.length, 5000);
-  delivered.resolve();
-  t.match(await running, [{ runs: [{ state: 'done', sent: 10_000 }] }]);
-});

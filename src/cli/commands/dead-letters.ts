@@ -20,6 +20,7 @@ const REASONS: readonly DeadReason[] = [
   'address_refused',
   'destination_removed',
   'undeliverable',
+  'queue_full',
 ];
 const PAGE = 500;
 /** How often a line tells how far it is, where there is no bar; milliseconds. */

@@ -1,12 +1,21 @@
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
-import { type AcceptRequest, type AcceptResult, type Fence, LANES, type NewMessage, type PlanStep } from '../port.ts';
-import { CLAIMED, READY, WAITING } from '../states.ts';
+import {
+  type AcceptRequest,
+  type AcceptResult,
+  type DeadReason,
+  type Fence,
+  LANES,
+  type NewMessage,
+  type PlanStep,
+} from '../port.ts';
+import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
 import { Changes } from './counters.ts';
 import type { Session } from './database.ts';
+import { countersOf, stateOf } from './held-out.ts';
 import { remember, seenKey } from './seen.ts';
 import { suppressed } from './suppression.ts';
 
@@ -14,7 +23,7 @@ import { suppressed } from './suppression.ts';
  * One request in a transaction of several statements. What an older change was doing is read by a later statement than
  * the one that locked it: only that sees what was committed while it waited for the lock.
  *
- * @throws RollcallError `queue_full`, `fence_lost`, `unknown_run`
+ * @throws RollcallError `fence_lost`, `unknown_run`
  */
 export function acceptAlone(context: Context, { messages, step }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
@@ -24,9 +33,9 @@ export function acceptAlone(context: Context, { messages, step }: AcceptRequest)
     const wanted = messages.filter((message) => !out.has(message));
     const fresh = await notSeen(context, session, wanted);
     const changes = new Changes();
-    for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes);
+    const queues = await Queues.of(context, session, fresh, changes);
+    for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
     await changes.write(session, context.parts.accept);
-    await checkLimit(context, session, changes, fresh);
     failpoint('commit');
     return {
       accepted: fresh.length,
@@ -89,7 +98,7 @@ function passes(messages: readonly NewMessage[]): NewMessage[][] {
 
 const DROP_DEAD = `
   DELETE FROM rollcall.dead_letter d USING unnest($1::text[], $2::text[]) AS k (conflict, destination)
-  WHERE d.conflict = k.conflict AND d.destination = k.destination RETURNING d.destination`;
+  WHERE d.conflict = k.conflict AND d.destination = k.destination RETURNING d.destination, d.run, d.reason`;
 
 const TAKE_BACK = `
   WITH older AS MATERIALIZED (
@@ -99,21 +108,25 @@ const TAKE_BACK = `
   )
   DELETE FROM rollcall.delivery
   WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
-  RETURNING destination, run, tries`;
+  RETURNING destination, run, tries, turn`;
+
+const COLUMNS = {
+  ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
+  ...{ user_id: 'text', conflict: 'text', body: 'text' },
+};
 
 const insertSql = (now: string) => `
   INSERT INTO rollcall.delivery
     (destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
-  SELECT m.destination, m.lane,
-    CASE WHEN m.conflict IS NOT NULL AND EXISTS (
-      SELECT 1 FROM rollcall.delivery o
-      WHERE o.conflict = m.conflict AND o.destination = m.destination AND o.state = ${CLAIMED}
-    ) THEN ${WAITING} ELSE ${READY} END,
-    ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
-  FROM (${columns(1, {
-    ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
-    ...{ user_id: 'text', conflict: 'text', body: 'text' },
-  })}) AS m`;
+  SELECT m.destination, m.lane, ${stateOf('m')}, ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
+  FROM (${columns(1, COLUMNS)}) AS m`;
+
+const holdOutSql = (now: string) => `
+  INSERT INTO rollcall.dead_letter
+    (id, destination, lane, tries, type, source, message_id, user_id, accepted_at, last_at, run, conflict, reason, body)
+  SELECT nextval(pg_get_serial_sequence('rollcall.delivery', 'id')), m.destination, m.lane, 0, m.type, m.source,
+    m.message_id, m.user_id, ${now}, ${now}, $9, m.conflict, 'queue_full', m.body
+  FROM (${columns(1, COLUMNS)}) AS m`;
 
 /** Older changes are taken back unless they are in flight; then the new ones wait for them. */
 async function insert(
@@ -122,21 +135,36 @@ async function insert(
   messages: readonly NewMessage[],
   run: string | null,
   changes: Changes,
+  queues: Queues,
 ): Promise<void> {
   const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
   const keyed = rows.filter(({ conflict }) => conflict !== null);
   if (keyed.length > 0) {
-    const keys = [text(keyed, ({ conflict }) => conflict), text(keyed, ({ destination }) => destination)];
-    const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keys);
-    for (const [destination, olderRun, tries] of older) {
-      changes.add({ destination, run: olderRun, pending: -1, superseded: 1, untried: tries === 0 ? -1 : 0 });
-    }
+    await takeBack(session, keyed, changes);
     // Last: what was in flight may have died while its row was waited for.
-    for (const [destination] of await session.rows<[string]>(DROP_DEAD, keys)) {
-      changes.add({ destination, run: null, dead: -1 });
+    const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
+    for (const [destination, olderRun, reason] of dropped) {
+      if (reason !== 'queue_full') changes.add({ destination, run: null, dead: -1 });
+      else changes.add({ destination, run: olderRun, dead: -1, heldOut: -1, superseded: 1, untried: -1 });
     }
   }
-  await session.run(insertSql(db.now), [
+  const queued: Row[] = [];
+  const heldOut: Row[] = [];
+  for (const row of rows) {
+    const { destination, lane } = row;
+    const isHeldOut = lane !== 'deletion' && queues.isFull(destination);
+    const counts = isHeldOut ? { dead: 1, heldOut: 1 } : { pending: 1, queued: lane === 'deletion' ? 0 : 1 };
+    changes.add({ destination, run, deliveries: 1, untried: 1, ...counts });
+    (isHeldOut ? heldOut : queued).push(row);
+  }
+  await session.run(insertSql(db.now), valuesOf(queued, run));
+  if (heldOut.length > 0) await session.run(holdOutSql(db.now), valuesOf(heldOut, run));
+}
+
+type Row = NewMessage & { readonly destination: string };
+
+function valuesOf(rows: readonly Row[], run: string | null) {
+  return [
     text(rows, ({ destination }) => destination),
     int2(rows, ({ lane }) => LANES.indexOf(lane)),
     int2(rows, ({ type }) => MESSAGE_TYPES.indexOf(type)),
@@ -146,25 +174,53 @@ async function insert(
     text(rows, ({ conflict }) => conflict),
     text(rows, ({ body }) => body),
     run,
-  ]);
-  for (const { destination } of rows) changes.add({ destination, run, pending: 1, deliveries: 1, untried: 1 });
+  ];
 }
 
-/** Deletion notices are exempt from the limit: a full queue must not keep a user's data alive. */
-async function checkLimit(
-  { maxQueued }: Context,
-  session: Session,
-  changes: Changes,
-  messages: readonly NewMessage[],
-): Promise<void> {
-  const limited = new Set(
-    messages.filter(({ lane }) => lane !== 'deletion').flatMap(({ destinations }) => destinations),
-  );
-  const [full] = await session.rows<[string]>(
-    `SELECT destination FROM rollcall.backlog WHERE destination = ANY ($1::text[])
-     GROUP BY destination HAVING sum(pending) > $2::bigint LIMIT 1`,
-    [text(changes.grown().filter((destination) => limited.has(destination))), maxQueued],
-  );
-  if (!full) return;
-  throw new RollcallError('queue_full', `Destination ${full[0]} has ${maxQueued} undelivered messages; try later.`);
+interface Key {
+  readonly conflict: string | null;
+  readonly destination: string;
 }
+
+const keysOf = (keys: readonly Key[]) => [
+  text(keys, ({ conflict }) => conflict),
+  text(keys, ({ destination }) => destination),
+];
+
+/** Takes back what newer changes supersede and is not in flight. */
+export async function takeBack(session: Session, keys: readonly Key[], changes: Changes): Promise<void> {
+  const older = await session.rows<[string, string | null, number, number]>(TAKE_BACK, keysOf(keys));
+  for (const [destination, run, tries, turn] of older) {
+    const untried = tries === 0 ? -1 : 0;
+    changes.add({ destination, run, pending: -1, queued: turn === 0 ? 0 : untried, superseded: 1, untried });
+  }
+}
+
+/** How full the queues are while a transaction adds to them. Deletion notices never ask: they always find room. */
+class Queues {
+  private readonly before: ReadonlyMap<string, { readonly queued: number; readonly heldOut: number }>;
+  private readonly changes: Changes;
+  private readonly maxQueued: number;
+
+  private constructor(before: Queues['before'], changes: Changes, maxQueued: number) {
+    this.before = before;
+    this.changes = changes;
+    this.maxQueued = maxQueued;
+  }
+
+  static async of({ maxQueued }: Context, session: Session, messages: readonly NewMessage[], changes: Changes) {
+    const names = new Set(messages.flatMap(({ destinations }) => destinations));
+    const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names])]);
+    const before = new Map(rows.map(([name, queued, heldOut]) => [name, { queued, heldOut }]));
+    return new Queues(before, changes, maxQueued);
+  }
+
+  /** While anything is held out, whatever is new joins it, so that the order holds. */
+  isFull(destination: string): boolean {
+    const { queued = 0, heldOut = 0 } = this.before.get(destination) ?? {};
+    const since = this.changes.of(destination);
+    return heldOut + since.heldOut > 0 || queued + since.queued >= this.maxQueued;
+  }
+}
+
+const COUNTERS = countersOf('SELECT unnest($1::text[])');

@@ -1,4 +1,3 @@
-import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import type { AcceptRequest, AcceptResult, NewMessage } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
@@ -7,7 +6,7 @@ import { Batch } from './accept-batch.ts';
 import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
-import { addToBacklog } from './counters.ts';
+import { addToBacklog, QUEUED } from './counters.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
 import { remember } from './seen.ts';
@@ -15,14 +14,17 @@ import { suppressed } from './suppression.ts';
 
 /**
  * Everyday batches of one process share a statement, which is a transaction of its own: one round trip, one sync to disk.
- * What needs more than one statement (a run's step, membership changes, a full destination) goes alone.
+ * What needs more than one statement (a run's step, membership changes) goes alone.
  */
 export class Intake {
   private readonly context: Context;
   private readonly claims: Claims;
   private readonly ids: Ids;
   private readonly sql: string;
-  private readonly group: Group<AcceptRequest, AcceptResult | RollcallError>;
+  private readonly holdingOutSql: string;
+  private readonly group: Group<AcceptRequest, AcceptResult>;
+  /** Whether the last batch met a full queue. */
+  private isHoldingOut = false;
   /** Whether anyone is suppressed; once true it stays so for this process's life. */
   private suppressing = false;
 
@@ -30,7 +32,8 @@ export class Intake {
     this.context = context;
     this.claims = claims;
     this.ids = new Ids(context);
-    this.sql = acceptSql(context.db.now);
+    this.sql = acceptSql(context.db.now, ADDED);
+    this.holdingOutSql = acceptSql(context.db.now, ADDED_OR_HELD_OUT);
     this.group = new Group(
       (requests) => this.acceptGroup(requests),
       ({ messages }) => messages.reduce((rows, { destinations }) => rows + Math.max(1, destinations.length), 0),
@@ -41,21 +44,19 @@ export class Intake {
     if (request.step || request.messages.some(({ conflict }) => conflict !== null)) {
       return this.acceptAlone(request);
     }
-    const result = await this.group.add(request);
-    if (result instanceof RollcallError) throw result;
-    return result;
+    return this.group.add(request);
   }
 
-  private async acceptGroup(requests: readonly AcceptRequest[]): Promise<(AcceptResult | RollcallError)[]> {
+  private async acceptGroup(requests: readonly AcceptRequest[]): Promise<AcceptResult[]> {
     failpoint('accept');
-    const { context, claims } = this;
+    const { context, claims, isHoldingOut } = this;
     const all = requests.flatMap(({ messages }) => messages);
     const out = this.suppressing ? await suppressed(context, context.db, all) : NOBODY;
     const batch = new Batch(requests, out);
     const ids = await this.ids.take(batch.rows.length);
     const taker = claims.taker();
-    const handed = batch.handed(taker?.room ?? (() => 0));
-    let answer: Answer = [false, false, false, []];
+    const handed = batch.handed((taker && !isHoldingOut && taker.room) || (() => 0));
+    let answer: Answer = [false, false, false, [], 0];
     const write = async () => {
       const values = [
         this.suppressing,
@@ -68,29 +69,18 @@ export class Intake {
         context.parts.accept,
         taker?.owner ?? null,
       ];
-      [answer = answer] = await context.db.rows<Answer>(this.sql, values);
+      [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? this.holdingOutSql : this.sql, values);
       const [, , isHanded, fresh] = answer;
       return isHanded ? batch.claims(context, ids, handed, fresh) : [];
     };
     await (handed.includes(true) ? claims.handOver(write) : write());
-    const [unhashed, full, isHanded, fresh] = answer;
-    if (unhashed) {
-      this.suppressing = true;
-      return this.acceptGroup(requests);
-    }
-    if (full) return this.acceptEach(requests);
+    const [unhashed, isFull, isHanded, fresh, heldOut] = answer;
+    if (unhashed) this.suppressing = true;
+    else this.isHoldingOut = isFull || heldOut > 0;
+    if (unhashed || (isFull && !isHoldingOut)) return this.acceptGroup(requests);
     claims.accepted(batch.waiting(isHanded ? handed : []));
     failpoint('commit');
     return batch.results(fresh);
-  }
-
-  /** A destination may be full after this group: each request alone tells which go too far. */
-  private async acceptEach(requests: readonly AcceptRequest[]): Promise<(AcceptResult | RollcallError)[]> {
-    const results: (AcceptResult | RollcallError)[] = [];
-    for (const request of requests) {
-      results.push(await this.acceptAlone(request).catch((error: RollcallError) => error));
-    }
-    return results;
   }
 
   private async acceptAlone(request: AcceptRequest): Promise<AcceptResult> {
@@ -101,41 +91,95 @@ export class Intake {
 }
 
 /**
- * Whether it was not looked for suppressed users although there are some, whether a destination is full (in both cases
- * nothing was written), whether what was to be handed over is; the ids that were new, null for all of them.
+ * Whether it was not looked for suppressed users although there are some, whether a queue would be too full (in both cases
+ * nothing was written), whether what was to be handed over is; the ids that were new, null for all of them; how many
+ * deliveries were held out.
  */
-type Answer = readonly [unhashed: boolean, full: boolean, isHanded: boolean, fresh: readonly string[] | null];
+type Answer = readonly [
+  unhashed: boolean,
+  isFull: boolean,
+  isHanded: boolean,
+  fresh: readonly string[] | null,
+  heldOut: number,
+];
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();
+
+/** Of the destinations that more comes to than notices: how much, and how full their queues are. */
+const QUEUES = `
+  SELECT n.destination, n.added, sum(coalesce(b.queued, 0)) AS queued, sum(coalesce(b.held_out, 0)) AS held_out
+  FROM unnest($2::text[], $3::int[]) AS n (destination, added) LEFT JOIN rollcall.backlog b ON b.destination = n.destination
+  GROUP BY n.destination, n.added`;
+
+interface Added {
+  /** SQL for whether nothing is to be written, since a queue would be too full. */
+  readonly isFull: string;
+  /** Parts of a WITH clause that write `d`; `counts` are what they add to the backlog. @param rows - a query for `d` */
+  readonly parts: (now: string, rows: string) => string;
+  readonly counts: string;
+  /** SQL for the number of deliveries that were held out. */
+  readonly heldOut: string;
+}
+
+/** While there is room for all: one insert, and no row is looked at twice. */
+const ADDED: Added = {
+  isFull: `EXISTS (SELECT 1 FROM (${QUEUES}) AS q WHERE q.held_out > 0 OR q.queued + q.added > $4::bigint)`,
+  parts: (now, rows) => `added AS (${insertSql(now, rows)})`,
+  counts: `SELECT destination, count(*), 0, ${QUEUED}, 0 FROM added GROUP BY destination`,
+  heldOut: '0',
+};
+
+/** What a queue has no room for becomes dead letters; deletion notices always find room. */
+const ADDED_OR_HELD_OUT: Added = {
+  isFull: 'false',
+  parts: (now, rows) => `
+room AS MATERIALIZED (
+  SELECT destination, CASE WHEN held_out > 0 THEN 0 ELSE $4::bigint - queued END AS room FROM (${QUEUES}) AS q
+), sorted AS MATERIALIZED (
+  SELECT d.*, d.lane <> 0 AND row_number() OVER (PARTITION BY d.destination, d.lane = 0 ORDER BY d.id)
+    > (SELECT room FROM room WHERE room.destination = d.destination) AS is_held_out
+  FROM (${rows}) AS d
+), added AS (${insertSql(now, 'SELECT * FROM sorted WHERE NOT is_held_out')}
+), held_out AS (
+  INSERT INTO rollcall.dead_letter
+    (id, destination, lane, tries, type, source, message_id, user_id, accepted_at, last_at, reason, body)
+  SELECT id, destination, lane, 0, type, source, message_id, user_id, ${now}, ${now}, 'queue_full', body
+  FROM sorted WHERE is_held_out RETURNING destination
+)`,
+  counts: `SELECT destination, sum(pending), sum(held_out), sum(queued), sum(held_out) FROM (
+    SELECT destination, 1 AS pending, (turn <> 0)::int AS queued, 0 AS held_out FROM added
+    UNION ALL SELECT destination, 0, 0, 1 FROM held_out) AS c GROUP BY destination`,
+  heldOut: '(SELECT count(*) FROM held_out)',
+};
+
+function insertSql(now: string, rows: string): string {
+  return `
+  INSERT INTO rollcall.delivery
+    (id, destination, turn, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
+  SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN $18::bigint END,
+    ${now}, 0, d.type, d.source, d.message_id, d.user_id, ${now}, d.body
+  FROM (${rows}) AS d, LATERAL (SELECT d.handed AND (SELECT can_hand FROM guard) AS yes) AS h
+  RETURNING destination, turn`;
+}
 
 /**
  * `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which the planner, knowing nothing of the
  * size of an array, makes a nested loop.
  */
-const acceptSql = (now: string) => `
+const acceptSql = (now: string, { isFull, parts, counts, heldOut }: Added) => `
 WITH guard AS MATERIALIZED (
-  SELECT NOT $1::boolean AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed,
-    EXISTS (
-      SELECT 1 FROM unnest($2::text[], $3::int[]) AS n (destination, added)
-      WHERE (SELECT coalesce(sum(b.pending), 0) FROM rollcall.backlog b WHERE b.destination = n.destination) + n.added > $4::bigint
-    ) AS is_full,
+  SELECT NOT $1::boolean AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
     EXISTS (SELECT 1 FROM rollcall.owner WHERE id = $18::bigint AND lease_until > ${now}) AS can_hand
 ), ${remember(
   now,
   'SELECT k FROM guard, unnest($5::uuid[]) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k',
-)}, added AS (
-  INSERT INTO rollcall.delivery
-    (id, destination, turn, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
-  SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN $18::bigint END,
-    ${now}, 0, d.type, d.source, d.message_id, d.user_id, ${now}, d.body
-  FROM (${columns(6, {
+)}, ${parts(
+  now,
+  `SELECT * FROM (${columns(6, {
     ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
     ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
-  })}) AS d,
-    LATERAL (SELECT d.handed AND (SELECT can_hand FROM guard) AS yes) AS h
-  WHERE (d.seen IN (SELECT id FROM fresh)) IS TRUE
-  RETURNING destination
-), counted AS (${addToBacklog('$17::smallint', 'SELECT destination, count(*), 0 FROM added GROUP BY destination')})
+  })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
+)}, counted AS (${addToBacklog('$17::smallint', counts)})
 SELECT unhashed, is_full, can_hand,
-  CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END
+  CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

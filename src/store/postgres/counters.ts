@@ -4,12 +4,17 @@ import type { Session } from './database.ts';
 /** Parts of each counter. Two writers with the same part only wait for each other's commit. */
 export const PARTS = 32;
 
-/** SQL that adds to the backlog; `rows` is a query for destination, pending, dead. */
+/** SQL that adds to the backlog; `rows` is a query for destination, pending, dead, queued, held_out. */
 export const addToBacklog = (part: string, rows: string) => `
-  INSERT INTO rollcall.backlog (destination, part, pending, dead)
-  SELECT r.destination, ${part}, r.pending, r.dead FROM (${rows}) AS r (destination, pending, dead) ORDER BY r.destination
-  ON CONFLICT (destination, part) DO UPDATE
-  SET pending = backlog.pending + excluded.pending, dead = backlog.dead + excluded.dead`;
+  INSERT INTO rollcall.backlog (destination, part, pending, dead, queued, held_out)
+  SELECT r.destination, ${part}, r.pending, r.dead, r.queued, r.held_out
+  FROM (${rows}) AS r (destination, pending, dead, queued, held_out) ORDER BY r.destination
+  ON CONFLICT (destination, part) DO UPDATE SET
+    pending = backlog.pending + excluded.pending, dead = backlog.dead + excluded.dead,
+    queued = backlog.queued + excluded.queued, held_out = backlog.held_out + excluded.held_out`;
+
+/** SQL for how many of a query's deliveries counted towards the limit of their queue. */
+export const QUEUED = 'count(*) FILTER (WHERE turn IN (1, 2))';
 
 /** SQL that adds to the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
 export const addToProgress = (part: string, rows: string) => `
@@ -26,6 +31,8 @@ interface Change {
   readonly run: string | null;
   readonly pending?: number;
   readonly dead?: number;
+  readonly queued?: number;
+  readonly heldOut?: number;
   readonly deliveries?: number;
   readonly untried?: number;
   readonly delivered?: number;
@@ -33,14 +40,17 @@ interface Change {
   readonly superseded?: number;
 }
 
-const BACKLOG = addToBacklog('$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[])');
+const BACKLOG = addToBacklog('$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[])');
 const PROGRESS = addToProgress(
   '$1',
   'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[])',
 );
 
 type Sums = Required<Omit<Change, 'destination' | 'run'>>;
-const NOTHING: Sums = { pending: 0, dead: 0, deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 };
+const NOTHING: Sums = {
+  ...{ pending: 0, dead: 0, queued: 0, heldOut: 0 },
+  ...{ deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 },
+};
 
 /** Sums up what a transaction of several statements changes, to write it at its end: then no counter is held for long. */
 export class Changes {
@@ -52,16 +62,17 @@ export class Changes {
     if (run !== null) sum(this.progress, run, change);
   }
 
-  /** Destinations that hold more than before. */
-  grown(): string[] {
-    return [...this.backlog].filter(([, { pending }]) => pending > 0).map(([destination]) => destination);
+  /** What a destination's counters have changed by so far. */
+  of(destination: string): Pick<Sums, 'queued' | 'heldOut'> {
+    return this.backlog.get(destination) ?? NOTHING;
   }
 
   async write(session: Session, part: number): Promise<void> {
-    const backlog = [...this.backlog].filter(([, { pending, dead }]) => pending !== 0 || dead !== 0);
+    const names = ['pending', 'dead', 'queued', 'heldOut'] as const;
+    const backlog = [...this.backlog].filter(([, sums]) => names.some((name) => sums[name] !== 0));
     if (backlog.length > 0) {
-      const column = (name: keyof Sums) => int4(backlog, ([, sums]) => sums[name]);
-      await session.run(BACKLOG, [part, text(backlog, ([name]) => name), column('pending'), column('dead')]);
+      const columns = names.map((name) => int4(backlog, ([, sums]) => sums[name]));
+      await session.run(BACKLOG, [part, text(backlog, ([name]) => name), ...columns]);
     }
     const progress = [...this.progress];
     if (progress.length > 0) {

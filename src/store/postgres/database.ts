@@ -17,6 +17,8 @@ const CONNECTIONS = 8;
 /** Deadlocks and clashes of two writers are tried again, this often. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
+/** Indexes in which two changes of one conflict key clash. */
+const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
 
 export interface Session {
   /** Rows as arrays. */
@@ -139,7 +141,7 @@ export class Database implements Session {
         return await work();
       } catch (error) {
         const { code, constraint } = error as { code?: string; constraint?: string };
-        const clashed = CLASHES.has(code ?? '') || (code === '23505' && constraint === 'delivery_conflict');
+        const clashed = CLASHES.has(code ?? '') || (code === '23505' && CLASHING_KEYS.has(constraint ?? ''));
         if (!clashed || tries > RETRIES) throw storeError(error);
       }
     }

@@ -4,8 +4,10 @@ import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
 import { Conditions } from './conditions.ts';
 import { type Context, idName, idNumber } from './context.ts';
-import { addToBacklog, addToProgress } from './counters.ts';
+import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import type { Session } from './database.ts';
 import { isUnknownFor } from './fleet.ts';
+import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
 
 type LetterRow = readonly [
   id: number,
@@ -69,39 +71,79 @@ export async function deadLetters(context: Context, filter: DeadLetterFilter): P
 const replaySql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter d USING unnest($1::bigint[], $2::text[]) AS r (id, body)
-  WHERE d.id = r.id RETURNING d.*, r.body AS new_body
+  WHERE d.id = r.id AND d.reason <> 'queue_full' RETURNING d.*, r.body AS new_body
 ), wanted AS (
   SELECT * FROM gone WHERE conflict IS NULL OR NOT EXISTS (
-    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination)
+    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination
+    UNION ALL
+    SELECT 1 FROM rollcall.dead_letter o
+    WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
 ), queued AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, conflict, body)
   SELECT CASE WHEN new_body IS NULL THEN id ELSE nextval(pg_get_serial_sequence('rollcall.delivery', 'id')) END,
     destination, lane, ${READY}, ${now}, 0, type, source, message_id, user_id, ${now}, conflict, coalesce(new_body, body)
-  FROM wanted RETURNING destination
+  FROM wanted RETURNING destination, turn
 ), counted AS (${addToBacklog(
   '$3::smallint',
-  `SELECT destination, sum(pending), sum(dead) FROM (
-     SELECT destination, 1 AS pending, 0 AS dead FROM queued UNION ALL SELECT destination, 0, -1 FROM gone
+  `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
+     SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
+     UNION ALL SELECT destination, 0, -1, 0 FROM gone
    ) AS c GROUP BY destination`,
 )})
 SELECT count(*) FROM queued`;
 
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
   const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
-  const [row] = await context.db.transaction((session) =>
-    session.rows<[number]>(replaySql(context.db.now), [
-      int8([...byId.keys()]),
-      text([...byId.values()]),
-      context.parts.settle,
-    ]),
-  );
-  return row?.[0] ?? 0;
+  return context.db.transaction(async (session) => {
+    const heldOut = await replayHeldOut(context, session, byId);
+    const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
+    const [row] = await session.rows<[number]>(replaySql(context.db.now), values);
+    return heldOut + (row?.[0] ?? 0);
+  });
 }
 
+/** What is held out of a full queue is newer than what is in it, and still belongs to its run. */
+async function replayHeldOut(context: Context, session: Session, byId: ReadonlyMap<number, string | null>) {
+  const letters = await session.rows<[...Letter, destination: string]>(
+    `SELECT id, conflict, destination FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full'`,
+    [int8([...byId.keys()])],
+  );
+  const renewed = letters.flatMap(([id]) => byId.get(id) ?? []).length > 0 ? await renew(session, byId) : new Map();
+  let queued = 0;
+  for (const [destination, theirs] of Map.groupBy(letters, ([, , name]) => name)) {
+    const named = theirs.map(([id, conflict]): Letter => [renewed.get(id) ?? id, conflict]);
+    queued += await queueAgain(context, session, destination, named, context.parts.settle);
+  }
+  return queued;
+}
+
+/** Gives letters other bodies, and so new ids; those by their former ones. */
+async function renew(session: Session, byId: ReadonlyMap<number, string | null>): Promise<Map<number, number>> {
+  const changed = [...byId].filter(([, body]) => body !== null);
+  const rows = await session.rows<[number, number]>(
+    `WITH r AS MATERIALIZED (
+       SELECT r.id, nextval(pg_get_serial_sequence('rollcall.delivery', 'id')) AS next, r.body
+       FROM unnest($1::bigint[], $2::text[]) AS r (id, body)
+     )
+     UPDATE rollcall.dead_letter d SET id = r.next, body = r.body FROM r
+     WHERE d.id = r.id AND d.reason = 'queue_full' RETURNING r.id, r.next`,
+    [int8(changed, ([id]) => id), text(changed, ([, body]) => body)],
+  );
+  return new Map(rows);
+}
+
+const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 const DROP = `
-WITH gone AS (DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING destination),
-counted AS (${addToBacklog('$2::smallint', 'SELECT destination, 0, -count(*) FROM gone GROUP BY destination')})
+WITH gone AS (
+  DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING destination, run, reason
+), counted AS (${addToBacklog(
+  '$2::smallint',
+  `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`,
+)}), progressed AS (${addToProgress(
+  '$2::smallint',
+  `SELECT run, 0, -${HELD_OUT}, 0, ${HELD_OUT}, 0 FROM gone WHERE run IS NOT NULL GROUP BY run`,
+)})
 SELECT count(*) FROM gone`;
 
 export async function drop(context: Context, ids: readonly string[]): Promise<number> {
@@ -116,10 +158,10 @@ WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY (ARRAY(${ids} FOR UPDATE SKIP LOCKED)) AND state = ${READY} RETURNING *
 ), buried AS (
   INSERT INTO rollcall.dead_letter
-    (id, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
-  SELECT id, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
+    (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
+  SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
   FROM gone
-), counted AS (${addToBacklog('$2::smallint', 'SELECT destination, -count(*), count(*) FROM gone GROUP BY destination')}
+), counted AS (${addToBacklog('$2::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(
   '$2::smallint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
@@ -128,22 +170,26 @@ SELECT count(*) FROM gone`;
 
 const READY_ONES = `SELECT id FROM rollcall.delivery WHERE state = ${READY} AND destination = $3`;
 
-export function bury({ db, parts }: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
+export function bury(context: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
+  const { db, parts } = context;
   const sql = burySql(db.now, `${READY_ONES} LIMIT $4`);
   return db.transaction(async (session) => {
     if (unknownFor !== undefined && !(await isUnknownFor(session, destination, unknownFor))) return 0;
     const [row] = await session.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit]);
-    return row?.[0] ?? 0;
+    const buried = row?.[0] ?? 0;
+    if (buried === limit) return buried;
+    return buried + (await giveUpHeldOut(context, session, destination, 'destination_removed', null, limit - buried));
   });
 }
 
 export async function expire(
-  { db, parts }: Context,
+  context: Context,
   destination: string,
   before: number,
   untriedToo: boolean,
   limit: number,
 ): Promise<number> {
+  const { db, parts } = context;
   const tried = `${READY_ONES} AND turn IN (3, 4, 5) AND due_at <= ${db.now} AND first_at <= ${db.now} + $5 LIMIT $4`;
   const untried = `${READY_ONES} AND turn IN (0, 1, 2) AND due_at <= ${db.now} + $5 LIMIT $4`;
   let ended = 0;
@@ -152,5 +198,6 @@ export async function expire(
     const [row] = await db.rows<[number]>(burySql(db.now, ids), values);
     ended += row?.[0] ?? 0;
   }
-  return ended;
+  if (!untriedToo || ended === limit) return ended;
+  return ended + (await giveUpHeldOut(context, db, destination, 'expired', before, limit - ended));
 }

@@ -28,8 +28,9 @@ export async function markEndpoint({ db }: Context, state: EndpointState): Promi
 }
 
 export async function backlog({ db }: Context): Promise<Backlog[]> {
-  const rows = await db.rows<[string, number, number]>(
-    'SELECT destination, sum(pending)::bigint, sum(dead)::bigint FROM rollcall.backlog GROUP BY destination',
+  const sums = ['pending', 'dead', 'queued', 'held_out'].map((name) => `sum(${name})::bigint`);
+  const rows = await db.rows<[string, number, number, number, number]>(
+    `SELECT destination, ${sums.join(', ')} FROM rollcall.backlog GROUP BY destination`,
   );
-  return rows.map(([destination, pending, dead]) => ({ destination, pending, dead }));
+  return rows.map(([destination, pending, dead, queued, heldOut]) => ({ destination, pending, dead, queued, heldOut }));
 }

@@ -37,7 +37,8 @@ export const orphans = ({ db }: Context): Promise<readonly Orphan[]> => orphansO
 async function orphansOf(session: Session, db: Context['db']): Promise<readonly Orphan[]> {
   const rows = await session.rows<[string, number, number | null, number]>(
     `SELECT p.destination, p.pending, o.since - ${db.now}, coalesce(o.unknown_for, 0)::bigint FROM (
-       SELECT destination, sum(pending)::bigint AS pending FROM rollcall.backlog GROUP BY destination HAVING sum(pending) > 0
+       SELECT destination, sum(pending + held_out)::bigint AS pending FROM rollcall.backlog
+       GROUP BY destination HAVING sum(pending + held_out) > 0
      ) AS p LEFT JOIN rollcall.orphan o ON o.destination = p.destination
      WHERE p.destination NOT IN (
        SELECT unnest(r.names) FROM rollcall.roster r

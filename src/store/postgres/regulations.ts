@@ -3,7 +3,7 @@ import type { Regulation } from '../port.ts';
 import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, addToProgress } from './counters.ts';
+import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 
 export async function saveRegulation({ db }: Context, regulation: Regulation): Promise<void> {
   const { id, status, createdAt } = regulation;
@@ -33,21 +33,27 @@ const NOTICE = MESSAGE_TYPES.indexOf('delete');
 const IS_THEIRS = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
   AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
 
+const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
+
 /** Each answers with the number of deliveries that are being posted and so were left. */
 const ERASE = {
   attempt: `
     WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IS_THEIRS} AND $4::smallint IS NOT NULL) SELECT 0`,
   dead_letter: `
-    WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination),
-    counted AS (${addToBacklog('$4::smallint', 'SELECT destination, 0, -count(*) FROM gone GROUP BY destination')})
+    WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
+    counted AS (${addToBacklog('$4::smallint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
+    progressed AS (${addToProgress(
+      '$4::smallint',
+      `SELECT run, 0, -${HELD_OUT}, 0, 0, ${HELD_OUT} FROM gone WHERE run IS NOT NULL GROUP BY run`,
+    )})
     SELECT 0`,
   // Locked first: what is claimed or given back at this very moment is either erased or counted, never neither.
   delivery: `
     WITH theirs AS (SELECT id, state FROM rollcall.delivery WHERE ${IS_THEIRS} FOR UPDATE),
     gone AS (
       DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
-      RETURNING destination, run, tries
-    ), counted AS (${addToBacklog('$4::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')}),
+      RETURNING destination, run, tries, turn
+    ), counted AS (${addToBacklog('$4::smallint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
       '$4::smallint',
       `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,

@@ -4,7 +4,7 @@ import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
-import { addToBacklog, addToProgress } from './counters.ts';
+import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
 
 /** What a statement changes: the owner's claims, by id. */
@@ -125,8 +125,11 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 /** Parameters: owner, ids, part of the counters, which counter of the run. */
 const goneSql = (also: string) => `
 WITH gone AS (
-  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries
-)${also}, counted AS (${addToBacklog('$3::smallint', 'SELECT destination, -count(*), 0 FROM gone GROUP BY destination')}
+  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, turn
+)${also}, counted AS (${addToBacklog(
+  '$3::smallint',
+  `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`,
+)}
 ), progressed AS (${addToProgress(
   '$3::smallint',
   `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), count(*) FILTER (WHERE $4::text = 'delivered'),
@@ -157,8 +160,11 @@ WITH changed AS (
     crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false
   FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
   WHERE d.id = g.id AND d.owner = $1
-  RETURNING d.run, g.tried AND d.tries = 1 AS first_try
-), progressed AS (${addToProgress(
+  RETURNING d.destination, d.turn % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
+), counted AS (${addToBacklog(
+  '$7::smallint',
+  'SELECT destination, 0, 0, -count(*), 0 FROM changed WHERE first_try AND lane <> 0 GROUP BY destination',
+)}), progressed AS (${addToProgress(
   '$7::smallint',
   'SELECT run, 0, -count(*), 0, 0, 0 FROM changed WHERE run IS NOT NULL AND first_try GROUP BY run',
 )})
@@ -172,11 +178,11 @@ WITH gone AS (
   RETURNING d.*, g.reason, g.status, g.first
 ), buried AS (
   INSERT INTO rollcall.dead_letter
-    (id, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
-  SELECT id, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
+    (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
+  SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body
   FROM gone
-), counted AS (${addToBacklog('$6::smallint', 'SELECT destination, -count(*), count(*) FROM gone GROUP BY destination')}
+), counted AS (${addToBacklog('$6::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(
   '$6::smallint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',

@@ -1,7 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import type { Claim, Settlement } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
-import { int8, text } from './arrays.ts';
+import { bool, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
@@ -68,7 +68,7 @@ export class Settlements {
       if (isCrashed) await session.run(COUNT_CRASH, [owner]);
       const verdict = { kind: 'release', dueAt: null } as const;
       const endings = held.map(([id]) => ({ id, verdict }));
-      await this.statements.end(session, owner, endings, await outlived(session, held));
+      await this.statements.end(session, owner, endings, await outlived(session, held, () => true));
       return held.length;
     });
   }
@@ -112,7 +112,8 @@ export class Settlements {
          WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`,
         [owner, int8(endings, ({ id }) => id)],
       );
-      await this.statements.end(session, owner, endings, await outlived(session, held));
+      const ended = new Set(endings.filter(({ verdict }) => verdict.kind === 'delivered').map(({ id }) => id));
+      await this.statements.end(session, owner, endings, await outlived(session, held, (id) => !ended.has(id)));
     });
   }
 }
@@ -125,17 +126,35 @@ const COUNT_CRASH = `
 type HeldRow = readonly [id: number, conflict: string | null, destination: string];
 
 /**
- * Sets newer changes free that wait for these claims, whose rows are locked; the claims that one waited for. An accept
- * that made its change wait held the lock before, so this statement sees that change.
+ * Sets newer changes free that wait for these claims, whose rows are locked; the claims that one waited for, or that one
+ * was held out for of a full queue. An accept of such a change held the lock before, so this statement sees the change.
+ *
+ * @param isLeft - whether a claim would go on living
  */
-async function outlived(session: Session, held: readonly HeldRow[]): Promise<ReadonlySet<number>> {
+async function outlived(
+  session: Session,
+  held: readonly HeldRow[],
+  isLeft: (id: number) => boolean,
+): Promise<ReadonlySet<number>> {
   const keyed = held.filter(([, conflict]) => conflict !== null);
   if (keyed.length === 0) return new Set();
   const freed = await session.rows<[string, string]>(
-    `UPDATE rollcall.delivery d SET state = ${READY} FROM unnest($1::text[], $2::text[]) AS k (conflict, destination)
-     WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
-     RETURNING d.conflict, d.destination`,
-    [text(keyed, ([, conflict]) => conflict), text(keyed, ([, , destination]) => destination)],
+    `WITH keys AS (SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k (conflict, destination, is_left)),
+     freed AS (
+       UPDATE rollcall.delivery d SET state = ${READY} FROM keys k
+       WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
+       RETURNING d.conflict, d.destination
+     )
+     SELECT conflict, destination FROM freed
+     UNION ALL
+     SELECT k.conflict, k.destination FROM keys k WHERE k.is_left AND EXISTS (
+       SELECT 1 FROM rollcall.dead_letter l
+       WHERE l.conflict = k.conflict AND l.destination = k.destination AND l.reason = 'queue_full')`,
+    [
+      text(keyed, ([, conflict]) => conflict),
+      text(keyed, ([, , destination]) => destination),
+      bool(keyed, ([id]) => isLeft(id)),
+    ],
   );
   const keys = new Set(freed.map((key) => JSON.stringify(key)));
   return new Set(keyed.filter(([, ...key]) => keys.has(JSON.stringify(key))).map(([id]) => id));

@@ -12,6 +12,7 @@ import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
 import { admit, takeGeneration } from './generations.ts';
+import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation } from './regulations.ts';
@@ -77,6 +78,7 @@ function storeOn(context: Context): Store {
 
   return {
     time: db.time,
+    maxQueued: context.maxQueued,
     accept: (request) => during(() => intake.accept(request)),
     join: (ttl) =>
       during(async () => {
@@ -122,6 +124,12 @@ function storeOn(context: Context): Store {
       during(async () => {
         await claims.freeStock(free, destination);
         return bury(context, destination, ...given);
+      }),
+    requeue: (destination, limit) =>
+      during(async () => {
+        const queued = await requeue(context, destination, limit);
+        if (queued > 0) claims.accepted([destination]);
+        return queued;
       }),
     backlog: () => during(() => backlog(context)),
     endpoints: () => during(() => endpoints(context)),

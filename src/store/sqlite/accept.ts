@@ -6,6 +6,7 @@ import type { AcceptResult, Fence, PlanStep } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
 
 /** source, message id, index of the type, user id, body, index into `routes`, index of the lane, conflict key. */
@@ -27,7 +28,7 @@ export interface Accepted extends AcceptResult {
   readonly handed: readonly HandedTuple[];
 }
 
-const DELETION_LANE = 0;
+export const DELETION_LANE = 0;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export function accept(db: Connection, now: number, request: AcceptArguments): Accepted {
@@ -50,7 +51,7 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
   const routes = request.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taker = new Taking(db, now, request.taker);
   const isSuppressed = suppressionCheck(db);
-  const deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
+  let deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   let duplicates = 0;
   let suppressed = 0;
   for (const [index, message] of request.messages.entries()) {
@@ -68,7 +69,16 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
       let state = READY;
       if (conflict !== null) {
         state = supersede(db, conflict, destination, backlog, runs);
-        if (deadConflicts) dropDeadChange(db, conflict, destination, backlog);
+        if (deadConflicts) dropDeadChange(db, conflict, destination, backlog, runs);
+      }
+      if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
+      // A full queue must not keep a user's data alive: deletion notices always find room.
+      const isNotice = lane === DELETION_LANE;
+      if (!isNotice && backlog.isFull(destination, request.maxQueued)) {
+        holdOut(db, now, { destination, lane, source: sourceId, type, messageId, userId, run, conflict, body });
+        backlog.add(destination, { dead: 1, heldOut: 1 });
+        deadConflicts ||= conflict !== null;
+        continue;
       }
       // A change that is not in flight yet can still be superseded.
       const owner = conflict === null ? taker.take(name) : null;
@@ -90,11 +100,10 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
         body,
       );
       if (owner !== null) taker.handed.push([index, name, id]);
-      backlog.add(destination, 1, 0, lane === DELETION_LANE);
-      if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
+      backlog.add(destination, { pending: 1, queued: isNotice ? 0 : 1 });
     }
   }
-  backlog.write(request.maxQueued);
+  backlog.write();
   runs.write();
   const accepted = request.messages.length - duplicates - suppressed;
   return { accepted, duplicates, suppressed, handed: taker.handed };
@@ -120,7 +129,7 @@ class Taking {
 }
 
 /** Takes an older change back unless it is in flight, in which case the new one waits for it. */
-function supersede(
+export function supersede(
   db: Connection,
   conflict: string,
   destination: number,
@@ -139,15 +148,30 @@ function supersede(
       continue;
     }
     db.run('DELETE FROM delivery WHERE id = ?', id);
-    backlog.add(destination, -1, 0);
-    if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
+    const untried = tries === 0 ? -1 : 0;
+    backlog.add(destination, { pending: -1, queued: untried });
+    if (run !== null) runs.add(run, { superseded: 1, untried });
   }
   return state;
 }
 
-function dropDeadChange(db: Connection, conflict: string, destination: number, backlog: BacklogChanges): void {
-  const dropped = db.run('DELETE FROM dead_letter WHERE conflict = ? AND destination = ?', conflict, destination);
-  if (dropped > 0) backlog.add(destination, 0, -dropped);
+function dropDeadChange(
+  db: Connection,
+  conflict: string,
+  destination: number,
+  backlog: BacklogChanges,
+  runs: RunChanges,
+): void {
+  const dropped = db.tuples<[string, number | null]>(
+    'DELETE FROM dead_letter WHERE conflict = ? AND destination = ? RETURNING reason, run',
+    conflict,
+    destination,
+  );
+  for (const [reason, run] of dropped) {
+    const heldOut = reason === 'queue_full' ? -1 : 0;
+    backlog.add(destination, { dead: -1, heldOut });
+    if (heldOut !== 0 && run !== null) runs.add(run, { superseded: 1, untried: -1 });
+  }
 }
 
 function moveCursor(db: Connection, step: PlanStep, sent: number): number {

@@ -1,44 +1,72 @@
-import { RollcallError } from '../../errors.ts';
 import type { Connection } from './connection.ts';
+
+interface Counts {
+  pending: number;
+  dead: number;
+  /** Of the pending ones, those that count towards the limit. */
+  queued: number;
+  heldOut: number;
+}
 
 /** Collects what a transaction adds to each destination's backlog, to write it once. */
 export class BacklogChanges {
   private readonly db: Connection;
-  private readonly changes = new Map<number, { pending: number; dead: number; limited: boolean }>();
+  private readonly changes = new Map<number, Counts>();
+  /** What is written already, of destinations that were asked for. */
+  private readonly written = new Map<number, Counts>();
 
   constructor(db: Connection) {
     this.db = db;
   }
 
-  /** Deletion notices are exempt from the limit: a full queue must not keep a user's data alive. */
-  add(destination: number, pending: number, dead: number, exempt = false): void {
-    const change = this.changes.get(destination);
-    const limited = pending > 0 && !exempt;
-    if (!change) this.changes.set(destination, { pending, dead, limited });
+  add(destination: number, { pending = 0, dead = 0, queued = 0, heldOut = 0 }: Partial<Counts>): void {
+    const sum = this.changes.get(destination);
+    if (!sum) this.changes.set(destination, { pending, dead, queued, heldOut });
     else {
-      change.pending += pending;
-      change.dead += dead;
-      change.limited ||= limited;
+      sum.pending += pending;
+      sum.dead += dead;
+      sum.queued += queued;
+      sum.heldOut += heldOut;
     }
   }
 
-  /** @throws RollcallError `queue_full` when a destination would hold more than `maxQueued` */
-  write(maxQueued = Number.POSITIVE_INFINITY): void {
-    for (const [destination, { pending, dead, limited }] of this.changes) {
+  /** The counters as this transaction has changed them so far. */
+  now(destination: number): Pick<Counts, 'queued' | 'heldOut'> {
+    let written = this.written.get(destination);
+    if (!written) {
+      written = this.read(destination);
+      this.written.set(destination, written);
+    }
+    const { queued = 0, heldOut = 0 } = this.changes.get(destination) ?? {};
+    return { queued: written.queued + queued, heldOut: written.heldOut + heldOut };
+  }
+
+  /** Whether what is new has to be held out. While anything is, whatever is new joins it, so that the order holds. */
+  isFull(destination: number, maxQueued: number): boolean {
+    const { queued, heldOut } = this.now(destination);
+    return heldOut > 0 || queued >= maxQueued;
+  }
+
+  write(): void {
+    for (const [destination, { pending, dead, queued, heldOut }] of this.changes) {
       this.db.run(
-        `INSERT INTO backlog VALUES (?1, ?2, ?3)
-         ON CONFLICT (destination) DO UPDATE SET pending = pending + ?2, dead = dead + ?3`,
+        `INSERT INTO backlog VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (destination) DO UPDATE SET pending = pending + ?2, dead = dead + ?3, queued = queued + ?4, held_out = held_out + ?5`,
         destination,
         pending,
         dead,
+        queued,
+        heldOut,
       );
-      if (!limited || pending <= 0) continue;
-      const row = this.db.get<{ pending: number }>('SELECT pending FROM backlog WHERE destination = ?', destination);
-      if (row && row.pending > maxQueued) {
-        const name = this.db.name(destination);
-        throw new RollcallError('queue_full', `Destination ${name} has ${maxQueued} undelivered messages; try later.`);
-      }
     }
+  }
+
+  private read(destination: number): Counts {
+    const row = this.db.get<Record<'pending' | 'dead' | 'queued' | 'held_out', number>>(
+      'SELECT pending, dead, queued, held_out FROM backlog WHERE destination = ?',
+      destination,
+    );
+    return row ? { ...row, heldOut: row.held_out } : { pending: 0, dead: 0, queued: 0, heldOut: 0 };
   }
 }
 

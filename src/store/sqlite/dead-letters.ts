@@ -1,10 +1,12 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import type { DeadReason } from '../port.ts';
 import { READY } from '../states.ts';
+import { DELETION_LANE } from './accept.ts';
 import { Conditions } from './conditions.ts';
 import type { Connection, Row } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { isUnknownFor } from './fleet.ts';
+import { giveUpHeldOut, isHeldOut, nextDeliveryId, queueAgain } from './held-out.ts';
 
 export interface StoredDeadLetter extends Row {
   id: number;
@@ -63,14 +65,21 @@ export interface ReplayArguments {
 /** A changed body gets a new id, since receivers take the same id for the same message. */
 export function replay(db: Connection, now: number, { replays }: ReplayArguments): number {
   const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
   let queued = 0;
   for (const { id, body } of replays) {
-    const letter = db.get<{ destination: number; conflict: string | null }>(
-      'SELECT destination, conflict FROM dead_letter WHERE id = ?',
+    const letter = db.get<{ destination: number; lane: number; conflict: string | null; reason: string }>(
+      'SELECT destination, lane, conflict, reason FROM dead_letter WHERE id = ?',
       id,
     );
     if (!letter) continue;
-    const { destination, conflict } = letter;
+    const { destination, lane, conflict, reason } = letter;
+    if (reason === 'queue_full') {
+      const heldOut = body === null ? id : renew(db, id, body);
+      queueAgain(db, now, heldOut, destination, conflict, backlog, runs);
+      queued += 1;
+      continue;
+    }
     if (!hasNewer(db, conflict, destination)) {
       db.run(
         `INSERT INTO delivery (id, destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, conflict, body)
@@ -82,32 +91,48 @@ export function replay(db: Connection, now: number, { replays }: ReplayArguments
         body,
         id,
       );
-      backlog.add(destination, 1, 0, true);
+      backlog.add(destination, { pending: 1, queued: lane === DELETION_LANE ? 0 : 1 });
       queued += 1;
     }
     db.run('DELETE FROM dead_letter WHERE id = ?', id);
-    backlog.add(destination, 0, -1);
+    backlog.add(destination, { dead: -1 });
   }
   backlog.write();
+  runs.write();
   return queued;
 }
 
+/** Gives a letter another body, and so a new id. */
+function renew(db: Connection, id: number, body: string): number {
+  const next = nextDeliveryId(db);
+  db.run('UPDATE dead_letter SET id = ?, body = ? WHERE id = ?', next, body, id);
+  return next;
+}
+
+/** What is held out is newer than anything dead of its key. */
 function hasNewer(db: Connection, conflict: string | null, destination: number): boolean {
   if (conflict === null) return false;
   const newer = 'SELECT 1 FROM delivery WHERE conflict = ? AND destination = ?';
-  return db.get(newer, conflict, destination) !== undefined;
+  return db.get(newer, conflict, destination) !== undefined || isHeldOut(db, conflict, destination);
 }
 
 export function drop(db: Connection, _now: number, { ids }: { readonly ids: readonly number[] }): number {
   const backlog = new BacklogChanges(db);
+  const runs = new RunChanges(db);
   let dropped = 0;
   for (const id of ids) {
-    const row = db.get<{ destination: number }>('DELETE FROM dead_letter WHERE id = ? RETURNING destination', id);
+    const row = db.get<{ destination: number; reason: string; run: number | null }>(
+      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run',
+      id,
+    );
     if (!row) continue;
-    backlog.add(row.destination, 0, -1);
+    const heldOut = row.reason === 'queue_full' ? -1 : 0;
+    backlog.add(row.destination, { dead: -1, heldOut });
+    if (heldOut !== 0 && row.run !== null) runs.add(row.run, { dead: 1, untried: -1 });
     dropped += 1;
   }
   backlog.write();
+  runs.write();
   return dropped;
 }
 
@@ -133,7 +158,8 @@ export function expire(
     const untried = `${ready} AND (tries > 0) = 0 AND ${lanes} AND due_at <= ?2 LIMIT ?3`;
     ids = ids.concat(db.tuples<[number]>(untried, id, before, limit - ids.length));
   }
-  return buryAll(db, now, ids, 'expired');
+  const ended = buryAll(db, now, ids, 'expired');
+  return untriedToo && ended < limit ? ended + giveUpHeldOut(db, now, id, 'expired', before, limit - ended) : ended;
 }
 
 export interface BuryArguments {
@@ -151,7 +177,9 @@ export function bury(db: Connection, now: number, { destination, limit, unknownF
     id,
     limit,
   );
-  return buryAll(db, now, ids, 'destination_removed');
+  const buried = buryAll(db, now, ids, 'destination_removed');
+  const rest = limit - buried;
+  return rest > 0 ? buried + giveUpHeldOut(db, now, id, 'destination_removed', Number.POSITIVE_INFINITY, rest) : buried;
 }
 
 function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[], reason: DeadReason): number {
@@ -160,18 +188,19 @@ function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[
   for (const [id] of ids) {
     db.run(
       `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
-         ?, NULL, tries, first_at, ?, body FROM delivery WHERE id = ?`,
+         ?, NULL, tries, accepted_at, first_at, ?, body FROM delivery WHERE id = ?`,
       reason,
       now,
       id,
     );
-    const row = db.get<{ destination: number; run: number | null; tries: number }>(
-      'DELETE FROM delivery WHERE id = ? RETURNING destination, run, tries',
+    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number }>(
+      'DELETE FROM delivery WHERE id = ? RETURNING destination, run, tries, lane',
       id,
     );
     if (!row) continue;
-    backlog.add(row.destination, -1, 1);
-    if (row.run !== null) runs.add(row.run, { dead: 1, untried: row.tries === 0 ? -1 : 0 });
+    const untried = row.tries === 0 ? -1 : 0;
+    backlog.add(row.destination, { pending: -1, dead: 1, queued: row.lane === DELETION_LANE ? 0 : untried });
+    if (row.run !== null) runs.add(row.run, { dead: 1, untried });
   }
   backlog.write();
   runs.write();

@@ -23,6 +23,10 @@ export function markEndpoint(db: Connection, _now: number, state: EndpointState)
 
 export function backlog(db: Connection): Backlog[] {
   return db
-    .all<{ destination: number; pending: number; dead: number }>('SELECT * FROM backlog')
-    .map(({ destination, pending, dead }) => ({ destination: db.name(destination), pending, dead }));
+    .all<Record<'destination' | 'pending' | 'dead' | 'queued' | 'held_out', number>>('SELECT * FROM backlog')
+    .map(({ destination, held_out: heldOut, ...counts }) => ({
+      destination: db.name(destination),
+      ...counts,
+      heldOut,
+    }));
 }

@@ -30,8 +30,8 @@ export function rosters(
 
 const KNOWN = `SELECT d.value ->> 'name' FROM owner o JOIN roster r ON r.id = o.roster, json_each(r.record, '$.destinations') d
   WHERE o.lease_until > ?`;
-const PENDING = `SELECT n.value AS destination, b.pending FROM backlog b JOIN name n ON n.id = b.destination
-  WHERE b.pending > 0 AND n.value NOT IN (${KNOWN})`;
+const PENDING = `SELECT n.value AS destination, b.pending + b.held_out AS pending FROM backlog b
+  JOIN name n ON n.id = b.destination WHERE b.pending + b.held_out > 0 AND n.value NOT IN (${KNOWN})`;
 
 export function orphans(db: Connection, now: number): Orphan[] {
   const sql = `SELECT p.destination, p.pending, o.since, coalesce(o.unknown_for, 0)

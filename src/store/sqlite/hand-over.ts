@@ -68,6 +68,11 @@ export class HandOver {
     return stock.serve(requests, (looks) => this.look(owner, looks));
   }
 
+  /** Says that more of a destination waits in the database than the stock knows of. */
+  left(destination: string): void {
+    this.stock.left(destination);
+  }
+
   settled(settlements: readonly Settlement[]): void {
     this.stock.settled(settlements);
   }

@@ -64,13 +64,15 @@ function eraseRange(db: Connection, table: (typeof PHASES)[number], scope: Scope
   const runs = new RunChanges(db);
   if (table === 'attempt') db.run(`DELETE FROM attempt WHERE ${isTheirs}`, ...scope, start, end);
   if (table === 'dead_letter') {
-    for (const [destination] of db.tuples<[number]>(
-      `DELETE FROM dead_letter WHERE ${isTheirs} RETURNING destination`,
+    for (const [destination, reason, run] of db.tuples<[number, string, number | null]>(
+      `DELETE FROM dead_letter WHERE ${isTheirs} RETURNING destination, reason, run`,
       ...scope,
       start,
       end,
     )) {
-      backlog.add(destination, 0, -1);
+      const heldOut = reason === 'queue_full' ? -1 : 0;
+      backlog.add(destination, { dead: -1, heldOut });
+      if (heldOut !== 0 && run !== null) runs.add(run, { superseded: 1, untried: -1 });
     }
   }
   if (table === 'delivery') {
@@ -80,8 +82,9 @@ function eraseRange(db: Connection, table: (typeof PHASES)[number], scope: Scope
       start,
       end,
     )) {
-      backlog.add(destination, -1, 0);
-      if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
+      const untried = tries === 0 ? -1 : 0;
+      backlog.add(destination, { pending: -1, queued: untried });
+      if (run !== null) runs.add(run, { superseded: 1, untried });
     }
   }
   backlog.write();

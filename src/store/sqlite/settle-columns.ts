@@ -1,5 +1,5 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
+import { LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 
 export type VerdictTuple =
   | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
@@ -17,6 +17,7 @@ export class SettleColumns {
     conflict: [] as (string | null)[],
     run: [] as (number | null)[],
     tries: [] as number[],
+    lane: [] as number[],
     /** Null for those that were delivered. */
     verdict: [] as (VerdictTuple | null)[],
   };
@@ -62,6 +63,7 @@ export class SettleColumns {
       deliveries.conflict.push(claim.conflict);
       deliveries.run.push(claim.run === null ? null : indexOf(claim.run));
       deliveries.tries.push(claim.tries);
+      deliveries.lane.push(LANES.indexOf(claim.lane));
       deliveries.verdict.push(verdictTuple(verdict));
       for (const { at, endpoint, ms, outcome, status, error, response } of attempts) {
         log.at.push(Math.round(at + ahead));

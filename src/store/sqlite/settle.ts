@@ -1,7 +1,9 @@
 import { failpoint } from '../../failpoint.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
+import { DELETION_LANE } from './accept.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { isHeldOut } from './held-out.ts';
 import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
 
 /** A claim that ends. */
@@ -11,6 +13,7 @@ interface Ending {
   readonly conflict: string | null;
   readonly run: number | null;
   readonly tries: number;
+  readonly lane: number;
   /** Null when it was delivered. */
   readonly verdict: VerdictTuple | null;
 }
@@ -40,6 +43,7 @@ function endings(nameIds: readonly number[], columns: SettleColumns['deliveries'
       conflict: columns.conflict[index] ?? null,
       run: run === null ? null : (nameIds[run] as number),
       tries: columns.tries[index] as number,
+      lane: columns.lane[index] as number,
       verdict: columns.verdict[index] ?? null,
     };
   });
@@ -53,7 +57,10 @@ function removeDelivered(
   backlog: BacklogChanges,
   runs: RunChanges,
 ): void {
-  const alike = Map.groupBy(delivered, ({ destination, run, tries }) => `${destination} ${run} ${tries === 0}`);
+  const alike = Map.groupBy(
+    delivered,
+    (ending) => `${ending.destination} ${ending.run} ${ending.tries === 0} ${countsAsQueued(ending)}`,
+  );
   for (const [first, ...others] of alike.values()) {
     if (!first) continue;
     const ids = JSON.stringify([first.id, ...others.map(({ id }) => id)]);
@@ -62,30 +69,39 @@ function removeDelivered(
       ids,
       owner,
     );
-    backlog.add(first.destination, -removed, 0);
+    backlog.add(first.destination, { pending: -removed, queued: countsAsQueued(first) ? -removed : 0 });
     if (first.run !== null) {
       runs.add(first.run, { delivered: removed, untried: first.tries === 0 ? -removed : 0 });
     }
   }
 }
 
+/** Whether it counted towards the limit of its queue so far. */
+function countsAsQueued({ tries, lane }: Pick<Ending, 'tries' | 'lane'>): boolean {
+  return tries === 0 && lane !== DELETION_LANE;
+}
+
 function settleOne(
   db: Connection,
   now: number,
   owner: number,
-  { id, destination, conflict, run, tries, verdict }: Ending,
+  ending: Ending,
   backlog: BacklogChanges,
   runs: RunChanges,
 ): void {
+  const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
+  const queued = countsAsQueued(ending) ? -1 : 0;
   // Whoever holds the delivery now sets free what waits for it.
   if (conflict !== null && !isHeldBy(db, id, owner)) return;
-  // A newer change may wait for this one: then this one is not tried again.
-  const newerWaits = conflict !== null && freeWaiting(db, conflict, destination);
+  // A newer change may wait for this one, or be held out of a full queue: then this one is not tried again.
+  const isReplaced = (key: string) =>
+    freeWaiting(db, key, destination) || (verdict !== null && isHeldOut(db, key, destination));
+  const newerWaits = conflict !== null && isReplaced(conflict);
   const outlived = newerWaits && (verdict?.[0] === 'retry' || verdict?.[0] === 'release');
   if (outlived || verdict === null) {
     if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
-    backlog.add(destination, -1, 0);
+    backlog.add(destination, { pending: -1, queued });
     if (run !== null) runs.add(run, outlived ? { superseded: 1, untried } : { delivered: 1, untried });
   } else if (verdict[0] === 'retry') {
     const [, dueAt, firstAt, marks] = verdict;
@@ -99,12 +115,13 @@ function settleOne(
       id,
       owner,
     );
+    if (changed > 0 && queued !== 0) backlog.add(destination, { queued });
     if (changed > 0 && run !== null && untried !== 0) runs.add(run, { untried });
     failpoint('retry');
   } else if (verdict[0] === 'release') {
     release(db, id, owner, verdict[1]);
   } else if (bury(db, id, owner, verdict[1], verdict[2], verdict[3], now, newerWaits)) {
-    backlog.add(destination, -1, newerWaits ? 0 : 1);
+    backlog.add(destination, { pending: -1, dead: newerWaits ? 0 : 1, queued });
     if (run !== null) runs.add(run, { dead: 1, untried });
   }
 }
@@ -141,7 +158,7 @@ function bury(
     db.run(
       `INSERT INTO dead_letter
        SELECT id, destination, lane, source, type, message_id, user_id, run, conflict, ?, ?,
-         tries + ?, coalesce(first_at, ?), ?, body
+         tries + ?, accepted_at, coalesce(first_at, ?), ?, body
        FROM delivery WHERE id = ? AND owner = ?`,
       reason,
       status,
@@ -208,10 +225,13 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
     owner,
   );
   for (const { id, destination, conflict, run, tries } of claims) {
-    if (conflict !== null && freeWaiting(db, conflict, destination)) {
+    const isReplaced =
+      conflict !== null && (freeWaiting(db, conflict, destination) || isHeldOut(db, conflict, destination));
+    if (isReplaced) {
       db.run('DELETE FROM delivery WHERE id = ?', id);
-      backlog.add(destination, -1, 0);
-      if (run !== null) runs.add(run, { superseded: 1, untried: tries === 0 ? -1 : 0 });
+      const untried = tries === 0 ? -1 : 0;
+      backlog.add(destination, { pending: -1, queued: untried });
+      if (run !== null) runs.add(run, { superseded: 1, untried });
     } else release(db, id, owner, null, isCrashed);
   }
   backlog.write();

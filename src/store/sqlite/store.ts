@@ -53,6 +53,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   );
   return {
     time,
+    maxQueued,
     accept: async (request) => {
       const taker = handOver.taker(request);
       const acceptedAt = time.now();
@@ -102,6 +103,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     bury: async (destination, limit, unknownFor) => {
       await handOver.free(destination);
       return thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null });
+    },
+    requeue: async (destination, limit) => {
+      const queued = await thread.call('requeue', { destination, maxQueued, limit });
+      if (queued > 0) handOver.left(destination);
+      return queued;
     },
     backlog: () => thread.call('backlog', undefined),
     endpoints: () => thread.call('endpoints', undefined),

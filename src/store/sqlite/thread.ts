@@ -72,7 +72,7 @@ function perform(connection: Connection, operations: readonly Operation[]): Oper
   }
 }
 
-const REFUSALS = new Set<ErrorCode>(['queue_full', 'fence_lost', 'unknown_run']);
+const REFUSALS = new Set<ErrorCode>(['fence_lost', 'unknown_run']);
 
 function performOne(connection: Connection, { verb, now, args }: Operation): OperationResult {
   try {

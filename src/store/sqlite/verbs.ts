@@ -6,6 +6,7 @@ import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
 import { admit, takeGeneration } from './generations.ts';
+import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
@@ -43,6 +44,7 @@ export const verbs = {
   releaseLease,
   renewLease,
   replay,
+  requeue,
   rescue,
   rosters,
   run,

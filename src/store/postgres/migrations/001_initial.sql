@@ -35,6 +35,7 @@ CREATE UNIQUE INDEX delivery_conflict ON rollcall.delivery (conflict, destinatio
 
 CREATE TABLE rollcall.dead_letter (
   id bigint PRIMARY KEY,
+  accepted_at bigint NOT NULL,
   first_at bigint,
   last_at bigint NOT NULL,
   tries integer NOT NULL,
@@ -51,14 +52,21 @@ CREATE TABLE rollcall.dead_letter (
   body text NOT NULL
 );
 CREATE INDEX dead_letter_conflict ON rollcall.dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
+-- Held out of a full queue, in the order in which they are queued again; of each conflict key one.
+CREATE INDEX dead_letter_held_out ON rollcall.dead_letter (destination, accepted_at, id) WHERE reason = 'queue_full';
+CREATE UNIQUE INDEX dead_letter_held_out_key ON rollcall.dead_letter (conflict, destination)
+  WHERE conflict IS NOT NULL AND reason = 'queue_full';
 
 -- Counters, so that nothing ever counts the rows above. Each writer adds to a part of its own (of 32), so that two
--- transactions rarely want the same row; the sum over the parts is what counts.
+-- transactions rarely want the same row; the sum over the parts is what counts. queued: pending, never tried, no deletion
+-- notice; held_out: dead letters `queue_full`.
 CREATE TABLE rollcall.backlog (
   destination text NOT NULL,
   part smallint NOT NULL,
   pending bigint NOT NULL,
   dead bigint NOT NULL,
+  queued bigint NOT NULL,
+  held_out bigint NOT NULL,
   PRIMARY KEY (destination, part)
 );
 CREATE TABLE rollcall.run_progress (

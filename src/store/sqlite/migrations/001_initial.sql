@@ -45,14 +45,24 @@ CREATE TABLE dead_letter (
   reason TEXT NOT NULL,
   status INTEGER,
   tries INTEGER NOT NULL,
+  accepted_at INTEGER NOT NULL,
   first_at INTEGER,
   last_at INTEGER NOT NULL,
   body TEXT NOT NULL
 ) STRICT;
 CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
+-- Held out of a full queue; their ids are the order in which they are queued again.
+CREATE INDEX dead_letter_held_out ON dead_letter (destination) WHERE reason = 'queue_full';
 
--- Counters, so that nothing ever counts the rows above.
-CREATE TABLE backlog (destination INTEGER PRIMARY KEY, pending INTEGER NOT NULL, dead INTEGER NOT NULL) STRICT;
+-- Counters, so that nothing ever counts the rows above. queued: pending, never tried, no deletion notice; held_out: dead
+-- letters `queue_full`.
+CREATE TABLE backlog (
+  destination INTEGER PRIMARY KEY,
+  pending INTEGER NOT NULL,
+  dead INTEGER NOT NULL,
+  queued INTEGER NOT NULL,
+  held_out INTEGER NOT NULL
+) STRICT;
 
 -- Message ids of the last 24 hours (see seen.ts): the newest as JSON lists, one of each accept, the others in buckets, whose
 -- ids lie in parts by their hash. AUTOINCREMENT, because other processes notice by the ids what is new to them.

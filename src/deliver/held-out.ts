@@ -1,0 +1,75 @@
+import type { Logger } from '../log.ts';
+import type { Backlog, Store } from '../store/port.ts';
+
+/** Letters queued again in one transaction, and transactions in a row at most: others want the store, too. */
+const STEP = 1_000;
+const STEPS = 50;
+
+export interface HeldOutOptions {
+  readonly store: Pick<Store, 'requeue'>;
+  readonly log: Logger;
+  /** Whether this process is the one that sees to a destination. */
+  readonly leads: (destination: string) => boolean;
+  /** Told of destinations that have new work. */
+  readonly onQueued: (destinations: readonly string[]) => void;
+}
+
+/** Queues letters again that full queues held out, as those drain. */
+export class HeldOutLetters {
+  private readonly options: HeldOutOptions;
+  /** Destinations that have such letters, as far as this process sees to them. */
+  private readonly full = new Set<string>();
+  private readonly busy = new Set<string>();
+
+  constructor(options: HeldOutOptions) {
+    this.options = options;
+  }
+
+  /** Looks at all destinations, every few seconds. */
+  async look(backlogs: readonly Backlog[]): Promise<void> {
+    for (const backlog of backlogs) {
+      const { destination, heldOut } = backlog;
+      if (!this.options.leads(destination)) this.full.delete(destination);
+      else {
+        this.note(backlog);
+        if (heldOut > 0) await this.requeue(destination);
+      }
+    }
+  }
+
+  /** A queue is empty: if letters wait for it, they need not wait for the next look. */
+  drained(destination: string): void {
+    if (!this.full.has(destination)) return;
+    this.requeue(destination).catch((error) =>
+      this.options.log.warn(
+        { stage: 'accept', destination, err: error },
+        'Nothing could be queued again; trying again',
+      ),
+    );
+  }
+
+  private note({ destination, pending, heldOut }: Backlog): void {
+    const { log } = this.options;
+    const fields = { stage: 'accept', destination, pending, heldOut };
+    if (heldOut > 0 && !this.full.has(destination)) {
+      this.full.add(destination);
+      log.warn(fields, 'The queue is full: what is new becomes dead letters, and is queued as it drains');
+    } else if (heldOut === 0 && this.full.delete(destination)) {
+      log.info(fields, 'The queue has drained: all that it held out is queued again');
+    }
+  }
+
+  private async requeue(destination: string): Promise<void> {
+    if (this.busy.has(destination)) return;
+    this.busy.add(destination);
+    try {
+      for (let step = 0; step < STEPS; step += 1) {
+        const queued = await this.options.store.requeue(destination, STEP);
+        if (queued > 0) this.options.onQueued([destination]);
+        if (queued < STEP) return;
+      }
+    } finally {
+      this.busy.delete(destination);
+    }
+  }
+}

@@ -1,0 +1,109 @@
+import type { DeadReason } from '../port.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
+import { takeBack } from './accept-alone.ts';
+import { int8 } from './arrays.ts';
+import type { Context } from './context.ts';
+import { addToBacklog, addToProgress, Changes } from './counters.ts';
+import type { Session } from './database.ts';
+
+/** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
+const REFILL_BELOW = 0.75;
+
+/**
+ * What counts towards the limits of destinations, and what is held out of their queues. @param names - a query for their
+ * names
+ */
+export const countersOf = (names: string) => `
+  SELECT n.destination, coalesce(sum(b.queued), 0)::bigint AS queued, coalesce(sum(b.held_out), 0)::bigint AS held_out
+  FROM (${names}) AS n (destination) LEFT JOIN rollcall.backlog b ON b.destination = n.destination
+  GROUP BY n.destination`;
+
+const OLDEST = `
+  SELECT id, conflict FROM rollcall.dead_letter WHERE destination = $1 AND reason = 'queue_full'
+  ORDER BY accepted_at, id LIMIT $2`;
+
+/** What was accepted first is due first. Whoever queued or dropped a letter meanwhile was before. */
+const requeueSql = (now: string) => `
+WITH gone AS (
+  DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full' RETURNING *
+), queued AS (
+  INSERT INTO rollcall.delivery
+    (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+  SELECT id, destination, lane, ${stateOf('gone')}, least(accepted_at, ${now}), 0, type, source, message_id, user_id,
+    accepted_at, run, conflict, body
+  FROM gone ORDER BY accepted_at, id RETURNING destination, turn
+), counted AS (${addToBacklog(
+  '$2::smallint',
+  `SELECT destination, count(*), -count(*), count(*) FILTER (WHERE turn <> 0), -count(*) FROM queued GROUP BY destination`,
+)})
+SELECT count(*) FROM queued`;
+
+/** The state of a change on its way into the queue: it waits for an older one that is in flight. */
+export function stateOf(row: string): string {
+  return `CASE WHEN ${row}.conflict IS NOT NULL AND EXISTS (
+    SELECT 1 FROM rollcall.delivery o
+    WHERE o.conflict = ${row}.conflict AND o.destination = ${row}.destination AND o.state = ${CLAIMED}
+  ) THEN ${WAITING} ELSE ${READY} END`;
+}
+
+export function requeue(context: Context, destination: string, limit: number): Promise<number> {
+  const { db, maxQueued, parts } = context;
+  return db.transaction(async (session) => {
+    const [counters] = await session.rows<[string, number, number]>(countersOf('SELECT $1::text'), [destination]);
+    const [, queued, heldOut] = counters ?? ['', 0, 0];
+    if (heldOut === 0 || queued > maxQueued * REFILL_BELOW) return 0;
+    const letters = await session.rows<Letter>(OLDEST, [destination, Math.min(limit, maxQueued - queued)]);
+    return queueAgain(context, session, destination, letters, parts.settle);
+  });
+}
+
+export type Letter = readonly [id: number, conflict: string | null];
+
+/** Letters of one destination; those that are no longer held out are passed over. */
+export async function queueAgain(
+  { db }: Context,
+  session: Session,
+  destination: string,
+  letters: readonly Letter[],
+  part: number,
+): Promise<number> {
+  const changes = new Changes();
+  const keyed = letters.flatMap(([, conflict]) => (conflict === null ? [] : [{ conflict, destination }]));
+  if (keyed.length > 0) await takeBack(session, keyed, changes);
+  const [row] = await session.rows<[number]>(requeueSql(db.now), [int8(letters, ([id]) => id), part]);
+  await changes.write(session, part);
+  return row?.[0] ?? 0;
+}
+
+/** A letter keeps its reason until the older change is over that it took the place of: the reason tells that it did. */
+const giveUpSql = (now: string) => `
+WITH chosen AS (
+  SELECT id FROM rollcall.dead_letter l
+  WHERE destination = $2 AND reason = 'queue_full' AND ($3::bigint IS NULL OR accepted_at <= ${now} + $3::bigint)
+    AND NOT EXISTS (
+      SELECT 1 FROM rollcall.delivery o
+      WHERE o.conflict = l.conflict AND o.destination = l.destination AND o.state = ${CLAIMED})
+  ORDER BY accepted_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+), given AS (
+  UPDATE rollcall.dead_letter SET reason = $1, last_at = ${now}
+  WHERE id = ANY (ARRAY(SELECT id FROM chosen)) AND reason = 'queue_full' RETURNING destination, run
+), counted AS (${addToBacklog('$5::smallint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
+), progressed AS (${addToProgress(
+  '$5::smallint',
+  'SELECT run, 0, -count(*), 0, count(*), 0 FROM given WHERE run IS NOT NULL GROUP BY run',
+)})
+SELECT count(*) FROM given`;
+
+/** Gives up letters accepted until `before` (or all): they wait for a person from then on, under another reason. */
+export async function giveUpHeldOut(
+  { db, parts }: Context,
+  session: Session,
+  destination: string,
+  reason: DeadReason,
+  before: number | null,
+  limit: number,
+): Promise<number> {
+  const values = [reason, destination, db.fromNow(before), limit, parts.settle];
+  const [row] = await session.rows<[number]>(giveUpSql(db.now), values);
+  return row?.[0] ?? 0;
+}
