@@ -5,5 +5,5 @@ export type { SyncPlan } from './plan.ts';
 export type { CurrentBody, DeadChange } from './replay.ts';
 export { runLine } from './run-line.ts';
 export type { SyncOptions, SyncReport } from './runner.ts';
-export { createSync, type Sync, type SyncTime } from './sync.ts';
+export { type ComputedType, createSync, type Sync, type SyncTime } from './sync.ts';
 export type { Story } from './why.ts';

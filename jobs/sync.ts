@@ -1,7 +1,8 @@
 import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
+import { computations } from './computation.ts';
 import type { RunContext, Subject } from './context.ts';
-import type { Action } from './engines/port.ts';
+import type { Action, TraitColumn } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { approveRun, type Order, performOrder, rejectRun, unfinishedRuns } from './run.ts';
@@ -33,6 +34,8 @@ export interface Sync {
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
   /** What `run` would send; writes nothing. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
+  /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
+  types(): Promise<readonly ComputedType[]>;
   /** Sends everything again: `true` to members, `false` to everyone who ever left. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   /** Sends `false` to every member and forgets the audience, in the configuration or not. */
@@ -59,6 +62,14 @@ export interface Sync {
   start(): Promise<void>;
   /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
   stop(): Promise<void>;
+}
+
+/** An audience or computed trait, as its receivers see it. */
+export interface ComputedType {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** The traits that it sends; of an audience none, since its value is a boolean. */
+  readonly columns: readonly TraitColumn[];
 }
 
 type Decision = (context: RunContext, run: Run, onRun: (run: Run) => void) => Promise<void>;
@@ -121,6 +132,18 @@ export function createSync(options: SyncOptions): Sync {
     });
   }
 
+  async function typeOf(subject: Subject): Promise<ComputedType> {
+    const { key, kind, definition } = subject;
+    if (kind === 'audience') return { key, kind, columns: [] };
+    const described = withEngine(subject.engine, true, (engine) =>
+      engine.describe({ key, kind, sql: definition?.sql ?? '', asOf: clock.now() }),
+    );
+    const columns = await described.catch((error) => {
+      throw naming(key, asRollcallError(error));
+    });
+    return { key, kind, columns };
+  }
+
   async function warnOfOrphans(): Promise<void> {
     for (const { key } of await subjects.orphans()) {
       log.warn({ event: 'sync_orphan', key }, `${key} is no longer configured; \`rollcall retire ${key}\` ends it`);
@@ -151,6 +174,11 @@ export function createSync(options: SyncOptions): Sync {
       const plans: SyncPlan[] = [];
       for (const subject of subjects.selected(keys)) plans.push(await plan(subject, time));
       return plans;
+    },
+    async types() {
+      const types: ComputedType[] = [];
+      for (const computation of computations(config())) types.push(await typeOf(configured(computation)));
+      return types;
     },
     resync: async (key, time) => order(await subjects.find(key), 'resync', time),
     retire: async (key, time) => order(await subjects.findWhereItLies(key), 'retire', time),

@@ -13,6 +13,7 @@ export type {
   Invalid,
   Log,
   ReceiverClock,
+  Register,
   RequestHead,
   SecretOption,
   TraitHandlers,

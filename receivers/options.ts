@@ -1,4 +1,4 @@
-import type { Kind } from './bodies.ts';
+import type { JsonObject, Kind } from './bodies.ts';
 import type { Message, MessageOf, UnknownMessage } from './messages.ts';
 import type { Secret } from './signature.ts';
 import type { Inbox, ReceiverStore } from './store.ts';
@@ -45,10 +45,20 @@ export interface AudienceHandlers {
   exited?: Handler<ComputedBody>;
 }
 
+/**
+ * The audiences and traits of your configuration: `rollcall types` writes a declaration that extends it. With that, a
+ * handler for another one does not compile.
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: it is there to be extended.
+export interface Register {}
+
+type AudienceKey = Register extends { audiences: infer Key extends string } ? Key : string;
+type Traits = Register extends { traits: infer Values } ? Values : Record<string, JsonObject>;
+
 /** Takes the changes of one computed trait. */
-export interface TraitHandlers {
+export interface TraitHandlers<Values = JsonObject> {
   /** `traits` has the new values, all columns of the trait. */
-  changed?: Handler<ComputedBody>;
+  changed?: Handler<Omit<ComputedBody, 'traits'> & { traits: Values }>;
   /** The user has no value any more: all of `traits` are null. */
   gone?: Handler<ComputedBody>;
 }
@@ -74,9 +84,9 @@ export interface Invalid {
 /** Handlers by kind of message. The answer is 200 when they are done and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   /** By the audience's key, or `*` for those not named. Takes membership changes away from `identify`. */
-  audience?: Record<string, AudienceHandlers>;
+  audience?: { [Key in AudienceKey | '*']?: AudienceHandlers };
   /** By the trait's key, or `*` for those not named. Takes changes of computed traits away from `identify`. */
-  trait?: Record<string, TraitHandlers>;
+  trait?: { [Key in keyof Traits]?: TraitHandlers<Traits[Key]> } & { '*'?: TraitHandlers };
   /** Called first, for every message of a known kind that is not out of date. */
   any?: Handler<Message>;
   /** Called for what nothing else takes, kinds of the future included. The answer is 200. */

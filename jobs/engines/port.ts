@@ -12,6 +12,12 @@ export interface Engine {
    * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
    */
   stage(request: StageRequest): Promise<Staged>;
+  /**
+   * The traits that a computed trait's definition gives; none for an audience. The definition is checked, not run.
+   *
+   * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
+   */
+  describe(definition: Definition): Promise<readonly TraitColumn[]>;
   /** As `stage`, but leaves no trace: the counts and a few rows of each sort. */
   preview(request: StageRequest, sampleSize: number): Promise<Preview>;
   /** The counts of a plan staged earlier; null when there is none of that name. */
@@ -46,16 +52,30 @@ export interface Snapshot {
   readonly members: number;
 }
 
-export interface StageRequest {
-  /** Names the plan; letters, digits, `_` and `-` only. */
-  readonly plan: string;
+export interface Definition {
   readonly key: string;
   readonly kind: Kind;
-  readonly action: Action;
-  /** The definition; not used by `retire` and `backfill`. */
   readonly sql: string;
   /** The value of `$now`, milliseconds since 1970. */
   readonly asOf: number;
+}
+
+/** What JSON makes of a column's values, null aside. */
+export type JsonType = 'string' | 'number' | 'boolean' | 'unknown';
+
+/** One of the traits that a definition gives. */
+export interface TraitColumn {
+  readonly key: string;
+  /** Of the items, where it is a list. */
+  readonly type: JsonType;
+  readonly isList: boolean;
+}
+
+/** The definition's SQL is not used by `retire` and `backfill`. */
+export interface StageRequest extends Definition {
+  /** Names the plan; letters, digits, `_` and `-` only. */
+  readonly plan: string;
+  readonly action: Action;
   /** The version that the snapshot gets by `commit`. */
   readonly toVersion: number;
   /** Whether a backfill tells those who left, too. */

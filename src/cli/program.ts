@@ -15,6 +15,7 @@ import { addPlan } from './commands/plan.ts';
 import { addRuns } from './commands/runs.ts';
 import { addServe } from './commands/serve.ts';
 import { addSync } from './commands/sync.ts';
+import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
 import { type Context, EXIT } from './context.ts';
 import { note, type Terminal } from './terminal.ts';
@@ -40,6 +41,7 @@ const COMMANDS = [
   addEndpoints,
   addDestinations,
   addListen,
+  addTypes,
   addConfig,
   addMigrate,
   addBackup,

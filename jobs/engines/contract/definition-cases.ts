@@ -81,6 +81,30 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'the traits of a definition are told with the types of their values in JSON',
+    async run(open) {
+      const { engine } = await open();
+      const describe = (sql: string, kind: 'audience' | 'trait' = 'trait') =>
+        engine.describe({ key: 'profile', kind, sql, asOf: 0 });
+      const types = await describe(
+        `select 'a' as user_id, 1 as n, cast(1.5 as decimal(9, 2)) as amount, cast(1 as double precision) as ratio, true as vip,
+           cast('x' as varchar) as note, date '1997-01-01' as since, timestamp '1997-01-01 10:00:00' as seen
+         where $now = $now and 1 = 0`,
+      );
+      assert.deepEqual(
+        types.map(({ key, type, isList }) => `${key} ${type}${isList ? ' list' : ''}`),
+        ['n number', 'amount number', 'ratio number', 'vip boolean', 'note string', 'since string', 'seen string'],
+      );
+      assert.deepEqual(await describe("select 'a' as user_id, array[cast('x' as varchar)] as any_name"), [
+        { key: 'profile', type: 'string', isList: true },
+      ]);
+      assert.deepEqual(await describe(usersSql('a'), 'audience'), []);
+      await assert.rejects(describe('select user_id from nowhere'), { code: 'sql_failed', message: /^profile: / });
+      await assert.rejects(describe(usersSql('a')), { code: 'column_missing' });
+    },
+  },
+
+  {
     name: 'what is wrong with a definition is said, and the snapshot stays',
     async run(open) {
       const { engine } = await open();

@@ -17,6 +17,15 @@ export const duckdbDialect: Dialect = {
     if (/^(TIME|INTERVAL|UUID)\b/.test(type)) return `CAST(${value} AS varchar)`;
     return value;
   },
+  jsonType(type) {
+    const isList = /\[\d*\]$/.test(type);
+    const item = isList ? type.replace(/\[\d*\]$/, '') : type;
+    if (/^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DOUBLE|FLOAT|DECIMAL\(.*\))$/.test(item))
+      return { type: 'number', isList };
+    if (item === 'BOOLEAN') return { type: 'boolean', isList };
+    const isText = /^(VARCHAR|UUID|DATE|TIME|TIMESTAMP|INTERVAL|ENUM)\b/.test(item) && !/[[\]]$/.test(item);
+    return { type: isText ? 'string' : 'unknown', isList };
+  },
   jsonObject: (fields) =>
     `CAST(json_object(${fields.map(({ key, value }) => `${literal(key)}, ${value}`).join(', ')}) AS varchar)`,
   isIdType: (type) => ID_TYPE.test(type),

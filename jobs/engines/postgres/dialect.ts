@@ -15,6 +15,14 @@ export const postgresDialect: Dialect = {
     if (/^(time .*zone|interval)$/.test(type)) return `CAST(${value} AS text)`;
     return value;
   },
+  jsonType(type) {
+    const isList = type.endsWith('[]');
+    const item = isList ? type.slice(0, -'[]'.length) : type;
+    if (/^(smallint|integer|bigint|double precision|real|numeric)/.test(item)) return { type: 'number', isList };
+    if (item === 'boolean') return { type: 'boolean', isList };
+    const isText = /^(text|character|name$|citext|uuid|date|time|interval|enum)/.test(item);
+    return { type: isText ? 'string' : 'unknown', isList };
+  },
   jsonObject: (fields) =>
     `CAST(json_build_object(${fields.map(({ key, value }) => `${literal(key)}, ${value}`).join(', ')}) AS varchar)`,
   isIdType: (type) => ID_TYPE.test(type),

@@ -1,13 +1,12 @@
 import { RollcallError } from '../../../src/errors.ts';
-import type { StageRequest } from '../port.ts';
+import type { Definition, TraitColumn } from '../port.ts';
 import { type Column, type Dialect, freshAudience, freshTrait } from './plan-query.ts';
 
 /** What a definition gives, once its columns are known. */
 export interface Described {
   /** A query of (id, value, rows). */
   readonly fresh: string;
-  /** The traits' keys. */
-  readonly columns: readonly string[];
+  readonly traits: readonly TraitColumn[];
 }
 
 /**
@@ -16,7 +15,7 @@ export interface Described {
  * @throws RollcallError `column_missing`, `column_type`
  */
 export function describe(
-  request: StageRequest,
+  definition: Definition,
   statement: string,
   columns: readonly Column[],
   dialect: Dialect,
@@ -34,7 +33,7 @@ export function describe(
       `The column user_id is a ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
     );
   }
-  if (request.kind === 'audience') return { fresh: freshAudience(statement, userId.name, dialect), columns: [] };
+  if (definition.kind === 'audience') return { fresh: freshAudience(statement, userId.name, dialect), traits: [] };
   const values = columns.filter((column) => column !== userId);
   if (values.length === 0) {
     throw new RollcallError('column_missing', `The SQL must return a value column beside user_id.`);
@@ -47,10 +46,10 @@ export function describe(
         `The column ${column.name} is a ${column.type}, which JSON can't tell. Cast it in the SQL.`,
       );
     }
-    return { key: values.length === 1 ? request.key : column.name, value };
+    return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column.type) };
   });
   return {
     fresh: freshTrait(statement, userId.name, fields, dialect),
-    columns: fields.map(({ key }) => key),
+    traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
   };
 }

@@ -2,7 +2,7 @@ import type { Engine } from '../port.ts';
 import { commitPlan } from './commit.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
-import { previewPlan, readChanges, stagePlan } from './stage.ts';
+import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
 import { createRegistry, dropLeftovers, dropPlan, planTable, readSnapshot, readStaged } from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
 
@@ -37,6 +37,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
         }),
       );
     },
+    describe: (definition) => traitColumns(database, definition),
     preview: (request, sampleSize) =>
       interruptible(session, request.signal, () => previewPlan(database, request, sampleSize)),
     async staged(plan) {

@@ -1,4 +1,4 @@
-import type { StageRequest } from '../port.ts';
+import type { StageRequest, TraitColumn } from '../port.ts';
 
 /** A column of a definition's result, as its database names the type. */
 export interface Column {
@@ -12,6 +12,8 @@ export interface Dialect {
   blank(expression: string): string;
   /** A trait's value as something that `jsonObject` takes; null when it can't be told in JSON. */
   traitValue(column: Column): string | null;
+  /** What JSON makes of values of a type. */
+  jsonType(type: string): Omit<TraitColumn, 'key'>;
   /** JSON text of an object with these keys and values. */
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
   /** Whether ids may be of this type. */

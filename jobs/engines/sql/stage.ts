@@ -1,6 +1,6 @@
 import { RollcallError } from '../../../src/errors.ts';
-import type { ChangeBatch, Preview, Snapshot, Staged, StageRequest } from '../port.ts';
-import { describe } from './describe.ts';
+import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
+import { type Described, describe } from './describe.ts';
 import { planQuery, type Tables } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
@@ -34,10 +34,10 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
       : { members: membersTable(request.key), leavers: leaversTable(request.key) };
   const temporary = table.includes('.') ? '' : 'TEMPORARY ';
   try {
-    const { fresh, columns } = await freshRows(database, request);
+    const { fresh, traits } = await freshRows(database, request);
     request.signal?.throwIfAborted();
     await session.run(`CREATE ${temporary}TABLE ${table} AS ${planQuery(request, fresh, tables, dialect)}`);
-    return { ...(await count(session, request, table, snapshot)), columns };
+    return { ...(await count(session, request, table, snapshot)), columns: traits.map(({ key }) => key) };
   } catch (error) {
     throw definitionError(request.key, error);
   }
@@ -49,11 +49,24 @@ function definitionError(key: string, error: unknown): RollcallError {
   return new RollcallError(code, `${key}: ${message}`, { cause: error });
 }
 
-async function freshRows({ session, dialect }: SqlDatabase, request: StageRequest) {
-  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', columns: [] };
-  const statement = readStatement(request.sql, request.asOf);
+function freshRows(database: SqlDatabase, request: StageRequest): Promise<Described> | Described {
+  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', traits: [] };
+  return described(database, request);
+}
+
+async function described({ session, dialect }: SqlDatabase, definition: Definition): Promise<Described> {
+  const statement = readStatement(definition.sql, definition.asOf);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
-  return describe(request, statement, columns, dialect);
+  return describe(definition, statement, columns, dialect);
+}
+
+/** The traits that a definition gives. */
+export async function traitColumns(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
+  try {
+    return (await described(database, definition)).traits;
+  } catch (error) {
+    throw definitionError(definition.key, error);
+  }
 }
 
 async function count(session: Session, request: StageRequest, table: string, snapshot: Snapshot) {

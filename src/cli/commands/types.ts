@@ -1,0 +1,41 @@
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { note, print } from '../terminal.ts';
+import { typesFile } from '../types-file.ts';
+import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+
+interface TypesOptions extends AppCommandOptions {
+  readonly output?: string;
+}
+
+const HELP = `
+Example:
+  $ rollcall types -c rollcall.yaml -o src/rollcall.d.ts
+
+With that file in a receiver's sources, a handler for an audience or trait that is not configured does not compile, and
+the values of traits have their types. Definitions are checked in their engines, not run.`;
+
+export function addTypes(program: Command, context: Context): void {
+  addAppOptions(
+    program.command('types').description("write the TypeScript types of audiences and traits, for receivers' handlers"),
+  )
+    .option('-o, --output <file>', 'write there instead of to the standard output')
+    .addHelpText('after', HELP)
+    .action((options: TypesOptions) => types(options, context));
+}
+
+async function types(options: TypesOptions, { terminal }: Context): Promise<void> {
+  // The work is done in the configuration's folder.
+  const output = options.output === undefined ? null : resolve(options.output);
+  const found = await withApp(options, { terminal }, ({ app }) => app.sync.types());
+  if (options.json) {
+    for (const each of found) print(terminal, JSON.stringify(each));
+    return;
+  }
+  const text = typesFile(found);
+  if (output === null) return print(terminal, text.trimEnd());
+  writeFileSync(output, text);
+  note(terminal, `Wrote ${output}.`);
+}

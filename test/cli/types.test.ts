@@ -1,0 +1,80 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { clean, root } from '../receivers/helpers/clean.ts';
+import { jsonLines, rollcall } from './helpers.ts';
+
+const CONFIG = `
+listen: { port: 0 }
+store: sqlite:./rollcall.db
+sources: [{ id: personas, writeKey: k }]
+audiences:
+  - { name: Big Spenders, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id where 1 / 0 = 1" }
+  - { name: VIPs, source: personas, schedule: '0 3 * * *', paused: true, sql: "select 'a' as user_id" }
+traits:
+  - { name: Lifetime Value, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id, 1.5 as value" }
+  - { name: Profile, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id, 'x' as plan, ['a'] as tags, {'a': 1} as more" }
+`;
+
+/** Uses of the kit with the types of that configuration; each line marked so must fail to compile. */
+const USES = `import { createReceiver } from '@rollcall/receivers';
+
+createReceiver({
+  secret: 's',
+  on: {
+    audience: { big_spenders: { entered: ({ userId }) => userId.length }, vi_ps: {}, '*': {} },
+    trait: {
+      lifetime_value: { changed: ({ traits }) => (traits.lifetime_value ?? 0).toFixed(2) },
+      profile: { changed: ({ traits }) => traits.tags?.map((tag) => tag?.toUpperCase() ?? traits.plan?.length) },
+    },
+  },
+});
+// @ts-expect-error a misspelt audience
+createReceiver({ secret: 's', on: { audience: { big_spender: {} } } });
+// @ts-expect-error a misspelt trait
+createReceiver({ secret: 's', on: { trait: { lifetime_values: {} } } });
+// @ts-expect-error a number is no text
+createReceiver({ secret: 's', on: { trait: { lifetime_value: { changed: ({ traits }) => traits.lifetime_value?.length } } } });
+`;
+
+t.test('the types of a configuration compile, and with them a misspelt audience or trait does not', async (t) => {
+  const folder = t.testdir({ 'rollcall.yaml': CONFIG, 'uses.ts': USES });
+  const file = join(folder, 'rollcall.d.ts');
+  const written = await rollcall(['types', '-c', join(folder, 'rollcall.yaml'), '-o', file]);
+  t.equal(written.code, 0, written.stderr);
+  const text = readFileSync(file, 'utf8');
+  t.match(text, 'audiences: "big_spenders" | "vi_ps";');
+  t.match(text, '"profile": { "plan": string | null; "tags": (string | null)[] | null; "more": unknown };');
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ extends: `${root}tsconfig.json`, include: ['uses.ts', 'rollcall.d.ts'] }),
+  );
+  const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', folder]).catch((error) => error);
+  t.equal(compiled.stdout, '');
+});
+
+t.test('the types are printed, or told as JSON, and a definition that is wrong is named', async (t) => {
+  const folder = t.testdir({
+    'rollcall.yaml': CONFIG,
+    'wrong.yaml': `${CONFIG}  - { name: Odd, source: personas, schedule: '0 3 * * *', sql: 'select 1 as x' }\n`,
+  });
+  const config = join(folder, 'rollcall.yaml');
+  t.match((await rollcall(['types', '-c', config])).stdout, /^ {4}audiences: "big_spenders" \| "vi_ps";$/m);
+  t.same(jsonLines(await rollcall(['types', '-c', config, '--json'])), [
+    { key: 'big_spenders', kind: 'audience', columns: [] },
+    { key: 'vi_ps', kind: 'audience', columns: [] },
+    { key: 'lifetime_value', kind: 'trait', columns: [{ key: 'lifetime_value', type: 'number', isList: false }] },
+    {
+      key: 'profile',
+      kind: 'trait',
+      columns: [
+        { key: 'plan', type: 'string', isList: false },
+        { key: 'tags', type: 'string', isList: true },
+        { key: 'more', type: 'unknown', isList: false },
+      ],
+    },
+  ]);
+  const wrong = await rollcall(['types', '-c', join(folder, 'wrong.yaml')]);
+  t.equal(wrong.code, 1);
+  t.match(wrong.stderr, /column_missing: odd: /);
+});
