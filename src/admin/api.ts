@@ -23,7 +23,10 @@ export interface EndpointStatus {
   readonly state: 'open' | 'dead' | 'paused' | 'disabled';
   readonly since: string | null;
   readonly pending: number;
+  /** Dead letters, those held out included. */
   readonly dead: number;
+  /** Dead letters `queue_full`, which are queued again by themselves. */
+  readonly heldOut: number;
 }
 
 /** Metrics and the status API. */
@@ -60,6 +63,7 @@ export async function endpointStatuses(
         since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,
         dead: backlog?.dead ?? 0,
+        heldOut: backlog?.heldOut ?? 0,
       } as const;
     }),
   );

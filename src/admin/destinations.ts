@@ -10,6 +10,8 @@ export interface DestinationStatus {
   readonly processes: number;
   readonly pending: number;
   readonly dead: number;
+  /** Dead letters `queue_full`, which are queued again by themselves. */
+  readonly heldOut: number;
   /** Since when it has pending deliveries and no live process knows it, as far as that is counted. */
   readonly unknownSince: string | null;
   /** For how long processes delivered without it, in milliseconds. */
@@ -44,6 +46,7 @@ export async function destinationStatuses(
       processes: processes.get(destination) ?? 0,
       pending: backlogs.get(destination)?.pending ?? 0,
       dead: backlogs.get(destination)?.dead ?? 0,
+      heldOut: backlogs.get(destination)?.heldOut ?? 0,
       unknownSince: since === null ? null : new Date(since).toISOString(),
       unknownFor,
       removedAfter,

@@ -1,6 +1,6 @@
 import type { Terminal } from './terminal.ts';
 
-export const EXIT = { done: 0, failed: 1, usage: 2, held: 3 } as const;
+export const EXIT = { done: 0, failed: 1, usage: 2, held: 3, undelivered: 4 } as const;
 
 /** What every command gets. */
 export interface Context {

@@ -26,6 +26,7 @@ Exit codes:
   1  failed
   2  bad usage or configuration
   3  held by a guard: see rollcall runs, approve, reject
+  4  done, but not all of it is delivered yet
 
 In a checkout: npm run -s rollcall -- ARGS`;
 

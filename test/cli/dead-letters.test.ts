@@ -27,7 +27,7 @@ t.test('a thousand dead letters are listed in pages, replayed and delivered by a
     code: 0,
     stdout: `${JSON.stringify({ replayed: PEOPLE, superseded: 0, left: 0 })}\n`,
   });
-  t.match(await rollcall(['endpoints', '-c', config]), { stdout: / 1000 +0$/m });
+  t.match(await rollcall(['endpoints', '-c', config]), { stdout: / 1000 +0 +0$/m });
   receiver.answer = status(200);
   const service = start(['serve', '-c', config]);
   await receiver.received(2 * PEOPLE);

@@ -136,7 +136,11 @@ t.test('what is refused becomes a dead letter, which can be listed, sent again a
   const refusing = await listen(t, '--fail', '400');
   const { config } = await workspace(t, refusing.url);
   const sync = await rollcall(['sync', '--once', '-c', config]);
-  t.match(sync, { code: 0, stdout: /2 deliveries: 0 delivered, 2 dead/ });
+  t.match(sync, {
+    code: 4,
+    stdout: /2 deliveries: 0 delivered, 2 dead/,
+    stderr: /2 deliveries are not delivered/,
+  });
   const letters = jsonLines<{ id: string }>(await rollcall(['dead-letters', 'list', '--json', '-c', config]));
   t.same(Object.keys(letters[0] ?? {}), [
     ...['id', 'destination', 'source', 'type', 'userId', 'messageId', 'reason', 'status', 'attempts'],
@@ -160,8 +164,9 @@ t.test('what is refused becomes a dead letter, which can be listed, sent again a
 t.test('an endpoint that is down keeps a sync neither waiting nor failing', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['sync', '--once', '-c', config]), {
-    code: 0,
+    code: 4,
     stdout: /2 deliveries: 0 delivered, 2 waiting/,
+    stderr: /2 deliveries are not delivered/,
   });
 });
 

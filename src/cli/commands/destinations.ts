@@ -11,7 +11,7 @@ const LIST_HELP = `
 Destinations of this configuration, of the processes that run, and of what waits in the store. A destination that no
 process knows keeps its deliveries until processes have run for delivery.removedAfter without it.
 
-With --json a destination is {"destination","state","processes","pending","dead","unknownSince","unknownFor",
+With --json a destination is {"destination","state","processes","pending","dead","heldOut","unknownSince","unknownFor",
 "removedAfter"}, times in milliseconds.`;
 
 const DROP_HELP = `

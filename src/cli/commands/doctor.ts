@@ -96,9 +96,11 @@ async function* endpoints({ app, config }: Opened): AsyncGenerator<Finding> {
     else yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. rollcall endpoints list`);
   }
   for (const status of await destinationStatuses(app.store, config)) {
-    const { destination, pending, dead } = status;
+    const { destination, pending, dead, heldOut } = status;
     if (isGone(status) && pending > 0) yield warning(destination, waitsForNobody(status));
-    if (dead > 0) yield warning(destination, `${count(dead, 'dead letter')}. rollcall dead-letters list`);
+    if (heldOut > 0) yield warning(destination, queueIsFull(heldOut));
+    if (dead > heldOut)
+      yield warning(destination, `${count(dead - heldOut, 'dead letter')}. rollcall dead-letters list`);
     if (pending > 0 && !isGone(status)) yield ok(destination, `${count(pending, 'delivery', 'deliveries')} pending`);
   }
 }
@@ -107,6 +109,11 @@ function waitsForNobody({ destination, pending, unknownSince, unknownFor, remove
   const since = unknownSince === null ? '' : ` since ${unknownSince}`;
   const waiting = `${count(pending, 'delivery', 'deliveries')} wait, and no process that runs knows it${since}`;
   return `${waiting} (${ms(unknownFor)} of ${ms(removedAfter)}). rollcall destinations drop ${destination}, or put it back`;
+}
+
+function queueIsFull(heldOut: number): string {
+  const letters = count(heldOut, 'dead letter');
+  return `its queue is full: ${letters} queue_full are queued again as it drains. rollcall endpoints list`;
 }
 
 function ok(check: string, message: string): Finding {

@@ -23,7 +23,8 @@ interface AttemptOptions extends AppCommandOptions {
 const LIST_HELP = `
 States: open; dead (it answers no probe, and is opened by itself once it does); paused (it answered 410, and waits for
 \`endpoints resume\`); disabled (its destination is, in the configuration).
-What waits and what is dead is counted per destination.`;
+What waits and what is dead is counted per destination. Held out are the dead letters queue_full: the queue had no room
+for them, and they are queued again by themselves as it drains.`;
 
 const RESUME_HELP = `
 Example:
@@ -92,8 +93,8 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
 }
 
 function endpointTable(statuses: readonly EndpointStatus[]): string {
-  const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead letters'];
-  const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead }) => [
+  const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead letters', 'held out'];
+  const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead, heldOut }) => [
     endpoint,
     destination,
     url,
@@ -101,6 +102,7 @@ function endpointTable(statuses: readonly EndpointStatus[]): string {
     since ?? '-',
     String(pending),
     String(dead),
+    String(heldOut),
   ]);
   return table(header, rows);
 }

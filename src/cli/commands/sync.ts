@@ -17,7 +17,8 @@ interface SyncOptions extends AppCommandOptions {
 
 const SYNC_HELP = `
 Without --once it is the cron process: it runs the schedules and delivers until it is told to end.
-With --once it syncs now, waits until its deliveries are delivered, dead or waiting for a retry, and prints the runs.
+With --once it syncs now, waits until the deliveries of these audiences (earlier runs included) are delivered, dead or
+waiting for a retry, and prints the runs.
 
 Examples:
   $ rollcall sync -c rollcall.yaml                          run the schedules
@@ -28,7 +29,8 @@ Examples:
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
 "startedAt","ms"}.
 
-Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard.`;
+Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
+all delivered.`;
 
 export function addSync(program: Command, context: Context): void {
   addAppOptions(program.command('sync').description('compute who entered and left, and send the changes'))
