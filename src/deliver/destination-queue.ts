@@ -7,6 +7,7 @@ import { Outlet } from './outlet.ts';
 import { Rate } from './rate.ts';
 import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
+import { ALONE_AFTER } from './suspects.ts';
 import { type EndpointResult, isExpired, judge } from './verdict.ts';
 import { Window } from './window.ts';
 
@@ -25,6 +26,10 @@ export interface QueueHooks {
   /** Whether no more attempts may begin. */
   readonly isStopping: () => boolean;
   readonly onSettled: (settlement: Settlement) => void;
+  /** Records a post of what was held at an abnormal end; resolves to whether it may begin. */
+  readonly record: (claim: Claim) => Promise<boolean>;
+  /** Called with what has to be posted alone, or not at all. */
+  readonly onSuspect: (claim: Claim) => void;
   /** Called with a delivery that failed in a way that no endpoint is to blame for. */
   readonly onUndeliverable: (claim: Claim, error: unknown) => void;
   /** Called when an endpoint dies, comes back, or is paused. */
@@ -170,8 +175,23 @@ export class DestinationQueue {
     // Twice what ended during this claim, so that a fast endpoint does not wait for the next one.
     const needed = Math.min(AHEAD_LIMIT, 2 * (this.ended - this.endedBefore));
     this.ahead = Math.max(needed, Math.floor(this.ahead / 2));
-    for (const claim of claims) this.buffer.push(claim);
+    for (const claim of claims) {
+      if (claim.crashes < ALONE_AFTER) this.buffer.push(claim);
+      else this.hooks.onSuspect(claim);
+    }
     this.pump();
+  }
+
+  /** Whether an attempt could begin at once. */
+  get hasRoom(): boolean {
+    return this.enabled && this.share !== null && this.outlets.some(({ hasRoom }) => hasRoom);
+  }
+
+  /** Posts a delivery past the buffer, while nothing else is in flight; resolves once it has ended. */
+  async postAlone(claim: Claim): Promise<void> {
+    this.rate.take();
+    this.running += 1;
+    await this.deliver(claim);
   }
 
   /** Resolves once no delivery is under way. */
@@ -246,13 +266,21 @@ export class DestinationQueue {
     const { generation } = this;
     try {
       const claim = this.startClock(claimed);
-      const settlement = isExpired(claim, this.hooks.clock.now()) ? expired(claim) : await this.try(claim, generation);
+      const settlement = isExpired(claim, this.hooks.clock.now())
+        ? expired(claim)
+        : await this.begin(claim, generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
       this.giveUp(claimed, error);
     } finally {
       this.finished();
     }
+  }
+
+  private async begin(claim: Claim, generation: number): Promise<Settlement> {
+    // Only what was held at an abnormal end: nothing else is written before a post.
+    if (claim.crashes > 0 && !(await this.hooks.record(claim))) return released(claim);
+    return this.try(claim, generation);
   }
 
   /** One try: every endpoint that has not answered for good is posted to, at once. */
@@ -312,6 +340,8 @@ export class DestinationQueue {
     return isOurs && !isStopping() && this.enabled && this.outlets.includes(outlet);
   }
 }
+
+const released = (claim: Claim): Settlement => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
 
 /** Without a time, no try is charged. */
 function expired(claim: Claim): Settlement {

@@ -165,5 +165,5 @@ export class Settler {
 
 /** Whether the next try of the delivery, or another delivery, waits until it is written. */
 function isAwaited({ claim, verdict }: Settlement): boolean {
-  return verdict.kind !== 'delivered' || claim.conflict !== null;
+  return verdict.kind !== 'delivered' || claim.conflict !== null || claim.crashes > 0;
 }

@@ -15,6 +15,7 @@ import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Settler } from './settler.ts';
+import { Suspects } from './suspects.ts';
 import { type Planned, Turns } from './turns.ts';
 
 export type WorkerStore = Pick<
@@ -31,6 +32,7 @@ export type WorkerStore = Pick<
   | 'heartbeat'
   | 'leave'
   | 'rescue'
+  | 'begin'
   | 'claim'
   | 'settle'
   | 'expire'
@@ -80,6 +82,7 @@ export class Worker {
   private retired: DestinationQueue[] = [];
   private readonly lease: ProcessLease;
   private readonly settler: Settler;
+  private readonly suspects: Suspects;
   private readonly states: EndpointStates;
   private readonly fleet: Fleet;
   private readonly orphans: Orphans;
@@ -109,6 +112,7 @@ export class Worker {
       onEnded: () => this.settler.handIn(),
       onLost: () => this.loseClaims(),
     });
+    this.suspects = this.suspectsOf(options);
     this.states = new EndpointStates({
       store,
       clock,
@@ -136,6 +140,18 @@ export class Worker {
           ),
         onFatal: (error) => this.reportEnd('settling', error),
       },
+    });
+  }
+
+  private suspectsOf({ store, log }: WorkerOptions): Suspects {
+    return new Suspects({
+      clock: this.clock,
+      log,
+      begin: (claims) => store.begin(this.lease.owner, claims),
+      drained: () => this.drained(),
+      queueOf: (destination) => this.turns.queue(destination),
+      settle: (settlement) => this.settled(settlement),
+      onResumed: () => this.wake(this.turns.names),
     });
   }
 
@@ -204,9 +220,8 @@ export class Worker {
   async stop(): Promise<void> {
     this.stopping = true;
     this.signal();
-    const queues = this.queues();
-    for (const queue of queues) queue.halt();
-    await Promise.all(queues.map((queue) => queue.drained()));
+    await this.drained();
+    await this.suspects.stop();
     await Promise.all(this.loops);
     await this.settler.flush(() => !this.holdsClaims());
     await this.announcing;
@@ -241,18 +256,29 @@ export class Worker {
     else log.error({ err: error }, error.message);
   }
 
+  /** Gives back what has not begun; resolves once nothing is in flight. */
+  private async drained(): Promise<void> {
+    const queues = this.queues();
+    for (const queue of queues) queue.halt();
+    await Promise.all(queues.map((queue) => queue.drained()));
+  }
+
+  private settled(settlement: Settlement): void {
+    this.settler.add(settlement);
+    this.options.onSettled?.(settlement);
+  }
+
   private hooks(): QueueHooks {
-    const { clock, onSettled } = this.options;
+    const { clock } = this.options;
     return {
       clock: this.clock,
       wallTime: () => clock.now(),
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
       holdsClaims: () => this.holdsClaims(),
-      isStopping: () => this.stopping,
-      onSettled: (settlement) => {
-        this.settler.add(settlement);
-        onSettled?.(settlement);
-      },
+      isStopping: () => this.stopping || this.suspects.isDraining,
+      onSettled: (settlement) => this.settled(settlement),
+      record: (claim) => this.suspects.record(claim),
+      onSuspect: (claim) => this.suspects.take(claim),
       onUndeliverable: ({ id, destination }, error) =>
         this.options.log.error(
           { stage: 'deliver', delivery: id, destination, err: error },
@@ -271,6 +297,7 @@ export class Worker {
 
   /** What was settled may be due again, or may have made way for a newer change of the same conflict key. */
   private lookAgain(settlements: readonly Settlement[]): void {
+    this.suspects.written(settlements);
     const freed = new Set<string>();
     for (const { claim, verdict } of settlements) {
       const dueAt = verdict.kind === 'retry' || verdict.kind === 'release' ? verdict.dueAt : undefined;
@@ -282,7 +309,7 @@ export class Worker {
 
   private async claimLoop(): Promise<void> {
     for (let failures = 0; !this.stopping; ) {
-      const planned = this.holdsClaims() ? this.turns.next(this.settler.size) : [];
+      const planned = this.holdsClaims() && !this.suspects.isAlone ? this.turns.next(this.settler.size) : [];
       if (planned.length === 0) {
         await this.sleep();
         continue;
@@ -309,7 +336,7 @@ export class Worker {
     if (owner !== this.lease.owner) return;
     for (const [index, each] of planned.entries()) {
       const claimed = claims[index] ?? [];
-      if (!this.turns.has(each.turn) || this.stopping) {
+      if (!this.turns.has(each.turn) || this.stopping || this.suspects.isAlone) {
         for (const claim of claimed) {
           this.settler.add({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
         }
@@ -365,6 +392,7 @@ export class Worker {
   private loseClaims(): void {
     this.announce();
     this.settler.clear();
+    this.suspects.clear();
     for (const queue of this.queues()) queue.abandon();
     this.wake(this.turns.names);
   }

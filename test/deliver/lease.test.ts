@@ -218,6 +218,8 @@ t.test('what has not begun when the lease is about to end is given back, not pos
     holdsClaims: () => isHeld,
     isStopping: () => false,
     onSettled: ({ verdict }) => void settled.push(verdict.kind),
+    record: async () => true,
+    onSuspect: () => {},
     onUndeliverable() {},
     onEndpointChange: () => {},
     onRoom: () => {},

@@ -14,6 +14,7 @@ await runOnPostgres({
   'deliver/lease': 1,
   'deliver/leaving': 1,
   'deliver/share': 1,
+  'deliver/suspects': 1,
   'deliver/upkeep': 1,
   'property/delivery': 1,
 });

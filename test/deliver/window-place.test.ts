@@ -36,6 +36,8 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
     holdsClaims: () => true,
     isStopping: () => false,
     onSettled: ({ verdict }) => void settled.push(verdict.kind),
+    record: async () => true,
+    onSuspect: () => {},
     onUndeliverable: () => {},
     onEndpointChange: () => {},
     onRoom: () => {},
