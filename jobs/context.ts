@@ -49,14 +49,6 @@ export interface Subject {
   readonly definition: { readonly sql: string; readonly hash: string; readonly guard: GuardConfig } | null;
 }
 
-export interface Sending {
-  /** That the run speaks as. */
-  readonly source: string;
-  readonly forgotten: Set<string>;
-  /** Settles when the batch that is being accepted right now is. */
-  busy: Promise<unknown>;
-}
-
 /** One subject's run in one process, under its lease, with its engine open. */
 export interface RunContext {
   readonly store: Store;
@@ -66,8 +58,6 @@ export interface RunContext {
   readonly log: Log;
   readonly onProgress: (progress: Progress) => void;
   readonly onHeld: (run: Run) => Promise<void>;
-  /** Users forgotten while a run is sending: what it has read of them already is passed over. */
-  readonly sending: Set<Sending>;
   readonly subject: Subject;
   readonly lease: Lease;
   readonly engine: Engine;

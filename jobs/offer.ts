@@ -1,6 +1,7 @@
 import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
 import { conflictKey, connectedTo, parseConflictKey } from './computation.ts';
 import type { RunContext } from './context.ts';
+import type { Exclusions } from './exclusions.ts';
 import { areBack } from './room.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
@@ -10,7 +11,12 @@ const PAGE = 1000;
  * Offers changes that died in delivery again, each to its destination, with the value of now (design section 8).
  * Resolves to the sequence after them.
  */
-export async function offerAgain(context: RunContext, run: Run, record: AudienceRecord): Promise<number> {
+export async function offerAgain(
+  context: RunContext,
+  run: Run,
+  record: AudienceRecord,
+  exclusions: Exclusions,
+): Promise<number> {
   const { store, subject } = context;
   const isBack = await areBack(context);
   const connected = new Set(connectedTo(subject.source, context.config().destinations).filter(isBack));
@@ -22,7 +28,7 @@ export async function offerAgain(context: RunContext, run: Run, record: Audience
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
     // What is held out of a full queue comes by itself.
     const offered = letters.filter(({ destination, reason }) => connected.has(destination) && reason !== 'queue_full');
-    sequence = await offer(context, run, { ...record, sequence }, offered);
+    sequence = await offer(context, run, { ...record, sequence }, offered, exclusions);
     await store.drop(offered.map(({ id }) => id));
     after = letters.at(-1)?.id;
     if (letters.length < PAGE) return sequence;
@@ -34,6 +40,7 @@ async function offer(
   run: Run,
   record: AudienceRecord,
   letters: readonly DeadLetter[],
+  exclusions: Exclusions,
 ): Promise<number> {
   const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
@@ -53,7 +60,7 @@ async function offer(
       };
     });
     const step = { lane: 'live' as const, only: [destination], run: run.id, cursor: run.cursor ?? '0' };
-    await acceptPatiently(context, messages, step);
+    await exclusions.accept(messages, (wanted, epoch) => acceptPatiently(context, wanted, { ...step, epoch }));
   }
   return letters.length > 0 ? sequence : record.sequence;
 }

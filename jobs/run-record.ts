@@ -21,6 +21,7 @@ export function newRun(
   record: AudienceRecord,
   startedAt: number,
   destinations: readonly string[],
+  epoch: number,
 ): Run {
   return {
     id: `${startedAt.toString(36)}-${clock.token(4)}`,
@@ -45,6 +46,7 @@ export function newRun(
     definitionHash: subject.definition?.hash ?? record.definitionHash,
     destinations,
     asOf,
+    epoch,
     startedAt,
     finishedAt: null,
   };

@@ -3,6 +3,7 @@ import type { AudienceRecord, Run } from '../src/store/port.ts';
 import { connectedTo } from './computation.ts';
 import { newRecord, type RunContext } from './context.ts';
 import type { Action, Staged } from './engines/port.ts';
+import { Exclusions } from './exclusions.ts';
 import { holdReason } from './guard.ts';
 import { offerAgain } from './offer.ts';
 import { areBack } from './room.ts';
@@ -73,7 +74,10 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
     sequence: Math.max(known.sequence, startedAt * 1000),
   };
   const connected = connectedTo(subject.source, context.config().destinations);
-  const run = newRun(context, order, record, startedAt, scopeOf(order.action, known, connected, newcomer));
+  // Before anything is read: users whose deletion is not over by now are left out of what is computed.
+  const { settled } = await store.deletions(null);
+  const scope = scopeOf(order.action, known, connected, newcomer);
+  const run = newRun(context, order, record, startedAt, scope, settled);
   try {
     const toVersion = await nextVersion(context, order.action, known);
     context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
@@ -127,14 +131,17 @@ export async function finishRun(context: RunContext, run: Run): Promise<Run> {
     const staged = await engine.staged(run.id);
     const before = (await store.audience(run.key)) ?? newRecord(subject);
     if (!staged) throw missing(context, before);
-    const told = await sendPlan(context, run, staged, before);
+    const exclusions = await Exclusions.of(context, run);
+    const told = await sendPlan(context, run, staged, before, exclusions);
     context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
     await lease.check();
     await engine.commit(run.id);
     failpoint('sync_commit');
     const after = recordAfter(run, staged, before, told);
     const sequence =
-      run.action === 'sync' ? await offerAgain(context, (await store.run(run.id)) ?? run, after) : after.sequence;
+      run.action === 'sync'
+        ? await offerAgain(context, (await store.run(run.id)) ?? run, after, exclusions)
+        : after.sequence;
     const sent = (await store.run(run.id))?.sent ?? run.sent;
     const done: Run = {
       ...run,
@@ -148,6 +155,7 @@ export async function finishRun(context: RunContext, run: Run): Promise<Run> {
     await store.saveRun(done, lease.fence, { ...after, sequence });
     if (run.action === 'retire') await store.forgetAudience(run.key, lease.fence);
     await discardPlan(context, run);
+    if (exclusions.left) await scrubEngine(context);
     context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
     return done;
   } catch (error) {
@@ -172,6 +180,13 @@ async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void>
   await engine
     .discard(run.id)
     .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+}
+
+/** Users who were taken out of a plan stood in the engine's file for a while. */
+async function scrubEngine({ engine, log, subject }: RunContext): Promise<void> {
+  await engine
+    .scrub('plans')
+    .catch((error) => log.warn({ err: error, key: subject.key }, 'what the plan left in its engine was not removed'));
 }
 
 /** Has a held run go on to its end, as if no guard had stopped it. */

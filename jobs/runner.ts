@@ -2,7 +2,7 @@ import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import type { Run, Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
-import type { AcceptChanges, Log, Notice, Progress, RunContext, Sending, Subject } from './context.ts';
+import type { AcceptChanges, Log, Notice, Progress, RunContext, Subject } from './context.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { createGenerations, type Generations } from './generation.ts';
@@ -39,6 +39,13 @@ const LEASE_RETRY = 250;
 /** No failures of a run. */
 const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
+/** A user, and a destination that a source told of the user. */
+export interface ToldUser {
+  readonly source: string;
+  readonly destination: string;
+  readonly user: string;
+}
+
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
 /** What every kind of run needs around it: an open engine, the lease, a report, an end. */
@@ -56,7 +63,10 @@ export interface Runner {
    */
   report(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport>;
   notify(notice: Notice): Promise<void>;
+  /** Takes users out of all snapshots and plans, and out of the engines' files. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  /** Which of these users the audiences of these sources know, and whom they told. */
+  told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
   stop(): Promise<void>;
 }
 
@@ -64,7 +74,6 @@ export function createRunner(options: SyncOptions): Runner {
   const { store, accept, config, clock, log, onProgress = () => {} } = options;
   const openEngine = options.openEngine ?? openConfigured;
   const stopping = new AbortController();
-  const sending = new Set<Sending>();
   const working = new Set<Promise<unknown>>();
   const generations = createGenerations({ store, config, log });
 
@@ -134,6 +143,11 @@ export function createRunner(options: SyncOptions): Runner {
     }
   }
 
+  async function byEngine(sources: readonly string[] | null) {
+    const audiences = (await store.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
+    return Map.groupBy(audiences, ({ engine }) => engine);
+  }
+
   return {
     withEngine,
     generations,
@@ -142,7 +156,7 @@ export function createRunner(options: SyncOptions): Runner {
       await generations.check(subject.key, null);
       const lease = await waitForLease(subject.key, patience);
       const signal = AbortSignal.any([lease.signal, stopping.signal]);
-      const deps = { store, accept, config, clock, log, onProgress, onHeld, sending };
+      const deps = { store, accept, config, clock, log, onProgress, onHeld };
       try {
         return await withEngine(subject.engine, false, (engine) => work({ ...deps, subject, lease, engine, signal }));
       } finally {
@@ -160,18 +174,31 @@ export function createRunner(options: SyncOptions): Runner {
     },
     notify,
     async forget(users, sources) {
-      const isMeant = ({ source }: { readonly source: string }) => sources?.includes(source) ?? true;
-      const theirs = [...sending].filter(isMeant);
-      for (const { forgotten } of theirs) for (const user of users) forgotten.add(user);
-      const audiences = (await store.audiences()).filter(isMeant);
       const failures: unknown[] = [];
-      for (const [name, some] of Map.groupBy(audiences, ({ engine }) => engine)) {
-        const keys = sources && some.map(({ key }) => key);
-        await withEngine(name, false, (engine) => engine.forget(users, keys)).catch((cause) => failures.push(cause));
+      for (const [name, audiences] of await byEngine(sources)) {
+        const keys = sources && audiences.map(({ key }) => key);
+        const forgotten = withEngine(name, false, async (engine) => {
+          await engine.forget(users, keys);
+          await engine.scrub('all');
+        });
+        await forgotten.catch((cause) => failures.push(cause));
       }
-      await Promise.allSettled(theirs.map(({ busy }) => busy));
       // One engine that is gone or down must not keep the user in the others.
       if (failures.length > 0) throw failures[0];
+    },
+    async told(users, sources) {
+      const told: ToldUser[] = [];
+      for (const [name, audiences] of await byEngine(sources)) {
+        // Whom an engine that is away knows, the attempt log may still tell.
+        await withEngine(name, true, async (engine) => {
+          for (const { key, source, destinations, lapsed } of audiences) {
+            for (const user of (await engine.lookup(key, users)).keys()) {
+              for (const destination of new Set([...destinations, ...lapsed])) told.push({ source, destination, user });
+            }
+          }
+        }).catch((error) => log.warn({ err: error, engine: name }, 'an engine did not tell whom it knows'));
+      }
+      return told;
     },
     async stop() {
       stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));

@@ -1,15 +1,19 @@
+import { hash } from 'node:crypto';
 import { RollcallError } from '../src/errors.ts';
 import { failpoint } from '../src/failpoint.ts';
 import type { Message } from '../src/message.ts';
-import type { AudienceRecord, Lane, Run } from '../src/store/port.ts';
+import type { AcceptResult, AudienceRecord, Lane, Run } from '../src/store/port.ts';
 import { type BodyBuilder, bodyBuilder } from './body.ts';
 import { conflictKey, connectedTo } from './computation.ts';
-import type { RunContext, Sending } from './context.ts';
+import type { RunContext } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
+import type { Exclusions } from './exclusions.ts';
 import { pause } from './pause.ts';
 import { waitForRoom } from './room.ts';
 
 const BATCH = 5000;
+/** 132 bits. */
+const HASH_LENGTH = 22;
 /** Failures of the store that pass: the sync waits. */
 const PASSING = new Set(['store_full', 'store_busy']);
 const FIRST_WAIT = 100;
@@ -24,14 +28,13 @@ export async function sendPlan(
   run: Run,
   staged: Staged,
   record: AudienceRecord,
+  exclusions: Exclusions,
 ): Promise<readonly string[]> {
-  const { engine, sending } = context;
+  const { engine } = context;
   let scope = await stillConnected(context, run, record, run.destinations ?? []);
   if (staged.total === 0) return scope;
-  const toMessage = changeMessage(run, staged, record);
+  const toMessage = changeMessage(run, staged, record, await context.store.hashKey());
   const lane = laneOf(run);
-  const state: Sending = { source: record.source, forgotten: new Set(), busy: Promise.resolve() };
-  sending.add(state);
   let sent = run.sent;
   let next = engine.changes(run.id, Number(run.cursor ?? 0), BATCH);
   try {
@@ -46,20 +49,21 @@ export async function sendPlan(
         scope = await stillConnected(context, run, record, scope);
         const room = await waitForRoom(context, run, scope, batch.positions.length - from);
         scope = await keep(context, run, record, scope, room.scope);
-        if (scope.length === 0) return scope;
+        if (scope.length === 0) {
+          await exclusions.purge(run.id, (batch.positions[from] ?? 1) - 1);
+          return scope;
+        }
         const to = from + room.free;
-        const messages = toMessages(batch, from, to, toMessage, state.forgotten);
-        const cursor = String(batch.positions[to - 1]);
-        state.busy = acceptPatiently(context, messages, { lane, only: scope, run: run.id, cursor });
-        await state.busy;
+        const step = { lane, only: scope, run: run.id, cursor: String(batch.positions[to - 1]) };
+        sent += await exclusions.accept(toMessages(batch, from, to, toMessage), (messages, epoch) =>
+          acceptPatiently(context, messages, { ...step, epoch }),
+        );
         failpoint('sync_stream');
-        sent += messages.length;
         from = to;
         context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
       }
     }
   } finally {
-    sending.delete(state);
     await next.catch(() => {});
   }
 }
@@ -92,19 +96,19 @@ export interface Batch {
   readonly only: readonly string[];
   readonly run: string;
   readonly cursor: string;
+  readonly epoch: number;
 }
 
 /** Accepts a batch of a run; while the disk is full, waits and tries again. */
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal }: RunContext,
   messages: readonly Message[],
-  { lane, only, run, cursor }: Batch,
-): Promise<void> {
+  { lane, only, run, cursor, epoch }: Batch,
+): Promise<AcceptResult> {
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
     try {
-      await accept(subject.source, messages, { lane, only, step: { run, fence: lease.fence, cursor } });
-      return;
+      return await accept(subject.source, messages, { lane, only, step: { run, fence: lease.fence, cursor, epoch } });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'sync waits for the store');
@@ -127,15 +131,16 @@ export function bodiesOf(run: Run, columns: readonly string[], record: AudienceR
 
 type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
 
-/** Ids are the same whenever the plan is streamed: plan, scope and user. */
-function changeMessage(run: Run, staged: Staged, record: AudienceRecord): ToMessage {
+/** Ids are the same whenever the plan is streamed: plan, scope, and a keyed hash of the user, since they outlive a deletion. */
+function changeMessage(run: Run, staged: Staged, record: AudienceRecord, key: string): ToMessage {
   const body = bodiesOf(run, staged.columns, record);
   const scope = run.action === 'backfill' ? (run.destinations ?? []).join(',') : '*';
-  const idPrefix = `${run.id}:${scope}:`;
+  const idPrefix = `${run.id}:`;
+  const hashPrefix = `${key}\0${run.id}\0${scope}\0`;
   const conflictPrefix = conflictKey(run.key, '');
   return (position, userId, present, value) => ({
     type: 'identify',
-    messageId: idPrefix + userId,
+    messageId: idPrefix + hash('sha256', hashPrefix + userId, 'base64url').slice(0, HASH_LENGTH),
     userId,
     integrations: null,
     body: body(userId, present, value, record.sequence + position),
@@ -143,17 +148,10 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord): ToMess
   });
 }
 
-function toMessages(
-  batch: ChangeBatch,
-  from: number,
-  to: number,
-  toMessage: ToMessage,
-  forgotten: ReadonlySet<string>,
-): Message[] {
+function toMessages(batch: ChangeBatch, from: number, to: number, toMessage: ToMessage): Message[] {
   const messages: Message[] = [];
   for (let index = from; index < to; index += 1) {
     const userId = batch.userIds[index] as string;
-    if (forgotten.size > 0 && forgotten.has(userId)) continue;
     const message = toMessage(
       batch.positions[index] as number,
       userId,

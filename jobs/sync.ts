@@ -14,6 +14,7 @@ import {
   PATIENCE,
   type SyncOptions,
   type SyncReport,
+  type ToldUser,
 } from './runner.ts';
 import { createSchedules } from './schedule.ts';
 import { configured, createSubjects } from './subjects.ts';
@@ -54,10 +55,12 @@ export interface Sync {
    * @param unreachable - the same for all pages of one replay
    */
   currentBodies(letters: readonly DeadChange[], unreachable?: Unreachable): Promise<readonly CurrentBody[]>;
-  /** Takes users out of all snapshots, plans, and what is being sent. */
+  /** Takes users out of all snapshots and plans, and out of the engines' files. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Says that the configuration of now counts: at the start of a process that is there to stay, and at its reloads. */
   configured(): Promise<void>;
+  /** Which of these users the audiences of these sources know, and whom they told. */
+  told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
   /** Runs the schedules; missed ticks are caught up once. */
   start(): Promise<void>;
   /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
@@ -193,6 +196,7 @@ export function createSync(options: SyncOptions): Sync {
       currentBodies({ store, clock, withEngine }, letters, unreachable),
     forget: runner.forget,
     configured: generations.take,
+    told: runner.told,
     async start() {
       await schedules.start();
       await warnOfOrphans();

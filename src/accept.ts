@@ -8,6 +8,8 @@ export interface AcceptOptions {
   readonly lane?: Lane;
   /** Only these destinations, of those that the message would go to. */
   readonly only?: readonly string[];
+  /** These destinations and no others, whatever they are connected to: notices of deletions. */
+  readonly to?: readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
 }
@@ -31,7 +33,7 @@ export function createAccept(
   return async (source, messages, options = {}) => {
     const lane = options.lane ?? 'live';
     const eligible = route(source, null, destinations()).filter(({ name }) => options.only?.includes(name) ?? true);
-    const everywhere = eligible.map(({ name }) => name);
+    const everywhere = options.to ?? eligible.map(({ name }) => name);
     const routed: NewMessage[] = messages.map((message) => ({
       source,
       messageId: message.messageId,

@@ -116,6 +116,7 @@ export class App {
       accept: this.accept,
       sources: () => this.config.sources,
       destinations: () => this.config.destinations,
+      toldByEngines: (users, sources) => this.sync.told(users, sources),
       forgetInEngines: (users, sources) => this.sync.forget(users, sources),
       clock,
       log,

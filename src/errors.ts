@@ -37,6 +37,7 @@ export type ErrorCode =
   | 'store_outdated'
   | 'queue_full'
   | 'fence_lost'
+  | 'epoch_moved'
   // sync
   | 'sql_failed'
   | 'column_missing'

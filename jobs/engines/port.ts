@@ -36,6 +36,11 @@ export interface Engine {
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
   /** Takes users out of the snapshots and plans of these keys, or of every key. */
   forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
+  /**
+   * Removes what deleted rows left behind in the engine's own files, as far as its database lets us: after `forget` of
+   * `all` tables, after a plan of which users were taken out that of `plans`.
+   */
+  scrub(scope: 'all' | 'plans'): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -1,9 +1,20 @@
+import chunk from 'lodash/chunk.js';
 import type { AcceptOptions } from '../accept.ts';
 import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
 import { longestSince, type Moment, momentOf } from '../lease-time.ts';
 import { deletionNotice, type Message } from '../message.ts';
-import type { Fence, Regulation, RegulationStatus, RegulationType, Store } from '../store/port.ts';
+import {
+  deletes,
+  type Fence,
+  isOver,
+  type Regulation,
+  type RegulationStatus,
+  type RegulationType,
+  type Store,
+  type ToldPart,
+} from '../store/port.ts';
+import { destinationsOf, withUsers } from './notices.ts';
 import type { RegulationRequest } from './routes.ts';
 
 export interface RegulationParts {
@@ -11,8 +22,11 @@ export interface RegulationParts {
     Store,
     | 'saveRegulation'
     | 'regulation'
+    | 'stripRegulation'
     | 'openRegulations'
+    | 'told'
     | 'erase'
+    | 'scrub'
     | 'suppress'
     | 'takeLease'
     | 'renewLease'
@@ -21,7 +35,9 @@ export interface RegulationParts {
   readonly accept: (source: string, messages: readonly Message[], options: AcceptOptions) => Promise<unknown>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
-  /** Takes users out of the snapshots and plans of the audiences that speak as these sources; of all when null. */
+  /** Which users the audiences that speak as these sources (of all when null) know, and whom they told. */
+  readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
+  /** Takes users out of the snapshots and plans of those audiences, and out of the engines' files. */
   readonly forgetInEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<void>;
   readonly clock: Clock;
   readonly log: { error(details: object, message: string): void };
@@ -29,8 +45,11 @@ export interface RegulationParts {
 
 /** Notices per transaction. */
 const NOTICES = 500;
-/** How long to wait for what is being posted about a user, in milliseconds; an attempt takes 5 s at most. */
-const IN_FLIGHT_WAIT = 30_000;
+/**
+ * How long to wait for what is being posted about a user, in milliseconds. An attempt takes 5 s at most, but another
+ * process may have some hundred deliveries in hand for a slow endpoint.
+ */
+const IN_FLIGHT_WAIT = 10 * 60_000;
 const IN_FLIGHT_STEP = 250;
 /** Tries of one step, with 1, 2, 4, … s between them: 17 minutes in all. */
 const TRIES = 11;
@@ -40,7 +59,6 @@ const SUPPRESSES: Partial<Record<RegulationType, boolean>> = {
   SUPPRESS_WITH_DELETE: true,
   UNSUPPRESS: false,
 };
-const DELETES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE'];
 
 /** The right to carry requests out, over all processes, in milliseconds; renewed before a step once it is this old. */
 const LEASE = 'regulations';
@@ -72,8 +90,16 @@ export class Regulations {
   async file(request: RegulationRequest): Promise<string> {
     const { clock, store } = this.#parts;
     const id = clock.uuid();
-    const regulation = { ...request, id, status: 'INITIALIZED', createdAt: clock.now(), finishedAt: null } as const;
-    await store.saveRegulation(regulation);
+    const begun = { status: 'INITIALIZED', createdAt: clock.now(), finishedAt: null } as const;
+    await store.saveRegulation({
+      ...request,
+      id,
+      ...begun,
+      subjects: request.userIds.length,
+      hashes: [],
+      told: null,
+      partial: false,
+    });
     this.#begin();
     return id;
   }
@@ -141,31 +167,63 @@ export class Regulations {
   async #carryOut(regulation: Regulation): Promise<void> {
     try {
       await this.#save(regulation, 'RUNNING');
-      await this.#save(regulation, await this.#perform(regulation));
+      await this.#perform(regulation);
+      await this.#end(regulation.id, 'FINISHED');
     } catch (error) {
       if (error instanceof Stopped) throw error;
       this.#parts.log.error({ err: error, regulation: regulation.id }, 'deletion request failed');
-      await this.#save(regulation, 'FAILED').catch(() => {
+      await this.#end(regulation.id, 'FAILED').catch(() => {
         // The store is what fails: the request stays open, and the next start takes it up.
       });
     }
   }
 
+  async #end(id: string, status: RegulationStatus): Promise<void> {
+    const regulation = await this.#retried(() => this.#parts.store.regulation(id));
+    const isPartial = regulation?.partial && status === 'FINISHED';
+    if (regulation) await this.#save(regulation, isPartial ? 'PARTIAL_SUCCESS' : status);
+  }
+
   #save(regulation: Regulation, status: RegulationStatus): Promise<void> {
     const { clock, store } = this.#parts;
-    const finishedAt = status === 'RUNNING' ? null : clock.now();
+    const finishedAt = isOver(status) ? clock.now() : null;
     return this.#retried(() => store.saveRegulation({ ...regulation, status, finishedAt }));
   }
 
-  async #perform(regulation: Regulation): Promise<RegulationStatus> {
-    const { type, sources, userIds } = regulation;
+  async #perform(regulation: Regulation): Promise<void> {
+    const { id, type, sources, userIds } = regulation;
+    const { store } = this.#parts;
     const suppress = SUPPRESSES[type];
-    if (suppress !== undefined) await this.#retried(() => this.#parts.store.suppress(userIds, sources, suppress));
-    if (!DELETES.includes(type)) return 'FINISHED';
-    const forgotten = await this.#forgetInEngines(regulation);
-    await this.#eraseFromStore(regulation);
-    await this.#notify(regulation);
-    return forgotten ? 'FINISHED' : 'PARTIAL_SUCCESS';
+    if (suppress !== undefined) await this.#retried(() => store.suppress(userIds, sources, suppress));
+    // Without its users it was taken up after all but the last step.
+    if (deletes(type) && userIds.length > 0) {
+      const known = await this.#findTold(regulation);
+      const forgotten = await this.#forgetInEngines(known);
+      const erased = await this.#eraseFromStore(known);
+      await this.#notify(known);
+      if (!forgotten || !erased) await this.#save({ ...known, partial: true }, 'RUNNING');
+    }
+    // The ids go first: what is removed last is what the record itself left in the files.
+    await this.#retried(() => store.stripRegulation(id));
+    await this.#retried(() => store.scrub());
+  }
+
+  /** Who was told of the users has to be known before they are taken out, and to outlive a crash. */
+  async #findTold(regulation: Regulation): Promise<Regulation> {
+    if (regulation.told !== null) return regulation;
+    const { store } = this.#parts;
+    const { userIds, sources } = regulation;
+    const found = [...(await this.#retried(() => this.#parts.toldByEngines(userIds, sources)))];
+    let cursor: string | null = null;
+    do {
+      const from: string | null = cursor;
+      const part: ToldPart = await this.#retried(() => store.told(userIds, sources, from));
+      found.push(...part.told);
+      cursor = part.cursor;
+    } while (cursor !== null);
+    const known = { ...regulation, told: withUsers(found, userIds) };
+    await this.#save(known, 'RUNNING');
+    return known;
   }
 
   /** An engine that can't be reached must not keep the receivers from being told. */
@@ -180,11 +238,24 @@ export class Regulations {
     }
   }
 
-  /** What is being posted comes back if it fails, so all is gone only once nothing is in flight. */
-  async #eraseFromStore(regulation: Regulation): Promise<void> {
-    const { clock } = this.#parts;
+  /** What is being posted comes back if it fails, so all is gone only once nothing is in flight; false when that took too long. */
+  async #eraseFromStore(regulation: Regulation): Promise<boolean> {
+    const { clock, log } = this.#parts;
     const deadline = clock.monotonic() + IN_FLIGHT_WAIT;
-    while ((await this.#erasePass(regulation)) > 0 && clock.monotonic() < deadline) await this.#pause(IN_FLIGHT_STEP);
+    // Once more when nothing is in flight: what expired or was queued again meanwhile changed its table behind our back.
+    for (let calm = 0; calm < 2; ) {
+      if ((await this.#erasePass(regulation)) === 0) {
+        calm += 1;
+        continue;
+      }
+      calm = 0;
+      if (clock.monotonic() >= deadline) {
+        log.error({ regulation: regulation.id }, 'messages about these users are still being posted');
+        return false;
+      }
+      await this.#pause(IN_FLIGHT_STEP);
+    }
+    return true;
   }
 
   async #erasePass({ userIds, sources }: Regulation): Promise<number> {
@@ -199,22 +270,17 @@ export class Regulations {
   }
 
   /** One notice per affected source and user, with ids that make a repetition a duplicate. */
-  async #notify({ id, createdAt, sources, userIds }: Regulation): Promise<void> {
+  async #notify(regulation: Regulation): Promise<void> {
+    const { id, createdAt, userIds } = regulation;
+    const { sources, destinations } = this.#parts;
     const notices = userIds.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
-    for (const source of this.#affectedSources(sources)) {
-      for (let from = 0; from < notices.length; from += NOTICES) {
-        const part = notices.slice(from, from + NOTICES);
-        await this.#retried(() => this.#parts.accept(source, part, { lane: 'deletion' }));
+    const ids = sources().map((source) => source.id);
+    for (const { source, to, users } of destinationsOf(regulation, ids, destinations())) {
+      for (const some of chunk(users, NOTICES)) {
+        const part = some.map((index) => notices[index] as Message);
+        await this.#retried(() => this.#parts.accept(source, part, { lane: 'deletion', to }));
       }
     }
-  }
-
-  /** The sources in the request's scope that an enabled destination is connected to. */
-  #affectedSources(scope: readonly string[] | null): string[] {
-    const { sources, destinations } = this.#parts;
-    const connected = new Set(destinations().flatMap((each) => (each.enabled ? each.sources : [])));
-    const ids = sources().map(({ id }) => id);
-    return ids.filter((id) => connected.has(id) && (scope?.includes(id) ?? true));
   }
 
   async #retried<Result>(step: () => Promise<Result>): Promise<Result> {

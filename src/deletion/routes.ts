@@ -4,6 +4,7 @@ import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
 import { errorAnswer, jsonSchema } from '../http-schemas.ts';
 import type { Regulation, RegulationType } from '../store/port.ts';
+import { subjectIds } from './subjects.ts';
 
 /** A deletion request as somebody files it. */
 export interface RegulationRequest {
@@ -22,17 +23,13 @@ export interface RegulationsOptions {
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
 }
 
-const MAX_USERS = 5_000;
 /** For 5,000 ids of some 800 bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const requestBody = z.object({
   regulationType: z.enum(['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS']),
   subjectType: z.literal('USER_ID'),
-  subjectIds: z
-    .array(z.string().regex(/^[^\0]+$/, 'must be a user id: not empty, no NUL character'))
-    .min(1)
-    .max(MAX_USERS),
+  subjectIds,
 });
 
 const filed = z.object({ data: z.object({ regulateId: z.string() }) });
@@ -60,8 +57,8 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
   app.addHook('onRequest', options.guard);
 
   const file = async (body: unknown, sources: readonly string[] | null) => {
-    const { regulationType, subjectIds } = checked(body);
-    const userIds = [...new Set(subjectIds)];
+    const { regulationType, subjectIds: given } = checked(body);
+    const userIds = [...new Set(given)];
     return { data: { regulateId: await options.fileRegulation({ type: regulationType, sources, userIds }) } };
   };
   const schema = {
@@ -98,13 +95,13 @@ function checked(body: unknown): z.infer<typeof requestBody> {
 }
 
 /** Without the user ids: they are to be forgotten. */
-function shown({ id, type, status, sources, userIds, createdAt, finishedAt }: Regulation) {
+function shown({ id, type, status, sources, subjects, createdAt, finishedAt }: Regulation) {
   return {
     id,
     regulationType: type,
     overallStatus: status,
     sources,
-    subjects: userIds.length,
+    subjects,
     createdAt: new Date(createdAt).toISOString(),
     finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
   };

@@ -127,4 +127,9 @@ export const TABLES: readonly Table[] = [
     from: 'SELECT id, status, created_at, record FROM regulation',
   },
   { name: 'suppression', columns: { hash: 'hash' }, from: 'SELECT hash FROM suppression' },
+  {
+    name: 'deletion',
+    columns: { hash: 'hash', regulation: 'text', epoch: 'int8', is_open: 'int2' },
+    from: 'SELECT hash, regulation, epoch, is_open FROM deletion',
+  },
 ];

@@ -103,7 +103,7 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   const rows: Record<string, number> = {};
   for (const table of TABLES) rows[table.name] = await copy(move, table);
   rows['seen'] = await copySeen(move);
-  for (const key of ['store', 'suppression_key', 'generation']) {
+  for (const key of ['store', 'suppression_key', 'generation', 'deletion_epoch']) {
     await session.run('UPDATE rollcall.meta SET value = $2 WHERE key = $1', [key, metaOf(source, key)]);
   }
   await session.run("INSERT INTO rollcall.meta VALUES ('moved_from', $1)", [state]);

@@ -32,6 +32,8 @@ export interface PlanStep {
   readonly fence: Fence;
   /** The cursor after this batch, as the engine gave it. */
   readonly cursor: string;
+  /** The deletion epoch up to which deleted users were left out of this batch. */
+  readonly epoch: number;
 }
 
 export interface AcceptRequest {
@@ -251,6 +253,8 @@ export interface Run {
   /** The only destinations to send to; null for all that the source is connected to. */
   readonly destinations: readonly string[] | null;
   readonly asOf: number;
+  /** Deletions up to this epoch were over when it was begun; users of later ones are left out of what it computed. */
+  readonly epoch: number;
   readonly startedAt: number;
   readonly finishedAt: number | null;
 }
@@ -312,6 +316,12 @@ export interface Admission {
 export type RegulationType = 'DELETE_ONLY' | 'SUPPRESS_WITH_DELETE' | 'SUPPRESS_ONLY' | 'UNSUPPRESS';
 export type RegulationStatus = 'INITIALIZED' | 'RUNNING' | 'FINISHED' | 'FAILED' | 'PARTIAL_SUCCESS';
 
+/** Whether requests of this type take their users out. */
+export const deletes = (type: RegulationType): boolean => type === 'DELETE_ONLY' || type === 'SUPPRESS_WITH_DELETE';
+
+/** Whether nothing more is done about a request. */
+export const isOver = (status: RegulationStatus): boolean => status !== 'INITIALIZED' && status !== 'RUNNING';
+
 /** A deletion request and what became of it. */
 export interface Regulation {
   readonly id: string;
@@ -319,7 +329,16 @@ export interface Regulation {
   readonly status: RegulationStatus;
   /** Null for every source. */
   readonly sources: readonly string[] | null;
+  /** Empty once nothing more needs them: then only `hashes` are kept. */
   readonly userIds: readonly string[];
+  /** Number of users. */
+  readonly subjects: number;
+  /** Keyed hashes of the ids, made by the store when the ids are dropped. */
+  readonly hashes: readonly string[];
+  /** Who was told of which users (places in `userIds`), found before the users were taken out; null before that. */
+  readonly told: readonly Told[] | null;
+  /** Whether something could not be taken out. */
+  readonly partial: boolean;
   readonly createdAt: number;
   readonly finishedAt: number | null;
 }
@@ -333,6 +352,22 @@ export interface StoreTime {
   now(): number;
   /** The same moment by the wall clock, as it is set now. */
   toWall(time: number): number;
+}
+
+/** A destination that a source told of users. */
+export interface Told {
+  readonly source: string;
+  readonly destination: string;
+  readonly users: readonly number[];
+}
+
+/** Where deletions stand. Each request that deletes raises the epoch once, before it takes anything out. */
+export interface Deletions {
+  readonly epoch: number;
+  /** Requests up to this epoch are over. */
+  readonly settled: number;
+  /** Whether any request raised the epoch beyond the one asked for. */
+  readonly some: boolean;
 }
 
 /** A process that delivers. */
@@ -374,6 +409,12 @@ export interface StoreEvents {
 
 /** For those who learn of it by the verbs that fail. */
 export const NO_EVENTS: StoreEvents = { onFatal() {} };
+
+/** A part of what `told` finds; `users` are ids. */
+export interface ToldPart {
+  readonly cursor: string | null;
+  readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
+}
 
 /**
  * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
@@ -474,12 +515,24 @@ export interface Store {
   }): Promise<readonly Run[]>;
   runProgress(run: string): Promise<RunProgress>;
 
+  /**
+   * Records a request. A request that deletes raises the deletion epoch in the transaction that first records it as
+   * `RUNNING`. Once it is over, only keyed hashes of its users are kept.
+   */
   saveRegulation(regulation: Regulation): Promise<void>;
+  /** Drops a request's user ids; keyed hashes of them are kept. */
+  stripRegulation(id: string): Promise<void>;
   regulation(id: string): Promise<Regulation | null>;
   /** Regulations neither finished nor failed, oldest first. */
   openRegulations(): Promise<readonly Regulation[]>;
+  /** Where deletions stand, seen from an epoch; from the newest when null. */
+  deletions(since: number | null): Promise<Deletions>;
+  /** Those of `users` who are suppressed for a source, or whose deletion raised the epoch beyond `since`. */
+  excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
+  /** Who was told of these users, as far as the attempt log reaches; a part at a time, as `erase`. */
+  told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPart>;
   /**
-   * Takes users out of pending deliveries, dead letters, attempts and message ids, a part at a time, from where `cursor` says;
+   * Takes users out of pending deliveries, dead letters and attempts, a part at a time, from where `cursor` says;
    * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
    */
   erase(
@@ -487,6 +540,14 @@ export interface Store {
     sources: readonly string[] | null,
     cursor: string | null,
   ): Promise<{ readonly cursor: string | null; readonly inFlight: number }>;
+  /**
+   * Removes what erased rows left behind in the database's own files, as far as the database lets us.
+   *
+   * @throws RollcallError `store_busy` while others keep it from that
+   */
+  scrub(): Promise<void>;
+  /** A key of this store for hashes that stand in for user ids. */
+  hashKey(): Promise<string>;
   /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
   suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
 

@@ -110,7 +110,8 @@ async function runTick(tick: number, users: readonly string[]): Promise<boolean>
   const known = await store.run(id);
   if (known?.state !== 'done') {
     if (!known) await store.saveRun(runOf(id, 'sending'), fence);
-    const step = { run: id, fence, cursor: String(tick) };
+    const { epoch } = await store.deletions(null);
+    const step = { run: id, fence, cursor: String(tick), epoch };
     await accept(
       'shop',
       users.map((user) => change(user, tick)),
@@ -124,7 +125,7 @@ async function runTick(tick: number, users: readonly string[]): Promise<boolean>
 
 function runOf(id: string, state: Run['state']): Run {
   const counts = { members: 0, entered: 0, exited: 0, changed: 0, invalid: 0, duplicates: 0, sent: 0 };
-  const versions = { fromVersion: 0, toVersion: 1, asOf: 0, startedAt: clock.now(), finishedAt: null };
+  const versions = { fromVersion: 0, toVersion: 1, asOf: 0, epoch: 0, startedAt: clock.now(), finishedAt: null };
   const rest = { held: false, reason: null, code: null, cursor: null, definitionHash: '', destinations: null };
   return { id, key: 'aud', kind: 'audience', action: 'sync', state, first: false, ...counts, ...versions, ...rest };
 }

@@ -162,7 +162,7 @@ export const conflictCases: Cases = {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     await store.saveRun(run({ id: 'run-2', startedAt: START + 1 }), fence);
-    const step = { run: 'run-1', fence, cursor: '1' };
+    const step = { run: 'run-1', fence, cursor: '1', epoch: 0 };
     const keys = ['delivered', 'dead', 'superseded', 'retried', 'outlived', 'untried'];
     await store.accept({ messages: keys.map((key) => change(key, { userId: key })), step });
     await store.accept({ messages: [change('superseded')], step: { ...step, run: 'run-2' } });

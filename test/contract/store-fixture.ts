@@ -149,6 +149,7 @@ export function run(over: Partial<Run> = {}): Run {
     definitionHash: 'h',
     destinations: null,
     asOf: START,
+    epoch: 0,
     startedAt: START,
     finishedAt: null,
     ...over,

@@ -191,7 +191,7 @@ export const fullQueueCases: Cases = {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     const changes = ['a', 'b', 'c', 'd'].map((key) => change(key, { body: `"${key}"` }));
-    await store.accept({ messages: changes, step: { run: 'run-1', fence, cursor: '4' } });
+    await store.accept({ messages: changes, step: { run: 'run-1', fence, cursor: '4', epoch: 0 } });
     const [b, c, d] = await heldOut(store);
     t.same(await store.runProgress('run-1'), { deliveries: 4, untried: 4, delivered: 0, dead: 0, superseded: 0 });
     const replays = [
@@ -283,7 +283,7 @@ export const fullQueueCases: Cases = {
     const fence = await leaseOf(store, 'sync:big_spenders', 10 * HOUR);
     await store.saveRun(run(), fence);
     await store.saveRun(run({ id: 'run-2', startedAt: START + 1 }), fence);
-    const step = { run: 'run-1', fence, cursor: '1' };
+    const step = { run: 'run-1', fence, cursor: '1', epoch: 0 };
     const keys = ['a', 'b', 'superseded', 'erased', 'expired', 'requeued'];
     const users = keys.map((key) => change(key, { userId: key }));
     await store.accept({ messages: users.slice(0, 5), step });

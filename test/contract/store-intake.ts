@@ -145,7 +145,7 @@ export const intakeCases: Cases = {
   ) => {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
-    const step = { run: 'run-1', fence, cursor: '500' };
+    const step = { run: 'run-1', fence, cursor: '500', epoch: 0 };
     await store.accept({ messages: [change('a'), change('b')], step });
     t.match(await store.run('run-1'), { cursor: '500', sent: 2 });
     t.match(await store.runProgress('run-1'), { deliveries: 2, untried: 2, delivered: 0 });
@@ -159,12 +159,12 @@ export const intakeCases: Cases = {
     const other = await fixture.open();
     const newer = await leaseOf(other);
     t.ok(newer.token > fence.token);
-    const stale = { messages: [message()], step: { ...step, cursor: '900' } };
+    const stale = { messages: [message()], step: { ...step, cursor: '900', epoch: 0 } };
     t.equal(await codeOf(store.accept(stale)), 'fence_lost');
     t.equal(await codeOf(store.saveRun(run({ state: 'done' }), fence)), 'fence_lost');
     t.match(await store.run('run-1'), { cursor: '500', sent: 2, state: 'sending' });
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
-    const unknown = { messages: [message()], step: { run: 'nobody', fence: newer, cursor: '1' } };
+    const unknown = { messages: [message()], step: { run: 'nobody', fence: newer, cursor: '1', epoch: 0 } };
     t.equal(await codeOf(other.accept(unknown)), 'unknown_run');
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
@@ -172,8 +172,8 @@ export const intakeCases: Cases = {
     const fence = await leaseOf(store);
     await store.saveRun(run(), fence);
     const batch = [change('a'), change('b')];
-    await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2' } });
-    const again = await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2' } });
+    await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2', epoch: 0 } });
+    const again = await store.accept({ messages: batch, step: { run: 'run-1', fence, cursor: '2', epoch: 0 } });
     t.same(again, { accepted: 0, duplicates: 2, suppressed: 0 });
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },

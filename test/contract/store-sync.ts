@@ -27,7 +27,7 @@ const regulation = (over: Partial<Regulation> = {}): Regulation => ({
   status: 'INITIALIZED',
   sources: null,
   userIds: ['u1'],
-  createdAt: START,
+  ...{ subjects: 1, hashes: [], told: null, partial: false, createdAt: START },
   finishedAt: null,
   ...over,
 });
@@ -81,7 +81,7 @@ export const syncCases: Cases = {
     const first = run({ reason: 'ü "quoted"', destinations: ['crm'], sent: 3, cursor: '3' });
     await store.saveRun(first, fence, audience({ version: 1 }));
     t.same(await store.run('run-1'), first);
-    const step = { run: 'run-1', fence, cursor: '9' };
+    const step = { run: 'run-1', fence, cursor: '9', epoch: 0 };
     await store.accept({ messages: [message(), message()], step });
     await store.saveRun(run({ state: 'done', finishedAt: START + 1, cursor: null, sent: 0 }), fence, audience());
     t.same(await store.run('run-1'), run({ state: 'done', finishedAt: START + 1, cursor: '9', sent: 5 }));
@@ -135,7 +135,9 @@ export const syncCases: Cases = {
     await store.saveRegulation(regulation({ status: 'RUNNING' }));
     t.match(await other.regulation('r1'), { status: 'RUNNING', userIds: ['u1'], sources: null });
     await store.saveRegulation(regulation({ status: 'FINISHED', finishedAt: START + 9 }));
-    t.match(await other.regulation('r1'), { finishedAt: START + 9 });
+    const over = await other.regulation('r1');
+    t.match(over, { finishedAt: START + 9, userIds: [], subjects: 1, hashes: [/^[\w-]{43}$/] }, 'hashes stay');
+    t.notOk(JSON.stringify(over).includes('u1'));
     t.same(
       (await other.openRegulations()).map(({ id }) => id),
       ['later'],
@@ -156,7 +158,10 @@ export const syncCases: Cases = {
       owner,
       dead.map((each) => settlement(each, REFUSED, [failed])),
     );
-    await store.accept({ messages: [change('k', { userId: 'u1' })], step: { run: 'run-1', fence, cursor: '1' } });
+    await store.accept({
+      messages: [change('k', { userId: 'u1' })],
+      step: { run: 'run-1', fence, cursor: '1', epoch: 0 },
+    });
     await accept(
       store,
       message({ userId: 'u2', body: '"keep"' }),

@@ -3,6 +3,7 @@ import type { Store } from '../../src/store/port.ts';
 import { claimCases } from './store-claims.ts';
 import { conflictCases } from './store-conflicts.ts';
 import { crashCases } from './store-crashes.ts';
+import { deletionCases } from './store-deletions.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
 import { fleetCases } from './store-fleet.ts';
 import { fullQueueCases } from './store-full-queue.ts';
@@ -27,6 +28,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...fullQueueCases,
     ...syncCases,
     ...fleetCases,
+    ...deletionCases,
     ...modelCases,
   };
   for (const [sentence, check] of Object.entries(cases)) {

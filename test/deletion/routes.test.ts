@@ -87,7 +87,15 @@ t.test('tells what is wrong with a request', async (t) => {
 t.test('shows what became of a request, without the users', async (t) => {
   const regulation: Regulation = {
     ...{ id: 'r1', type: 'SUPPRESS_WITH_DELETE', status: 'FINISHED', sources: null },
-    ...{ userIds: ['secret-user', 'b'], createdAt: 0, finishedAt: 1_000 },
+    ...{
+      userIds: ['secret-user', 'b'],
+      subjects: 2,
+      hashes: [],
+      told: null,
+      partial: false,
+      createdAt: 0,
+      finishedAt: 1_000,
+    },
   };
   const { app } = startRoutes(t, { findRegulation: async (id) => (id === 'r1' ? regulation : null) });
   const answer = await app.inject({ method: 'GET', url: '/regulations/r1' });

@@ -78,6 +78,7 @@ export async function emptyTables(client: pg.Client): Promise<void> {
     `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'rollcall' AND tablename NOT IN ('meta', 'migration')`,
   );
   await client.query(rows.map(({ name }) => `DELETE FROM rollcall.${name}`).join(';'));
+  await client.query("UPDATE rollcall.meta SET value = '0' WHERE key = 'deletion_epoch'");
 }
 
 async function emptyPostgres() {

@@ -126,7 +126,7 @@ const regulation: Regulation = {
   type: 'SUPPRESS_ONLY',
   status: 'RUNNING',
   sources: null,
-  userIds: ['gone'],
+  ...{ userIds: ['gone'], subjects: 1, hashes: [], told: null, partial: false },
   createdAt: clock.now(),
   finishedAt: null,
 };
@@ -137,7 +137,7 @@ await t.test('a copy made while messages come and go, restored, knows all that t
   const owner = await store.join(HOUR);
   const fence = await leaseOf(store);
   await store.saveRun(run(), fence, audience());
-  await store.accept({ messages: [change('k')], step: { run: 'run-1', fence, cursor: '1' } });
+  await store.accept({ messages: [change('k')], step: { run: 'run-1', fence, cursor: '1', epoch: 0 } });
   await store.releaseLease(fence);
   const held = await leaseOf(store, 'regulations', HOUR);
   const dead = message({ messageId: 'dead' });

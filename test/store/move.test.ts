@@ -36,7 +36,7 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   const owner = await old.join(TTL);
   const fence = await leaseOf(old);
   await old.saveRun(run(), fence, audience());
-  await old.accept({ messages: [change('k'), change('waits')], step: { run: 'run-1', fence, cursor: '2' } });
+  await old.accept({ messages: [change('k'), change('waits')], step: { run: 'run-1', fence, cursor: '2', epoch: 0 } });
   const dead = message({ messageId: 'dead', userId: 'gone' });
   await accept(old, dead, message({ messageId: 'retried' }));
   const taken = await claim(old, owner);

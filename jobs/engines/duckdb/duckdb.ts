@@ -4,7 +4,9 @@ import type { EngineConfig } from '../../../src/config/config.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { duckdbDialect } from './dialect.ts';
+import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
+import { inTurns } from './turns.ts';
 
 /** How long a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
@@ -42,10 +44,12 @@ export async function openDuckdb(
     patience,
     clock,
   });
-  return createSqlEngine({
+  const engine = createSqlEngine({
     dialect: duckdbDialect,
     session,
     writable: !readOnly,
     tuned: { plan: () => [], members: () => [] },
+    scrub: (tables) => scrubFile(session, tables),
   });
+  return config.path === ':memory:' ? engine : inTurns(engine, config.path);
 }

@@ -14,14 +14,19 @@ export async function openPostgres(
   { url }: Extract<EngineConfig, { type: 'postgres' }>,
   { readOnly = false }: { readonly readOnly?: boolean } = {},
 ): Promise<Engine> {
+  const session = await openSession(url);
   return createSqlEngine({
     dialect: postgresDialect,
-    session: await openSession(url),
+    session,
     writable: !readOnly,
     tuned: {
       plan: (table) => [`CREATE INDEX ON ${table} (n)`, `ANALYZE ${table}`],
       // A hash index takes ids of any length.
       members: (table) => [`CREATE INDEX ON ${table} USING hash (user_id)`, `ANALYZE ${table}`],
+    },
+    // What Postgres keeps in free space and in its log is its own affair.
+    async scrub(tables) {
+      for (const table of tables) await session.run(`VACUUM (SKIP_LOCKED) ${table}`);
     },
   });
 }

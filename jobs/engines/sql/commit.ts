@@ -5,6 +5,7 @@ import type { Session, SqlDatabase } from './session.ts';
 import {
   createSnapshotTables,
   dropSnapshotTables,
+  holdPlans,
   leaversTable,
   membersTable,
   planTable,
@@ -19,6 +20,7 @@ import {
  */
 export async function commitPlan(database: SqlDatabase, plan: string): Promise<void> {
   const { session, tuned } = database;
+  await holdPlans(session, ` WHERE plan = ${literal(plan)}`);
   const staged = await readStaged(database, plan);
   if (!staged) throw new RollcallError('snapshot_lost', `The plan ${plan} is gone from its engine.`);
   const { key, action, fromVersion, toVersion } = staged;

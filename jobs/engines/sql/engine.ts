@@ -3,7 +3,7 @@ import { commitPlan } from './commit.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
 import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
-import { createRegistry, dropLeftovers, dropPlan, planTable, readSnapshot, readStaged } from './tables.ts';
+import { createRegistry, dataTables, dropLeftovers, dropPlan, planTable, readSnapshot, readStaged } from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
 
 /** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
@@ -60,6 +60,10 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     async forget(users, keys = null) {
       await prepare();
       await transaction(session, () => forgetUsers(session, users, keys));
+    },
+    async scrub(scope) {
+      await prepare();
+      await database.scrub(scope === 'all' ? await dataTables(session) : []);
     },
     close: () => session.close(),
   };

@@ -26,6 +26,8 @@ export interface SqlDatabase {
     plan(table: string): readonly string[];
     members(table: string): readonly string[];
   };
+  /** Removes what deleted rows left in the database's files; `tables` are those of snapshots and plans. */
+  scrub(tables: readonly string[]): Promise<void>;
 }
 
 export async function transaction<T>(session: Session, work: () => Promise<T>): Promise<T> {

@@ -76,6 +76,24 @@ export async function dropPlan(session: Session, plan: string): Promise<void> {
   await session.run(`DELETE FROM rollcall.plans WHERE plan = ${literal(plan)}`);
 }
 
+/** The tables that hold user ids. */
+export async function dataTables(session: Session): Promise<readonly string[]> {
+  const keys = await session.rows('SELECT key FROM rollcall.snapshots');
+  const plans = await session.rows('SELECT plan FROM rollcall.plans');
+  return [
+    ...keys.flatMap(([key]) => [membersTable(String(key)), leaversTable(String(key))]),
+    ...plans.map(([plan]) => planTable(String(plan))),
+  ];
+}
+
+/**
+ * Holds a plan, or those of these keys, until the transaction ends: a snapshot is not moved by a plan that users are
+ * being taken out of.
+ */
+export async function holdPlans(session: Session, condition: string): Promise<void> {
+  await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);
+}
+
 export async function createSnapshotTables(session: Session, key: string): Promise<void> {
   await dropSnapshotTables(session, key);
   await session.run(

@@ -1,7 +1,7 @@
 import type { Standing } from '../port.ts';
 import { literal } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
-import { leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
+import { holdPlans, leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
@@ -60,6 +60,7 @@ export async function forgetUsers(
 ): Promise<void> {
   if (keys?.length === 0) return;
   const scope = keys === null ? '' : ` WHERE key IN (${keys.map(literal).join(', ')})`;
+  await holdPlans(session, scope);
   const list = users.map(literal).join(', ');
   for (const [key] of await session.rows(`SELECT key FROM rollcall.snapshots${scope}`)) {
     const members = membersTable(String(key));

@@ -1,5 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
+import type * as z from 'zod';
+import { MAX_USERS, subjectIds } from '../../deletion/subjects.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Regulation, RegulationType } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -36,9 +38,17 @@ export function addForget(program: Command, context: Context): void {
     .action((users: string[], options: ForgetOptions) => forget(users, options, context));
 }
 
+function usage({ issues }: z.ZodError, users: readonly string[]): string {
+  const [issue] = issues;
+  const place = issue?.path[0];
+  if (typeof place !== 'number') return `A request takes at most ${MAX_USERS} users.`;
+  return `${JSON.stringify(users[place])} ${issue?.message}.`;
+}
+
 async function forget(users: readonly string[], options: ForgetOptions, context: Context): Promise<void> {
   const { terminal, setExitCode } = context;
-  if (users.length > 5000) throw new RollcallError('bad_usage', 'A request takes at most 5000 users.');
+  const checked = subjectIds.safeParse(users);
+  if (!checked.success) throw new RollcallError('bad_usage', usage(checked.error, users));
   await withApp(options, { terminal }, async (opened) => {
     const { app, config } = opened;
     const unknown = options.source?.find((id) => !config.sources.some((source) => source.id === id));
@@ -68,7 +78,7 @@ async function awaitRegulation(id: string, { app }: Opened, signal: AbortSignal)
 
 /** Waits until each notice was posted once, or nothing has moved for some seconds: then the next start goes on. */
 async function awaitNotices(
-  { type, sources, userIds, createdAt }: Regulation,
+  { id, type, sources, subjects, createdAt }: Regulation,
   { app, config }: Opened,
   signal: AbortSignal,
 ): Promise<void> {
@@ -76,27 +86,28 @@ async function awaitNotices(
   const scope = sources ?? config.sources.map(({ id }) => id);
   const affected = config.destinations.flatMap((each) => (each.enabled ? each.sources : []));
   const expected = affected.filter((id) => scope.includes(id)).length;
-  const open = new Set(userIds);
+  const open = new Set(Array.from({ length: subjects }, (_, place) => place));
   for (let unchanged = 0; open.size > 0 && unchanged < PATIENCE && !signal.aborted; unchanged += 1) {
-    for (const userId of open) {
-      const attempts = await app.store.attempts({ userId, since: createdAt, limit: ATTEMPTS });
-      const posted = new Set(attempts.filter((each) => each.type === 'delete').map(({ delivery }) => delivery));
+    for (const place of open) {
+      // The attempts of notices name nobody.
+      const attempts = await app.store.attempts({ messageId: `${id}-${place}`, since: createdAt, limit: ATTEMPTS });
+      const posted = new Set(attempts.map(({ delivery }) => delivery));
       // They go out in order, so that the first one missing tells enough.
       if (posted.size < expected) break;
-      open.delete(userId);
+      open.delete(place);
       unchanged = 0;
     }
     if (open.size > 0) await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
 }
 
-function line({ id, type, status, sources, userIds, createdAt, finishedAt }: Regulation) {
+function line({ id, type, status, sources, subjects, createdAt, finishedAt }: Regulation) {
   return {
     id,
     type,
     status,
     sources,
-    users: userIds.length,
+    users: subjects,
     createdAt: new Date(createdAt).toISOString(),
     finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
   };

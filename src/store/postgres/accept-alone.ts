@@ -15,6 +15,7 @@ import { columns, int2, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
 import { Changes } from './counters.ts';
 import type { Session } from './database.ts';
+import { checkEpoch } from './deletions.ts';
 import { countersOf, stateOf } from './held-out.ts';
 import { remember, seenKey } from './seen.ts';
 import { suppressed } from './suppression.ts';
@@ -23,12 +24,15 @@ import { suppressed } from './suppression.ts';
  * One request in a transaction of several statements. What an older change was doing is read by a later statement than
  * the one that locked it: only that sees what was committed while it waited for the lock.
  *
- * @throws RollcallError `fence_lost`, `unknown_run`
+ * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */
 export function acceptAlone(context: Context, { messages, step }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
-    if (step) await moveCursor(session, step, messages.length);
+    if (step) {
+      await moveCursor(session, step, messages.length);
+      await checkEpoch(session, step.epoch);
+    }
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
     const fresh = await notSeen(context, session, wanted);

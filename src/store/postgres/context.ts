@@ -3,6 +3,7 @@ import type { Database } from './database.ts';
 /** What the verbs share: the database, and what is known of this store. */
 export interface Context {
   readonly db: Database;
+  readonly url: string;
   /** The store's own id, the first half of every delivery's. */
   readonly store: string;
   readonly suppressionKey: string;

@@ -1,4 +1,5 @@
 import { MESSAGE_TYPES } from '../../message.ts';
+import { usersIn } from '../alias.ts';
 import type { DeadLetter, DeadLetterFilter, DeadReason, Replay } from '../port.ts';
 import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
@@ -6,6 +7,7 @@ import { Conditions } from './conditions.ts';
 import { type Context, idName, idNumber } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
+import { holdEpoch, lettersBeingDeleted } from './deletions.ts';
 import { isUnknownFor } from './fleet.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
 
@@ -93,9 +95,25 @@ WITH gone AS (
 )})
 SELECT count(*) FROM queued`;
 
+/** Letters about users who are being deleted: they stay where the deletion finds them. The epoch is held meanwhile. */
+async function beingDeleted(context: Context, session: Session, ids: readonly number[]): Promise<readonly number[]> {
+  await holdEpoch(session);
+  const open = await session.rows('SELECT 1 FROM rollcall.deletion WHERE is_open = 1 LIMIT 1');
+  if (open.length === 0) return [];
+  const rows = await session.rows<[number, string, number, string | null, string]>(
+    'SELECT id, source, type, user_id, body FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[])',
+    [int8(ids)],
+  );
+  const letters = rows
+    .filter(([, , type]) => MESSAGE_TYPES[type] !== 'delete')
+    .map(([id, source, type, user, body]) => ({ id, source, users: usersIn(MESSAGE_TYPES[type], user, body) }));
+  return lettersBeingDeleted(context, session, letters);
+}
+
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
-  const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
   return context.db.transaction(async (session) => {
+    const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
+    for (const id of await beingDeleted(context, session, [...byId.keys()])) byId.delete(id);
     const heldOut = await replayHeldOut(context, session, byId);
     const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
     const [row] = await session.rows<[number]>(replaySql(context.db.now), values);

@@ -1,17 +1,41 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import type { Regulation } from '../port.ts';
+import { aliasNeedles } from '../alias.ts';
+import { deletes, isOver, type Regulation, type ToldPart } from '../port.ts';
 import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';
 import type { Context } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import type { Session } from './database.ts';
+import { closeDeletion, openDeletion } from './deletions.ts';
+import { hashOf } from './suppression.ts';
 
-export async function saveRegulation({ db }: Context, regulation: Regulation): Promise<void> {
+export async function saveRegulation(context: Context, regulation: Regulation): Promise<void> {
+  await context.db.transaction(async (session) => {
+    if (deletes(regulation.type) && regulation.status === 'RUNNING') await openDeletion(context, session, regulation);
+    if (isOver(regulation.status)) await closeDeletion(session, regulation.id);
+    await write(session, isOver(regulation.status) ? stripped(context, regulation) : regulation);
+  });
+}
+
+export async function stripRegulation(context: Context, id: string): Promise<void> {
+  const known = await regulation(context, id);
+  if (known) await write(context.db, stripped(context, known));
+}
+
+async function write(session: Session, regulation: Regulation): Promise<void> {
   const { id, status, createdAt } = regulation;
-  await db.run(
+  await session.run(
     `INSERT INTO rollcall.regulation VALUES ($1, $2, $3, $4)
      ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record`,
     [id, status, createdAt, JSON.stringify(regulation)],
   );
+}
+
+function stripped({ suppressionKey }: Context, regulation: Regulation): Regulation {
+  const { userIds } = regulation;
+  if (userIds.length === 0) return regulation;
+  const hashes = userIds.map((user) => hashOf(suppressionKey, '', user).toString('base64url'));
+  return { ...regulation, userIds: [], told: null, hashes };
 }
 
 export async function regulation({ db }: Context, id: string): Promise<Regulation | null> {
@@ -28,17 +52,23 @@ export async function openRegulations({ db }: Context): Promise<Regulation[]> {
 
 /** Rows looked at in one statement, so that others get their turn. */
 const ERASE_STEP = 20_000;
-const TABLES = ['delivery', 'dead_letter', 'attempt'] as const;
+/** Letters first: what is queued again meanwhile is found among the deliveries. */
+const TABLES = ['dead_letter', 'delivery', 'attempt'] as const;
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
-const IS_THEIRS = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
-  AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
+const ALIAS = MESSAGE_TYPES.indexOf('alias');
+const IN_PART = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
+/** Of an alias either id counts; $6 is what its body holds of a former id. */
+const IS_FORMER = (needles: string) =>
+  `type = ${ALIAS} AND EXISTS (SELECT 1 FROM unnest(${needles}::text[]) AS f WHERE strpos(body, f) > 0)`;
+const IS_THEIRS = `${IN_PART} AND (user_id = ANY ($3::text[]) OR ${IS_FORMER('$6')})`;
 
 const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 
 /** Each answers with the number of deliveries that are being posted and so were left. */
 const ERASE = {
   attempt: `
-    WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IS_THEIRS} AND $4::smallint IS NOT NULL) SELECT 0`,
+    WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IN_PART} AND user_id = ANY ($3::text[])
+      AND $4::smallint IS NOT NULL AND $6::text[] IS NOT NULL) SELECT 0`,
   dead_letter: `
     WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
     counted AS (${addToBacklog('$4::smallint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
@@ -68,24 +98,51 @@ export async function erase(
   sources: readonly string[] | null,
   cursor: string | null,
 ): Promise<{ readonly cursor: string | null; readonly inFlight: number }> {
-  const [given = 'delivery', from = '0'] = cursor?.split(':') ?? [];
+  const [given = 'dead_letter', from = '0'] = cursor?.split(':') ?? [];
   const phase = (TABLES as readonly string[]).indexOf(given);
   const table = TABLES[phase] ?? 'attempt';
   const theirs = text(users);
   const scope = sources && text(sources);
+  const needles = text(aliasNeedles(users));
   const [row] = await db.rows<[number | null, number]>(
     `SELECT max(id), count(*) FROM (SELECT id FROM rollcall.${table} WHERE id > $1 ORDER BY id LIMIT ${ERASE_STEP}) AS part`,
     [Number(from)],
   );
   const [end = null, count = 0] = row ?? [];
-  const values = [Number(from), end, theirs, parts.settle, scope];
+  const values = [Number(from), end, theirs, parts.settle, scope, needles];
   const [left] = end === null ? [] : await db.rows<[number]>(ERASE[table], values);
   const next = count === ERASE_STEP ? `${table}:${end}` : phase + 1 < TABLES.length ? `${TABLES[phase + 1]}:0` : null;
   const [posting] = await db.rows<[number]>(
     `SELECT count(*) FROM rollcall.delivery d JOIN rollcall.owner o ON o.id = d.owner
-     WHERE d.state = ${CLAIMED} AND d.type <> ${NOTICE} AND d.user_id = ANY ($1::text[])
+     WHERE d.state = ${CLAIMED} AND d.type <> ${NOTICE} AND (d.user_id = ANY ($1::text[]) OR ${IS_FORMER('$3')})
        AND ($2::text[] IS NULL OR d.source = ANY ($2::text[]))`,
-    [theirs, scope],
+    [theirs, scope, needles],
   );
   return { cursor: next, inFlight: Math.max(left?.[0] ?? 0, posting?.[0] ?? 0) };
+}
+
+/** Who was posted to about these users. */
+export async function told(
+  { db }: Context,
+  users: readonly string[],
+  sources: readonly string[] | null,
+  cursor: string | null,
+): Promise<ToldPart> {
+  const from = Number(cursor ?? 0);
+  const [row] = await db.rows<[number | null, number]>(
+    `SELECT max(id), count(*) FROM (SELECT id FROM rollcall.attempt WHERE id > $1 ORDER BY id LIMIT ${ERASE_STEP}) AS part`,
+    [from],
+  );
+  const [end = null, count = 0] = row ?? [];
+  if (end === null) return { cursor: null, told: [] };
+  const rows = await db.rows<[string, string, string]>(
+    `SELECT DISTINCT source, destination, user_id FROM rollcall.attempt
+     WHERE id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
+       AND ($4::text[] IS NULL OR source = ANY ($4::text[]))`,
+    [from, end, text(users), sources && text(sources)],
+  );
+  return {
+    cursor: count === ERASE_STEP ? String(end) : null,
+    told: rows.map(([source, destination, user]) => ({ source, destination, user })),
+  };
 }

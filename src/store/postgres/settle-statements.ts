@@ -1,5 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { loggedResponse, loggedUser } from '../logged.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
@@ -111,9 +112,9 @@ export class Statements {
       text(rows, ({ attempt }) => attempt.endpoint),
       text(rows, ({ claim }) => claim.source),
       text(rows, ({ claim }) => claim.messageId),
-      text(rows, ({ claim }) => claim.userId),
+      text(rows, ({ claim }) => loggedUser(claim)),
       text(rows, ({ attempt }) => attempt.error),
-      text(rows, ({ attempt }) => attempt.response),
+      text(rows, ({ claim, attempt }) => loggedResponse(claim, attempt.response)),
     ];
   }
 }

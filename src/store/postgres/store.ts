@@ -9,14 +9,16 @@ import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
+import { deletions, excluded } from './deletions.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
 import { admit, takeGeneration } from './generations.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
-import { erase, openRegulations, regulation, saveRegulation } from './regulations.ts';
+import { erase, openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
+import { scrub } from './scrub.ts';
 import { Settlements } from './settle.ts';
 import { suppress } from './suppression.ts';
 
@@ -40,7 +42,13 @@ export async function openPostgresStore({ maxQueued, ...options }: PostgresOptio
   const db = new Database(options);
   try {
     const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
-    return storeOn({ db, ...(await identify(db)), maxQueued, parts: { accept: part, settle: part + 1 } });
+    return storeOn({
+      db,
+      url: options.url,
+      ...(await identify(db)),
+      maxQueued,
+      parts: { accept: part, settle: part + 1 },
+    });
   } catch (error) {
     await db.close();
     throw error;
@@ -152,6 +160,7 @@ function storeOn(context: Context): Store {
     runs: (filter) => during(() => runs(context, filter)),
     runProgress: (id) => during(() => runProgress(context, id)),
     saveRegulation: (given) => during(() => saveRegulation(context, given)),
+    stripRegulation: (id) => during(() => stripRegulation(context, id)),
     regulation: (id) => during(() => regulation(context, id)),
     openRegulations: () => during(() => openRegulations(context)),
     erase: (users, sources, cursor) =>
@@ -160,6 +169,11 @@ function storeOn(context: Context): Store {
         if (cursor === null) await claims.freeStock(free);
         return erase(context, users, sources, cursor);
       }),
+    deletions: (since) => during(() => deletions(context, since)),
+    excluded: (...given) => during(() => excluded(context, ...given)),
+    told: (...given) => during(() => told(context, ...given)),
+    scrub: () => during(() => scrub(context)),
+    hashKey: () => during(async () => context.suppressionKey),
     suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
     ping: () => during(async () => void (await db.run('SELECT 1'))),
     close() {

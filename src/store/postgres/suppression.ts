@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { usersIn } from '../alias.ts';
 import type { NewMessage } from '../port.ts';
 import { hash } from './arrays.ts';
 import type { Context } from './context.ts';
@@ -9,7 +10,7 @@ import type { Session } from './database.ts';
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
 /** Scope is a source, or empty for every source. */
-function hashOf(key: string, scope: string, user: string): Buffer {
+export function hashOf(key: string, scope: string, user: string): Buffer {
   return createHmac('sha256', key).update(`${scope}\0${user}`).digest();
 }
 
@@ -21,11 +22,12 @@ export async function suppressed(
 ): Promise<ReadonlySet<NewMessage>> {
   const hashes = new Map<NewMessage, readonly Buffer[]>();
   for (const message of messages) {
-    if (message.userId === null || MESSAGE_TYPES.indexOf(message.type) === NOTICE) continue;
-    const { userId } = message;
+    if (MESSAGE_TYPES.indexOf(message.type) === NOTICE) continue;
+    const users = usersIn(message.type, message.userId, message.body);
+    if (users.length === 0) continue;
     hashes.set(
       message,
-      ['', message.source].map((scope) => hashOf(suppressionKey, scope, userId)),
+      users.flatMap((user) => ['', message.source].map((scope) => hashOf(suppressionKey, scope, user))),
     );
   }
   const rows = await session.rows<[Buffer]>('SELECT hash FROM rollcall.suppression WHERE hash = ANY ($1::bytea[])', [

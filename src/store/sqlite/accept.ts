@@ -2,10 +2,12 @@ import { createHmac } from 'node:crypto';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { usersIn } from '../alias.ts';
 import type { AcceptResult, Fence, PlanStep } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { checkEpoch } from './deletions.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
 
@@ -56,7 +58,11 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
   let suppressed = 0;
   for (const [index, message] of request.messages.entries()) {
     const [source, messageId, type, userId, body, route, lane, conflict] = message;
-    if (userId !== null && type !== DELETE_TYPE && isSuppressed?.(source, userId)) {
+    if (
+      isSuppressed &&
+      type !== DELETE_TYPE &&
+      usersIn(MESSAGE_TYPES[type], userId, body).some((user) => isSuppressed(source, user))
+    ) {
       suppressed += 1;
       continue;
     }
@@ -176,6 +182,7 @@ function dropDeadChange(
 
 function moveCursor(db: Connection, step: PlanStep, sent: number): number {
   checkFence(db, step.fence);
+  checkEpoch(db, step.epoch);
   const run = db.nameId(step.run);
   const moved = db.run('UPDATE run SET cursor = ?, sent = sent + ? WHERE id = ?', step.cursor, sent, run);
   if (moved === 0) throw new RollcallError('unknown_run', `There is no run ${step.run}.`);

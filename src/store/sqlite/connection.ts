@@ -9,10 +9,18 @@ export type Tuple = readonly SQLInputValue[];
 /** How long a statement may wait for another process's write lock, in milliseconds; it waits in the store's own thread. */
 const LOCK_WAIT = 5_000;
 
+/**
+ * Files up to this size are rewritten once users are deleted, which takes a second or two. In larger ones what is deleted
+ * is overwritten in its place, too, but SQLite may have left a copy of a row in the unused part of a page.
+ */
+const VACUUM_LIMIT = 256 * 1024 * 1024;
+
 /** One open database file with its prepared statements and interned names. Lives in the store's thread. */
 export class Connection {
   readonly holders = new Holders();
   readonly seen = new SeenIds(this);
+  /** Whether a notice of a deletion was settled: the log still holds the user's id. */
+  holdsTraces = false;
   private readonly database: DatabaseSync;
   private readonly statements = new Map<string, StatementSync>();
   private readonly tupleStatements = new Map<string, StatementSync>();
@@ -29,6 +37,8 @@ export class Connection {
     this.exec('PRAGMA cache_size = -32768');
     this.exec('PRAGMA wal_autocheckpoint = 2000');
     this.exec('PRAGMA journal_size_limit = 67108864');
+    // What is deleted is overwritten: a deletion request must leave nothing of its users in the file.
+    this.exec('PRAGMA secure_delete = ON');
     // What a statement may have to undo would else go to a file of its own, in the system's folder for temporary ones.
     this.exec('PRAGMA temp_store = MEMORY');
   }
@@ -130,8 +140,43 @@ export class Connection {
     this.run('INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value', key, value);
   }
 
+  /**
+   * Removes what deleted rows left in the log and between the rows of pages.
+   *
+   * @throws RollcallError `store_busy` while another process reads or writes
+   */
+  scrub(): void {
+    if (!this.truncateLog()) throw new RollcallError('store_busy', 'Another process uses the database.');
+    const { bytes = 0 } =
+      this.get<{ bytes: number }>('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size') ??
+      {};
+    if (bytes > VACUUM_LIMIT) return;
+    this.exec('VACUUM');
+    this.seen.forget();
+    if (!this.truncateLog()) throw new RollcallError('store_busy', 'Another process uses the database.');
+    this.holdsTraces = false;
+  }
+
+  /** Empties the log, as soon as nobody reads it, if something was deleted whose traces in it must not stay. */
+  tidy(): void {
+    if (!this.holdsTraces) return;
+    try {
+      this.exec('PRAGMA busy_timeout = 0');
+      this.holdsTraces = !this.truncateLog();
+    } catch {
+      // What was to be written is on disk; the next transaction tries this again.
+    } finally {
+      this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
+    }
+  }
+
   close(): void {
     this.database.close();
+  }
+
+  /** Writes the log's pages into the file and empties it; false while another process keeps it from that. */
+  private truncateLog(): boolean {
+    return this.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0;
   }
 
   private statement(sql: string): StatementSync {

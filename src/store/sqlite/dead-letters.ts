@@ -1,10 +1,12 @@
 import { MESSAGE_TYPES } from '../../message.ts';
+import { usersIn } from '../alias.ts';
 import type { DeadReason } from '../port.ts';
 import { READY } from '../states.ts';
 import { DELETION_LANE } from './accept.ts';
 import { Conditions } from './conditions.ts';
 import type { Connection, Row } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { isBeingDeleted } from './deletions.ts';
 import { isUnknownFor } from './fleet.ts';
 import { giveUpHeldOut, isHeldOut, nextDeliveryId, queueAgain } from './held-out.ts';
 
@@ -58,21 +60,44 @@ export function deadLetters(db: Connection, _now: number, query: DeadLetterQuery
   return rows.map((row) => ({ ...row, destination: db.name(row.destination), source: db.name(row.source) }));
 }
 
+const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
+
+interface ReplayedLetter extends Row {
+  destination: number;
+  lane: number;
+  conflict: string | null;
+  reason: string;
+  source: number;
+  type: number;
+  user_id: string | null;
+  body: string;
+}
+
+function usersOf({ type, user_id, body }: ReplayedLetter): string[] {
+  return usersIn(MESSAGE_TYPES[type], user_id, body);
+}
+
 export interface ReplayArguments {
   readonly replays: readonly { readonly id: number; readonly body: string | null }[];
 }
 
-/** A changed body gets a new id, since receivers take the same id for the same message. */
+/**
+ * A changed body gets a new id, since receivers take the same id for the same message. Letters about users who are being
+ * deleted stay where the deletion finds them.
+ */
 export function replay(db: Connection, now: number, { replays }: ReplayArguments): number {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
+  const isOut = isBeingDeleted(db);
   let queued = 0;
   for (const { id, body } of replays) {
-    const letter = db.get<{ destination: number; lane: number; conflict: string | null; reason: string }>(
-      'SELECT destination, lane, conflict, reason FROM dead_letter WHERE id = ?',
+    const letter = db.get<ReplayedLetter>(
+      'SELECT destination, lane, conflict, reason, source, type, user_id, body FROM dead_letter WHERE id = ?',
       id,
     );
     if (!letter) continue;
+    if (isOut && letter.type !== DELETE_TYPE && usersOf(letter).some((user) => isOut(db.name(letter.source), user)))
+      continue;
     const { destination, lane, conflict, reason } = letter;
     if (reason === 'queue_full') {
       const heldOut = body === null ? id : renew(db, id, body);

@@ -1,4 +1,5 @@
 import { MESSAGE_TYPES } from '../../message.ts';
+import { loggedResponse, loggedUser } from '../logged.ts';
 import { LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 
 export type VerdictTuple =
@@ -73,12 +74,12 @@ export class SettleColumns {
         log.source.push(indexOf(claim.source));
         log.type.push(MESSAGE_TYPES.indexOf(claim.type));
         log.messageId.push(claim.messageId);
-        log.userId.push(claim.userId);
+        log.userId.push(loggedUser(claim));
         log.outcome.push(OUTCOMES.indexOf(outcome));
         log.status.push(status);
         log.ms.push(Math.round(ms));
         log.error.push(error);
-        log.response.push(response);
+        log.response.push(loggedResponse(claim, response));
       }
     }
   }

@@ -1,10 +1,13 @@
 import { failpoint } from '../../failpoint.ts';
+import { MESSAGE_TYPES } from '../../message.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import { DELETION_LANE } from './accept.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { isHeldOut } from './held-out.ts';
 import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
+
+const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
 /** A claim that ends. */
 interface Ending {
@@ -241,6 +244,7 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
 
 function logAttempts(db: Connection, nameIds: readonly number[], columns: SettleColumns['attempts']): void {
   const { delivery, destination, endpoint, source, type, messageId, userId } = columns;
+  if (type.includes(NOTICE)) db.holdsTraces = true;
   for (const [index, at] of columns.at.entries()) {
     db.run(
       `INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response)

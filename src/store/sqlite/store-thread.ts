@@ -40,6 +40,8 @@ export class StoreThread {
   private scheduled = false;
   private closed: RollcallError | null = null;
   private onIdle: (() => void) | null = null;
+  /** Who waits for a scrub to be done; the thread answers in order. */
+  private readonly scrubs: ((failure: { readonly code: ErrorCode; readonly message: string } | null) => void)[] = [];
   private readonly exited: Promise<void>;
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
@@ -89,6 +91,15 @@ export class StoreThread {
     });
   }
 
+  /** Has what deleted rows left behind removed from the database's files. */
+  scrub(): Promise<void> {
+    if (this.closed) return Promise.reject(this.closed);
+    return new Promise((resolve, reject) => {
+      this.scrubs.push((failure) => (failure ? reject(new RollcallError(failure.code, failure.message)) : resolve()));
+      this.worker.postMessage('scrub' satisfies ThreadRequest);
+    });
+  }
+
   /** Lets what was asked for finish, then ends the thread. */
   async close(): Promise<void> {
     if (!this.closed) {
@@ -119,6 +130,10 @@ export class StoreThread {
 
   /** What is not an answer to what was asked would leave someone waiting for ever, or give them another's answer. */
   private hear(reply: unknown): void {
+    if (isObject(reply) && 'scrubbed' in reply && this.scrubs.length > 0) {
+      this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);
+      return;
+    }
     const results = isObject(reply) && 'results' in reply ? reply.results : null;
     const { length } = this.inWork;
     if (length === 0 || !Array.isArray(results) || results.length !== length || !results.every(isObject)) {
@@ -154,6 +169,7 @@ export class StoreThread {
     this.inWork = [];
     this.queue = [];
     for (const { reject } of lost) reject(this.closed);
+    for (const done of this.scrubs.splice(0)) done(this.closed);
     this.onIdle?.();
     if (!wasOpen) return;
     void this.worker.terminate();

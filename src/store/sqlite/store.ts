@@ -176,12 +176,18 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     runs: (filter) => thread.call('runs', filter),
     runProgress: (id) => thread.call('runProgress', { id }),
     saveRegulation: (regulation) => thread.call('saveRegulation', { regulation }),
+    stripRegulation: (id) => thread.call('stripRegulation', { id }),
     regulation: (id) => thread.call('regulation', { id }),
     openRegulations: () => thread.call('openRegulations', undefined),
     erase: async (users, sources, cursor) => {
       await handOver.free();
       return thread.call('erase', { users, sources, cursor });
     },
+    deletions: (since) => thread.call('deletions', { since }),
+    excluded: (users, source, since) => thread.call('excluded', { users, source, since }),
+    told: (users, sources, cursor) => thread.call('told', { users, sources, cursor }),
+    scrub: () => thread.scrub(),
+    hashKey: async () => thread.call('hashKey', undefined),
     suppress: (users, sources, on) => thread.call('suppress', { users, sources, on }),
     ping: async () => thread.call('ping', undefined),
     close: () => thread.close(),

@@ -14,11 +14,13 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest = { readonly operations: readonly Operation[] } | 'close';
+export type ThreadRequest = { readonly operations: readonly Operation[] } | 'scrub' | 'close';
 export type ThreadReply =
   | { readonly opened: { readonly store: string; readonly time: StartTime } }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
-  | { readonly results: readonly OperationResult[] };
+  | { readonly results: readonly OperationResult[] }
+  /** Null when it was done. */
+  | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
 
 /**
  * SQLite is synchronous, so it lives in a thread of its own: neither a sync to disk nor a wait for another process's
@@ -42,6 +44,10 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
       port.close();
       return;
     }
+    if (request === 'scrub') {
+      port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
+      return;
+    }
     port.postMessage({ results: perform(connection, request.operations) } satisfies ThreadReply);
   });
 }
@@ -57,6 +63,17 @@ function open({ path, identity }: ThreadData): Connection {
   return connection;
 }
 
+/** Outside of any transaction. */
+function scrub(connection: Connection): { readonly code: ErrorCode; readonly message: string } | null {
+  try {
+    connection.scrub();
+    return null;
+  } catch (error) {
+    const { code, message } = storeError(error);
+    return { code, message };
+  }
+}
+
 /** All operations share one commit; an operation that is refused undoes itself only. */
 function perform(connection: Connection, operations: readonly Operation[]): OperationResult[] {
   try {
@@ -65,6 +82,7 @@ function perform(connection: Connection, operations: readonly Operation[]): Oper
       failpoint('commit');
       return done;
     });
+    connection.tidy();
     return results;
   } catch (error) {
     const { code, message } = storeError(error);
@@ -72,7 +90,7 @@ function perform(connection: Connection, operations: readonly Operation[]): Oper
   }
 }
 
-const REFUSALS = new Set<ErrorCode>(['fence_lost', 'unknown_run']);
+const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run']);
 
 function performOne(connection: Connection, { verb, now, args }: Operation): OperationResult {
   try {

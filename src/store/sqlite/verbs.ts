@@ -3,12 +3,13 @@ import { attempts, prune } from './attempts.ts';
 import { claim } from './claim.ts';
 import type { Connection } from './connection.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
+import { deletions, excluded, hashKey } from './deletions.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
 import { admit, takeGeneration } from './generations.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
-import { erase, openRegulations, regulation, saveRegulation, suppress } from './regulations.ts';
+import { erase, openRegulations, regulation, saveRegulation, stripRegulation, suppress, told } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
 import { begin, rescue, settle } from './settle.ts';
 
@@ -25,11 +26,14 @@ export const verbs = {
   claim,
   countOrphans,
   deadLetters,
+  deletions,
   drop,
   endpoints,
   erase,
+  excluded,
   expire,
   forgetAudience,
+  hashKey,
   heartbeat,
   join,
   leave,
@@ -53,9 +57,11 @@ export const verbs = {
   saveRegulation,
   saveRun,
   settle,
+  stripRegulation,
   suppress,
   takeGeneration,
   takeLease,
+  told,
 } satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
 
 export type Verbs = typeof verbs;

@@ -159,3 +159,17 @@ CREATE INDEX regulation_open ON rollcall.regulation (created_at) WHERE status IN
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE rollcall.suppression (hash bytea PRIMARY KEY);
+
+-- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
+-- is_open: 1 until the request is over.
+INSERT INTO rollcall.meta VALUES ('deletion_epoch', '0');
+CREATE TABLE rollcall.deletion (
+  hash bytea NOT NULL,
+  regulation text NOT NULL,
+  epoch bigint NOT NULL,
+  is_open smallint NOT NULL,
+  PRIMARY KEY (hash, regulation)
+);
+CREATE INDEX deletion_epoch ON rollcall.deletion (epoch);
+CREATE INDEX deletion_regulation ON rollcall.deletion (regulation);
+CREATE INDEX deletion_open ON rollcall.deletion (epoch) WHERE is_open = 1;

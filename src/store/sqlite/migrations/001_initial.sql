@@ -158,3 +158,17 @@ CREATE INDEX regulation_open ON regulation (created_at) WHERE status IN ('INITIA
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE suppression (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- Users whose deletion was asked for, as such hashes: what was computed before must not come in after it (epoch, in meta).
+-- is_open: 1 until the request is over.
+INSERT INTO meta VALUES ('deletion_epoch', '0');
+CREATE TABLE deletion (
+  hash BLOB NOT NULL,
+  regulation TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  is_open INTEGER NOT NULL,
+  PRIMARY KEY (hash, regulation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deletion_epoch ON deletion (epoch);
+CREATE INDEX deletion_regulation ON deletion (regulation);
+CREATE INDEX deletion_open ON deletion (epoch) WHERE is_open = 1;

@@ -1,0 +1,51 @@
+import type { Session } from '../sql/session.ts';
+
+/** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
+const NUMBERS_PER_BLOCK = 32_768;
+const FILLER = 'rollcall.filler';
+/** More than one is needed where the filler's own catalog took a block. */
+const ROUNDS = 8;
+
+/**
+ * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and freed
+ * blocks keep what they held: so the tables are written anew, and all free blocks are filled with noise once.
+ */
+export async function scrubFile(session: Session, tables: readonly string[]): Promise<void> {
+  for (const table of tables) await rewrite(session, table);
+  // Each checkpoint frees blocks of the one before.
+  await session.run('CHECKPOINT');
+  await session.run('CHECKPOINT');
+  let fillers = 0;
+  for (; fillers < ROUNDS; fillers += 1) {
+    const free = await freeBlocks(session);
+    if (free === 0 && fillers > 0) break;
+    const numbers = (free + 1) * NUMBERS_PER_BLOCK;
+    await session.run(
+      `CREATE OR REPLACE TABLE ${FILLER}${fillers} AS SELECT hash(n * 7919 + ${fillers}) AS noise FROM range(${numbers}) AS numbers(n)`,
+    );
+    await session.run('CHECKPOINT');
+  }
+  for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);
+  await session.run('CHECKPOINT');
+}
+
+async function rewrite(session: Session, table: string): Promise<void> {
+  const name = table.slice(table.indexOf('.') + 1);
+  await session.run('BEGIN');
+  try {
+    await session.run(`CREATE TABLE rollcall.rewritten AS FROM ${table}`);
+    await session.run(`DROP TABLE ${table}`);
+    await session.run(`ALTER TABLE rollcall.rewritten RENAME TO ${name}`);
+    await session.run('COMMIT');
+  } catch (error) {
+    await session.run('ROLLBACK').catch(() => {});
+    throw error;
+  }
+}
+
+async function freeBlocks(session: Session): Promise<number> {
+  const [row] = await session.rows(
+    'SELECT free_blocks FROM pragma_database_size() WHERE database_name = current_database()',
+  );
+  return Number(row?.[0] ?? 0);
+}

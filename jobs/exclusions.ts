@@ -1,0 +1,73 @@
+import { RollcallError } from '../src/errors.ts';
+import type { Run } from '../src/store/port.ts';
+import type { RunContext } from './context.ts';
+
+const BATCH = 5000;
+
+/**
+ * Keeps deleted and suppressed users out of what a run has computed. What a deletion finds in the engine it takes out
+ * itself; here is what it can't see: a plan that was still being computed, and rows that were read already. Users are
+ * known by keyed hashes, in the store.
+ */
+export class Exclusions {
+  /** The epoch that the next step names. */
+  epoch: number;
+  private readonly context: Pick<RunContext, 'store' | 'engine' | 'subject'>;
+  private readonly since: number;
+  private some: boolean;
+  /** Whether the engine's files hold traces of users who were taken out of this run. */
+  left = false;
+
+  private constructor(context: RunContext, since: number, epoch: number, some: boolean) {
+    this.context = context;
+    this.since = since;
+    this.epoch = epoch;
+    this.some = some;
+  }
+
+  static async of(context: RunContext, run: Run): Promise<Exclusions> {
+    const { epoch, some } = await context.store.deletions(run.epoch);
+    return new Exclusions(context, run.epoch, epoch, some);
+  }
+
+  /** Has `step` accept what `rows` hold, without those who are out; again where one was deleted meanwhile. */
+  async accept<Row extends { readonly userId: string | null }>(
+    rows: readonly Row[],
+    step: (rows: readonly Row[], epoch: number) => Promise<{ readonly suppressed: number }>,
+  ): Promise<number> {
+    for (;;) {
+      const wanted = this.some ? await this.without(rows) : rows;
+      try {
+        const { suppressed } = await step(wanted, this.epoch);
+        if (suppressed > 0) await this.without(wanted);
+        return wanted.length;
+      } catch (error) {
+        if (!(error instanceof RollcallError && error.code === 'epoch_moved')) throw error;
+        Object.assign(this, await this.context.store.deletions(this.since));
+      }
+    }
+  }
+
+  /** Takes those who are out out of the rest of a plan that nobody is sent. */
+  async purge(plan: string, after: number): Promise<void> {
+    if (!this.some) return;
+    for (let from = after; ; ) {
+      const { userIds, positions } = await this.context.engine.changes(plan, from, BATCH);
+      const last = positions.at(-1);
+      if (last === undefined) return;
+      await this.without(userIds.map((userId) => ({ userId })));
+      from = last;
+    }
+  }
+
+  /** Those who are out leave the snapshot and the plan, too. */
+  private async without<Row extends { readonly userId: string | null }>(rows: readonly Row[]): Promise<readonly Row[]> {
+    const { store, engine, subject } = this.context;
+    const users = rows.flatMap(({ userId }) => userId ?? []);
+    const out = new Set(await store.excluded(users, subject.source, this.since));
+    if (out.size === 0) return rows;
+    await engine.forget([...out], [subject.key]);
+    this.left = true;
+    return rows.filter(({ userId }) => userId === null || !out.has(userId));
+  }
+}

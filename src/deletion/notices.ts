@@ -1,0 +1,70 @@
+import type { Destination } from '../destination.ts';
+import type { Regulation, Told, ToldPart } from '../store/port.ts';
+
+/** Notices that go from one source to the same destinations. */
+export interface Notices {
+  readonly source: string;
+  readonly to: readonly string[];
+  /** Places in the request's `userIds`. */
+  readonly users: readonly number[];
+}
+
+/** What was found, once for each source and destination, with places for ids. */
+export function withUsers(found: ToldPart['told'], userIds: readonly string[]): readonly Told[] {
+  const places = new Map(userIds.map((user, place) => [user, place]));
+  const told = new Map<string, { source: string; destination: string; users: Set<number> }>();
+  for (const { source, destination, user } of found) {
+    const place = places.get(user);
+    if (place === undefined) continue;
+    const key = JSON.stringify([source, destination]);
+    const known = told.get(key) ?? { source, destination, users: new Set() };
+    told.set(key, known);
+    known.users.add(place);
+  }
+  return [...told.values()].map(({ users, ...rest }) => ({ ...rest, users: [...users].sort((a, b) => a - b) }));
+}
+
+/**
+ * Who is told, by source: every destination that is connected to an affected source, enabled or not, hears of all users;
+ * one that is not connected any more, or not configured, of those that the source told it of.
+ */
+export function destinationsOf(
+  { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
+  sources: readonly string[],
+  destinations: readonly Destination[],
+): readonly Notices[] {
+  const isMeant = (source: string) => scope?.includes(source) ?? true;
+  const notices: Notices[] = [];
+  for (const source of new Set([...sources, ...(told ?? []).map((each) => each.source)])) {
+    if (!isMeant(source)) continue;
+    // A source that is gone from the configuration tells only whom it told before.
+    const connected = destinations.filter((each) => sources.includes(source) && each.sources.includes(source));
+    const names = connected.map(({ name }) => name);
+    const others = (told ?? []).filter((each) => each.source === source && !names.includes(each.destination));
+    notices.push(...bySameDestinations(source, names, others, userIds.length));
+  }
+  return notices;
+}
+
+/** A user has one message per source: a second one would be taken for a repetition. */
+function bySameDestinations(
+  source: string,
+  names: readonly string[],
+  others: readonly Told[],
+  count: number,
+): Notices[] {
+  const former = new Map<number, string[]>();
+  for (const { destination, users } of others) {
+    for (const user of users) former.set(user, [...(former.get(user) ?? []), destination]);
+  }
+  const groups = new Map<string, { source: string; to: readonly string[]; users: number[] }>();
+  for (let user = 0; user < count; user += 1) {
+    const to = [...names, ...(former.get(user) ?? [])];
+    if (to.length === 0) continue;
+    const key = JSON.stringify(to);
+    const group = groups.get(key) ?? { source, to, users: [] };
+    groups.set(key, group);
+    group.users.push(user);
+  }
+  return [...groups.values()];
+}

@@ -1,0 +1,14 @@
+import type { Context } from './context.ts';
+import { onOwnConnection } from './copy.ts';
+
+const TABLES = ['delivery', 'dead_letter', 'attempt', 'regulation', 'run'];
+
+/**
+ * Frees the rows that were erased. What Postgres keeps of them beyond that, in free space and in its log, is its own
+ * affair. A database that has no VACUUM, or a role that may not, leaves it to the server's own.
+ */
+export async function scrub({ url }: Pick<Context, 'url'>): Promise<void> {
+  await onOwnConnection(url, undefined, async (client) => {
+    for (const table of TABLES) await client.query(`VACUUM (SKIP_LOCKED) rollcall.${table}`).catch(() => undefined);
+  });
+}

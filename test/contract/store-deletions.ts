@@ -1,0 +1,145 @@
+import type { Regulation, Store } from '../../src/store/port.ts';
+import type { Cases } from './store.ts';
+import {
+  accept,
+  attempt,
+  backlogOf,
+  bodies,
+  change,
+  claim,
+  codeOf,
+  leaseOf,
+  message,
+  REFUSED,
+  run,
+  START,
+  settlement,
+} from './store-fixture.ts';
+
+const request = (userIds: readonly string[], over: Partial<Regulation> = {}): Regulation => ({
+  ...{ id: 'r1', type: 'DELETE_ONLY', status: 'RUNNING', sources: null, userIds },
+  ...{ subjects: userIds.length, hashes: [], told: null, partial: false, createdAt: START, finishedAt: null },
+  ...over,
+});
+
+async function eraseAll(store: Store, users: readonly string[]): Promise<void> {
+  for (let cursor: string | null = null; ; ) {
+    cursor = (await store.erase(users, null, cursor)).cursor;
+    if (cursor === null) return;
+  }
+}
+
+export const deletionCases: Cases = {
+  'a request that deletes raises the epoch once, and is settled when it is over': async (t, store, fixture) => {
+    t.same(await store.deletions(null), { epoch: 0, settled: 0, some: false });
+    await store.saveRegulation(request(['u1'], { status: 'INITIALIZED' }));
+    await store.saveRegulation(request(['u1'], { id: 'other', type: 'SUPPRESS_ONLY' }));
+    t.same(await store.deletions(0), { epoch: 0, settled: 0, some: false });
+    await store.saveRegulation(request(['u1']));
+    await store.saveRegulation(request(['u1'], { told: [] }));
+    const other = await fixture.open();
+    t.same(await other.deletions(0), { epoch: 1, settled: 0, some: true });
+    await store.saveRegulation(request(['u2'], { id: 'r2' }));
+    await store.saveRegulation(request(['u2'], { id: 'r2', status: 'FINISHED' }));
+    t.same(await other.deletions(1), { epoch: 2, settled: 0, some: true }, 'an older one is still open');
+    await store.saveRegulation(request(['u1'], { status: 'FINISHED' }));
+    t.same(await other.deletions(2), { epoch: 2, settled: 2, some: false });
+  },
+  'a step that names an older epoch is refused as a whole': async (t, store) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    const step = { run: 'run-1', fence, cursor: '5', epoch: 0 };
+    await store.saveRegulation(request(['u1']));
+    t.equal(await codeOf(store.accept({ messages: [change('k')], step })), 'epoch_moved');
+    t.same(await backlogOf(store), { pending: 0, dead: 0 });
+    t.equal((await store.run('run-1'))?.cursor, null);
+    await store.accept({ messages: [change('k')], step: { ...step, epoch: 1 } });
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+  },
+  'who was deleted since an epoch, or is suppressed, is known by hashes': async (t, store) => {
+    await store.saveRegulation(request(['u1', 'ü "2"'], { sources: ['shop'] }));
+    await store.saveRegulation(request(['u3'], { id: 'r3' }));
+    await store.suppress(['u4'], ['shop'], true);
+    const users = ['u1', 'ü "2"', 'u3', 'u4', 'u5'];
+    t.same(await store.excluded(users, 'shop', 0), ['u1', 'ü "2"', 'u3', 'u4']);
+    t.same(await store.excluded(users, 'shop', 1), ['u3', 'u4']);
+    t.same(await store.excluded(users, 'app', 0), ['u3']);
+    t.same(await store.excluded([], 'app', 0), []);
+    await store.saveRegulation(request(['u3'], { id: 'r3', status: 'FINISHED' }));
+    t.same(await store.excluded(users, 'app', 0), ['u3'], 'what was computed before comes in no more when it is over');
+  },
+  'a letter about a user who is being deleted is not sent again': async (t, store) => {
+    const owner = await store.join(20_000);
+    const alias = '{"type":"alias","Previous ID":"u1","User ID":"u9"}';
+    await accept(store, message({ userId: 'u1' }), message({ userId: 'u2' }));
+    await accept(store, message({ userId: 'u9', type: 'alias', body: alias }));
+    await accept(store, message({ userId: 'u1', type: 'delete', lane: 'deletion' }));
+    const claims = await claim(store, owner);
+    await store.settle(
+      owner,
+      claims.map((each) => settlement(each, REFUSED)),
+    );
+    const letters = (await store.deadLetters({ limit: 10 })).map(({ id }) => ({ id, body: null }));
+    await store.saveRegulation(request(['u1']));
+    t.equal(await store.replay(letters), 2, 'those of others, and the notice');
+    t.same(await backlogOf(store), { pending: 2, dead: 2 });
+    await eraseAll(store, ['u1']);
+    t.same(await backlogOf(store), { pending: 2, dead: 0 });
+  },
+  'an alias is erased, and kept out, when either of its ids matches': async (t, store) => {
+    const owner = await store.join(20_000);
+    const alias = (from: string, to: string) =>
+      message({
+        userId: to,
+        type: 'alias',
+        body: JSON.stringify({ type: 'alias', 'Previous ID': from, 'User ID': to }),
+      });
+    await accept(store, alias('ü "1"', 'u2'), alias('u3', 'ü "1"'), alias('u4', 'u5'));
+    await eraseAll(store, ['ü "1"']);
+    t.same(await backlogOf(store), { pending: 1, dead: 0 });
+    await store.suppress(['ü "1"'], null, true);
+    t.match(await accept(store, alias('ü "1"', 'u2'), alias('u4', 'u6')), { accepted: 1, suppressed: 1 });
+    t.same(
+      bodies(await claim(store, owner)).map((body) => JSON.parse(body)['User ID']),
+      ['u5', 'u6'],
+    );
+  },
+  'the attempt log tells who was told of users': async (t, store) => {
+    const owner = await store.join(20_000);
+    await accept(store, message({ userId: 'u1', destinations: ['crm'] }), message({ userId: 'u2' }));
+    const claims = await claim(store, owner);
+    await store.settle(
+      owner,
+      claims.map((each) => settlement(each, REFUSED, [attempt(), attempt({ endpoint: 'e2' })])),
+    );
+    const told = [{ source: 'shop', destination: 'crm', user: 'u1' }];
+    t.same(await store.told(['u1', 'nobody'], null, null), { cursor: null, told });
+    t.same(await store.told(['u1'], ['shop'], null), { cursor: null, told });
+    t.same(await store.told(['u1'], ['app'], null), { cursor: null, told: [] });
+  },
+  'the attempts of a notice name nobody, not even in what the endpoint answered': async (t, store) => {
+    const owner = await store.join(20_000);
+    await accept(store, message({ userId: 'ü "1"', type: 'delete', lane: 'deletion' }));
+    const response = 'no ü "1", no ü \\"1\\", no %C3%BC%20%221%22';
+    const claims = await claim(store, owner);
+    await store.settle(
+      owner,
+      claims.map((each) => settlement(each, REFUSED, [attempt({ status: 404, response })])),
+    );
+    t.match(await store.attempts({ limit: 10 }), [{ userId: null, response: 'no [user], no [user], no [user]' }]);
+    t.match(await store.deadLetters({ limit: 10 }), [{ userId: 'ü "1"' }]);
+  },
+  'a request can drop its ids before it is over, and a store keeps one key for hashes': async (t, store, fixture) => {
+    await store.saveRegulation(request(['u1', 'u2']));
+    await store.stripRegulation('r1');
+    await store.stripRegulation('nobody');
+    const stripped = await store.regulation('r1');
+    t.match(stripped, { status: 'RUNNING', userIds: [], subjects: 2, hashes: [String, String] });
+    await store.stripRegulation('r1');
+    t.same(await store.regulation('r1'), stripped, 'again is harmless');
+    const key = await store.hashKey();
+    t.ok(key.length >= 32);
+    t.equal(await (await fixture.open()).hashKey(), key);
+    await store.scrub();
+  },
+};
