@@ -88,6 +88,7 @@ export const lifeCases: readonly EngineCase[] = [
       await settle(engine, { sql: usersSql("o'x", 'c') });
       const { plan } = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd') }));
       await engine.forget(['a', "o'x", 'd']);
+      await engine.scrub('all');
       assert.deepEqual((await engine.changes(plan, 0, 10)).userIds, []);
       await engine.commit(plan);
       assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 1 });

@@ -37,6 +37,7 @@ export const planCases: readonly EngineCase[] = [
       assert.deepEqual((await engine.changes(plan, 4, 2)).userIds, ['e']);
       assert.deepEqual((await engine.changes(plan, 5, 2)).userIds, []);
       await engine.forget(['a', 'b', 'c']);
+      await engine.scrub('plans');
       assert.deepEqual((await engine.changes(plan, 0, 2)).userIds, ['d', 'e'], 'past what was forgotten');
     },
   },
