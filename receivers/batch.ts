@@ -6,6 +6,9 @@ const CONCURRENCY = 16;
 /** Handlers that answer at once are given a break after so many, in which the deadline can come. */
 const BREAK_AFTER = 64;
 
+/** Not every runtime has the quick one. */
+const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
+
 /** Handles the messages of one request, a few at a time. */
 export interface BatchRun {
   /** The answer once all messages have theirs, or the batch has ended. */
@@ -33,7 +36,7 @@ export function runBatch(size: number, handle: (index: number) => Awaitable<Repl
       }
       replies[index] = reply;
       atOnce += 1;
-      if (atOnce % BREAK_AFTER === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (atOnce % BREAK_AFTER === 0) await new Promise<void>((resolve) => later(resolve));
     }
   }
 

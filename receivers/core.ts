@@ -1,5 +1,6 @@
 import { after, attempt } from './after.ts';
 import { runBatch } from './batch.ts';
+import { bytesOf } from './bytes.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
 import { type DeliveryFields, OpenDelivery } from './delivery.ts';
@@ -8,16 +9,16 @@ import { InboxWorker } from './inbox.ts';
 import { createLeases } from './leases.ts';
 import { type Batch, type Parsed, parseBody, parseValue } from './messages.ts';
 import type { Awaitable, CoreOptions, Failure, Log } from './options.ts';
-import { changeOf, computedOf, createSenders, createTurns } from './order.ts';
+import { changeOf, computedOf, createTurns } from './order.ts';
 import * as reply from './reply.ts';
-import type { Secret } from './signature.ts';
+import type { Signatures } from './signatures.ts';
 import { type Inbox, memoryStore, type Opened, type Opening } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
 
 /** A verified request on its way to the handlers. */
 export interface Verified extends DeliveryFields {
-  /** The secret that matched. */
-  sender: Secret | undefined;
+  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  sender: string;
   /** When the request came in, by the receiver's clock. */
   since: number;
 }
@@ -58,7 +59,7 @@ function logSafely(log: Log, fields: Record<string, unknown>, message = 'webhook
 }
 
 /** @throws TypeError when the secret is missing or empty. */
-export function createCore(options: CoreOptions): Core {
+export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
   const dispatch = createDispatch(on);
@@ -82,7 +83,7 @@ export function createCore(options: CoreOptions): Core {
     void tell(error, { late: false, gaveUp: false, ...failure }, log);
   };
 
-  const verifier = createVerifier(options, (error, _, log) => report(error, { stage: 'secret' }, log));
+  const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const leases = createLeases({ store, clock, stuckAfter, report });
 
   /** Runs the handlers; fails as they fail. */
@@ -159,9 +160,8 @@ export function createCore(options: CoreOptions): Core {
     return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(again);
   }
 
-  const senderOf = createSenders();
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
-  const scopeOf = (sender: Secret | undefined) => `${name}|${senderOf(sender)}`;
+  const scopeOf = (sender: string) => `${name}|${sender}`;
 
   const inbox =
     options.ack === 'stored'
@@ -232,7 +232,7 @@ export function createCore(options: CoreOptions): Core {
         ...request,
         key: keys[index],
         get rawBody() {
-          return Buffer.from(JSON.stringify(item));
+          return bytesOf(JSON.stringify(item));
         },
       },
     }));

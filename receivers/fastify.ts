@@ -7,9 +7,9 @@ import { createCore } from './core.ts';
 import { createDeadlines } from './deadlines.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import { type MessageOf, parseMessage } from './messages.ts';
+import { nodeSignatures } from './node-signatures.ts';
 import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
-import type { Secret } from './signature.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
 /** What the plugins know about a request, as `request.webhook` in their scope. */
@@ -24,8 +24,8 @@ export interface Webhook {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set in the scope of Rollcall's plugins as soon as the body has been read. */
-    webhook?: Webhook | null;
+    /** Set in the scope of Rollcall's plugins, and only there, as soon as the body has been read. */
+    webhook: Webhook;
   }
 }
 
@@ -70,14 +70,14 @@ class Refused extends Error {
 const marker = Symbol('rollcall.rawBody');
 
 interface Marked {
-  [marker]: Secret | undefined;
+  [marker]: string;
 }
 
 /** Hands the body on as it came. Only the scope's own parsers are replaced. */
 function keepRawBody(scope: FastifyInstance, bodyLimit: number, deadline: ReadDeadline): void {
   if (scope.hasRequestDecorator(marker)) return;
   scope.decorateRequest(marker, null);
-  if (!scope.hasRequestDecorator('webhook')) scope.decorateRequest('webhook', null);
+  if (!scope.hasRequestDecorator('webhook')) scope.decorateRequest('webhook', null as unknown as Webhook);
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('application/json', (request, payload, done) => {
     readBody(payload as Readable, bodyLimit, deadline, (error, rawBody) => {
@@ -133,7 +133,7 @@ const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: 
  * Register it inside a scope of its own: all routes there, and no others, are verified.
  */
 export const signature = fp<VerifyOptions>(async (scope, options) => {
-  verifyScope(scope, createVerifier(options), options);
+  verifyScope(scope, createVerifier(options, nodeSignatures), options);
 }, meta('signature'));
 
 /** Options of `bodies`. */
@@ -154,7 +154,7 @@ export const bodies = fp<BodiesOptions>(async (scope, options) => {
 }, meta('bodies'));
 
 const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
-  const core = createCore(options);
+  const core = createCore(options, nodeSignatures);
   verifyScope(scope, core.verifier, options);
   scope.setErrorHandler(answerError);
   scope.addHook('onReady', () => core.resume(scope.log));

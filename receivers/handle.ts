@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Core, createCore } from './core.ts';
-import { AlreadyRead, headerOf, type ReadDeadline, readBody, TooSlow } from './incoming.ts';
-import type { CoreOptions, Log, RequestHead } from './options.ts';
-import * as reply from './reply.ts';
+import { createCore } from './core.ts';
+import { headerOf, readBody } from './incoming.ts';
+import { nodeSignatures } from './node-signatures.ts';
+import type { CoreOptions, Log } from './options.ts';
+import { consoleLog, type Incoming, receive, respond } from './receive.ts';
+import type * as reply from './reply.ts';
 
 /** Options of a receiver outside Fastify. */
 export type StandaloneOptions = CoreOptions & {
@@ -23,77 +25,6 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-const consoleLog: Log = {
-  warn: (fields, message) => console.warn(message, fields),
-  error: (fields, message) => console.error(message, fields),
-};
-
-interface Incoming extends RequestHead {
-  method: string | undefined;
-  /** Throws {@link AlreadyRead} when something else took the body, {@link TooSlow} at the deadline. */
-  read(limit: number, deadline: ReadDeadline): Promise<Buffer | undefined>;
-}
-
-/** Reads all chunks, or gives up as soon as they are more than the limit. */
-async function collect(
-  stream: ReadableStream<Uint8Array>,
-  limit: number,
-  deadline: ReadDeadline,
-): Promise<Buffer | undefined> {
-  const reader = stream.getReader();
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  let late = false;
-  const give = () => void reader.cancel().catch(() => {});
-  const arrived = deadline(() => {
-    late = true;
-    give();
-  });
-  try {
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      size += part.value.length;
-      if (size > limit) {
-        give();
-        return undefined;
-      }
-      parts.push(part.value);
-    }
-  } finally {
-    arrived();
-  }
-  if (late) throw new TooSlow();
-  return Buffer.concat(parts, size);
-}
-
-async function receive(core: Core, incoming: Incoming, log: Log): Promise<reply.Reply> {
-  const since = core.now();
-  if (incoming.method !== 'POST') return reply.methodNotAllowed;
-  const refused = core.verifier.head(incoming, log);
-  if (refused !== undefined) return refused;
-  let rawBody: Buffer | undefined;
-  try {
-    rawBody = await incoming.read(core.verifier.bodyLimit, (cut) => core.reading(since, cut));
-  } catch (error) {
-    if (error instanceof AlreadyRead) core.report(error, { stage: 'host' }, log);
-    return core.isClosing() ? reply.closing : reply.unreadable(error);
-  }
-  if (rawBody === undefined) return reply.tooLarge;
-  const verified = await core.verifier.body(incoming, rawBody, log);
-  if (!verified.ok) return verified.reply;
-  const { key, secret, sender } = verified;
-  return core.accept({ rawBody, key, secret, sender, url: incoming.url, since }, log);
-}
-
-const fromRequest = (request: Request): Incoming => ({
-  method: request.method,
-  url: request.url.replace(/^[a-z]+:\/\/[^/]*/i, ''),
-  header: (name) => request.headers.get(name) ?? undefined,
-  async read(limit, deadline) {
-    if (request.bodyUsed || request.body?.locked) throw new AlreadyRead();
-    return request.body === null ? Buffer.alloc(0) : collect(request.body, limit, deadline);
-  },
-});
-
 /** What hosts add to a request: Express its parsed body, function platforms the bytes. */
 type HostRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
 
@@ -111,12 +42,13 @@ const fromNode = (request: HostRequest): Incoming => ({
 });
 
 /** Writes an answer, unless the host has given one: a late write would end the process of most hosts. */
-function answer(response: ServerResponse, { status, headers, body }: reply.Reply): boolean {
-  if (response.headersSent || response.writableEnded || response.destroyed) return false;
+function answer(response: ServerResponse, { status, headers, body }: reply.Reply): void {
+  if (response.headersSent || response.writableEnded || response.destroyed) {
+    throw new Error('the host has answered the webhook itself, or hung up');
+  }
   // Not chained: the responses of some hosts return nothing here.
   response.writeHead(status, headers);
   response.end(body);
-  return true;
 }
 
 /**
@@ -125,26 +57,14 @@ function answer(response: ServerResponse, { status, headers, body }: reply.Reply
  * @throws TypeError when the secret is missing or empty.
  */
 export function createReceiver(options: StandaloneOptions): Receiver {
-  const core = createCore(options);
+  const core = createCore(options, nodeSignatures);
   const log = options.log ?? consoleLog;
   const resumed = core.resume(log).catch((error) => core.report(error, { stage: 'store' }, log));
   return {
-    async handle(request) {
-      const { status, headers, body } = await receive(core, fromRequest(request), log).catch((error) => {
-        core.report(error, { stage: 'host' }, log);
-        return reply.crashed;
-      });
-      return new Response(body, { status, headers });
-    },
+    handle: (request) => respond(core, request, log),
     node(request, response) {
-      receive(core, fromNode(request), log)
-        .catch((error) => {
-          core.report(error, { stage: 'host' }, log);
-          return reply.crashed;
-        })
-        .then((given) => {
-          if (!answer(response, given)) throw new Error('the host has answered the webhook itself, or hung up');
-        })
+      receive(core, () => fromNode(request), log)
+        .then((given) => answer(response, given))
         .catch((error) => core.report(error, { stage: 'host' }, log));
     },
     async close() {

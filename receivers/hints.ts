@@ -38,13 +38,14 @@ function fits(guess: Guess, body: Buffer, header: string, secret: string): boole
 
 /** The usual mistake that explains why a signature does not fit, if one does. For the log only. */
 export function mistake(
-  body: Buffer | undefined,
+  given: Uint8Array | undefined,
   header: string | undefined,
   secrets: readonly Secret[],
 ): string | undefined {
   if (header === undefined) return undefined;
   const form = malformed.find(([, pattern]) => pattern.test(header));
-  if (form !== undefined || body === undefined) return form?.[0];
+  if (form !== undefined || given === undefined) return form?.[0];
+  const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength);
   const plain = secrets.filter((secret) => typeof secret === 'string');
   return guesses.find((guess) => plain.some((secret) => fits(guess, body, header, secret)))?.[0];
 }

@@ -6,7 +6,6 @@ import { type Parsed, parseMessage } from './messages.ts';
 import type { Awaitable, Log, ReceiverClock } from './options.ts';
 import { changeOf, computedOf } from './order.ts';
 import * as reply from './reply.ts';
-import type { Secret } from './signature.ts';
 import type { Inbox, KeptRequest, Opening, StoredRequest } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
@@ -30,7 +29,7 @@ export interface InboxParts {
   readonly report: Core['report'];
   readonly leases: Leases;
   handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply>;
-  scopeOf(sender: Secret | undefined): string;
+  scopeOf(sender: string): string;
 }
 
 /** A verified message on its way into the store. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { attempt } from './after.ts';
 import type { Core } from './core.ts';
 import type { OpenDelivery } from './delivery.ts';
@@ -37,7 +36,7 @@ export interface Leases {
 }
 
 export function createLeases({ store, clock, stuckAfter, report }: Parts): Leases {
-  const process = randomUUID();
+  const process = crypto.randomUUID();
   const interval = Math.min(store.lease / 3, stuckAfter);
   const held = new Set<Held>();
   let holders = 0;

@@ -13,6 +13,7 @@ import {
   type TrackBody,
   webhookBody,
 } from './bodies.ts';
+import { textOf } from './bytes.ts';
 
 /** Alias with names that can be typed; on the wire they are `"Previous ID"` and `"User ID"`. */
 export interface AliasMessage {
@@ -82,11 +83,11 @@ export interface Batch {
 const BATCH_LIMIT = 10_000;
 
 /** Turns the bytes of a request body into a message or a batch; never throws. */
-export function parseBody(bytes: Buffer): Parsed | { ok: true; batch: Batch } {
+export function parseBody(bytes: Uint8Array): Parsed | { ok: true; batch: Batch } {
   if (bytes.length === 0) return fault('empty_body', 'the body is empty');
   let value: unknown;
   try {
-    value = parseJson(bytes.toString('utf8'));
+    value = parseJson(textOf(bytes));
   } catch (error) {
     return fault('invalid_json', String(error));
   }
@@ -95,7 +96,7 @@ export function parseBody(bytes: Buffer): Parsed | { ok: true; batch: Batch } {
 }
 
 /** Turns the bytes of a request body into a message; never throws. */
-export function parseMessage(bytes: Buffer): Parsed {
+export function parseMessage(bytes: Uint8Array): Parsed {
   const parsed = parseBody(bytes);
   return 'batch' in parsed ? fault('invalid_body', 'expected one message, got a batch') : parsed;
 }

@@ -1,6 +1,4 @@
-import { createHmac } from 'node:crypto';
 import type { Message, UnknownMessage } from './messages.ts';
-import type { Secret } from './signature.ts';
 import type { Change } from './store.ts';
 
 /** The identify calls of audiences and computed traits. */
@@ -29,23 +27,6 @@ export function changeOf(computed: Computed | undefined, scope: string): Change 
   if (computed?.sequence === undefined) return undefined;
   const { kind, id, userId, sequence } = computed;
   return { name: JSON.stringify([scope, kind, id, userId]), sequence };
-}
-
-/** Senders whose names are remembered at most. */
-const SENDERS_LIMIT = 1_000;
-
-/** Names whoever knows a secret, without giving it away. */
-export function createSenders(): (secret: Secret | undefined) => string {
-  const names = new Map<Secret, string>();
-  return (secret) => {
-    if (secret === undefined) return '';
-    const known = names.get(secret);
-    if (known !== undefined) return known;
-    const name = createHmac('sha256', secret).update('rollcall sender').digest('hex').slice(0, 16);
-    if (names.size >= SENDERS_LIMIT) names.clear();
-    names.set(secret, name);
-    return name;
-  };
 }
 
 /** Has the tasks of one name done one after the other. */

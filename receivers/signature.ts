@@ -1,14 +1,11 @@
 import { createHmac, createSecretKey, KeyObject, timingSafeEqual } from 'node:crypto';
+import { headerFault, type Verification } from './headers.ts';
 import { hmacSha1 } from './hmac.ts';
+
+export { headerFault, type SignatureFault, type Verification } from './headers.ts';
 
 /** A shared secret, as text or prepared with {@link signingKey}, which is faster. */
 export type Secret = string | KeyObject;
-
-/** Why a request was not verified. */
-export type SignatureFault = 'signature_missing' | 'signature_malformed' | 'signature_mismatch';
-
-/** `secret` is the place in the list of the one that matched. */
-export type Verification = { ok: true; secret: number } | { ok: false; reason: SignatureFault };
 
 /**
  * Prepares a shared secret for many uses.
@@ -27,14 +24,6 @@ export function sign(body: string | Uint8Array, secret: Secret): string {
   return createHmac('sha1', signingKey(secret)).update(body).digest('hex');
 }
 
-const wellFormed = /^[0-9a-f]{40}$/;
-
-/** What is wrong with the header alone, before any byte of the body is looked at. */
-export function headerFault(header: string | undefined): SignatureFault | undefined {
-  if (header === undefined || header === '') return 'signature_missing';
-  return wellFormed.test(header) ? undefined : 'signature_malformed';
-}
-
 /**
  * Compares `X-Signature` with the bytes as they were received, in constant time.
  *
@@ -42,12 +31,14 @@ export function headerFault(header: string | undefined): SignatureFault | undefi
  */
 export function verify(
   body: string | Uint8Array,
-  header: string | undefined,
+  header: string | readonly string[] | undefined,
   secrets: Secret | readonly Secret[],
 ): Verification {
-  const reason = headerFault(header);
+  // What was sent several times is no signature.
+  const given = typeof header === 'object' ? header.join(', ') : header;
+  const reason = headerFault(given);
   if (reason !== undefined) return { ok: false, reason };
-  const claimed = Buffer.from(header as string);
+  const claimed = Buffer.from(given as string);
   const list = typeof secrets === 'string' || secrets instanceof KeyObject ? [secrets] : secrets;
   const secret = list.findIndex((candidate) => timingSafeEqual(Buffer.from(sign(body, candidate)), claimed));
   return secret === -1 ? { ok: false, reason: 'signature_mismatch' } : { ok: true, secret };

@@ -1,4 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { type GivenHeaders, type StandardVerification, standardBase64, standardClaim, timeOf } from './headers.ts';
 import { type Secret, signingKey } from './signature.ts';
 
 /**
@@ -13,31 +14,16 @@ export interface StandardHeaders {
   'webhook-signature': string;
 }
 
-/** Why a request was not verified by its `webhook-…` headers. */
-export type StandardFault =
-  | 'webhook_headers_missing'
-  | 'webhook_headers_malformed'
-  | 'webhook_signature_mismatch'
-  | 'webhook_too_old';
-
-/** `secret` is the place in the list of the one that matched; `at` is in milliseconds since 1970. */
-export type StandardVerification =
-  | { ok: true; secret: number; id: string; at: number }
-  | { ok: false; reason: Exclude<StandardFault, 'webhook_too_old'> };
-
-const PREFIX = 'whsec_';
-/** Signatures that are compared at most. */
-const SIGNATURES_LIMIT = 8;
-const idForm = /^[\x21-\x7e]{1,255}$/;
-const timestampForm = /^\d{1,12}$/;
-
 /**
  * The key of a secret: its UTF-8 bytes, as for `X-Signature`. A secret that begins with `whsec_`, as the libraries of the
  * standard write them, is the base64 of its bytes.
+ *
+ * @throws TypeError when the secret is empty
  */
 export function standardKey(secret: Secret): KeyObject {
-  if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return signingKey(secret);
-  const bytes = Buffer.from(secret.slice(PREFIX.length), 'base64');
+  const base64 = standardBase64(secret);
+  if (base64 === undefined) return signingKey(secret);
+  const bytes = Buffer.from(base64, 'base64');
   if (bytes.length === 0) throw new TypeError('a shared secret must not be empty');
   return createSecretKey(bytes);
 }
@@ -62,48 +48,19 @@ export function signStandard(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** The three headers, by a look-up that takes lowercase names. */
-export interface GivenHeaders {
-  readonly id: string | undefined;
-  readonly timestamp: string | undefined;
-  readonly signature: string | undefined;
-}
-
-export function standardHeaders(header: (name: string) => string | undefined): GivenHeaders {
-  return {
-    id: header('webhook-id'),
-    timestamp: header('webhook-timestamp'),
-    signature: header('webhook-signature'),
-  };
-}
-
-/** What is wrong with the headers alone, before any byte of the body is looked at. */
-export function standardHeaderFault({ id, timestamp, signature }: GivenHeaders): StandardFault | undefined {
-  if (!id || !timestamp || !signature) return 'webhook_headers_missing';
-  const isWellFormed = idForm.test(id) && timestampForm.test(timestamp) && given(signature).length > 0;
-  return isWellFormed ? undefined : 'webhook_headers_malformed';
-}
-
-/** The signatures of the version that we know; others are for other receivers. */
-function given(header: string): Buffer[] {
-  const parts = header.split(' ', SIGNATURES_LIMIT).filter((part) => /^v1,[A-Za-z0-9+/]{43}=$/.test(part));
-  return parts.map((part) => Buffer.from(part.slice('v1,'.length), 'base64'));
-}
-
 /** Compares the signatures with the bytes as they were received, in constant time; any of them will do. */
 export function verifyStandard(
   body: string | Uint8Array,
   headers: GivenHeaders,
   secrets: readonly Secret[],
 ): StandardVerification {
-  const reason = standardHeaderFault(headers) as Exclude<StandardFault, 'webhook_too_old'> | undefined;
-  if (reason !== undefined) return { ok: false, reason };
-  const { id, timestamp, signature } = headers as Record<keyof GivenHeaders, string>;
-  const claimed = given(signature);
+  const claim = standardClaim(headers);
+  if (typeof claim === 'string') return { ok: false, reason: claim };
+  const claimed = claim.signatures.map((signature) => Buffer.from(signature, 'base64'));
   const secret = secrets.findIndex((candidate) => {
-    const expected = mac(id, timestamp, body, standardKey(candidate));
+    const expected = mac(claim.id, claim.timestamp, body, standardKey(candidate));
     return claimed.some((each) => timingSafeEqual(each, expected));
   });
   if (secret === -1) return { ok: false, reason: 'webhook_signature_mismatch' };
-  return { ok: true, secret, id, at: Number(timestamp) * 1000 };
+  return { ok: true, secret, id: claim.id, at: timeOf(claim) };
 }

@@ -1,15 +1,17 @@
+import { after } from './after.ts';
 import { systemClock, within } from './clock.ts';
-import { mistake } from './hints.ts';
-import type { Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
+import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
+import type { Awaitable, Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from './reply.ts';
-import { headerFault, type Secret, type SignatureFault, signingKey, verify } from './signature.ts';
-import { type StandardFault, standardHeaderFault, standardHeaders, standardKey, verifyStandard } from './standard.ts';
+import type { Secret } from './signature.ts';
+import type { Prepared, Signatures } from './signatures.ts';
 
 /** A request that may be trusted, as far as the options ask for it. */
 export interface Trusted {
   ok: true;
-  /** The secret that matched, and its place in the list. */
-  sender: Secret | undefined;
+  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  sender: string;
+  /** The place of the secret that matched. */
   secret: number | undefined;
   key: string | undefined;
 }
@@ -26,7 +28,7 @@ const logFailure: SecretFailed = (err, { url }, log) =>
 export interface Verifier {
   bodyLimit: number;
   head(request: RequestHead, log: Log): Reply | undefined;
-  body(request: RequestHead, body: Buffer, log: Log): VerifyResult | Promise<VerifyResult>;
+  body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult>;
   /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
   age(at: number): Reply | undefined;
 }
@@ -77,7 +79,9 @@ const GUESS_LIMIT = 16 * 1024;
 /** Milliseconds between two guesses. */
 const GUESS_INTERVAL = 1_000;
 
-function boundedGuess(clock: ReceiverClock): typeof mistake {
+type Guess = NonNullable<Signatures['mistake']>;
+
+function boundedGuess(mistake: Guess, clock: ReceiverClock): Guess {
   let last = Number.NEGATIVE_INFINITY;
   return (body, header, secrets) => {
     if (body === undefined) return mistake(body, header, secrets);
@@ -88,24 +92,28 @@ function boundedGuess(clock: ReceiverClock): typeof mistake {
   };
 }
 
-/** Secrets as they are configured, and prepared for each scheme. */
-interface Secrets {
+/** Secrets as they are configured, and prepared. */
+interface Known {
   readonly plain: readonly Secret[];
-  readonly keys: readonly Secret[];
-  readonly standard: readonly Secret[];
+  readonly prepared: Prepared;
 }
 
-const unprepared = (plain: readonly Secret[]): Secrets => ({ plain, keys: plain, standard: plain });
+/** Whether mistakes are to be named; runtimes without a process are in production. */
+const isDevelopment = () => globalThis.process?.env?.['NODE_ENV'] !== 'production';
 
 /** @throws TypeError when the secret is missing or empty, or options do not go together. */
-export function createVerifier(options: VerifyOptions, secretFailed = logFailure): Verifier {
+export function createVerifier(
+  options: VerifyOptions,
+  signatures: Signatures,
+  secretFailed: SecretFailed = logFailure,
+): Verifier {
   checkOptions(options);
-  const { secret, bodyLimit = 1024 * 1024, hints = process.env['NODE_ENV'] !== 'production' } = options;
+  const { secret, bodyLimit = 1024 * 1024, hints = isDevelopment() } = options;
   const { deadline = 4500, clock = systemClock, signing = 'x-signature', maxAge } = options;
-  const guess = hints ? boundedGuess(clock) : () => undefined;
+  const guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
   const lookUp = typeof secret === 'function' ? secret : undefined;
-  const plain = secret === false || typeof secret === 'function' ? [] : toList(secret);
-  const prepared: Secrets = { plain, keys: plain.map(signingKey), standard: plain.map(standardKey) };
+  const prepare = (plain: readonly Secret[]): Known => ({ plain, prepared: signatures.prepare(plain) });
+  const known = prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
 
   function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
     log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
@@ -123,29 +131,35 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
     return refusals.get('webhook_too_old');
   }
 
-  function compareStandard(request: RequestHead, body: Buffer, log: Log, secrets: Secrets): VerifyResult {
-    const result = verifyStandard(body, standardHeaders(request.header), secrets.standard);
-    if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-    if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
-    // The signature changes with each attempt, the id does not.
-    return { ok: true, sender: secrets.plain[result.secret], secret: result.secret, key: result.id };
+  function trusted({ prepared }: Known, secret: number, key: string): Awaitable<Trusted> {
+    return after(prepared.sender(secret), (sender) => ({ ok: true, sender, secret, key }));
   }
 
-  function compare(request: RequestHead, body: Buffer, log: Log, secrets: Secrets): VerifyResult {
-    if (isStandard(request)) return compareStandard(request, body, log, secrets);
+  function compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    return after(known.prepared.verifyStandard(body, standardHeaders(request.header)), (result) => {
+      if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
+      if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+      // The signature changes with each attempt, the id does not.
+      return trusted(known, result.secret, result.id);
+    });
+  }
+
+  function compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    if (isStandard(request)) return compareStandard(request, body, log, known);
     const signature = request.header('x-signature');
-    const result = verify(body, signature, secrets.keys);
-    if (result.ok) return { ok: true, sender: secrets.plain[result.secret], secret: result.secret, key: signature };
-    return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, secrets.plain)) };
+    return after(known.prepared.verify(body, signature), (result) => {
+      if (result.ok) return trusted(known, result.secret, signature as string);
+      return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, known.plain)) };
+    });
   }
 
-  async function compareLater(request: RequestHead, body: Buffer, log: Log): Promise<VerifyResult> {
+  async function compareLater(request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
     try {
       const work = Promise.resolve((lookUp as NonNullable<typeof lookUp>)(request));
       const found = await within(clock, deadline, work, () => {
         throw new Error('the secret was not found in time');
       });
-      return compare(request, body, log, unprepared(found === undefined ? [] : toList(found)));
+      return await compare(request, body, log, prepare(found === undefined ? [] : toList(found)));
     } catch (error) {
       secretFailed(error, request, log);
       return { ok: false, reply: secretUnavailable };
@@ -154,8 +168,9 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
 
   function fault(request: RequestHead): Fault | undefined {
     if (secret === false) return undefined;
-    if (isStandard(request)) return standardHeaderFault(standardHeaders(request.header));
-    return headerFault(request.header('x-signature'));
+    if (!isStandard(request)) return headerFault(request.header('x-signature'));
+    const claim = standardClaim(standardHeaders(request.header));
+    return typeof claim === 'string' ? claim : undefined;
   }
 
   return {
@@ -164,14 +179,13 @@ export function createVerifier(options: VerifyOptions, secretFailed = logFailure
     head(request, log) {
       const reason = fault(request);
       if (reason === undefined) return headReply(request, bodyLimit);
-      const hint = isStandard(request) ? undefined : guess(undefined, request.header('x-signature'), plain);
+      const hint = isStandard(request) ? undefined : guess(undefined, request.header('x-signature'), known.plain);
       return refuse(reason, request, log, hint);
     },
     body(request, body, log) {
       if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
-      if (secret === false)
-        return { ok: true, sender: undefined, secret: undefined, key: request.header('idempotency-key') };
-      return lookUp === undefined ? compare(request, body, log, prepared) : compareLater(request, body, log);
+      if (secret === false) return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
+      return lookUp === undefined ? compare(request, body, log, known) : compareLater(request, body, log);
     },
   };
 }

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance } from 'fastify';
+import { createReceiver as createEdgeReceiver, type EdgeReceiver } from '../../../receivers/edge.ts';
 import { createReceiver, type Log, receiver, type StandaloneOptions } from '../../../receivers/index.ts';
 
 /** A running receiver; `url` is where webhooks go. */
@@ -41,8 +42,12 @@ export async function nodeHost(options: StandaloneOptions): Promise<Host> {
 }
 
 /** Puts `handle` behind node:http, as the servers of Hono and friends do. */
-export async function requestHost(options: StandaloneOptions): Promise<Host> {
-  const hooks = createReceiver({ log: silent, ...options });
+export const requestHost = (options: StandaloneOptions) => behindNode(createReceiver({ log: silent, ...options }));
+
+/** As `requestHost`, by WebCrypto. */
+export const edgeHost = (options: StandaloneOptions) => behindNode(createEdgeReceiver({ log: silent, ...options }));
+
+function behindNode(hooks: EdgeReceiver): Promise<Host> {
   return serve(async (incoming, outgoing) => {
     const bodyless = incoming.method === 'GET' || incoming.method === 'HEAD';
     const headers = new Headers();
@@ -58,4 +63,4 @@ export async function requestHost(options: StandaloneOptions): Promise<Host> {
 }
 
 /** Every edge of the kit, so that each test of behaviour runs over all of them. */
-export const hosts = { fastify: fastifyHost, request: requestHost, node: nodeHost };
+export const hosts = { fastify: fastifyHost, request: requestHost, node: nodeHost, edge: edgeHost };

@@ -1,0 +1,76 @@
+/** Why a request was not verified by `X-Signature`. */
+export type SignatureFault = 'signature_missing' | 'signature_malformed' | 'signature_mismatch';
+
+/** Why a request was not verified by its `webhook-…` headers. */
+export type StandardFault =
+  | 'webhook_headers_missing'
+  | 'webhook_headers_malformed'
+  | 'webhook_signature_mismatch'
+  | 'webhook_too_old';
+
+/** `secret` is the place in the list of the one that matched. */
+export type Verification = { ok: true; secret: number } | { ok: false; reason: SignatureFault };
+
+/** `secret` is the place in the list of the one that matched; `at` is in milliseconds since 1970. */
+export type StandardVerification =
+  | { ok: true; secret: number; id: string; at: number }
+  | { ok: false; reason: Exclude<StandardFault, 'webhook_too_old'> };
+
+const wellFormed = /^[0-9a-f]{40}$/;
+
+/** What is wrong with `X-Signature` alone, before any byte of the body is looked at. */
+export function headerFault(header: string | undefined): SignatureFault | undefined {
+  if (header === undefined || header === '') return 'signature_missing';
+  return wellFormed.test(header) ? undefined : 'signature_malformed';
+}
+
+/** Signatures that are compared at most. */
+const SIGNATURES_LIMIT = 8;
+const idForm = /^[\x21-\x7e]{1,255}$/;
+const timestampForm = /^\d{1,12}$/;
+const signatureForm = /^v1,[A-Za-z0-9+/]{43}=$/;
+
+/** The headers of Standard Webhooks as they were given. */
+export interface GivenHeaders {
+  readonly id: string | undefined;
+  readonly timestamp: string | undefined;
+  readonly signature: string | undefined;
+}
+
+/** @param header - takes lowercase names */
+export function standardHeaders(header: (name: string) => string | undefined): GivenHeaders {
+  return {
+    id: header('webhook-id'),
+    timestamp: header('webhook-timestamp'),
+    signature: header('webhook-signature'),
+  };
+}
+
+/** What is to be verified, once the headers are well formed. */
+export interface StandardClaim {
+  readonly id: string;
+  readonly timestamp: string;
+  /** In base64; those of versions that we do not know are for other receivers. */
+  readonly signatures: readonly string[];
+}
+
+type HeaderFault = 'webhook_headers_missing' | 'webhook_headers_malformed';
+
+/** Reads the headers before any byte of the body is looked at. */
+export function standardClaim({ id, timestamp, signature }: GivenHeaders): StandardClaim | HeaderFault {
+  if (!id || !timestamp || !signature) return 'webhook_headers_missing';
+  const signatures = signature.split(' ', SIGNATURES_LIMIT).filter((part) => signatureForm.test(part));
+  const isWellFormed = idForm.test(id) && timestampForm.test(timestamp) && signatures.length > 0;
+  if (!isWellFormed) return 'webhook_headers_malformed';
+  return { id, timestamp, signatures: signatures.map((part) => part.slice('v1,'.length)) };
+}
+
+/** Milliseconds since 1970 of a `webhook-timestamp`. */
+export const timeOf = ({ timestamp }: StandardClaim): number => Number(timestamp) * 1000;
+
+const PREFIX = 'whsec_';
+
+/** The base64 of the key, of a secret as the libraries of the standard write them. */
+export function standardBase64(secret: unknown): string | undefined {
+  return typeof secret === 'string' && secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : undefined;
+}

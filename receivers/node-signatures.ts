@@ -1,0 +1,27 @@
+import { createHmac } from 'node:crypto';
+import { mistake } from './hints.ts';
+import { type Secret, signingKey, verify } from './signature.ts';
+import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
+import { standardKey, verifyStandard } from './standard.ts';
+
+/** The cryptography of Node, which answers at once. */
+export const nodeSignatures: Signatures = {
+  prepare(secrets) {
+    const keys = secrets.map(signingKey);
+    const standardKeys = secrets.map(standardKey);
+    const senders: string[] = [];
+    return {
+      verify: (body, header) => verify(body, header, keys),
+      verifyStandard: (body, headers) => verifyStandard(body, headers, standardKeys),
+      sender(secret) {
+        senders[secret] ??= senderName(keys[secret] as Secret);
+        return senders[secret];
+      },
+    };
+  },
+  mistake,
+};
+
+function senderName(key: Secret): string {
+  return createHmac('sha256', key).update(SENDER).digest('hex').slice(0, SENDER_LENGTH);
+}

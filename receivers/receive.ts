@@ -1,0 +1,104 @@
+import { joined } from './bytes.ts';
+import type { Core } from './core.ts';
+import { AlreadyRead, type ReadDeadline, TooSlow } from './incoming.ts';
+import type { Log, RequestHead } from './options.ts';
+import * as reply from './reply.ts';
+import type { Trusted } from './verifier.ts';
+
+/** A request as an edge has it. */
+export interface Incoming extends RequestHead {
+  method: string | undefined;
+  /** Throws {@link AlreadyRead} when something else took the body, {@link TooSlow} at the deadline. */
+  read(limit: number, deadline: ReadDeadline): Promise<Buffer | undefined>;
+}
+
+export const consoleLog: Log = {
+  warn: (fields, message) => console.warn(message, fields),
+  error: (fields, message) => console.error(message, fields),
+};
+
+/** Verified bytes, or the answer to a request that can't be trusted. */
+export type Checked = ({ rawBody: Buffer } & Trusted) | { ok: false; reply: reply.Reply };
+
+type Checker = Pick<Core, 'verifier' | 'reading' | 'isClosing' | 'report'>;
+
+/** Checks the head, reads the body and verifies it. */
+export async function check(core: Checker, incoming: Incoming, since: number, log: Log): Promise<Checked> {
+  const { verifier } = core;
+  const no = (answer: reply.Reply) => ({ ok: false, reply: answer }) as const;
+  if (incoming.method !== 'POST') return no(reply.methodNotAllowed);
+  const refused = verifier.head(incoming, log);
+  if (refused !== undefined) return no(refused);
+  let rawBody: Buffer | undefined;
+  try {
+    rawBody = await incoming.read(verifier.bodyLimit, (cut) => core.reading(since, cut));
+  } catch (error) {
+    if (error instanceof AlreadyRead) core.report(error, { stage: 'host' }, log);
+    return no(core.isClosing() ? reply.closing : reply.unreadable(error));
+  }
+  if (rawBody === undefined) return no(reply.tooLarge);
+  const verified = await verifier.body(incoming, rawBody, log);
+  return verified.ok ? { ...verified, rawBody } : verified;
+}
+
+/** Brings a request to its answer; never fails. */
+export async function receive(core: Core, incoming: () => Incoming, log: Log): Promise<reply.Reply> {
+  try {
+    const since = core.now();
+    const request = incoming();
+    const checked = await check(core, request, since, log);
+    if (!checked.ok) return checked.reply;
+    const { rawBody, key, secret, sender } = checked;
+    return await core.accept({ rawBody, key, secret, sender, url: request.url, since }, log);
+  } catch (error) {
+    core.report(error, { stage: 'host' }, log);
+    return reply.crashed;
+  }
+}
+
+export const fromRequest = (request: Request): Incoming => ({
+  method: request.method,
+  url: request.url.replace(/^[a-z]+:\/\/[^/]*/i, ''),
+  header: (name) => request.headers.get(name) ?? undefined,
+  async read(limit, deadline) {
+    if (request.bodyUsed || request.body?.locked) throw new AlreadyRead();
+    return request.body === null ? joined([], 0) : collect(request.body, limit, deadline);
+  },
+});
+
+/** Answers one request of a host that speaks `Request` and `Response`. */
+export async function respond(core: Core, request: Request, log: Log): Promise<Response> {
+  const { status, headers, body } = await receive(core, () => fromRequest(request), log);
+  return new Response(body, { status, headers });
+}
+
+/** Reads all chunks, or gives up as soon as they are more than the limit. */
+async function collect(
+  stream: ReadableStream<Uint8Array>,
+  limit: number,
+  deadline: ReadDeadline,
+): Promise<Buffer | undefined> {
+  const reader = stream.getReader();
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  let late = false;
+  const give = () => void reader.cancel().catch(() => {});
+  const arrived = deadline(() => {
+    late = true;
+    give();
+  });
+  try {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      size += part.value.length;
+      if (size > limit) {
+        give();
+        return undefined;
+      }
+      parts.push(part.value);
+    }
+  } finally {
+    arrived();
+  }
+  if (late) throw new TooSlow();
+  return joined(parts, size);
+}

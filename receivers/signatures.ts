@@ -1,0 +1,24 @@
+import type { GivenHeaders, StandardVerification, Verification } from './headers.ts';
+import type { Awaitable } from './options.ts';
+import type { Secret } from './signature.ts';
+
+/** Secrets, prepared for many requests. */
+export interface Prepared {
+  verify(body: Uint8Array, header: string | undefined): Awaitable<Verification>;
+  verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
+  /** Names whoever knows the secret in this place, without giving it away. */
+  sender(secret: number): Awaitable<string>;
+}
+
+/** The cryptography of a runtime. */
+export interface Signatures {
+  /** @throws TypeError when a secret is empty */
+  prepare(secrets: readonly Secret[]): Prepared;
+  /** The usual mistake that explains why a signature does not fit, if one does; not every runtime looks. */
+  mistake?(body: Uint8Array | undefined, header: string | undefined, secrets: readonly Secret[]): string | undefined;
+}
+
+/** What is signed to name a sender. */
+export const SENDER = 'rollcall sender';
+/** Hexadecimal digits of a sender's name. */
+export const SENDER_LENGTH = 16;
