@@ -31,3 +31,9 @@ export {
   type ReceiverStore,
   type StoredRequest,
 } from './store.ts';
+export {
+  createVerifyAndParse,
+  type ParsedMessage,
+  type RefusedRequest,
+  type VerifiedRequest,
+} from './verify-and-parse.ts';

@@ -1,0 +1,72 @@
+import { systemClock } from './clock.ts';
+import { createDeadlines } from './deadlines.ts';
+import { type BodyFault, type Message, parseBody, parseValue, type UnknownMessage } from './messages.ts';
+import { nodeSignatures } from './node-signatures.ts';
+import type { Log, VerifyOptions } from './options.ts';
+import { check, consoleLog, fromRequest } from './receive.ts';
+import type { Reply } from './reply.ts';
+import { createVerifier } from './verifier.ts';
+
+/** One message of a request, or why it is none. */
+export type ParsedMessage =
+  | { ok: true; key: string | undefined; message: Message; known: true }
+  /** Of a kind that this version of the kit does not know. */
+  | { ok: true; key: string | undefined; message: UnknownMessage; known: false }
+  | { ok: false; key: string | undefined; reason: BodyFault; detail: string };
+
+/** A request that was verified, with its messages: one, or those of a batch in their order. */
+export interface VerifiedRequest {
+  ok: true;
+  messages: ParsedMessage[];
+  /** Whether it was a batch, whose answer names what was not done. */
+  isBatch: boolean;
+  /** Names whoever knows the secret that matched, and the place of that in the list. */
+  sender: string;
+  secret: number | undefined;
+  rawBody: Buffer;
+}
+
+/** The answer to give to a request that can't be trusted. */
+export interface RefusedRequest {
+  ok: false;
+  /** The code of `response`. */
+  code: string;
+  response: Response;
+}
+
+/**
+ * Verifies and parses requests, and leaves everything else to you: whether one came before, in which order they are
+ * handled, and what is answered.
+ *
+ * @throws TypeError when the secret is missing or empty
+ */
+export function createVerifyAndParse(
+  options: VerifyOptions & { log?: Log },
+): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
+  const { log = consoleLog, deadline = 4500, clock = systemClock } = options;
+  const verifier = createVerifier(options, nodeSignatures);
+  const reads = createDeadlines(clock);
+  const core = {
+    verifier,
+    reading: (since: number, cut: () => void) => reads.add(since + deadline, cut),
+    isClosing: () => false,
+    report: (error: unknown) => log.error({ err: error }, 'webhook failed'),
+  };
+  return async (request) => {
+    const checked = await check(core, fromRequest(request), clock.now(), log);
+    if (!checked.ok) return refused(checked.reply);
+    const { rawBody, key, sender, secret } = checked;
+    const parsed = parseBody(rawBody);
+    if (!('batch' in parsed))
+      return { ok: true, messages: [{ ...parsed, key }], isBatch: false, sender, secret, rawBody };
+    const { items, keys, sentAt } = parsed.batch;
+    const tooOld = verifier.age(sentAt);
+    if (tooOld !== undefined) return refused(tooOld);
+    const messages = items.map((item, index): ParsedMessage => ({ ...parseValue(item), key: keys[index] }));
+    return { ok: true, messages, isBatch: true, sender, secret, rawBody };
+  };
+}
+
+function refused({ status, headers, body, code = 'error' }: Reply): RefusedRequest {
+  return { ok: false, code, response: new Response(body, { status, headers }) };
+}

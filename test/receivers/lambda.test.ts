@@ -1,0 +1,68 @@
+import t from 'tap';
+import { createReceiver } from '../../receivers/index.ts';
+import { type LambdaEvent, lambdaHandler } from '../../receivers/lambda.ts';
+import { signed, webhook } from '../../receivers/testing.ts';
+import { silent } from './helpers/hosts.ts';
+import { secret } from './helpers/samples.ts';
+
+type Made = ReturnType<typeof signed>;
+
+/** One request as each of the platforms hands it over. */
+const events: Record<string, (made: Made) => LambdaEvent> = {
+  'a function URL, or an HTTP API': ({ headers, body }) => ({
+    headers,
+    body,
+    isBase64Encoded: false,
+    rawPath: '/hooks',
+    rawQueryString: 'tenant=a&x=%2F',
+    requestContext: { http: { method: 'POST' } },
+  }),
+  'the same in base64': ({ headers, body }) => ({
+    headers,
+    body: Buffer.from(body).toString('base64'),
+    isBase64Encoded: true,
+    rawPath: '/hooks',
+    rawQueryString: 'tenant=a&x=%2F',
+    requestContext: { http: { method: 'POST' } },
+  }),
+  'a REST API': ({ headers, body }) => ({
+    headers,
+    multiValueHeaders: Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name.toUpperCase(), [value]]),
+    ),
+    body,
+    isBase64Encoded: false,
+    httpMethod: 'POST',
+    path: '/hooks',
+  }),
+};
+
+for (const [platform, event] of Object.entries(events)) {
+  t.test(`lambda: ${platform}`, async (t) => {
+    const urls: string[] = [];
+    const hooks = createReceiver({ secret, log: silent, on: { track: (_, { url }) => void urls.push(url) } });
+    const handler = lambdaHandler(hooks);
+    const made = signed(webhook('track', { properties: { text: 'ü€😀' } }), secret);
+    t.match(await handler(event(made)), { statusCode: 200, body: '{"received":true}' });
+    t.match(await handler(event(made)), { statusCode: 200, body: /duplicate/ });
+    t.match(await handler({ ...event(made), body: `${made.body} ` }), { statusCode: 401 });
+    t.match(await handler({ ...event(made), body: null }), { statusCode: 401 });
+    t.match(urls[0], /^\/hooks/);
+  });
+}
+
+t.test('lambda: an event that is no request is answered, whatever it has', async (t) => {
+  const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
+  for (const event of [
+    {},
+    { headers: null, body: null },
+    { requestContext: { http: { method: 'GET' } } },
+    { httpMethod: 'BAD METHOD' },
+    { headers: { 'bad header': 'x' } },
+    { headers: { x: 'a\nb' } },
+    { multiValueHeaders: { 'x-signature': ['0'.repeat(40), '1'.repeat(40)] } },
+  ] as LambdaEvent[]) {
+    const { statusCode } = await handler(event);
+    t.ok(statusCode >= 400 && statusCode < 500, `${JSON.stringify(event)}: ${statusCode}`);
+  }
+});
