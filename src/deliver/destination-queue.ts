@@ -20,6 +20,8 @@ export interface QueueHooks {
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly wallTime: () => number;
+  /** Since when deliveries are served: what was before says nothing of the endpoints. */
+  readonly servedSince: () => number;
   readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
@@ -160,15 +162,23 @@ export class DestinationQueue {
     return !this.outlets.some(({ window }) => window.open);
   }
 
-  /** Since when no endpoint takes anything; null while one does. */
+  /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
   get heldBackSince(): number | null {
     let since: number | null = null;
     for (const { window } of this.outlets) {
       const closed = window.pausedAt ?? window.deadSince;
       if (closed === null) return null;
-      since = Math.max(since ?? 0, closed);
+      since = Math.max(since ?? this.hooks.servedSince(), closed);
     }
     return since;
+  }
+
+  /** Whether this process has seen for itself that the endpoints take nothing; a paused one can't be asked. */
+  get hasProbed(): boolean {
+    const since = this.hooks.servedSince();
+    return this.outlets.every(
+      ({ window, triedAt }) => window.pausedAt !== null || (triedAt !== null && triedAt >= since),
+    );
   }
 
   add(claims: readonly Claim[]): void {
@@ -265,10 +275,10 @@ export class DestinationQueue {
   private async deliver(claimed: Claim): Promise<void> {
     const { generation } = this;
     try {
-      const claim = this.startClock(claimed);
-      const settlement = isExpired(claim, this.hooks.clock.now())
-        ? expired(claim)
-        : await this.begin(claim, generation);
+      // What was never tried is tried once, however long it was held back.
+      const settlement = isExpired(claimed, this.hooks.clock.now())
+        ? expired(claimed)
+        : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
       this.giveUp(claimed, error);

@@ -32,10 +32,13 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   return freed;
 }
 
-/** The four hours run on for deliveries that are held back; those never tried count from when the endpoints died. */
+/**
+ * The four hours run on for deliveries that are held back; those never tried count from when the endpoints died. Nothing
+ * ends before an endpoint has been asked: after a downtime, which may be a step of the clock, it may be back.
+ */
 async function expire({ store, clock }: HousekeepingOptions, name: string, queue: DestinationQueue): Promise<number> {
   const heldSince = queue.heldBackSince;
-  if (queue.enabled && heldSince === null) return 0;
+  if (queue.enabled && (heldSince === null || !queue.hasProbed)) return 0;
   const before = clock.now() - RETRY_WINDOW;
   const untriedToo = queue.enabled && heldSince !== null && heldSince <= before;
   return inSteps(() => store.expire(name, before, untriedToo, STEP));

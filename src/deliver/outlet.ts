@@ -11,6 +11,8 @@ const PAUSED_DELAY = 60_000;
 export class Outlet {
   prepared: PreparedEndpoint;
   readonly window: Window;
+  /** When this process's last attempt ended, in the store's time. */
+  triedAt: number | null = null;
   private readonly clock: Clock;
   /** Called with whether a place was kept for the one who waits. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
@@ -59,6 +61,7 @@ export class Outlet {
   leave(exchange: Exchange): boolean {
     const { window, clock } = this;
     const { pausedAt, deadSince } = window;
+    this.triedAt = clock.now();
     const isHealthy = exchange.outcome === 'success' || exchange.outcome === 'refused';
     if (isHealthy) window.succeeded(exchange.ms);
     else window.failed(exchange.startedAt, clock.monotonic(), exchange.status !== null, clock.random(), clock.now());

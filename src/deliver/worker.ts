@@ -23,6 +23,7 @@ export type WorkerStore = Pick<
   | 'time'
   | 'join'
   | 'owners'
+  | 'servedSince'
   | 'publish'
   | 'rosters'
   | 'countOrphans'
@@ -90,6 +91,8 @@ export class Worker {
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
   private announcing: Promise<void> = Promise.resolve();
+  /** As the store told; until then since this process has its lease. */
+  private servedSince = 0;
   private stopping = false;
   /** The store is lost: what became of a delivery can't be written. */
   private isHopeless = false;
@@ -159,6 +162,7 @@ export class Worker {
   async start(isLasting = true): Promise<void> {
     // Joining is the last that may fail: a start that failed leaves nothing behind.
     await this.states.load();
+    this.servedSince = this.clock.now();
     await this.lease.start();
     this.know();
     this.announce();
@@ -273,6 +277,7 @@ export class Worker {
     return {
       clock: this.clock,
       wallTime: () => clock.now(),
+      servedSince: () => this.servedSince,
       post: (endpoint, claim, body) => this.post(endpoint, claim, body),
       holdsClaims: () => this.holdsClaims(),
       isStopping: () => this.stopping || this.suspects.isDraining,
@@ -364,6 +369,7 @@ export class Worker {
   private async keepHouse(): Promise<void> {
     const queues = new Map(this.turns.queues.map((queue) => [queue.name, queue]));
     const { store, attemptRetention, log } = this.options;
+    this.servedSince = await store.servedSince();
     const freed = await housekeeping({ store, clock: this.clock, attemptRetention, log, queues });
     if (freed > 0) this.wake(queues.keys());
     this.retired = this.retired.filter(({ idle }) => !idle);
@@ -390,6 +396,7 @@ export class Worker {
   }
 
   private loseClaims(): void {
+    this.servedSince = this.clock.now();
     this.announce();
     this.settler.clear();
     this.suspects.clear();

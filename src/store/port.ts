@@ -370,6 +370,9 @@ export interface Deletions {
   readonly some: boolean;
 }
 
+/** Between two processes that deliver, no more than a restart, in milliseconds. */
+export const SERVED_GAP = 60_000;
+
 /** A process that delivers. */
 export interface Owner {
   readonly id: number;
@@ -445,6 +448,11 @@ export interface Store {
    * process has not published. Throws `fence_lost`.
    */
   countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
+  /**
+   * Since when some process has been delivering, without a gap of more than a minute: in a gap nobody can have known whether
+   * an endpoint answers. What looks like a gap may be a step of the clock.
+   */
+  servedSince(): Promise<number>;
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
   /**

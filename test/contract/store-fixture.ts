@@ -16,7 +16,11 @@ export const START = Date.parse('2026-01-02T03:04:05.678Z');
 
 /** A database in which time moves only when told, and the stores (each as of a process) opened on it. */
 export interface Fixture {
-  readonly clock: { now(): number };
+  readonly clock: {
+    now(): number;
+    /** Sets the wall clock of all processes, while no time passes. */
+    step(ms: number): void;
+  };
   /** Opens one more store on the same database; closed with the fixture. */
   open(options?: OpenOptions): Promise<Store>;
   /** Time passes, for the process and for the database. */
@@ -35,6 +39,7 @@ export type OpenFixture = () => Promise<Fixture>;
 /** A clock that stands still until it is moved. */
 export class StandingClock {
   private time = START;
+  private steady = START;
 
   now(): number {
     return this.time;
@@ -42,11 +47,16 @@ export class StandingClock {
 
   move(ms: number): void {
     this.time += ms;
+    this.steady += ms;
+  }
+
+  step(ms: number): void {
+    this.time += ms;
   }
 
   /** As the store takes it, ahead by `skew`. */
   ahead(skew = 0): Clock {
-    return { ...systemClock, now: () => this.time + skew, monotonic: () => this.time, uptime: () => this.time };
+    return { ...systemClock, now: () => this.time + skew, monotonic: () => this.steady, uptime: () => this.steady };
   }
 }
 

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import type { Store } from '../../src/store/port.ts';
 import { claimCases } from './store-claims.ts';
+import { clockCases } from './store-clock.ts';
 import { conflictCases } from './store-conflicts.ts';
 import { crashCases } from './store-crashes.ts';
 import { deletionCases } from './store-deletions.ts';
@@ -29,6 +30,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...syncCases,
     ...fleetCases,
     ...deletionCases,
+    ...clockCases,
     ...modelCases,
   };
   for (const [sentence, check] of Object.entries(cases)) {

@@ -9,6 +9,7 @@ await runOnPostgres({
   'deliver/clocks': 1,
   'deliver/configuration': 1,
   'deliver/delivery': 1,
+  'deliver/downtime': 1,
   'deliver/fleet': 1,
   'deliver/isolation': 1,
   'deliver/lease': 1,

@@ -28,6 +28,7 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
     wallTime: () => clock.now(),
+    servedSince: () => 0,
     post: async (_, { id }) => {
       if (id.startsWith('broken')) throw new Error('The body could not be signed.');
       const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;

@@ -1,10 +1,14 @@
+import { RETRY_WINDOW } from '../../retry.ts';
 import type { OwnOwners } from '../own-owners.ts';
-import type { Fence, Owner } from '../port.ts';
+import { type Fence, type Owner, SERVED_GAP } from '../port.ts';
+import { READY } from '../states.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
 
 export async function join({ db }: Context, ttl: number): Promise<number> {
-  const sql = `INSERT INTO rollcall.owner (lease_until) VALUES (${db.now} + $1) RETURNING id`;
+  const before = `SELECT min(served_since) FROM rollcall.owner WHERE lease_until > ${db.now} - ${SERVED_GAP}`;
+  const sql = `INSERT INTO rollcall.owner (lease_until, served_since)
+    VALUES (${db.now} + $1, coalesce((${before}), ${db.now})) RETURNING id`;
   const [row] = await db.rows<[number]>(sql, [ttl]);
   return row?.[0] as number;
 }
@@ -19,6 +23,13 @@ export async function owners({ db }: Context): Promise<readonly Owner[]> {
   return (await db.rows<[number, string | null]>(sql)).map(([id, roster]) => ({ id, roster }));
 }
 
+export async function servedSince({ db }: Context): Promise<number> {
+  const [row] = await db.rows<[number | null]>(
+    `SELECT min(served_since) - ${db.now} FROM rollcall.owner WHERE lease_until > ${db.now}`,
+  );
+  return db.local(row?.[0] ?? 0);
+}
+
 /** The lease ends first: from then on nothing more can be claimed under it. */
 export async function leave({ db }: Context, free: Free, owner: number): Promise<void> {
   await db.run(`UPDATE rollcall.owner SET lease_until = least(lease_until, ${db.now}) WHERE id = $1`, [owner]);
@@ -28,6 +39,9 @@ export async function leave({ db }: Context, free: Free, owner: number): Promise
 /** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
 const FORGET_AFTER = 60_000;
 
+/** Deliveries recalled at a time, of each destination and turn. */
+const RECALLED = 1_000;
+
 /** @param rescueOne - gives back everything of an owner that ended abnormally */
 export async function rescue(
   { db }: Context,
@@ -36,11 +50,25 @@ export async function rescue(
   rescueOne: (owner: number) => Promise<number>,
   own: OwnOwners,
 ): Promise<number> {
+  await recallAbsurd(db);
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
   let freed = await claims.freeUntold(free);
   for (const [owner] of ended) freed += await (own.has(owner) ? free(owner) : rescueOne(owner));
   await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
   return freed;
+}
+
+/** No try is put off for longer than the four hours: what is due later was written by a clock that was wrong. */
+async function recallAbsurd(db: Context['db']): Promise<void> {
+  await db.run(
+    `UPDATE rollcall.delivery SET due_at = ${db.now} WHERE id = ANY (ARRAY(
+       SELECT q.id FROM (SELECT DISTINCT destination FROM rollcall.backlog) AS b, unnest('{0,1,2,3,4,5}'::smallint[]) AS t (turn),
+       LATERAL (
+         SELECT d.id FROM rollcall.delivery d
+         WHERE d.state = ${READY} AND d.destination = b.destination AND d.turn = t.turn
+         AND d.due_at > ${db.now} + ${RETRY_WINDOW} LIMIT ${RECALLED} FOR UPDATE SKIP LOCKED
+       ) AS q))`,
+  );
 }
 
 export async function takeLease({ db }: Context, lease: string, ttl: number): Promise<Fence | null> {

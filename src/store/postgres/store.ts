@@ -14,7 +14,7 @@ import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
 import { admit, takeGeneration } from './generations.ts';
 import { requeue } from './held-out.ts';
-import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, takeLease } from './leases.ts';
+import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, servedSince, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
 import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
@@ -115,6 +115,7 @@ function storeOn(context: Context): Store {
         claims.left(owner);
         own.delete(owner);
       }),
+    servedSince: () => during(() => servedSince(context)),
     rescue: () => during(() => rescue(context, free, claims, (owner) => settlements.rescue(owner), own)),
     begin: (owner, given) => during(() => settlements.begin(owner, given)),
     claim: (owner, requests) => during(() => claims.claim(owner, requests)),

@@ -1,4 +1,5 @@
 import type { Clock } from '../../clock.ts';
+import { SERVED_GAP } from '../port.ts';
 import type { Connection } from './connection.ts';
 
 /** What a process that delivers says of its clocks with each heartbeat. */
@@ -13,6 +14,7 @@ export interface ClockReading {
 export interface KeptClock extends ClockReading {
   /** The store's time when it was kept. */
   readonly at: number;
+  readonly servedSince: number;
 }
 
 /** What is known of the time when a file is opened. */
@@ -27,12 +29,23 @@ export interface StartTime {
 const KEY = 'clock';
 
 export function keepClock(db: Connection, now: number, { offset, uptime }: ClockReading): void {
-  db.setMeta(KEY, JSON.stringify({ at: now, offset, uptime } satisfies KeptClock));
+  const before = keptClock(db);
+  const isGap = before === null || now - before.at > SERVED_GAP;
+  const servedSince = isGap ? now : before.servedSince;
+  db.setMeta(KEY, JSON.stringify({ at: now, offset, uptime, servedSince } satisfies KeptClock));
+}
+
+export function servedSince(db: Connection, now: number): number {
+  return keptClock(db)?.servedSince ?? now;
+}
+
+function keptClock(db: Connection): KeptClock | null {
+  const text = db.meta(KEY);
+  return text === null ? null : (JSON.parse(text) as KeptClock);
 }
 
 export function startTime(db: Connection): StartTime {
-  const text = db.meta(KEY);
-  const kept = text === null ? null : (JSON.parse(text) as KeptClock);
+  const kept = keptClock(db);
   const isServed = db
     .all<{ holder: string }>('SELECT holder FROM owner')
     .some(({ holder }) => !db.holders.hasExited(holder));

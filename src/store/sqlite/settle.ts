@@ -1,5 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { RETRY_WINDOW } from '../../retry.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import { DELETION_LANE } from './accept.ts';
 import type { Connection } from './connection.ts';
@@ -202,6 +203,7 @@ export interface RescueArguments {
 
 /** Gives back what processes held whose lease has ended; resolves to the number of deliveries. */
 export function rescue(db: Connection, now: number, { own }: RescueArguments): number {
+  recallAbsurd(db, now);
   let freed = 0;
   for (const { id, lease_until, holder } of db.all<{ id: number; lease_until: number; holder: string }>(
     'SELECT id, lease_until, holder FROM owner',
@@ -211,6 +213,18 @@ export function rescue(db: Connection, now: number, { own }: RescueArguments): n
     db.run('DELETE FROM owner WHERE id = ?', id);
   }
   return freed;
+}
+
+/** No try is put off for longer than the four hours: what is due later was written by a clock that was wrong. */
+function recallAbsurd(db: Connection, now: number): void {
+  db.run(
+    `UPDATE delivery SET due_at = ?1 WHERE id IN (
+       SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY}
+       AND destination IN (SELECT destination FROM backlog WHERE pending > 0) AND (tries > 0) IN (0, 1)
+       AND lane IN (0, 1, 2) AND due_at > ?2)`,
+    now,
+    now + RETRY_WINDOW,
+  );
 }
 
 /** Gives back everything that an owner holds; with `isCrashed` it ended abnormally. */

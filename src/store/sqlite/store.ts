@@ -89,6 +89,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       own.delete(owner);
       return thread.call('leave', { owner, clock: reading() });
     },
+    servedSince: () => thread.call('servedSince', undefined),
     rescue: () => thread.call('rescue', { own: own.owners }),
     begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
     claim: (owner, requests) => handOver.claim(owner, requests),

@@ -1,6 +1,7 @@
 import { accept } from './accept.ts';
 import { attempts, prune } from './attempts.ts';
 import { claim } from './claim.ts';
+import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
 import { bury, deadLetters, drop, expire, replay } from './dead-letters.ts';
 import { deletions, excluded, hashKey } from './deletions.ts';
@@ -56,6 +57,7 @@ export const verbs = {
   runs,
   saveRegulation,
   saveRun,
+  servedSince,
   settle,
   stripRegulation,
   suppress,

@@ -1,6 +1,7 @@
 -- Strings that stand in many rows (destinations, sources, endpoints, runs) are kept once.
 CREATE TABLE name (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE) STRICT;
 
+-- Under 'clock' what processes that deliver say of the time with each heartbeat (clock.ts).
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 -- One message for one destination, until it is delivered or dead.
