@@ -58,12 +58,15 @@ export class App {
   private readonly worker: Worker;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
+  private started = false;
   private scheduling = false;
   private cancelResume = () => {};
   private stopping = false;
   private readonly failure = Promise.withResolvers<never>();
   /** Why it can't go on. */
   private fault: RollcallError | null = null;
+  /** What is wrong with what is stored. */
+  private damage: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {
     const { log, clock = systemClock, onProgress } = options;
@@ -125,10 +128,11 @@ export class App {
 
   /** Opens the store and builds the parts; nothing runs yet. */
   static async create(config: Config, options: AppOptions): Promise<App> {
-    const early = Promise.withResolvers<RollcallError>();
-    const store = await openStore(config.store, options.clock ?? systemClock, { onFatal: early.resolve });
-    const app = new App(config, store, options);
-    void early.promise.then((error) => app.fail(error));
+    const [fatal, damage] = [Promise.withResolvers<RollcallError>(), Promise.withResolvers<RollcallError>()];
+    const events = { onFatal: fatal.resolve, onDamaged: damage.resolve };
+    const app = new App(config, await openStore(config.store, options.clock ?? systemClock, events), options);
+    void fatal.promise.then((error) => app.fail(error));
+    void damage.promise.then((error) => app.stopForDamage(error));
     return app;
   }
 
@@ -137,15 +141,28 @@ export class App {
     const starting = this.startParts(options);
     this.starting = starting.catch(() => {});
     await starting;
+    this.started = true;
   }
 
   private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
-    await this.worker.start(collects || schedules);
-    if (collects || schedules) await this.sync.configured();
-    await this.resumeRegulations();
+    // Who collects answers that it can't, for as long as the store is damaged; others have nothing to do.
+    if (this.damage && !collects) throw this.damage;
+    if (!this.damage) {
+      await this.worker.start(collects || schedules);
+      if (collects || schedules) await this.sync.configured();
+      await this.resumeRegulations();
+    }
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules;
-    if (schedules && !this.stopping) await this.sync.start();
+    if (schedules && !this.damage && !this.stopping) await this.sync.start();
+    if (collects || schedules) this.lookForDamage();
+  }
+
+  /** In the background: a large store takes its time. What it finds, it also reports as an event. */
+  private lookForDamage(): void {
+    this.store.check(false).catch((error) => {
+      if (!this.stopping) this.options.log.warn({ err: error }, 'The store could not be looked through');
+    });
   }
 
   /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
@@ -191,6 +208,19 @@ export class App {
     await this.worker.stop();
     await this.store.close();
     await this.agent.close();
+  }
+
+  /**
+   * The store is damaged: it refuses what is new, and nothing more is delivered, since what became of it could not be
+   * written. Starting again would not help, so the process stays and says so, if there is anyone to say it to.
+   */
+  private stopForDamage(error: RollcallError): void {
+    if (this.damage !== null || this.stopping) return;
+    this.damage = error;
+    this.options.log.error({ code: error.code, err: error }, error.message);
+    this.worker.giveUp();
+    void this.worker.stop().catch((cause) => this.options.log.warn({ err: cause }, 'Delivery did not stop in order'));
+    if (this.started && this.server === null) this.fail(error);
   }
 
   /** A part has ended for good. Nothing more is taken or posted, since nothing of it could be written. */

@@ -33,6 +33,8 @@ export type ErrorCode =
   | 'store_full'
   | 'store_failed'
   | 'store_busy'
+  | 'store_damaged'
+  | 'store_read_only'
   | 'store_closed'
   | 'store_outdated'
   | 'queue_full'

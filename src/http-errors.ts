@@ -33,6 +33,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   store_full: 503,
   store_failed: 503,
   store_busy: 503,
+  store_damaged: 503,
+  store_read_only: 503,
   store_closed: 503,
   store_outdated: 503,
   overloaded: 503,
@@ -44,6 +46,8 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
   store_full: 'The store is full; try again later.',
   store_failed: 'The store takes nothing now; try again later.',
   store_busy: 'The store takes nothing now; try again later.',
+  store_damaged: 'The store takes nothing now; try again later.',
+  store_read_only: 'The store takes nothing now; try again later.',
 };
 
 /** Seconds after which a client may try again where nothing better is known. */

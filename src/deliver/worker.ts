@@ -94,6 +94,7 @@ export class Worker {
   /** As the store told; until then since this process has its lease. */
   private servedSince = 0;
   private stopping = false;
+  private ended: Promise<void> | null = null;
   /** The store is lost: what became of a delivery can't be written. */
   private isHopeless = false;
   private wakeUp: (() => void) | null = null;
@@ -221,7 +222,12 @@ export class Worker {
   }
 
   /** Gives back what has not begun, lets attempts in flight end (they are bounded), and writes what became of them. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    this.ended ??= this.end();
+    return this.ended;
+  }
+
+  private async end(): Promise<void> {
     this.stopping = true;
     this.signal();
     await this.drained();

@@ -173,6 +173,8 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
     copy.exec(`INSERT INTO sqlite_sequence SELECT 'delivery', 0
       WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'delivery')`);
     copy.exec(`UPDATE sqlite_sequence SET seq = seq + ${IDS_AHEAD} WHERE name = 'delivery'`);
+    // So a log that lies beside the file where it is put back is known to belong to another.
+    copy.exec('PRAGMA journal_mode = DELETE');
   } finally {
     copy.close();
   }

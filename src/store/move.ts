@@ -1,4 +1,4 @@
-import { existsSync, renameSync } from 'node:fs';
+import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
@@ -10,6 +10,7 @@ import { Database, type Session } from './postgres/database.ts';
 import { migratePostgres } from './postgres/migrate.ts';
 import { remember, seenKey } from './postgres/seen.ts';
 import { storeError } from './sqlite/connection.ts';
+import { markerOf } from './sqlite/files.ts';
 import { openSqliteStore } from './sqlite/store.ts';
 
 export interface MoveOptions {
@@ -61,6 +62,7 @@ export async function moveStore({ from, to, clock, onProgress = () => {} }: Move
     // Leaves one file, without a log beside it; renamed before anybody else can open it.
     source.exec('PRAGMA journal_mode = DELETE');
     renameSync(path, file);
+    rmSync(markerOf(path), { force: true });
     return { file, rows };
   } catch (error) {
     throw storeError(error);

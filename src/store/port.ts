@@ -408,10 +408,12 @@ export interface Orphan {
 export interface StoreEvents {
   /** It has failed for good: every verb fails from now on, until a new process opens it. */
   onFatal(error: RollcallError): void;
+  /** What it holds can't be trusted any more (`store_damaged`): it takes nothing new until it is put right and opened again. */
+  onDamaged(error: RollcallError): void;
 }
 
 /** For those who learn of it by the verbs that fail. */
-export const NO_EVENTS: StoreEvents = { onFatal() {} };
+export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
 
 /** A part of what `told` finds; `users` are ids. */
 export interface ToldPart {
@@ -559,8 +561,13 @@ export interface Store {
   /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
   suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
 
-  /** Resolves when the store answers; throws otherwise. */
+  /** Resolves when the store answers, and is sound as far as it knows; throws otherwise. */
   ping(): Promise<void>;
+  /**
+   * Looks whether what is stored is damaged, in the background; resolves to what is wrong, null if nothing is. `thorough`
+   * takes as long as it needs, while without it a database that is too large is passed over.
+   */
+  check(thorough: boolean): Promise<string | null>;
   /** Lets what was begun finish, then closes. */
   close(): Promise<void>;
 }

@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto';
 import t from 'tap';
 import { startPostgres } from '../helpers/postgres.ts';
+import { DAMAGES, type Damage, damageRound } from './damage.ts';
+import { randomNumbers } from './random.ts';
 import { Scenario, type ScenarioOptions } from './scenario.ts';
 
 /** The random moments are those of this seed; CRASH_SEED=N repeats a run's. */
@@ -10,17 +12,6 @@ t.comment(`CRASH_SEED=${SEED}`);
 const POINTS = ['accept', 'commit', 'claim', 'post', 'settle', 'retry'] as const;
 const SYNC_POINTS = ['sync_stage', 'sync_stream', 'sync_commit'] as const;
 type Point = (typeof POINTS)[number] | (typeof SYNC_POINTS)[number];
-
-/** A whole number from 1 to `most`, the same ones in every run of one seed (mulberry32). */
-function randomNumbers(seed: number): (most: number) => number {
-  let state = seed;
-  return (most) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return 1 + (((mixed ^ (mixed >>> 14)) >>> 0) % most);
-  };
-}
 
 function atFailpoints(name: string, points: readonly Point[], each: number, options: ScenarioOptions = {}) {
   return t.test(`${name}: ${each} crashes at ${points.join(', ')} lose nothing that was accepted`, async (t) => {
@@ -57,6 +48,13 @@ function atRandom(name: string, kills: number, options: ScenarioOptions = {}) {
 for (const point of [...POINTS, ...SYNC_POINTS]) await atFailpoints('SQLite', [point], 20);
 await inMigration('SQLite', 20);
 await atRandom('SQLite', 100);
+
+const random = randomNumbers(SEED);
+for (const damage of Object.keys(DAMAGES) as Damage[]) {
+  await t.test(`a store is not served as if nothing had happened: ${damage}, 5 times`, async (t) => {
+    for (let round = 1; round <= 5; round += 1) await damageRound(t, damage, random);
+  });
+}
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());

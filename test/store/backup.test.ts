@@ -41,6 +41,11 @@ t.test(
     await load;
     t.same(written, ['store.db', 'lake.duckdb.wal', 'lake.duckdb']);
     t.equal(readFileSync(join(target, 'lake.duckdb'), 'utf8'), 'snapshot of version 2');
+    t.equal(
+      readFileSync(join(target, 'store.db'))[18],
+      1,
+      'so that a log beside it is known to belong to another file',
+    );
     const restored = await openSqliteStore({ path: join(target, 'store.db'), maxQueued: 100, clock: systemClock });
     t.teardown(() => restored.close());
     t.ok((await backlogOf(restored)).pending >= 500);

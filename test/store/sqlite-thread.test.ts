@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import type { RollcallError } from '../../src/errors.ts';
 import { armFailpoint, type Fault } from '../../src/failpoint.ts';
+import { NO_EVENTS } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, codeOf, message } from '../contract/store-fixture.ts';
 
@@ -24,7 +25,7 @@ async function open(t: Test, fault: Fault | null) {
     failed.resolve(error);
   };
   const path = join(t.testdir({}), 'a.db');
-  const events = { onFatal };
+  const events = { ...NO_EVENTS, onFatal };
   const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock, events });
   return { store, failures, failed: failed.promise };
 }

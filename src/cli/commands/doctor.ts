@@ -49,8 +49,14 @@ async function* examine(opened: Opened): AsyncGenerator<Finding> {
     `${count(config.destinations.length, 'destination')}, ${count(config.sources.length, 'source')}`,
   );
   yield* connections(config);
+  const damage = await app.store.check(true);
+  if (damage !== null) {
+    yield { check: 'store', state: 'failed', message: `is damaged: ${damage}. Restore a backup: docs/deployment.md` };
+    return;
+  }
   await app.store.ping();
   yield ok('store', 'it answers');
+  yield ok('store', 'what it holds is sound');
   yield* queries(opened);
   for (const { key } of await app.sync.orphans()) {
     yield warning(key, `is no longer in the configuration, but its members were told. rollcall retire ${key}`);

@@ -34,6 +34,8 @@ export interface DatabaseOptions {
   readonly time?: string;
   /** Statements take as long as they need, as in a migration. */
   readonly patient?: boolean;
+  /** Told the first time that the database finds its data or an index damaged. */
+  readonly onDamaged?: (error: RollcallError) => void;
 }
 
 /** Connections to one database. Broken ones are replaced by the next use; nothing here needs to be restarted. */
@@ -46,8 +48,12 @@ export class Database implements Session {
   private readonly pool: pg.Pool;
   private readonly names = new Map<string, string>();
   private closed = false;
+  private readonly onDamaged: (error: RollcallError) => void;
+  /** What the database said of damage, once it has. */
+  damage: RollcallError | null = null;
 
-  constructor({ url, clock, time = DATABASE_TIME, patient = false }: DatabaseOptions) {
+  constructor({ url, clock, time = DATABASE_TIME, patient = false, onDamaged = () => {} }: DatabaseOptions) {
+    this.onDamaged = onDamaged;
     this.clock = clock;
     this.time = new SteadiedTime(clock);
     this.now = time;
@@ -142,9 +148,18 @@ export class Database implements Session {
       } catch (error) {
         const { code, constraint } = error as { code?: string; constraint?: string };
         const clashed = CLASHES.has(code ?? '') || (code === '23505' && CLASHING_KEYS.has(constraint ?? ''));
-        if (!clashed || tries > RETRIES) throw storeError(error);
+        if (!clashed || tries > RETRIES) throw this.known(error);
       }
     }
+  }
+
+  private known(error: unknown): RollcallError {
+    const failure = storeError(error);
+    if (failure.code === 'store_damaged' && this.damage === null) {
+      this.damage = failure;
+      this.onDamaged(failure);
+    }
+    return failure;
   }
 
   /** Each statement is prepared once per connection, under a name. */
@@ -183,15 +198,30 @@ export function storeError(error: unknown): RollcallError {
   const { code = '', message } = error as { code?: string; message?: string };
   return new RollcallError(
     meaningOf(code, message ?? ''),
-    `The database failed: ${message || code || String(error)}.`,
+    `The database failed: ${message || code || String(error)}.${HINTS.get(code) ?? ''}`,
     {
       cause: error,
     },
   );
 }
 
+const REPAIR =
+  ' Look at the server: restore a backup, or REINDEX if only an index is damaged; then start Rollcall again.';
+const HINTS: ReadonlyMap<string, string> = new Map([
+  ['XX001', REPAIR],
+  ['XX002', REPAIR],
+  ['58P01', REPAIR],
+  ['53100', " Make room on the server's disk; nothing was lost."],
+  ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
+]);
+
+/** Damaged data, a damaged index, a file of the server's that is gone. */
+const DAMAGE = new Set(['XX001', 'XX002', '58P01']);
+
 function meaningOf(code: string, message: string): ErrorCode {
   if (code === '53100' || code === '54000') return 'store_full';
+  if (DAMAGE.has(code)) return 'store_damaged';
+  if (code === '25006') return 'store_read_only';
   if (code === '3F000' || code === '42P01' || code === '42703') return 'store_outdated';
   // Too many connections, locks, deadlocks, statements cancelled for taking too long, no free connection.
   if (['53300', '55P03', '40001', '40P01', '57014', '25P03'].includes(code)) return 'store_busy';

@@ -4,6 +4,7 @@ import { OwnOwners } from '../own-owners.ts';
 import type { Store, StoreEvents } from '../port.ts';
 import { Intake } from './accept.ts';
 import { attempts, prune } from './attempts.ts';
+import { check } from './check.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
@@ -38,8 +39,8 @@ export interface PostgresOptions {
  *
  * @throws RollcallError `store_outdated` when migrations are pending, `store_failed` when the database can't be reached
  */
-export async function openPostgresStore({ maxQueued, ...options }: PostgresOptions): Promise<Store> {
-  const db = new Database(options);
+export async function openPostgresStore({ maxQueued, events, ...options }: PostgresOptions): Promise<Store> {
+  const db = new Database({ ...options, ...(events ? { onDamaged: events.onDamaged } : {}) });
   try {
     const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
     return storeOn({
@@ -84,12 +85,15 @@ function storeOn(context: Context): Store {
     return result;
   }
 
+  /** Refuses also once the database has been found damaged. */
+  const soundly = <T>(work: () => Promise<T>) => (db.damage ? Promise.reject(db.damage) : during(work));
+
   return {
     time: db.time,
     maxQueued: context.maxQueued,
-    accept: (request) => during(() => intake.accept(request)),
+    accept: (request) => soundly(() => intake.accept(request)),
     join: (ttl) =>
-      during(async () => {
+      soundly(async () => {
         const owner = await join(context, ttl);
         own.add(owner);
         await claims.joined(owner, free);
@@ -118,7 +122,7 @@ function storeOn(context: Context): Store {
     servedSince: () => during(() => servedSince(context)),
     rescue: () => during(() => rescue(context, free, claims, (owner) => settlements.rescue(owner), own)),
     begin: (owner, given) => during(() => settlements.begin(owner, given)),
-    claim: (owner, requests) => during(() => claims.claim(owner, requests)),
+    claim: (owner, requests) => soundly(() => claims.claim(owner, requests)),
     settle: (owner, given) =>
       during(async () => {
         await settlements.settle(owner, given);
@@ -176,7 +180,8 @@ function storeOn(context: Context): Store {
     scrub: () => during(() => scrub(context)),
     hashKey: () => during(async () => context.suppressionKey),
     suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
-    ping: () => during(async () => void (await db.run('SELECT 1'))),
+    check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
+    ping: () => soundly(async () => void (await db.run('SELECT 1'))),
     close() {
       closing ??= (async () => {
         await Promise.all(running);

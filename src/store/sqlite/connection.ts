@@ -1,5 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { RollcallError } from '../../errors.ts';
+import { damaged } from './files.ts';
 import { Holders } from './holder.ts';
 import { SeenIds } from './seen.ts';
 
@@ -202,15 +203,33 @@ export class Connection {
   }
 }
 
+const SQLITE_PERM = 3;
 const SQLITE_BUSY = 5;
 const SQLITE_LOCKED = 6;
+const SQLITE_READONLY = 8;
+const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
+const SQLITE_NOTADB = 26;
+const SQLITE_IOERR_CORRUPTFS = 8458;
 
-/** What a failure of SQLite means to the caller. */
-export function storeError(error: unknown): RollcallError {
+/**
+ * What a failure of SQLite means to the caller.
+ *
+ * @param path - the file that people should look at
+ */
+export function storeError(error: unknown, path = 'the database'): RollcallError {
   if (error instanceof RollcallError) return error;
   const { errcode, message } = error as { errcode?: number; message?: string };
   const primary = errcode === undefined ? undefined : errcode & 0xff;
+  if (primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB || errcode === SQLITE_IOERR_CORRUPTFS) {
+    return damaged(path, `${message}`);
+  }
+  if (primary === SQLITE_READONLY || primary === SQLITE_PERM) {
+    return new RollcallError(
+      'store_read_only',
+      `The store ${path} can't be written: ${message}. Let this user write to the file and its folder.`,
+    );
+  }
   if (primary === SQLITE_FULL) {
     return new RollcallError(
       'store_full',
@@ -220,5 +239,5 @@ export function storeError(error: unknown): RollcallError {
   if (primary === SQLITE_BUSY || primary === SQLITE_LOCKED) {
     return new RollcallError('store_busy', `Another process holds the database's lock: ${message}.`);
   }
-  return new RollcallError('store_failed', `The store failed: ${message ?? String(error)}.`);
+  return new RollcallError('store_failed', `The store ${path} failed: ${message ?? String(error)}.`);
 }

@@ -5,8 +5,16 @@ import { armedFailpoint } from '../../failpoint.ts';
 import type { StoreEvents } from '../port.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 import { startOffset } from './clock.ts';
+import { damaged } from './files.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
-import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
+import {
+  type Operation,
+  type OperationResult,
+  READING,
+  type VerbArguments,
+  type VerbName,
+  type VerbResult,
+} from './verbs.ts';
 
 /** Operations in one transaction at most; what exceeds it goes into the next. */
 const GROUP_LIMIT = 64;
@@ -39,6 +47,7 @@ export class StoreThread {
   private inWork: Waiting[] = [];
   private scheduled = false;
   private closed: RollcallError | null = null;
+  private damage: RollcallError | null = null;
   private onIdle: (() => void) | null = null;
   /** Who waits for a scrub to be done; the thread answers in order. */
   private readonly scrubs: ((failure: { readonly code: ErrorCode; readonly message: string } | null) => void)[] = [];
@@ -77,13 +86,16 @@ export class StoreThread {
       throw new RollcallError(reply.failed.code, reply.failed.message);
     }
     if (!('opened' in reply)) throw new RollcallError('store_failed', 'The store gave no answer.');
-    const { store, time } = reply.opened;
+    const { store, time, damage } = reply.opened;
     const steadied = new SteadiedTime(clock, startOffset(clock, time));
-    return { thread: new StoreThread(worker, steadied, events), store };
+    const thread = new StoreThread(worker, steadied, events);
+    if (damage !== null) thread.markDamaged(damaged(path, damage));
+    return { thread, store };
   }
 
   call<V extends VerbName>(verb: V, args: VerbArguments<V>): Promise<VerbResult<V>> {
     if (this.closed) return Promise.reject(this.closed);
+    if (this.damage && !READING.has(verb)) return Promise.reject(this.damage);
     return new Promise((resolve, reject) => {
       const operation: Operation = { verb, now: this.time.now(), args };
       this.queue.push({ operation, resolve: resolve as (value: unknown) => void, reject });
@@ -93,11 +105,19 @@ export class StoreThread {
 
   /** Has what deleted rows left behind removed from the database's files. */
   scrub(): Promise<void> {
-    if (this.closed) return Promise.reject(this.closed);
+    const refusal = this.closed ?? this.damage;
+    if (refusal) return Promise.reject(refusal);
     return new Promise((resolve, reject) => {
       this.scrubs.push((failure) => (failure ? reject(new RollcallError(failure.code, failure.message)) : resolve()));
       this.worker.postMessage('scrub' satisfies ThreadRequest);
     });
+  }
+
+  /** Nothing is written any more: more would be lost with each page. */
+  markDamaged(error: RollcallError): void {
+    if (this.damage) return;
+    this.damage = error;
+    this.events.onDamaged(error);
   }
 
   /** Lets what was asked for finish, then ends the thread. */
@@ -149,9 +169,16 @@ export class StoreThread {
     for (const [index, { resolve, reject }] of done.entries()) {
       const result = results[index];
       if (result && 'value' in result) resolve(result.value);
-      else reject(new RollcallError((result?.code ?? 'store_failed') as ErrorCode, result?.message ?? 'No answer.'));
+      else reject(this.failureOf(result));
     }
     if (this.inWork.length === 0) this.onIdle?.();
+  }
+
+  private failureOf(result: Exclude<OperationResult, { value: unknown }> | undefined): RollcallError {
+    const code = (result?.code ?? 'store_failed') as ErrorCode;
+    const error = new RollcallError(code, result?.message ?? 'No answer.');
+    if (code === 'store_damaged') this.markDamaged(error);
+    return error;
   }
 
   private look(): void {

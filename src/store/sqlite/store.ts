@@ -3,7 +3,9 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import type { HandedTuple, MessageTuple } from './accept.ts';
+import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
+import { damaged } from './files.ts';
 import { HandOver, type Taker } from './hand-over.ts';
 import { SettleColumns } from './settle-columns.ts';
 import { StoreThread } from './store-thread.ts';
@@ -191,6 +193,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     hashKey: async () => thread.call('hashKey', undefined),
     suppress: (users, sources, on) => thread.call('suppress', { users, sources, on }),
     ping: async () => thread.call('ping', undefined),
+    check: async (thorough) => {
+      const found = await checkFile(path, thorough);
+      if (found !== null) thread.markDamaged(damaged(path, found));
+      return found;
+    },
     close: () => thread.close(),
   };
 }

@@ -3,7 +3,9 @@ import type { ErrorCode } from '../../errors.ts';
 import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
 import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
+import { checkFiles, markFile } from './files.ts';
 import { migrate } from './migrate.ts';
+import { quickLook } from './soundness.ts';
 import { type Operation, type OperationResult, verbs } from './verbs.ts';
 
 /** What the thread is started with. */
@@ -16,7 +18,8 @@ export interface ThreadData {
 
 export type ThreadRequest = { readonly operations: readonly Operation[] } | 'scrub' | 'close';
 export type ThreadReply =
-  | { readonly opened: { readonly store: string; readonly time: StartTime } }
+  /** `damage` says what is damaged: then nothing is written. */
+  | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
   | { readonly results: readonly OperationResult[] }
   /** Null when it was done. */
@@ -30,14 +33,14 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
   let connection: Connection;
   try {
-    connection = open(data);
+    checkFiles(data.path);
+    connection = new Connection(data.path);
+    port.postMessage(open(connection, data));
   } catch (error) {
-    const { code, message } = storeError(error);
+    const { code, message } = storeError(error, data.path);
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
-  const opened = { store: connection.meta('store') ?? '', time: startTime(connection) };
-  port.postMessage({ opened } satisfies ThreadReply);
   port.on('message', (request: ThreadRequest) => {
     if (request === 'close') {
       connection.close();
@@ -48,19 +51,32 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
       port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
       return;
     }
-    port.postMessage({ results: perform(connection, request.operations) } satisfies ThreadReply);
+    port.postMessage({ results: perform(connection, data.path, request.operations) } satisfies ThreadReply);
   });
 }
 
-function open({ path, identity }: ThreadData): Connection {
-  const connection = new Connection(path);
+function open(connection: Connection, { path, identity }: ThreadData): ThreadReply {
+  const damage = quickLook(connection, path);
+  if (damage !== null) return openDamaged(connection, damage);
   migrate(connection);
   connection.transaction(() => {
     if (connection.meta('store') !== null) return;
     connection.setMeta('store', identity.store);
     connection.setMeta('suppression_key', identity.suppressionKey);
   });
-  return connection;
+  const store = connection.meta('store') ?? '';
+  markFile(path, store);
+  return { opened: { store, time: startTime(connection), damage } };
+}
+
+/** For reading only, so that people can see what there is. */
+function openDamaged(connection: Connection, damage: string): ThreadReply {
+  const time: StartTime = { kept: null, isServed: false, newest: 0 };
+  try {
+    return { opened: { store: connection.meta('store') ?? '', time, damage } };
+  } catch {
+    return { opened: { store: '', time, damage } };
+  }
 }
 
 /** Outside of any transaction. */
@@ -75,29 +91,29 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
 }
 
 /** All operations share one commit; an operation that is refused undoes itself only. */
-function perform(connection: Connection, operations: readonly Operation[]): OperationResult[] {
+function perform(connection: Connection, path: string, operations: readonly Operation[]): OperationResult[] {
   try {
     const results = connection.transaction(() => {
-      const done = operations.map((operation) => performOne(connection, operation));
+      const done = operations.map((operation) => performOne(connection, path, operation));
       failpoint('commit');
       return done;
     });
     connection.tidy();
     return results;
   } catch (error) {
-    const { code, message } = storeError(error);
+    const { code, message } = storeError(error, path);
     return operations.map(() => ({ code, message }));
   }
 }
 
 const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run']);
 
-function performOne(connection: Connection, { verb, now, args }: Operation): OperationResult {
+function performOne(connection: Connection, path: string, { verb, now, args }: Operation): OperationResult {
   try {
     const work = verbs[verb] as (db: Connection, now: number, args: unknown) => unknown;
     return { value: connection.savepoint(() => work(connection, now, args)) };
   } catch (error) {
-    const { code, message } = storeError(error);
+    const { code, message } = storeError(error, path);
     if (!REFUSALS.has(code)) throw error;
     return { code, message };
   }

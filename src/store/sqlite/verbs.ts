@@ -72,6 +72,12 @@ export type VerbArguments<V extends VerbName> =
   Parameters<Verbs[V]> extends [unknown, unknown, infer A] ? A : undefined;
 export type VerbResult<V extends VerbName> = ReturnType<Verbs[V]>;
 
+/** What a damaged file is still asked, so that people see what there is. */
+export const READING: ReadonlySet<VerbName> = new Set<VerbName>([
+  ...(['attempts', 'audience', 'audiences', 'backlog', 'deadLetters', 'endpoints', 'openRegulations'] as const),
+  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
+]);
+
 export interface Operation {
   readonly verb: VerbName;
   readonly now: number;

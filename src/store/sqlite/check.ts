@@ -1,0 +1,28 @@
+import { statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { RollcallError } from '../../errors.ts';
+import type { CheckData, CheckReply } from './check-thread.ts';
+import { BACKGROUND_LIMIT, LOOK_LIMIT } from './soundness.ts';
+
+/**
+ * Looks through the file in a thread of its own. What was looked through when it was opened, or is too large, is passed
+ * over unless `thorough`.
+ *
+ * @throws RollcallError `store_failed`, `store_busy` when it can't be looked at now
+ */
+export async function checkFile(path: string, thorough: boolean): Promise<string | null> {
+  if (path === ':memory:') return null;
+  const { size } = statSync(path);
+  if (!thorough && (size <= LOOK_LIMIT || size > BACKGROUND_LIMIT)) return null;
+  const workerData: CheckData = { path, thorough };
+  const script = new URL(`./check-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+  const worker = new Worker(script, { workerData, execArgv: [] });
+  // A process that is told to end need not wait for it.
+  worker.unref();
+  const { promise, resolve, reject } = Promise.withResolvers<CheckReply>();
+  worker.once('message', resolve).once('error', reject);
+  worker.once('exit', () => reject(new RollcallError('store_failed', `The look through ${path} was cut off.`)));
+  const reply = await promise;
+  if ('found' in reply) return reply.found;
+  throw new RollcallError(reply.failed.code, reply.failed.message);
+}
