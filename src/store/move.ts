@@ -2,13 +2,13 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
-import { nameOf, SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
+import { SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
 import type { StoreTime } from './port.ts';
 import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
 import type { CopyProgress } from './postgres/copy.ts';
 import { Database, type Session } from './postgres/database.ts';
 import { migratePostgres } from './postgres/migrate.ts';
-import { remember, seenKey } from './postgres/seen.ts';
+import { remember } from './postgres/seen.ts';
 import { storeError } from './sqlite/connection.ts';
 import { markerOf } from './sqlite/files.ts';
 import { openSqliteStore } from './sqlite/store.ts';
@@ -188,17 +188,16 @@ async function copySeen({ source, session, now, onProgress }: Move): Promise<num
   const total = countOf(source, SEEN);
   let count = 0;
   for (const rows of batches(source, SEEN)) {
-    const keys = rows.map(([name, messageId]) => seenKey({ source: String(name), messageId: String(messageId) }));
-    await session.run(`WITH ${remember(now, 'SELECT unnest($1::uuid[])')} SELECT 1`, [uuid(keys)]);
+    const keys = uuid(rows.map(([key]) => String(key)));
+    await session.run(`WITH ${remember(now, 'SELECT unnest($1::uuid[])')} SELECT 1`, [keys]);
     count += rows.length;
     onProgress('seen', count, total);
   }
   return count;
 }
 
-/** Every message id that is remembered, with its source. */
-const SEEN = `SELECT ${nameOf("CAST(substr(key, 1, instr(key, ':') - 1) AS INTEGER)")}, substr(key, instr(key, ':') + 1)
-  FROM (SELECT value AS key FROM seen, json_each(seen.keys) UNION SELECT value FROM seen_log, json_each(seen_log.keys))`;
+/** The hash of every message id that is remembered. */
+const SEEN = 'SELECT value FROM seen, json_each(seen.keys) UNION SELECT value FROM seen_log, json_each(seen_log.keys)';
 
 /** No id that was ever given out comes again. */
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {

@@ -26,7 +26,7 @@ class Refused extends Error {}
 function accept({ db, seen }: Process, ids: readonly number[], now: number, end: 'commit' | 'refusal' | 'rollback') {
   const work = () => {
     seen.begin();
-    const fresh = ids.filter((id) => seen.add(1, `m${id}`));
+    const fresh = ids.filter((id) => seen.add('shop', `m${id}`));
     if (end === 'refusal') {
       seen.undo();
       throw new Refused();
@@ -115,7 +115,7 @@ t.test('a hundred thousand random ids, in buckets of the usual size, are new onc
     batches.reduce((sum, batch) => {
       const count = db.transaction(() => {
         seen.begin();
-        const added = batch.filter((id) => seen.add(7, id)).length;
+        const added = batch.filter((id) => seen.add('shop', id)).length;
         seen.write(0);
         return added;
       });

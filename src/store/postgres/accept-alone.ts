@@ -10,6 +10,7 @@ import {
   type NewMessage,
   type PlanStep,
 } from '../port.ts';
+import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
@@ -17,7 +18,7 @@ import { Changes } from './counters.ts';
 import type { Session } from './database.ts';
 import { checkEpoch } from './deletions.ts';
 import { countersOf, stateOf } from './held-out.ts';
-import { remember, seenKey } from './seen.ts';
+import { remember } from './seen.ts';
 import { suppressed } from './suppression.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
+import { seenKey } from '../seen-key.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import { type Context, idName } from './context.ts';
-import { seenKey } from './seen.ts';
 
 interface Keyed {
   readonly key: string;

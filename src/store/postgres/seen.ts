@@ -1,14 +1,7 @@
-import { hash } from 'node:crypto';
-import type { NewMessage } from '../port.ts';
 import type { Context } from './context.ts';
 
 /** How long a message id is remembered at least, in milliseconds. */
 const WINDOW = 86_400_000;
-
-/** What is remembered of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. */
-export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {
-  return hash('sha1', `${source}\0${messageId}`).slice(0, 32);
-}
 
 /**
  * Parts of a WITH clause that note message ids; `fresh (id)` are those that were new. @param keys - a query for the ids

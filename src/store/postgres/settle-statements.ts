@@ -1,6 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
-import { loggedResponse, loggedUser } from '../logged.ts';
+import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
@@ -111,7 +111,7 @@ export class Statements {
       text(rows, ({ claim }) => claim.destination),
       text(rows, ({ attempt }) => attempt.endpoint),
       text(rows, ({ claim }) => claim.source),
-      text(rows, ({ claim }) => claim.messageId),
+      text(rows, ({ claim }) => loggedMessageId(claim)),
       text(rows, ({ claim }) => loggedUser(claim)),
       text(rows, ({ attempt }) => attempt.error),
       text(rows, ({ claim, attempt }) => loggedResponse(claim, attempt.response)),

@@ -67,7 +67,7 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
       continue;
     }
     const sourceId = db.nameId(source);
-    if (!db.seen.add(sourceId, messageId)) {
+    if (!db.seen.add(source, messageId)) {
       duplicates += 1;
       continue;
     }

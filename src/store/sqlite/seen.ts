@@ -1,3 +1,4 @@
+import { seenKey } from '../seen-key.ts';
 import { BloomFilters, type Hashes, hashesOf } from './bloom-filters.ts';
 import type { Connection } from './connection.ts';
 
@@ -48,9 +49,9 @@ export class SeenIds {
     this.loadLog();
   }
 
-  /** Notes an id; false when it was known. */
-  add(source: number, messageId: string): boolean {
-    const key = `${source}:${messageId}`;
+  /** Notes an id, by its hash; false when it was known. */
+  add(source: string, messageId: string): boolean {
+    const key = seenKey({ source, messageId });
     const recent = this.recent as Set<string>;
     if (recent.has(key) || this.isInBucket(key)) return false;
     recent.add(key);

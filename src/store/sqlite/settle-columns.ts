@@ -1,5 +1,5 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import { loggedResponse, loggedUser } from '../logged.ts';
+import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 
 export type VerdictTuple =
@@ -73,7 +73,7 @@ export class SettleColumns {
         log.endpoint.push(indexOf(endpoint));
         log.source.push(indexOf(claim.source));
         log.type.push(MESSAGE_TYPES.indexOf(claim.type));
-        log.messageId.push(claim.messageId);
+        log.messageId.push(loggedMessageId(claim));
         log.userId.push(loggedUser(claim));
         log.outcome.push(OUTCOMES.indexOf(outcome));
         log.status.push(status);
