@@ -48,10 +48,16 @@ export function classifyError(failure: unknown): Classified {
   const code = errorCode(failure);
   if (code === ADDRESS_REFUSED) return { outcome: 'address_refused', error: 'address_refused' };
   if (code === TIMEOUT || code === 'UND_ERR_CONNECT_TIMEOUT') return { outcome: 'retry', error: 'timeout' };
+  if (isNoHttp(failure, code)) return { outcome: 'retry', error: 'invalid_http' };
   const tls = TLS_CAUSES.get(code);
   if (tls) return { outcome: 'tls_untrusted', error: tls };
   if (WEAK_CERTIFICATE.test(code)) return { outcome: 'tls_untrusted', error: 'weak_certificate' };
   return { outcome: 'retry', error: code };
+}
+
+/** undici's parser gives no code, and asserts what it takes for granted of a status. */
+function isNoHttp(failure: unknown, code: string): boolean {
+  return code === 'ERR_ASSERTION' || (failure instanceof Error && failure.name === 'HTTPParserError');
 }
 
 /** How many errors deep a code is looked for: an error may be its own cause. */

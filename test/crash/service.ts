@@ -1,3 +1,4 @@
+import { subscribe } from 'node:diagnostics_channel';
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { systemClock } from '../../src/clock.ts';
@@ -13,10 +14,19 @@ interface Orders {
   readonly syncAsOf: number | null;
   /** How far its clock is ahead of the machine's, in milliseconds. */
   readonly ahead: number;
+  /** Ends the process whenever this text is on its way to an endpoint, as a delivery would that we can't stand. */
+  readonly poison?: string | null;
 }
 
 const orders = JSON.parse(process.argv[2] ?? '{}') as Orders;
 if (orders.failpoint) armFailpoint(orders.failpoint.name, orders.failpoint.passes);
+const { poison } = orders;
+if (poison) {
+  subscribe('undici:client:sendHeaders', (sent) => {
+    const { body } = (sent as { request: { body: Buffer | null } }).request;
+    if (body?.includes(poison)) process.kill(process.pid, 'SIGKILL');
+  });
+}
 const config = loadConfig(orders.config);
 process.chdir(config.folder);
 if (config.store.url.startsWith('postgres:')) await migratePostgres(config.store.url);

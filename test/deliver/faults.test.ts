@@ -92,6 +92,21 @@ t.test('a head without an end is cut off, without waiting for the deadline', asy
   await cut.promise;
 });
 
+t.test('an answer that is not HTTP is said so', async (t) => {
+  const answers = [
+    'SSH-2.0-OpenSSH_9.9\r\n',
+    'HTTP/1.1 20x OK\r\n\r\n',
+    'HTTP/1.1 099 Low\r\ncontent-length: 0\r\n\r\n',
+  ];
+  for (const answer of answers) {
+    const url = await rawServer(t, (socket) => socket.end(answer));
+    const rig = await Rig.start(t, { destinations: [destination(url)] });
+    await rig.send(1);
+    await rig.settled(1);
+    t.same(rig.outcomes, [['retry', 'invalid_http']], answer);
+  }
+});
+
 t.test('informational answers are no answer', async (t) => {
   const informed = Promise.withResolvers<void>();
   const url = await rawServer(t, (socket) => {

@@ -6,6 +6,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
  * none (rate, settler, window, window-place).
  */
 await runOnPostgres({
+  'crash/answers': 1,
   'deliver/clocks': 1,
   'deliver/configuration': 1,
   'deliver/delivery': 1,
