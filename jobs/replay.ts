@@ -17,7 +17,7 @@ export type DeadChange = Pick<DeadLetter, 'conflict' | 'body'>;
 export type CurrentBody = string | null | RollcallError;
 
 export interface ReplayDeps {
-  readonly store: Pick<Store, 'audience' | 'runs'>;
+  readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
   readonly withEngine: WithEngine;
 }
@@ -53,7 +53,13 @@ export async function currentBodies(
   for (const [key, changes] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
     const record = await deps.store.audience(key);
     if (record) audiences.push({ record, changes });
-    else tell(changes, (change) => retiredBody(change, deps.clock.now()));
+    else {
+      const at = deps.clock.now();
+      const last = await deps.store.lastSequence(key);
+      // Above all changes of its life, and below all of the next one.
+      const sequence = last > 0 ? last + 1 : at * 1000;
+      tell(changes, (change) => retiredBody(change, at, sequence));
+    }
   }
   for (const [engineName, theirs] of Map.groupBy(audiences, ({ record }) => record.engine)) {
     if (!unreachable.has(engineName)) {
@@ -108,11 +114,11 @@ function lost(key: string): RollcallError {
 }
 
 /** Nobody is in an audience that is retired; what a trait's columns were, only the letter still says. */
-function retiredBody({ key, user, letter }: Change, at: number): string {
+function retiredBody({ key, user, letter }: Change, at: number, sequence: number): string {
   const { traits = {}, context } = JSON.parse(letter.body) as {
     readonly traits?: object;
     readonly context?: { readonly personas?: { readonly computation_class?: string } };
   };
   const kind = context?.personas?.computation_class === 'trait' ? 'trait' : 'audience';
-  return bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at })(user, false, null, at * 1000);
+  return bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at })(user, false, null, sequence);
 }

@@ -8,6 +8,7 @@ import { holdReason } from './guard.ts';
 import { offerAgain } from './offer.ts';
 import { areBack } from './room.ts';
 import { failed, newRun, noted, recordAfter, scopeOf, withCounts } from './run-record.ts';
+import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
 import { missing, nextVersion } from './snapshot.ts';
 
@@ -37,7 +38,14 @@ export async function performOrder(context: RunContext, order: Order, onRun: (ru
     } else onRun(await finishRun(context, run));
   }
   const record = (await store.audience(subject.key)) ?? newRecord(subject);
-  if (order.tick !== undefined && record.lastRunAt !== null && record.lastRunAt >= order.tick) return;
+  const { lastRunAt } = record;
+  if (
+    order.tick !== undefined &&
+    lastRunAt !== null &&
+    lastRunAt >= order.tick &&
+    !isAhead(lastRunAt, context.clock.now())
+  )
+    return;
   const run = await stageRun(context, order, record);
   onRun(run.state === 'sending' ? await finishRun(context, run) : run);
   if (run.state === 'sending' && order.action !== 'retire') await backfillNewcomers(context, order.asOf, onRun);
@@ -70,8 +78,9 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
     engine: subject.engine,
     source: subject.source,
     lastRunAt: startedAt,
-    // Above all that was ever sent, even if this store or an earlier life of the audience is forgotten.
-    sequence: Math.max(known.sequence, startedAt * 1000),
+    // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
+    // the last is what a replay after the audience's end was sent with.
+    sequence: Math.max(known.sequence, (await store.lastSequence(known.key)) + 1, startedAt * 1000),
   };
   const connected = connectedTo(subject.source, context.config().destinations);
   // Before anything is read: users whose deletion is not over by now are left out of what is computed.

@@ -5,6 +5,8 @@ import { type Computation, computations, type SyncConfig } from './computation.t
 import type { Log } from './context.ts';
 
 const MINUTE = 60_000;
+/** Clocks of hosts differ by no more; a run that seems to begin later was begun by a clock that has been set back since. */
+const SKEW = MINUTE;
 /** A run last seen longer ago than this has surely missed a tick. */
 const LONGEST_LOOK_BACK = 31 * 24 * 60 * MINUTE;
 /** When to look again at an audience that another process is syncing, or was when it died. */
@@ -71,8 +73,7 @@ class Schedule {
   async start(): Promise<void> {
     this.#task.start();
     const now = this.#options.clock.now();
-    const { key } = this.#computation;
-    const last = await this.#options.lastRunAt(key);
+    const last = await this.#lastRunAt(now);
     if (last !== null && this.#missedSince(last, now) > 1) await this.#announceMissed(last, now);
     // No tick is later than the second that has begun: a run begun since may be another process's for the same tick.
     const tick = now - (now % 1_000);
@@ -88,6 +89,12 @@ class Schedule {
   async #isDue(last: number | null, now: number): Promise<boolean> {
     if (last === null || (await this.#options.unfinished(this.#computation.key)).length > 0) return true;
     return this.#missedSince(last, now) > 0;
+  }
+
+  /** Null also for a run in the future: nobody can say what was missed since. */
+  async #lastRunAt(now: number): Promise<number | null> {
+    const last = await this.#options.lastRunAt(this.#computation.key);
+    return last === null || isAhead(last, Math.max(now, this.#options.clock.now())) ? null : last;
   }
 
   #missedSince(last: number, now: number): number {
@@ -116,7 +123,7 @@ class Schedule {
 
   async #tick(at: number): Promise<void> {
     const { key } = this.#computation;
-    const last = await this.#options.lastRunAt(key);
+    const last = await this.#lastRunAt(at);
     // Another process may have served this tick already; or this one, if it is looked at again.
     if (last !== null && last >= at) return;
     if (!this.#running) return this.#runFor(at);
@@ -139,7 +146,7 @@ class Schedule {
       return;
     }
     this.#lookAgain(at);
-    const last = await this.#options.lastRunAt(this.#computation.key);
+    const last = await this.#lastRunAt(at);
     if (last !== null && this.#missedSince(last, at) > 1) await this.#announceMissed(last, at);
   }
 
@@ -153,6 +160,9 @@ class Schedule {
     this.#cancelLook = clock.after(LOOK_AGAIN, () => void this.#patiently(at, look));
   }
 }
+
+/** Whether a run began in what is the future now: the clock was set back. */
+export const isAhead = (last: number, now: number) => last > now + SKEW;
 
 function createTask({ key, schedule, timezone }: Computation, tick: (date: Date) => Promise<void>, log: Log) {
   return cron.createTask(schedule ?? '', ({ date }) => tick(date), {

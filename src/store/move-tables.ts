@@ -101,6 +101,11 @@ export const TABLES: readonly Table[] = [
     columns: { key: 'text', generation: 'int8', definition: 'text' },
     from: 'SELECT key, generation, definition FROM audience_generation',
   },
+  {
+    name: 'last_sequence',
+    columns: { key: 'text', sequence: 'int8' },
+    from: 'SELECT key, sequence FROM last_sequence',
+  },
   { name: 'audience', columns: { key: 'text', record: 'text' }, from: 'SELECT key, record FROM audience' },
   {
     name: 'run',

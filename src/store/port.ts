@@ -506,7 +506,10 @@ export interface Store {
 
   audience(key: string): Promise<AudienceRecord | null>;
   audiences(): Promise<readonly AudienceRecord[]>;
+  /** Forgets all but the sequence. */
   forgetAudience(key: string, fence: Fence): Promise<void>;
+  /** The sequence of an audience when it was forgotten; 0 if it never was. */
+  lastSequence(key: string): Promise<number>;
   /**
    * The generation of a configuration with this hash, from now on the newest: it keeps its generation if it has the
    * newest already, and gets the next one otherwise.

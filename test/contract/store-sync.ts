@@ -120,6 +120,11 @@ export const syncCases: Cases = {
     t.equal((await store.audiences()).length, 1);
     await store.forgetAudience('big_spenders', fence);
     t.equal(await store.audience('big_spenders'), null);
+    t.equal(await store.lastSequence('big_spenders'), audience().sequence);
+    t.equal(await store.lastSequence('vip'), 0);
+    await store.saveRun(run(), fence, audience({ sequence: 1 }));
+    await store.forgetAudience('big_spenders', fence);
+    t.equal(await store.lastSequence('big_spenders'), audience().sequence, 'and never less');
   },
   'deletion requests are kept, and listed until they are over': async (t, store, fixture) => {
     await store.saveRegulation(

@@ -165,3 +165,32 @@ t.test('a destination that drops out of a run that then fails is told everything
   t.equal(Object.keys(values(told.get('crm'), 'a')).length, 12_000);
   t.equal(Object.keys(values(told.get('mail'), 'a')).length, 12_000);
 });
+
+t.test('the sequence never goes back, also over the end of an audience and a clock that is set back', async (t) => {
+  const rig = await createRig(t);
+  const sequences: number[] = [];
+  const note = async () => {
+    for (const { context } of (await rig.deliver()).get('crm') ?? []) sequences.push(Number(context.personas.sequence));
+  };
+  for (const time of ['2026-03-01T12:00:00Z', '2026-03-01T07:00:00Z', '2020-01-01T00:00:00Z', '2026-03-01T06:00:00Z']) {
+    rig.setTime(time);
+    rig.config.audiences = [audience('a', list('1'))];
+    await rig.sync.run();
+    await note();
+    rig.config.audiences = [];
+    await rig.sync.retire('a');
+    await note();
+    const letter = {
+      conflict: 'a|1',
+      body: '{"traits":{"a":true},"context":{"personas":{"computation_class":"audience"}}}',
+    };
+    const [body] = await rig.sync.currentBodies([letter]);
+    sequences.push(JSON.parse(String(body)).context.personas.sequence);
+  }
+  t.equal(sequences.length, 12);
+  t.same(
+    sequences,
+    sequences.toSorted((a, b) => a - b),
+  );
+  t.equal(new Set(sequences).size, 12, 'and none comes twice');
+});

@@ -73,6 +73,27 @@ t.test('what never ran is run at the start, and so is what was missed, once', as
   t.equal((await rig.store.runs({ limit: 10 })).length, 2, 'caught up once');
 });
 
+t.test('a clock that is set back stops no schedule', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('yearly', "select 'u' as user_id", { schedule: '0 0 1 12 *', timezone: 'UTC' })];
+  const first = runOf(rig, 'yearly');
+  await rig.sync.start();
+  await first;
+  await rig.sync.stop();
+  rig.setTime('2026-03-01T07:00:00Z');
+  const again = runOf(rig, 'yearly');
+  const back = rig.another();
+  await back.start();
+  await again;
+  await back.stop();
+  const { lastRunAt } = (await rig.store.audience('yearly')) ?? {};
+  t.equal(lastRunAt, rig.time(), 'and the run that lay in the future is over with');
+  const quiet = rig.another();
+  await quiet.start();
+  await quiet.stop();
+  t.equal((await rig.store.runs({ limit: 10 })).length, 2);
+});
+
 t.test('ticks during a run make one more run after it, and people are told', async (t) => {
   const waiting: (() => void)[] = [];
   let starts = 0;

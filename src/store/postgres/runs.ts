@@ -17,8 +17,19 @@ export async function audiences({ db }: Context): Promise<AudienceRecord[]> {
 export function forgetAudience({ db }: Context, key: string, fence: Fence): Promise<void> {
   return db.transaction(async (session) => {
     await checkFence(session, fence);
+    await session.run(
+      `INSERT INTO rollcall.last_sequence AS l
+       SELECT key, (record::json ->> 'sequence')::bigint FROM rollcall.audience WHERE key = $1
+       ON CONFLICT (key) DO UPDATE SET sequence = greatest(l.sequence, excluded.sequence)`,
+      [key],
+    );
     await session.run('DELETE FROM rollcall.audience WHERE key = $1', [key]);
   });
+}
+
+export async function lastSequence({ db }: Context, key: string): Promise<number> {
+  const [row] = await db.rows<[number]>('SELECT sequence FROM rollcall.last_sequence WHERE key = $1', [key]);
+  return row?.[0] ?? 0;
 }
 
 /** `cursor` and `sent` of a run that is known belong to `accept`, which moves them with each batch. */

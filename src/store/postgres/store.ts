@@ -18,7 +18,7 @@ import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, servedSince, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
-import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
+import { audience, audiences, forgetAudience, lastSequence, run, runProgress, runs, saveRun } from './runs.ts';
 import { scrub } from './scrub.ts';
 import { Settlements } from './settle.ts';
 import { suppress } from './suppression.ts';
@@ -158,6 +158,7 @@ function storeOn(context: Context): Store {
     audience: (key) => during(() => audience(context, key)),
     audiences: () => during(() => audiences(context)),
     forgetAudience: (key, fence) => during(() => forgetAudience(context, key, fence)),
+    lastSequence: (key) => during(() => lastSequence(context, key)),
     takeGeneration: (hash) => during(() => takeGeneration(context, hash)),
     admit: (candidate, fence) => during(() => admit(context, candidate, fence)),
     saveRun: (...given) => during(() => saveRun(context, ...given)),

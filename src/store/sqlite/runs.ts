@@ -19,7 +19,16 @@ export interface ForgetArguments {
 
 export function forgetAudience(db: Connection, _now: number, { key, fence }: ForgetArguments): void {
   checkFence(db, fence);
+  db.run(
+    `INSERT INTO last_sequence SELECT key, record ->> 'sequence' FROM audience WHERE key = ?
+     ON CONFLICT (key) DO UPDATE SET sequence = max(sequence, excluded.sequence)`,
+    key,
+  );
   db.run('DELETE FROM audience WHERE key = ?', key);
+}
+
+export function lastSequence(db: Connection, _now: number, { key }: { readonly key: string }): number {
+  return db.get<{ sequence: number }>('SELECT sequence FROM last_sequence WHERE key = ?', key)?.sequence ?? 0;
 }
 
 export interface SaveRunArguments {

@@ -172,6 +172,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     audience: (key) => thread.call('audience', { key }),
     audiences: () => thread.call('audiences', undefined),
     forgetAudience: (key, fence) => thread.call('forgetAudience', { key, fence }),
+    lastSequence: (key) => thread.call('lastSequence', { key }),
     takeGeneration: (hash) => thread.call('takeGeneration', { hash }),
     admit: (candidate, fence) => thread.call('admit', { candidate, fence }),
     saveRun: (run, fence, audience) => thread.call('saveRun', { run, fence, audience: audience ?? null }),

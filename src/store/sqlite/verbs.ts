@@ -11,7 +11,7 @@ import { admit, takeGeneration } from './generations.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, stripRegulation, suppress, told } from './regulations.ts';
-import { audience, audiences, forgetAudience, run, runProgress, runs, saveRun } from './runs.ts';
+import { audience, audiences, forgetAudience, lastSequence, run, runProgress, runs, saveRun } from './runs.ts';
 import { begin, rescue, settle } from './settle.ts';
 
 /** What the store's thread can be asked to do, each within the transaction that it opens. */
@@ -37,6 +37,7 @@ export const verbs = {
   hashKey,
   heartbeat,
   join,
+  lastSequence,
   leave,
   markEndpoint,
   openRegulations,

@@ -135,6 +135,8 @@ CREATE TABLE rollcall.orphan (destination text PRIMARY KEY, since bigint NOT NUL
 CREATE TABLE rollcall.lease (name text PRIMARY KEY, token bigint NOT NULL, lease_until bigint NOT NULL);
 
 CREATE TABLE rollcall.audience (key text PRIMARY KEY, record text NOT NULL);
+-- The sequence that a forgotten audience had: one of the same key goes on above it.
+CREATE TABLE rollcall.last_sequence (key text PRIMARY KEY, sequence bigint NOT NULL);
 
 -- Configurations by their content, with the generation that each was given when it was last started anew. And the one that
 -- last ran an audience, kept when the audience is forgotten.

@@ -123,6 +123,8 @@ CREATE TABLE lease (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audience (key TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- The sequence that a forgotten audience had: one of the same key goes on above it.
+CREATE TABLE last_sequence (key TEXT PRIMARY KEY, sequence INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Configurations by their content, with the generation that each was given when it was last started anew; and the one that
 -- last ran an audience, kept when the audience is forgotten.
