@@ -1,8 +1,10 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption } from '../options.ts';
 import { aborted, note } from '../terminal.ts';
+import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
 
 const SIGNALS = `
@@ -27,9 +29,34 @@ export function addServe(program: Command, context: Context): void {
 /** Runs until it is told to end. */
 export async function serve(
   options: AppCommandOptions,
-  roles: { readonly collect: boolean; readonly schedules: boolean },
-  { terminal }: Context,
+  roles: Roles,
+  context: Context,
   adapt: OpenOptions['adapt'] = (config) => config,
+): Promise<void> {
+  const { terminal } = context;
+  // The working directory changes with the first try.
+  const config = resolve(options.config);
+  while (!terminal.signal.aborted) {
+    try {
+      return await serveUntilEnd({ ...options, config }, roles, context, adapt);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      const { loadConfig } = await import('../../config/load.ts');
+      await untilRoom(adapt(loadConfig(config)), error, roles.collect, terminal);
+    }
+  }
+}
+
+interface Roles {
+  readonly collect: boolean;
+  readonly schedules: boolean;
+}
+
+async function serveUntilEnd(
+  options: AppCommandOptions,
+  roles: Roles,
+  { terminal }: Context,
+  adapt: NonNullable<OpenOptions['adapt']>,
 ): Promise<void> {
   await withApp(options, { terminal, talkative: true, adapt }, async (opened) => {
     const { app } = opened;

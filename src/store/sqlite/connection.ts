@@ -15,6 +15,9 @@ const LOCK_WAIT = 5_000;
  * is overwritten in its place, too, but SQLite may have left a copy of a row in the unused part of a page.
  */
 const VACUUM_LIMIT = 256 * 1024 * 1024;
+const PAGE_SIZE = 8_192;
+/** Size of the log, in bytes, at which it is written into the database. */
+export const CHECKPOINT_AFTER = 2_000 * PAGE_SIZE;
 
 /** One open database file with its prepared statements and interned names. Lives in the store's thread. */
 export class Connection {
@@ -31,12 +34,12 @@ export class Connection {
   constructor(path: string) {
     this.database = new DatabaseSync(path, { timeout: LOCK_WAIT });
     // Rows carry their bodies; larger pages take a tenth of the CPU off (see docs/decisions.md).
-    this.exec('PRAGMA page_size = 8192');
+    this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');
     // FULL: in WAL mode each commit is synced to disk before it returns.
     this.exec('PRAGMA synchronous = FULL');
     this.exec('PRAGMA cache_size = -32768');
-    this.exec('PRAGMA wal_autocheckpoint = 2000');
+    this.checkpointAfter(CHECKPOINT_AFTER);
     this.exec('PRAGMA journal_size_limit = 67108864');
     // What is deleted is overwritten: a deletion request must leave nothing of its users in the file.
     this.exec('PRAGMA secure_delete = ON');
@@ -169,6 +172,29 @@ export class Connection {
     } finally {
       this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
     }
+  }
+
+  /** Bytes of pages within the file that hold nothing. */
+  freeBytes(): number {
+    const pages = this.database.prepare('PRAGMA freelist_count').get()?.['freelist_count'];
+    return Number(pages) * PAGE_SIZE;
+  }
+
+  /** Writes the log into the database, and gives its space back, if nobody is reading. */
+  checkpoint(): void {
+    try {
+      this.exec('PRAGMA busy_timeout = 0');
+      this.truncateLog();
+    } catch {
+      // It stays as it is until the next time.
+    } finally {
+      this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
+    }
+  }
+
+  /** After how many bytes of the log that is done by itself. */
+  checkpointAfter(bytes: number): void {
+    this.exec(`PRAGMA wal_autocheckpoint = ${Math.max(16, Math.floor(bytes / PAGE_SIZE))}`);
   }
 
   close(): void {

@@ -5,6 +5,7 @@ import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
 import { checkFiles, markFile } from './files.ts';
 import { migrate } from './migrate.ts';
+import { performInSpace, Reserve } from './reserve.ts';
 import { quickLook } from './soundness.ts';
 import { type Operation, type OperationResult, verbs } from './verbs.ts';
 
@@ -31,11 +32,16 @@ export type ThreadReply =
  */
 function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
+  const reserve = new Reserve(data.path);
   let connection: Connection;
   try {
     checkFiles(data.path);
-    connection = new Connection(data.path);
-    port.postMessage(open(connection, data));
+    const opened = reserve.opening(() => {
+      const connection = new Connection(data.path);
+      return { connection, reply: open(connection, data) };
+    });
+    connection = opened.connection;
+    port.postMessage(opened.reply);
   } catch (error) {
     const { code, message } = storeError(error, data.path);
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
@@ -51,7 +57,9 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
       port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
       return;
     }
-    port.postMessage({ results: perform(connection, data.path, request.operations) } satisfies ThreadReply);
+    const perform = (some: readonly Operation[]) => performAll(connection, data.path, some);
+    const results = performInSpace(connection, reserve, request.operations, perform);
+    port.postMessage({ results } satisfies ThreadReply);
   });
 }
 
@@ -91,7 +99,7 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
 }
 
 /** All operations share one commit; an operation that is refused undoes itself only. */
-function perform(connection: Connection, path: string, operations: readonly Operation[]): OperationResult[] {
+function performAll(connection: Connection, path: string, operations: readonly Operation[]): OperationResult[] {
   try {
     const results = connection.transaction(() => {
       const done = operations.map((operation) => performOne(connection, path, operation));

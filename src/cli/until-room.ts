@@ -1,0 +1,51 @@
+import { setTimeout } from 'node:timers/promises';
+import { systemClock } from '../clock.ts';
+import type { Config } from '../config/config.ts';
+import { RollcallError } from '../errors.ts';
+import { openStore } from '../store/open.ts';
+import { createLogger } from './logger.ts';
+import type { Terminal } from './terminal.ts';
+
+const TRY_EVERY = 2_000;
+
+/** Whether a start failed for want of space only. */
+export function isFull(error: unknown): error is RollcallError {
+  return error instanceof RollcallError && error.code === 'store_full';
+}
+
+/**
+ * Waits until the store can be opened, or the command is to end. Where `collects`, whoever asks meanwhile is told to come again.
+ */
+export async function untilRoom(
+  config: Config,
+  failure: RollcallError,
+  collects: boolean,
+  terminal: Terminal,
+): Promise<void> {
+  const { signal } = terminal;
+  const log = createLogger(config.logLevel, terminal);
+  log.error({ code: failure.code, err: failure }, 'The disk of the store is full: it starts once there is room');
+  const { createHttpServer } = await import('../http-server.ts');
+  const refuse = async () => {
+    throw failure;
+  };
+  const server = createHttpServer(log, { alive: () => {}, ready: refuse });
+  server.all('/*', refuse);
+  if (collects) await server.listen(config.listen);
+  try {
+    do await setTimeout(TRY_EVERY, undefined, { signal }).catch(() => {});
+    while (!signal.aborted && !(await canOpen(config)));
+  } finally {
+    await server.close();
+  }
+}
+
+async function canOpen(config: Config): Promise<boolean> {
+  try {
+    await (await openStore(config.store, systemClock)).close();
+    return true;
+  } catch (error) {
+    if (isFull(error)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,154 @@
+import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { RollcallError } from '../../errors.ts';
+import { CHECKPOINT_AFTER, type Connection } from './connection.ts';
+import type { Operation, OperationResult, VerbName } from './verbs.ts';
+
+/** Bytes kept back at most, and the part of a small disk. */
+const LARGEST = 32 * 2 ** 20;
+const PART = 1 / 8;
+/** Space is kept back only where less than this is left. */
+const LOW = 2 ** 30;
+/** With less than this no database can be opened. */
+const NOTHING = 2 ** 17;
+const CHUNK = Buffer.alloc(2 ** 18);
+/**
+ * A file of zeros beside the database, kept while the disk is nearly full, and given up once it is full: SQLite needs room
+ * in its log to delete, too. With that room delivery goes on, while intake is refused until there is enough again, on the
+ * disk or within the database's own file.
+ */
+export class Reserve {
+  /** Whether intake is refused. */
+  isFull = false;
+  private readonly file: string | null;
+  private readonly folder: string;
+  private isTaken: boolean;
+
+  constructor(path: string) {
+    this.file = path === ':memory:' || path === '' ? null : `${path}-reserve`;
+    this.folder = dirname(path);
+    this.isTaken = this.file !== null && (statSync(this.file, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  }
+
+  /** Opens the database: its log and the index of that need room as well. */
+  opening<T>(open: () => T): T {
+    try {
+      return open();
+    } catch (error) {
+      if (!this.isTaken || error instanceof RollcallError) throw this.explained(error);
+    }
+    this.release();
+    try {
+      return open();
+    } catch (error) {
+      throw this.explained(error);
+    }
+  }
+
+  /** SQLite calls it by many names that there is no room for its files. */
+  private explained(error: unknown): unknown {
+    const space = this.space();
+    if (error instanceof RollcallError || !space || space.free >= NOTHING) return error;
+    const { message } = error as Error;
+    return new RollcallError('store_full', `The disk is full: ${message}. Free space; nothing was lost.`);
+  }
+
+  /** Before each group of operations: keeps space back in time, and finds out when there is enough again. */
+  look(connection: Connection): void {
+    if (this.file === null) return;
+    const space = this.space();
+    if (!space) return;
+    const { free, size } = space;
+    const wanted = Math.min(LARGEST, Math.floor(size * PART));
+    if (this.isFull) {
+      // What was delivered leaves pages in the file that what is new can take: then only the log needs room, half of what there is.
+      const half = Math.min(wanted, Math.floor(free / 2));
+      const isRoomInside = half >= wanted / 8 && connection.freeBytes() >= 2 * wanted;
+      if ((free >= 2 * wanted || isRoomInside) && this.take(half)) this.isFull = false;
+    } else if (!this.isTaken && free < LOW) {
+      this.isFull = !this.take(wanted);
+      connection.checkpointAfter(wanted / 8);
+    } else if (this.isTaken && free >= 2 * LOW) {
+      this.drop();
+      connection.checkpointAfter(CHECKPOINT_AFTER);
+    }
+  }
+
+  /** The disk is full: gives up what was kept back. */
+  release(): void {
+    if (this.file === null) return;
+    this.isFull = true;
+    this.drop();
+  }
+
+  /** Null where the system does not tell. */
+  private space(): { readonly free: number; readonly size: number } | null {
+    try {
+      const { bavail, blocks, bsize } = statfsSync(this.folder);
+      return { free: bavail * bsize, size: blocks * bsize };
+    } catch {
+      return null;
+    }
+  }
+
+  /** A file with holes would keep nothing back. */
+  private take(bytes: number): boolean {
+    if (this.file === null) return false;
+    try {
+      const file = openSync(this.file, 'w');
+      try {
+        for (let written = 0; written < bytes; ) {
+          written += writeSync(file, CHUNK, 0, Math.min(CHUNK.length, bytes - written));
+        }
+      } finally {
+        closeSync(file);
+      }
+      this.isTaken = true;
+    } catch {
+      this.drop();
+    }
+    return this.isTaken;
+  }
+
+  private drop(): void {
+    this.isTaken = false;
+    // What can't be removed keeps its space: then the store is as full as it says.
+    if (this.file !== null) rmSync(this.file, { force: true });
+  }
+}
+
+/** What is refused while the disk is full: intake, and being told to be ready for it. */
+const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
+const FULL = {
+  code: 'store_full',
+  message: 'The disk is full: nothing is taken until there is room. Nothing was lost.',
+};
+
+type Perform = (operations: readonly Operation[]) => readonly OperationResult[];
+
+/** Performs a group of operations; once the disk is full, with the space kept back and without intake. */
+export function performInSpace(
+  connection: Connection,
+  reserve: Reserve,
+  operations: readonly Operation[],
+  perform: Perform,
+): readonly OperationResult[] {
+  reserve.look(connection);
+  const wasFull = reserve.isFull;
+  const results = wasFull ? performSome(operations, perform) : perform(operations);
+  if (!wasFull && results.some((result) => 'code' in result && result.code === 'store_full')) {
+    reserve.release();
+    // The log must not take what little room there is.
+    connection.checkpoint();
+    return performSome(operations, perform);
+  }
+  if (wasFull) connection.checkpoint();
+  return results;
+}
+
+const isRefused = (operation: Operation | undefined) => operation !== undefined && REFUSED.has(operation.verb);
+
+function performSome(operations: readonly Operation[], perform: Perform): readonly OperationResult[] {
+  const others = perform(operations.filter((operation) => !isRefused(operation)))[Symbol.iterator]();
+  return operations.map((operation) => (isRefused(operation) ? FULL : (others.next().value ?? FULL)));
+}
