@@ -287,10 +287,13 @@ export class DestinationQueue {
     }
   }
 
-  private async begin(claim: Claim, generation: number): Promise<Settlement> {
-    // Only what was held at an abnormal end: nothing else is written before a post.
-    if (claim.crashes > 0 && !(await this.hooks.record(claim))) return released(claim);
-    return this.try(claim, generation);
+  /** Only a try of what was held at an abnormal end is recorded: nothing else is written before a post. */
+  private begin(claim: Claim, generation: number): Promise<Settlement> {
+    return claim.crashes > 0 ? this.tryRecorded(claim, generation) : this.try(claim, generation);
+  }
+
+  private async tryRecorded(claim: Claim, generation: number): Promise<Settlement> {
+    return (await this.hooks.record(claim)) ? this.try(claim, generation) : released(claim);
   }
 
   /** One try: every endpoint that has not answered for good is posted to, at once. */
