@@ -86,8 +86,8 @@ function play(seed: number): Result {
     fresh += count;
     received += count;
     const up = now < OUTAGE.from || now >= OUTAGE.to;
-    if (now % 1_000 === 0) for (const window of windows) window.hear(deadSince);
-    const started: { window: Window; tries: number }[] = [];
+    if (now % 1_000 === 0) for (const window of windows) window.hear(deadSince, random());
+    const started: { window: Window; begun: number; tries: number }[] = [];
     const first = Math.floor(random() * windows.length);
     for (let n = 0; n < windows.length && fresh + retries.length > 0; n += 1) {
       const window = windows[(first + n) % windows.length] as Window;
@@ -97,13 +97,13 @@ function play(seed: number): Result {
         if (!retried && fresh === 0) break;
         const tries = retried ? (retries.shift()?.tries ?? 1) : 0;
         if (!retried) fresh -= 1;
-        window.inFlight += 1;
-        started.push({ window, tries });
+        window.begin();
+        started.push({ window, begun: window.begun, tries });
         if (now >= OUTAGE.to && drained === Number.POSITIVE_INFINITY) posts.push({ at: now, retry: retried });
       }
     }
     if (!up) probes += started.length;
-    for (const [place, { window, tries }] of started.entries()) {
+    for (const [place, { window, begun, tries }] of started.entries()) {
       const before = window.deadSince;
       if (up && place < CAPACITY) {
         window.succeeded(STEP / 2);
@@ -111,7 +111,8 @@ function play(seed: number): Result {
         if (now >= OUTAGE.to) answeredAt = Math.min(answeredAt, now);
         if (now >= OUTAGE.to && drained === Number.POSITIVE_INFINITY) deliveredAfter += 1;
       } else {
-        window.failed(now, now + STEP, up, random());
+        const at = { steady: now + STEP, store: now + STEP };
+        window.failed(begun, up ? 'overload' : 'unreachable', tries > 0, at, random());
         insert(retries, { at: now + backoff(tries + 1, random()), tries: tries + 1 });
       }
       if (window.deadSince !== before) deadSince = window.deadSince;

@@ -16,6 +16,10 @@ const WAITING_LIMIT = 256;
 /** Deliveries claimed beyond what the endpoints take at once, at most. */
 const AHEAD_LIMIT = 256;
 
+/** How much one attempt counts in the share of retries that are taken, and below which share they are in vain. */
+const RETRY_WEIGHT = 1 / 16;
+const VAIN = 0.25;
+
 export interface QueueHooks {
   /** Its time is the store's. */
   readonly clock: Clock;
@@ -57,6 +61,8 @@ export class DestinationQueue {
   private ended = 0;
   private endedBefore = 0;
   private readonly onDrained: (() => void)[] = [];
+  /** How often a message that was tried before is taken, of late: 1 for always. */
+  private retryYield = 1;
   /** Rises when everything in hand is given up: what was begun before settles nothing. */
   private generation = 0;
 
@@ -83,7 +89,8 @@ export class DestinationQueue {
       const known = before.find(({ id }) => id === endpoint.id);
       if (known) return Object.assign(known, { prepared });
       const { pausedAt = null, deadSince = null } = states.get(endpoint.id) ?? {};
-      return new Outlet(prepared, new Window({ pausedAt, deadSince, share: this.share ?? WHOLE }), this.hooks.clock);
+      const { clock } = this.hooks;
+      return new Outlet(prepared, new Window({ pausedAt, deadSince, share: this.share ?? WHOLE }), clock);
     });
     this.halt();
     for (const outlet of before) outlet.wakeAll();
@@ -147,19 +154,23 @@ export class DestinationQueue {
     return Math.max(0, Math.min(wanted, this.rate.available - this.buffer.length));
   }
 
-  /** When `room` may be more than now although nothing ends before: a probe is due, or the rate allows it. */
-  nextRoomAt(): number | null {
+  /** In how many milliseconds `room` may be more although nothing ends before: a probe is due, or the rate allows it. */
+  nextRoomIn(): number | null {
     if (!this.enabled || this.share === null) return null;
-    const now = this.hooks.clock.now();
-    if (this.rate.available < 1) return now + this.rate.delay;
+    if (this.rate.available < 1) return this.rate.delay;
     if (!this.idle || !this.probing || !this.share.leads) return null;
-    const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ window }) => window.probeAt);
-    return probes.length > 0 ? now + Math.max(1, Math.min(...probes) - this.hooks.clock.monotonic()) : null;
+    const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ untilProbe }) => untilProbe);
+    return probes.length > 0 ? Math.max(1, Math.min(...probes)) : null;
   }
 
   /** Whether only a probe can be sent: then a delivery that was tried already should be it. */
   get probing(): boolean {
     return !this.outlets.some(({ window }) => window.open);
+  }
+
+  /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
+  get retriesAreVain(): boolean {
+    return this.retryYield < VAIN;
   }
 
   /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
@@ -233,12 +244,13 @@ export class DestinationQueue {
 
   /** Takes over what another process or a person found of an endpoint. */
   hear({ endpoint, pausedAt, deadSince }: EndpointState): void {
-    const window = this.outlets.find(({ id }) => id === endpoint)?.window;
-    if (!window) return;
+    const outlet = this.outlets.find(({ id }) => id === endpoint);
+    if (!outlet) return;
+    const { window } = outlet;
     const before = window.open;
     if (pausedAt === null && window.pausedAt !== null) window.resume();
     else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);
-    window.hear(deadSince);
+    window.hear(deadSince, this.hooks.clock.random());
     if (window.open !== before) this.hooks.onRoom(this);
   }
 
@@ -281,7 +293,8 @@ export class DestinationQueue {
         : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
-      this.giveUp(claimed, error);
+      // What is no longer ours is not ours to give up.
+      if (generation === this.generation) this.giveUp(claimed, error);
     } finally {
       this.finished();
     }
@@ -326,9 +339,10 @@ export class DestinationQueue {
     // Most find a place at once, and every promise counts here.
     if (!this.mayPost(outlet, generation) || !outlet.tryEnter()) {
       const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
-      if (skipped) return { endpoint, skipped, until: outlet.nextChance };
+      if (skipped) return { endpoint, skipped, until: this.hooks.clock.now() + outlet.nextChance };
     }
     const at = this.hooks.clock.now();
+    const { begun } = outlet.window;
     let exchange: Exchange;
     try {
       exchange = await this.hooks.post(outlet.prepared, claim, body);
@@ -337,7 +351,8 @@ export class DestinationQueue {
       throw error;
     }
     failpoint('post');
-    if (outlet.leave(exchange)) {
+    if (claim.tries > 0) this.noteRetry(outlet, exchange);
+    if (outlet.leave(exchange, begun, claim.tries > 0)) {
       const { pausedAt, deadSince } = outlet.window;
       this.hooks.onEndpointChange({ endpoint, destination: this.name, pausedAt, deadSince });
     }
@@ -345,6 +360,11 @@ export class DestinationQueue {
     this.pump();
     if (this.outlets.length > 1) this.hooks.onRoom(this);
     return { endpoint, exchange, at };
+  }
+
+  private noteRetry({ window }: Outlet, { outcome }: Exchange): void {
+    if (outcome === 'success') this.retryYield += (1 - this.retryYield) * RETRY_WEIGHT;
+    else if (!window.isAiling) this.retryYield -= this.retryYield * RETRY_WEIGHT;
   }
 
   private mayPost(outlet: Outlet, generation: number): boolean {

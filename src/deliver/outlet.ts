@@ -1,8 +1,9 @@
 import type { Clock } from '../clock.ts';
+import type { Failure } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import type { PreparedEndpoint } from './request.ts';
 import type { SkipCause } from './verdict.ts';
-import type { Window } from './window.ts';
+import type { Moment, Window } from './window.ts';
 
 /** How long a delivery is put off that waits for a paused endpoint only, in milliseconds. */
 const PAUSED_DELAY = 60_000;
@@ -39,7 +40,7 @@ export class Outlet {
   /** Takes a place in the window if there is one at once. */
   tryEnter(): boolean {
     if (!this.hasRoom) return false;
-    this.window.inFlight += 1;
+    this.window.begin();
     return true;
   }
 
@@ -51,20 +52,25 @@ export class Outlet {
       if (this.window.deadSince !== null) return 'dead';
       const hasPlace = await new Promise<boolean>((resolve) => this.queue.push(resolve));
       if (hasPlace && mayPost()) return null;
-      if (hasPlace) this.window.inFlight -= 1;
+      if (hasPlace) this.window.withdraw();
     }
     this.handOn();
     return 'cut';
   }
 
-  /** Gives the place back; true when the endpoint died, came back, or was paused by it. */
-  leave(exchange: Exchange): boolean {
+  /**
+   * Gives the place back; true when the endpoint died, came back, or was paused by it.
+   *
+   * @param begun - attempts that the window counted when this one began
+   * @param again - whether the message was tried before
+   */
+  leave(exchange: Exchange, begun: number, again: boolean): boolean {
     const { window, clock } = this;
     const { pausedAt, deadSince } = window;
     this.triedAt = clock.now();
-    const isHealthy = exchange.outcome === 'success' || exchange.outcome === 'refused';
-    if (isHealthy) window.succeeded(exchange.ms);
-    else window.failed(exchange.startedAt, clock.monotonic(), exchange.status !== null, clock.random(), clock.now());
+    const failure = failureOf(exchange);
+    if (failure === null) window.succeeded(exchange.ms);
+    else window.failed(begun, failure, again, this.moment, clock.random());
     if (exchange.status === 410) window.pause(clock.now());
     if (!window.open) this.wakeAll();
     this.handOn();
@@ -73,7 +79,7 @@ export class Outlet {
 
   /** Gives the place back of an attempt that was not made. */
   withdraw(): void {
-    this.window.inFlight -= 1;
+    this.window.withdraw();
     this.handOn();
   }
 
@@ -82,17 +88,35 @@ export class Outlet {
     for (const resolve of this.queue.splice(0)) resolve(false);
   }
 
-  /** When an attempt that finds no room should come again. */
+  /** In how many milliseconds an attempt that finds no room should come again. */
   get nextChance(): number {
-    const { window, clock } = this;
-    return clock.now() + (window.pausedAt === null ? Math.max(0, window.probeAt - clock.monotonic()) : PAUSED_DELAY);
+    return this.window.pausedAt === null ? this.untilProbe : PAUSED_DELAY;
+  }
+
+  /** Milliseconds until the next probe. */
+  get untilProbe(): number {
+    return Math.max(0, this.window.probeAt - this.clock.monotonic());
+  }
+
+  get moment(): Moment {
+    return { steady: this.clock.monotonic(), store: this.clock.now() };
   }
 
   /** Gives what places there are to those who wait, the first one first. */
   private handOn(): void {
     while (this.queue.length > 0 && this.hasRoom) {
-      this.window.inFlight += 1;
+      this.window.begin();
       this.queue.shift()?.(true);
     }
   }
 }
+
+/** What an exchange says against the endpoint; null for nothing. A refusal speaks of the message. */
+function failureOf({ outcome, status, error }: Exchange): Failure | null {
+  if (outcome === 'success' || outcome === 'refused') return null;
+  if (status !== null) return status === 503 || status === 429 ? 'overload' : 'fault';
+  return error !== null && BROKEN.has(error) ? 'silence' : 'unreachable';
+}
+
+/** Causes of failures on a connection that there was. */
+const BROKEN: ReadonlySet<string> = new Set(['timeout', 'UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);

@@ -145,7 +145,7 @@ export class Suspects {
     const { clock, log, queueOf } = this.options;
     const queue = queueOf(claim.destination);
     if (!queue?.hasRoom) {
-      const at = queue?.nextRoomAt() ?? clock.now() + LONG_WAIT;
+      const at = clock.now() + (queue?.nextRoomIn() ?? LONG_WAIT);
       this.putOff(claim, at);
       return;
     }

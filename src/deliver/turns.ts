@@ -15,7 +15,7 @@ export interface Turn {
   claims: number;
   /** Whether the store may have something to claim. */
   wanted: boolean;
-  /** When it is looked at anew; infinite without a timer. */
+  /** When it is looked at anew, by the steady clock; infinite without a timer. */
   timerAt: number;
   cancelTimer: (() => void) | null;
 }
@@ -91,14 +91,14 @@ export class Turns {
       this.onReady();
       return;
     }
-    const at = turn.queue.nextRoomAt();
-    if (at !== null) this.setTimer(turn, at);
+    const delay = turn.queue.nextRoomIn();
+    if (delay !== null) this.setTimer(turn, delay);
   }
 
   /** Has a destination looked at when something of it is due. */
   lookAt(name: string, at: number): void {
     const turn = this.turns.get(name);
-    if (turn) this.setTimer(turn, at);
+    if (turn) this.setTimer(turn, at - this.clock.now());
   }
 
   /**
@@ -135,18 +135,19 @@ export class Turns {
   claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
-      if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, nextDue);
+      if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, nextDue - this.clock.now());
     }
     this.offer(request.destination);
   }
 
   /** Sets the timer of a destination, unless it is looked at before anyway. */
-  private setTimer(turn: Turn, at: number): void {
+  private setTimer(turn: Turn, wanted: number): void {
+    // Node fires timers of more than 24.8 days at once.
+    const delay = Math.min(Math.max(1, wanted), 3_600_000);
+    const at = this.clock.monotonic() + delay;
     if (turn.timerAt <= at) return;
     turn.cancelTimer?.();
     turn.timerAt = at;
-    // Node fires timers of more than 24.8 days at once.
-    const delay = Math.min(Math.max(1, at - this.clock.now()), 3_600_000);
     turn.cancelTimer = this.clock.after(delay, () => {
       turn.timerAt = Number.POSITIVE_INFINITY;
       turn.cancelTimer = null;
@@ -156,10 +157,15 @@ export class Turns {
   }
 }
 
-/** First tries before retries, but one claim in eight for retries, and one for backfills, so that none starves. */
+/** One claim in so many begins with retries; of those that fail again and again where others are taken, fewer. */
+const RETRIES_TURN = 8;
+const VAIN_RETRIES_TURN = 32;
+
+/** First tries before retries, but some claims begin with retries, and one in eight with backfills, so that none starves. */
 function orderOf(turn: Turn): ClaimRequest['order'] {
-  if (turn.queue.probing) return 'retries';
   turn.claims += 1;
-  if (turn.claims % 8 === 0) return 'retries';
+  // Probes with what was tried already and with what was not in turn: it may be the messages' fault that those failed.
+  if (turn.queue.probing) return turn.claims % 2 === 0 ? 'retries' : 'usual';
+  if (turn.claims % (turn.queue.retriesAreVain ? VAIN_RETRIES_TURN : RETRIES_TURN) === 0) return 'retries';
   return turn.claims % 8 === 4 ? 'backfills' : 'usual';
 }

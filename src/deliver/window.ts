@@ -1,4 +1,5 @@
 import { backoff } from '../retry.ts';
+import { Answers, type Failure } from './answers.ts';
 import { type Share, WHOLE } from './share.ts';
 
 /** Attempts in flight to a new endpoint, and to any endpoint at most. */
@@ -10,48 +11,86 @@ const MAX_LIMIT = 256;
  */
 const FAST_ANSWER = 50;
 const FAST_LIMIT = 64;
+/** So many failures in a row, through a whole round, are no chance. */
+const ROW = 3;
 /** Failures in a row, with no success between, that make an endpoint dead: unreachable ones, and those of one that answers. */
 const UNREACHABLE_FAILURES = 5;
 const ANSWERED_FAILURES = 10;
-/** Pause between probes of a dead endpoint, in milliseconds. */
+/** Rounds without a sign of overload after which a window that met the endpoint's limit feels its way on. */
+const CALM = 16;
+/** Rounds with signs after which these are taken for what the endpoint says at any size. */
+const ACCUSTOMED = 12;
+/** What steps back leave of a window at least, as long as signs are few. */
+const RETREAT = 0.25;
+/** Pause between probes of a closed endpoint, in milliseconds. */
 const PROBE_BASE = 1_000;
 const PROBE_CAP = 30_000;
 
-export interface WindowOptions {
+/** A point in time, by the steady clock, which counts here, and in the store's time, which is kept. */
+export interface Moment {
+  readonly steady: number;
+  readonly store: number;
+}
+
+/** Why an endpoint takes nothing, and since when in the store's time; null where it is not so. */
+export interface Closure {
+  /** Paused by a 410 until a person resumes it. */
   readonly pausedAt: number | null;
+  /** It answers no probe. */
   readonly deadSince: number | null;
+}
+
+export interface WindowOptions extends Closure {
   /** How many processes share the endpoint, each of which gets its part. */
   readonly share?: Share;
 }
 
 /**
- * How many attempts may be in flight to one endpoint. It grows with successes and halves with failures, as TCP's
- * does, down to one probe at a time: circuit breaker, fair share and ramp after an outage in one.
+ * How many attempts may be in flight to one endpoint. It grows with successes and halves with signs of overload, as TCP's
+ * does, down to one probe at a time: circuit breaker, fair share and ramp after an outage in one (design section 6).
  */
 export class Window {
   /** Attempts in flight now. */
   inFlight = 0;
-  /** Since when the endpoint answers no probe, in the store's time; null while it does. */
+  /** Attempts begun so far. A later one is of another round than what was answered before it. */
+  begun = 0;
+  /** Since when the endpoint answers no probe; null while it does. */
   deadSince: number | null;
   /** Paused by a 410 until a person resumes it. */
   pausedAt: number | null;
-  /** Earliest time of the next probe of a dead endpoint, by the steady clock, as all times below. */
-  probeAt = 0;
+  /** Earliest time of the next probe of a dead endpoint, by the steady clock. */
+  probeAt = Number.NEGATIVE_INFINITY;
   private share: Share;
   private limit: number;
   /** Growth is fast below this, and careful above. */
   private threshold: number;
-  private lastDecrease = Number.NEGATIVE_INFINITY;
-  private failures = 0;
+  private readonly answers = new Answers();
+  /** What had begun at the last decrease (a step back is less), at the first failure of the row, and when it died. */
+  private begunAtDecrease = 0;
+  private begunAtStep = 0;
+  private begunAtRow = 0;
+  private begunAtClosure = 0;
+  /** Whether something failed since it opened that was worth a smaller window. */
+  private hasFailed = false;
+  /** Whether what fails is the endpoint, as far as is known: its first success, or three first tries in a row tell. */
+  isAiling = true;
+  /** Failures in a row. */
+  private row = 0;
   private probes = 0;
-  /** Milliseconds of the quickest answer since the last failure. */
+  /** Answers since the last sign of overload, and rounds with signs; every calm halves their number. */
+  private calm = 0;
+  private roundsWithSigns = 0;
+  /** Whether it waits after a step back, and below what it does not go then. */
+  private isResting = false;
+  private floor = 1;
+  /** Milliseconds of the quickest answer since the last decrease. */
   private quickest = Number.POSITIVE_INFINITY;
 
   constructor({ pausedAt, deadSince, share = WHOLE }: WindowOptions) {
     this.pausedAt = pausedAt;
     this.deadSince = deadSince;
     this.share = share;
-    this.threshold = this.part(MAX_LIMIT);
+    this.threshold = this.part(this.open ? MAX_LIMIT : INITIAL_LIMIT);
     this.limit = deadSince === null ? this.part(INITIAL_LIMIT) : 1;
   }
 
@@ -66,16 +105,27 @@ export class Window {
     return this.deadSince === null && this.pausedAt === null;
   }
 
-  /** Attempts that may begin now. */
+  /** Attempts that may begin now, by the steady clock. */
   free(now: number): number {
+    if (this.open) return Math.max(0, Math.floor(this.limit) - this.inFlight);
     if (this.pausedAt !== null) return 0;
-    if (this.deadSince !== null) return this.share.leads && this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
-    return Math.max(0, Math.floor(this.limit) - this.inFlight);
+    return this.share.leads && this.inFlight === 0 && now >= this.probeAt ? 1 : 0;
   }
 
   /** Attempts in flight at the present size, whether used or not. */
   get size(): number {
     return this.open ? Math.floor(this.limit) : 1;
+  }
+
+  /** Takes a place. */
+  begin(): void {
+    this.inFlight += 1;
+    this.begun += 1;
+  }
+
+  /** Gives the place back of an attempt that was not made. */
+  withdraw(): void {
+    this.inFlight -= 1;
   }
 
   /**
@@ -85,82 +135,151 @@ export class Window {
    */
   succeeded(ms: number): void {
     this.inFlight -= 1;
-    this.failures = 0;
+    this.row = 0;
+    this.isAiling = false;
     this.probes = 0;
     this.deadSince = null;
+    this.answers.add(null, this.limit);
+    this.noteCalm();
     this.quickest = Math.min(this.quickest, ms);
-    // A window that is not used has not shown that it could be larger.
-    if (this.inFlight + 1 < this.limit / 2 || (this.quickest < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT)))
-      return;
-    const growth = this.limit < this.threshold ? 1 : this.carefulGrowth / this.limit;
-    this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
+    if (this.mayGrow) {
+      const growth = this.limit < this.threshold ? 1 : this.carefulGrowth / this.limit;
+      this.limit = Math.min(this.part(MAX_LIMIT), this.limit + growth);
+    }
   }
 
   /**
-   * @param startedAt - when the attempt began: several failures of one round halve the window once
-   * @param answered - whether the endpoint gave a status at all
-   * @param time - what `now`, which is steady, is in the store's time
+   * @param begun - how many had begun with the attempt itself: several failures of one round halve the window once
+   * @param again - whether the message was tried before
    */
-  failed(startedAt: number, now: number, answered: boolean, random: number, time = now): void {
+  failed(begun: number, failure: Failure, again: boolean, at: Moment, random: number): void {
     this.inFlight -= 1;
-    this.failures += 1;
-    this.quickest = Number.POSITIVE_INFINITY;
-    if (this.deadSince !== null) {
+    if (!this.open) {
       // What was in flight when the endpoint died says nothing new.
-      if (startedAt >= this.probeAt) this.scheduleProbe(now, random);
+      if (begun > this.begunAtClosure) this.scheduleProbe(at.steady, random);
       return;
     }
-    if (startedAt > this.lastDecrease) {
-      this.limit = Math.max(1, this.limit / 2);
-      this.threshold = this.limit;
-      this.lastDecrease = now;
+    // A message that fails again where others succeed waits behind them, and costs them nothing.
+    if (again && !this.isAiling && failure !== 'overload' && failure !== 'unreachable') return;
+    if (this.row === 0) this.begunAtRow = this.begun;
+    this.row += 1;
+    this.isAiling ||= this.row >= ROW;
+    this.answers.add(failure, this.limit);
+    if (begun > this.begunAtDecrease && this.isTooBad(begun)) this.decrease();
+    else if (failure !== 'fault') this.stepBack(begun);
+    else this.noteCalm();
+    const isAnswered = failure === 'fault' || failure === 'overload';
+    if (isAnswered ? this.row >= ANSWERED_FAILURES && this.limit === 1 : this.row >= UNREACHABLE_FAILURES) {
+      this.deadSince = at.store;
+      this.close(random);
+      this.scheduleProbe(at.steady, random);
     }
-    const lost = answered
-      ? this.failures >= ANSWERED_FAILURES && this.limit === 1
-      : this.failures >= UNREACHABLE_FAILURES;
-    if (lost) this.die(now, random, time);
   }
 
-  pause(now: number): void {
-    this.pausedAt = now;
+  pause(at: number): void {
+    this.pausedAt = at;
   }
 
   /** Another process found that the endpoint is dead, or, with null, that it lives. */
-  hear(deadSince: number | null): void {
+  hear(deadSince: number | null, random: number): void {
     if ((this.deadSince === null) === (deadSince === null)) return;
     this.deadSince = deadSince;
-    this.failures = 0;
+    this.row = 0;
     this.probes = 0;
-    this.probeAt = 0;
-    this.shrink();
+    this.probeAt = Number.NEGATIVE_INFINITY;
+    this.close(random);
   }
 
   resume(): void {
     this.pausedAt = null;
-    this.probeAt = 0;
+    this.probeSoon();
   }
 
-  private die(now: number, random: number, time: number): void {
-    this.deadSince = time;
-    this.shrink();
-    this.scheduleProbe(now, random);
+  /** Has a closed endpoint probed at once. */
+  probeSoon(): void {
+    this.probes = 0;
+    this.probeAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** A whole round failed, or too much of more than one. */
+  private isTooBad(begun: number): boolean {
+    const isRound = begun > this.begunAtRow || this.row >= this.limit;
+    return (isRound && this.row >= ROW) || this.answers.areTooBad;
+  }
+
+  private decrease(): void {
+    this.limit = Math.max(1, this.limit / 2);
+    this.threshold = this.limit;
+    this.begunAtDecrease = this.begun;
+    this.startAnew();
+    this.hasFailed = true;
+  }
+
+  /**
+   * Takes the last step of growth back and waits there: where signs are rare, one that comes while the window feels its way
+   * is the endpoint's limit. Where they come at any size, waiting is of no use: it grows on until they are too many.
+   */
+  private stepBack(begun: number): void {
+    this.calm = 0;
+    if (begun <= this.begunAtStep) return;
+    this.begunAtStep = this.begun;
+    this.roundsWithSigns = Math.min(this.roundsWithSigns + 1, 4 * ACCUSTOMED);
+    if (this.limit < this.threshold || this.isAccustomed) return;
+    if (!this.isResting) this.floor = Math.max(1, this.limit * RETREAT);
+    this.limit =
+      this.answers.areFew && !this.hasFailed ? Math.max(1, this.limit / 2) : Math.max(this.floor, this.limit - 1);
+    this.threshold = Math.min(this.threshold, this.limit);
+    this.isResting = true;
+    this.hasFailed = true;
+  }
+
+  private noteCalm(): void {
+    this.calm += 1;
+    if (this.calm < CALM * this.share.of * this.limit) return;
+    this.calm = 0;
+    this.isResting = false;
+    this.roundsWithSigns = Math.floor(this.roundsWithSigns / 2);
+  }
+
+  /** Signs come at any size. */
+  private get isAccustomed(): boolean {
+    return this.roundsWithSigns > ACCUSTOMED;
+  }
+
+  /** A window that is not used has not shown that it could be larger. */
+  private get mayGrow(): boolean {
+    if (this.inFlight + 1 < this.limit / 2) return false;
+    if (this.quickest < FAST_ANSWER && this.limit >= this.part(FAST_LIMIT)) return false;
+    return this.limit < this.threshold || !this.isResting || this.isAccustomed;
   }
 
   /** After the outage it doubles up to what a new endpoint gets, then feels its way. */
-  private shrink(): void {
-    this.limit = 1;
+  private close(random: number): void {
+    // Processes that share the endpoint shall not take their steps in the same rounds.
+    this.limit = this.share.of > 1 ? 1 + random : 1;
     this.threshold = this.part(INITIAL_LIMIT);
-    this.lastDecrease = Number.NEGATIVE_INFINITY;
+    this.begunAtClosure = this.begun;
+    this.begunAtDecrease = 0;
+    this.startAnew();
+    this.hasFailed = false;
+  }
+
+  private startAnew(): void {
+    this.answers.clear();
+    this.roundsWithSigns = 0;
+    this.isResting = false;
+    this.calm = 0;
+    this.quickest = Number.POSITIVE_INFINITY;
   }
 
   /**
    * By how much it grows in a round where it feels its way: with all who share the endpoint by one, until something
-   * fails. From then on mostly one of them halves at a time, so they fail no oftener than a single window only if they
+   * fails. From then on mostly one of them decreases at a time, so they fail no oftener than a single window only if they
    * grow the less for it.
    */
   private get carefulGrowth(): number {
     const { of } = this.share;
-    return this.lastDecrease === Number.NEGATIVE_INFINITY ? 1 / of : 1 / of ** 2;
+    return this.hasFailed && !this.isAccustomed ? 1 / of ** 2 : 1 / of;
   }
 
   private part(limit: number): number {

@@ -15,6 +15,7 @@ await runOnPostgres({
   'deliver/isolation': 1,
   'deliver/lease': 1,
   'deliver/leaving': 1,
+  'deliver/message-faults': 1,
   'deliver/share': 1,
   'deliver/suspects': 1,
   'deliver/upkeep': 1,

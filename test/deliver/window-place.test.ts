@@ -1,5 +1,6 @@
 import t from 'tap';
-import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
+import { DestinationQueue, type QueueHooks } from '../../src/deliver/destination-queue.ts';
+import type { Exchange } from '../../src/deliver/exchange.ts';
 import type { Claim } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { destination } from './helpers/rig.ts';
@@ -22,18 +23,11 @@ function sixteen(name: string): Claim[] {
   return Array.from({ length: 16 }, (_, index) => ({ ...claim, id: `${name}-${index}` }));
 }
 
-t.test('attempts that fail by a fault of ours leave their places in the window to others', async (t) => {
-  const clock = new ManualClock();
-  const settled: string[] = [];
-  const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
+function hooks(clock: ManualClock, settled: string[]): Omit<QueueHooks, 'post'> {
+  return {
     clock,
     wallTime: () => clock.now(),
     servedSince: () => 0,
-    post: async (_, { id }) => {
-      if (id.startsWith('broken')) throw new Error('The body could not be signed.');
-      const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
-      return { ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 };
-    },
     holdsClaims: () => true,
     isStopping: () => false,
     onSettled: ({ verdict }) => void settled.push(verdict.kind),
@@ -42,6 +36,34 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
     onUndeliverable: () => {},
     onEndpointChange: () => {},
     onRoom: () => {},
+  };
+}
+
+t.test('what fails by a fault of ours once the claims are another’s is not given up', async (t) => {
+  const clock = new ManualClock();
+  const settled: string[] = [];
+  const begun = Promise.withResolvers<Exchange>();
+  const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
+    ...hooks(clock, settled),
+    post: () => begun.promise,
+  });
+  queue.add(sixteen('lost'));
+  queue.abandon();
+  begun.reject(new Error('The body could not be signed.'));
+  await queue.drained();
+  t.same(settled, []);
+});
+
+t.test('attempts that fail by a fault of ours leave their places in the window to others', async (t) => {
+  const clock = new ManualClock();
+  const settled: string[] = [];
+  const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
+    ...hooks(clock, settled),
+    post: async (_, { id }) => {
+      if (id.startsWith('broken')) throw new Error('The body could not be signed.');
+      const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
+      return { ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 };
+    },
   });
   queue.add(sixteen('broken'));
   await queue.drained();
