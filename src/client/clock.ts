@@ -22,9 +22,6 @@ export const systemClock: Clock = {
   },
 };
 
-/** When this process started, milliseconds since 1970; the same in all its threads. */
-export const processStart: number = Date.now() - process.uptime() * 1000;
-
 const STEPS = 8;
 
 /**

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { Batch } from './batch.ts';
-import { processStart, systemClock } from './clock.ts';
+import { systemClock } from './clock.ts';
+import { type Owner, Processes } from './process.ts';
 import type { Keeper } from './queue.ts';
 
 /** What an earlier client left. */
@@ -25,10 +26,8 @@ interface SpoolName {
   since: string;
   client: string;
   sequence: string;
-  /** The process that has it, 0 for none. */
-  pid: number;
-  /** When that process took it, milliseconds since 1970. */
-  claimed: number;
+  /** The process that has it; its pid is 0 for none. */
+  owner: Owner;
 }
 
 /**
@@ -42,12 +41,14 @@ export class Spool implements Keeper {
   readonly #key: string;
   readonly #client = systemClock.uuid().slice(0, 8);
   readonly #entries = new Map<Batch, Entry>();
+  readonly #processes: Processes;
   #sequence = 0;
   #broken = false;
 
   /** Makes the folder. @throws if that is impossible. */
-  constructor(folder: string, writeKey: string) {
+  constructor(folder: string, writeKey: string, processes = new Processes()) {
     this.#folder = folder;
+    this.#processes = processes;
     this.#key = createHash('sha256').update(writeKey).digest('hex').slice(0, 16);
     fs.mkdirSync(folder, { recursive: true });
   }
@@ -61,8 +62,9 @@ export class Spool implements Keeper {
     const leftover: Leftover = { batches: [], damaged: 0 };
     for (const file of fs.readdirSync(this.#folder).sort()) {
       const name = parse(file);
-      if (!name || name.key !== this.#key || isOwned(name)) continue;
-      const mine = { ...name, pid: process.pid, claimed: systemClock.now() };
+      if (!name || name.key !== this.#key) continue;
+      if (name.owner.pid !== 0 && !this.#processes.isGone(name.owner)) continue;
+      const mine = { ...name, owner: this.#processes.claim() };
       if (!this.#rename(name, mine)) continue;
       this.#restore(mine, now, leftover);
     }
@@ -98,7 +100,7 @@ export class Spool implements Keeper {
     for (const { fd, name } of this.#entries.values()) {
       this.#attempt(() => {
         fs.closeSync(fd);
-        this.#rename(name, { ...name, pid: 0 });
+        this.#rename(name, { ...name, owner: { ...name.owner, pid: 0 } });
       });
     }
     this.#entries.clear();
@@ -110,8 +112,7 @@ export class Spool implements Keeper {
       since: String(batch.since).padStart(13, '0'),
       client: this.#client,
       sequence: String(this.#sequence++).padStart(10, '0'),
-      pid: process.pid,
-      claimed: systemClock.now(),
+      owner: this.#processes.claim(),
     };
     const entry = { fd: fs.openSync(this.#path(name), 'a', 0o600), name, bytes: 0 };
     this.#entries.set(batch, entry);
@@ -138,8 +139,9 @@ export class Spool implements Keeper {
     }
   }
 
-  #path({ key, since, client, sequence, pid, claimed }: SpoolName): string {
-    return path.join(this.#folder, `${[key, since, client, sequence, pid, claimed].join('-')}.spool`);
+  #path({ key, since, client, sequence, owner }: SpoolName): string {
+    const parts = [key, since, client, sequence, owner.pid, owner.scope, owner.started, owner.claimed];
+    return path.join(this.#folder, `${parts.join('-')}.spool`);
   }
 
   /** A disk that fails must not stop the host: messages stay in memory and are sent from there. */
@@ -153,23 +155,14 @@ export class Spool implements Keeper {
   }
 }
 
-function parse(file: string): SpoolName | undefined {
-  const match = /^([0-9a-f]{16})-(\d+)-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)\.spool$/.exec(file);
-  if (!match) return undefined;
-  const [, key = '', since = '', client = '', sequence = '', pid, claimed] = match;
-  return { key, since, client, sequence, pid: Number(pid), claimed: Number(claimed) };
-}
+const FILE = /^([0-9a-f]{16})-(\d+)-([0-9a-f]{8})-(\d+)-(\d+)-([0-9a-f]+)-(\d+)-(\d+)\.spool$/;
 
-/** Whether a process is there that sends it. In a container the new process often has the id of the one that died. */
-function isOwned({ pid, claimed }: SpoolName): boolean {
-  if (pid === 0) return false;
-  if (pid === process.pid) return claimed >= Math.floor(processStart);
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+function parse(file: string): SpoolName | undefined {
+  const match = FILE.exec(file);
+  if (!match) return undefined;
+  const [, key = '', since = '', client = '', sequence = '', pid, scope = '', started, claimed] = match;
+  const owner = { pid: Number(pid), scope, started: Number(started), claimed: Number(claimed) };
+  return { key, since, client, sequence, owner };
 }
 
 /** The messages that are complete, each with its separator. */

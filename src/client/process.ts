@@ -1,0 +1,138 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+
+/** The system's side, so that tests can be any machine. */
+export interface System {
+  readonly pid: number;
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** When this process started, milliseconds since 1970. */
+  readonly startedAt: number;
+  /** Milliseconds since the boot. */
+  uptime(): number;
+  /** The text of a file below /proc; throws as `readFileSync` does. */
+  read(path: string): string;
+  /** Where a link below /proc leads; throws as `readlinkSync` does. */
+  link(path: string): string;
+  /** Sends no signal, only looks: throws as `process.kill` does. */
+  probe(pid: number): void;
+  /** What `ps` prints of the time since a process started, `[[dd-]hh:]mm:ss`; throws where there is no `ps`. */
+  elapsed(pid: number): string;
+}
+
+const real: System = {
+  pid: process.pid,
+  now: () => Date.now(),
+  startedAt: Date.now() - process.uptime() * 1000,
+  uptime: () => os.uptime() * 1000,
+  read: (path) => fs.readFileSync(path, 'utf8'),
+  link: (path) => fs.readlinkSync(path),
+  probe: (pid) => void process.kill(pid, 0),
+  elapsed: (pid) => execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
+};
+
+/** A process, as the name of a file tells of it: a pid alone comes again, and each container counts its own. */
+export interface Owner {
+  pid: number;
+  /** Which boot and which namespace of pids, as a hash; `0` where the system does not tell. */
+  scope: string;
+  /** When it started, in ticks since the boot; 0 where the system does not tell. */
+  started: number;
+  /** When it took the file, milliseconds since 1970. */
+  claimed: number;
+}
+
+/** The clock may have been set a little between two looks at it. */
+const SLACK = 2_000;
+
+/** Tells whether the process that owns a file still lives. */
+export class Processes {
+  readonly #system: System;
+  readonly #scope: string;
+  readonly #started: number;
+
+  constructor(system: System = real) {
+    this.#system = system;
+    this.#started = this.#look(system.pid)?.started ?? 0;
+    this.#scope = this.#started === 0 ? '0' : scopeOf(system);
+  }
+
+  /** This process as the owner of what it takes now. */
+  claim(): Owner {
+    const { pid } = this.#system;
+    return { pid, scope: this.#scope, started: this.#started, claimed: this.#system.now() };
+  }
+
+  /** Another boot, or another container, that is not there any more: containers do not share a folder. */
+  isGone({ pid, scope, started, claimed }: Owner): boolean {
+    if (scope !== this.#scope) return true;
+    if (scope === '0') return this.#isGoneByTimes(pid, claimed);
+    if (pid === this.#system.pid) return started !== this.#started;
+    const found = this.#look(pid);
+    // Without a look (hidepid) the pid decides: what may live is left alone.
+    return found ? found.started !== started || found.isZombie : !this.#exists(pid);
+  }
+
+  /** Where there is no /proc. A process that started after the file was taken is another one. */
+  #isGoneByTimes(pid: number, claimed: number): boolean {
+    const now = this.#system.now();
+    if (claimed < now - this.#system.uptime() - SLACK) return true;
+    if (pid === this.#system.pid) return claimed < Math.floor(this.#system.startedAt);
+    if (!this.#exists(pid)) return true;
+    const age = this.#age(pid);
+    return age !== undefined && claimed < now - age - SLACK;
+  }
+
+  #exists(pid: number): boolean {
+    try {
+      this.#system.probe(pid);
+      return true;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+    }
+  }
+
+  #age(pid: number): number | undefined {
+    try {
+      const match = /^(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)$/.exec(this.#system.elapsed(pid).trim());
+      if (!match) return undefined;
+      const [days = 0, hours = 0, minutes = 0, seconds = 0] = match.slice(1).map((part) => Number(part ?? 0));
+      return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** See proc_pid_stat(5): the name in parentheses may hold anything, so fields are counted from its end. */
+  #look(pid: number): { started: number; isZombie: boolean } | undefined {
+    try {
+      const stat = this.#system.read(`/proc/${pid}/stat`);
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const started = Number(fields[19]);
+      return started > 0 ? { started, isZombie: fields[0] === 'Z' || fields[0] === 'X' } : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function scopeOf(system: System): string {
+  try {
+    const boot = system.read('/proc/sys/kernel/random/boot_id').trim();
+    const scope = `${boot} ${system.link('/proc/self/ns/pid')} ${timeNamespace(system)}`;
+    return createHash('sha256').update(scope).digest('hex').slice(0, 12);
+  } catch {
+    return '0';
+  }
+}
+
+/** Start times count from a boot that a time namespace may shift. Kernels before 5.6 have none. */
+function timeNamespace(system: System): string {
+  try {
+    return system.link('/proc/self/ns/time');
+  } catch {
+    return '';
+  }
+}
