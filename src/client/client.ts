@@ -1,25 +1,29 @@
-import type { Batch } from './batch.ts';
+/// <reference lib="esnext.disposable" preserve="true" />
 import { deadline } from './clock.ts';
 import { ClientError } from './errors.ts';
-import { type Exiting, guard, unguard } from './exit.ts';
-import { Ledger, type LossReason, type Report } from './ledger.ts';
-import { log } from './log.ts';
+import { FetchTransport } from './fetch.ts';
+import type { Follower } from './follower.ts';
+import { Ledger, type LossFacts, type LossReason, type Report } from './ledger.ts';
 import {
   type AliasMessage,
+  type AnyEvents,
+  type AnyMessage,
   type GroupMessage,
   type IdentifyMessage,
   type Kind,
   type PageMessage,
   type ScreenMessage,
   serialize,
+  type Tools,
   type TrackMessage,
 } from './message.ts';
-import { type ClientOptions, number, resolve, type Settings } from './options.ts';
+import type { ClientOptions } from './options.ts';
+import { Outage } from './outage.ts';
 import type { Rejection } from './outcome.ts';
-import { Queue } from './queue.ts';
+import type { Batch, Exiting, Platform, Transport } from './platform.ts';
+import { type Keeper, Queue } from './queue.ts';
 import { Sender, type Settled } from './sender.ts';
-import { Spool } from './spool.ts';
-import { Transport } from './transport.ts';
+import { number, resolve, type Settings } from './settings.ts';
 
 /** Milliseconds between an answer and the next request that is neither full nor asked for. */
 const GATHER_TIME = 10;
@@ -36,26 +40,23 @@ interface Waiter {
   done: () => void;
 }
 
-/**
- * Records messages and sends them in batches in the background, in the order of the calls.
- *
- * A call checks the message and queues it: it makes no request, waits for nothing, and throws only if the message
- * itself is wrong ({@link ClientError}). It returns false if the message was dropped because the queue is full or the
- * client closed, which `onLoss` is told as well.
- *
- * @example
- * const client = new Client('WRITE_KEY', { endpoint: 'http://127.0.0.1:8080' });
- * client.track({ userId: 'u1', event: 'Order Completed', properties: { total: 30 } });
- * await client.close();
- */
-export class Client {
+/** The client on any platform; see `Client`. */
+export class BaseClient<Events extends object = AnyEvents> {
   readonly #settings: Settings;
+  readonly #platform: Platform;
+  readonly #follower: Follower | undefined;
+  readonly #tools: Tools;
   readonly #ledger: Ledger;
-  readonly #spool: Spool | undefined;
+  readonly #outage: Outage;
+  readonly #keeper: Keeper | undefined;
   readonly #queue: Queue;
-  readonly #transport: Transport;
   readonly #sender: Sender;
-  readonly #exiting: Exiting = { close: () => this.close(), abandon: () => this.#dropAll('exit') };
+  readonly #exiting: Exiting = {
+    close: () => this.close(),
+    abandon: () => this.#dropAll('exit'),
+    hurry: () => this.#hurry(),
+    part: (handOver, isFinal) => this.#part(handOver, isFinal),
+  };
   #waiters: Waiter[] = [];
   /** Messages up to this number are to be sent although fewer than `flushAt` have gathered. */
   #flushUpTo = 0;
@@ -65,30 +66,33 @@ export class Client {
   #cancelTimer: (() => void) | undefined;
   #closing: Promise<Report> | undefined;
 
-  /**
-   * @param writeKey the key of the source
-   * @throws ClientError `bad_configuration`, naming the option; an error of the file system if the spool is unusable
-   */
-  constructor(writeKey: string, options: ClientOptions = {}) {
+  /** @internal */
+  constructor(writeKey: string, options: ClientOptions, platform: Platform, follower?: Follower) {
     if (typeof writeKey !== 'string' || writeKey === '') {
       throw new ClientError('bad_configuration', 'writeKey is required', 'writeKey');
     }
-    const settings = resolve(options);
+    const settings = resolve(options, platform);
+    const { clock, endpoint, onRetry, onLoss } = settings;
     this.#settings = settings;
-    this.#ledger = new Ledger(settings.onLoss);
-    this.#spool = settings.spool === undefined ? undefined : new Spool(settings.spool, writeKey);
-    const leftover = this.#spool?.adopt(settings.clock.now());
-    this.#queue = new Queue(settings, this.#spool, leftover?.batches);
-    this.#transport = new Transport(settings.endpoint, writeKey, settings);
+    this.#platform = platform;
+    this.#follower = follower;
+    this.#tools = { clock, byteLength: platform.byteLength };
+    this.#ledger = new Ledger(() => onLoss ?? follower?.onLoss(), platform.warn);
+    this.#outage = new Outage({ clock, endpoint, onRetry, warn: platform.warn });
+    const kept = settings.spool === undefined ? undefined : openSpool(settings.spool, writeKey, platform, clock.now());
+    this.#keeper = kept?.keeper;
+    const newBatch = (spent?: Batch) => platform.newBatch(clock.now(), writeKey, spent);
+    this.#queue = new Queue(settings, { newBatch, byteLength: platform.byteLength }, kept?.keeper, kept?.batches);
+    const transport = openTransport(writeKey, settings, platform);
     this.#sender = new Sender({
-      clock: settings.clock,
-      transport: this.#transport,
-      retryFor: settings.retryFor,
+      ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
+      transport: follower?.observe(transport) ?? transport,
       next: () => this.#next(),
       settled: (batch, outcome) => this.#settled(batch, outcome),
+      failed: (failure, wait) => this.#outage.failed(failure, wait, this.#queue.count),
     });
-    this.#lastFlush = settings.clock.now();
-    if (leftover) this.#resume(leftover.damaged);
+    this.#lastFlush = clock.now();
+    if (kept) this.#resume(kept.damaged);
   }
 
   /** Messages queued or in flight. */
@@ -102,8 +106,8 @@ export class Client {
   }
 
   /** Records what a user did. Needs `event`, and `userId` or `anonymousId`. */
-  track(message: TrackMessage): boolean {
-    return this.#enqueue('track', message);
+  track(message: TrackMessage<Events>): boolean {
+    return this.#enqueue('track', message as AnyMessage);
   }
 
   /** Records a page view. Needs `userId` or `anonymousId`. */
@@ -140,7 +144,7 @@ export class Client {
   }
 
   /**
-   * As {@link Client.flush}, and ends the client. What is not settled in time is dropped and reported, or left to the
+   * As {@link BaseClient.flush}, and ends the client. What is not settled in time is dropped and reported, or left to the
    * next client if there is a spool. Later calls drop their message; closing again returns the same promise.
    *
    * @returns what became of messages since the last report
@@ -155,22 +159,34 @@ export class Client {
     await this.close();
   }
 
-  #enqueue(kind: Kind, message: Parameters<typeof serialize>[1]): boolean {
-    const text = serialize(kind, message, this.#settings.clock);
-    if (this.#closing) return this.#drop('closed', text, 'the client is closed');
+  #enqueue(kind: Kind, message: AnyMessage): boolean {
+    const text = serialize(kind, message, this.#tools);
+    if (this.#closing) return this.#drop('closed', kind, text, 'the client is closed');
     const queue = this.#queue;
-    if (!queue.add(text)) return this.#drop('queue_full', text, `${queue.count} messages are queued already`);
-    if (queue.count === 1) guard(this.#exiting);
+    if (!queue.add(text)) {
+      return this.#drop('queue_full', kind, text, this.#because(`${queue.count} messages are queued already`));
+    }
+    this.#follower?.queued(kind, text);
+    if (queue.count === 1) this.#platform.guard(this.#exiting);
+    const { log } = this.#platform;
     if (log.enabled) log('%s queued, %d in the queue', kind, queue.count);
     if (this.#ready()) this.#sender.wake();
     else this.#cancelTimer ??= this.#startTimer();
     return true;
   }
 
-  #drop(reason: LossReason, text: string, message: string): false {
-    log('message dropped: %s', message);
-    this.#ledger.lost({ outcome: 'dropped', reason, count: 1, message }, () => [JSON.parse(text)]);
+  #drop(reason: LossReason, kind: Kind, text: string, message: string): false {
+    this.#platform.log('message dropped: %s', message);
+    const loss: LossFacts = { outcome: 'dropped', reason, count: 1, message };
+    this.#ledger.lost(loss, () => [JSON.parse(text)]);
+    this.#follower?.dropped(kind, text, loss);
     return false;
+  }
+
+  /** What the last request met explains most losses. */
+  #because(message: string): string {
+    const { last } = this.#outage;
+    return last ? `${message}; the last request failed: ${last.message}` : message;
   }
 
   /** Fires when `flushAfter` has passed since the last flush, or a multiple of it if nothing was queued then. */
@@ -199,36 +215,42 @@ export class Client {
     const batch = this.#ready() ? this.#queue.next() : undefined;
     if (!batch) return undefined;
     this.#lastFlush = this.#settings.clock.now();
-    log('sending %d messages, %d bytes', batch.count, batch.bytes);
+    this.#platform.log('sending %d messages, %d bytes', batch.count, batch.bytes);
     return batch;
   }
 
   #settled(batch: Batch, outcome: Settled): void {
+    if (outcome.kind !== 'expired') this.#outage.ended();
     if (outcome.kind === 'sent') this.#sent(batch, outcome.rejected);
     else {
       const { kind: reason, ...rest } = outcome;
-      log('%d messages failed: %s', batch.count, outcome.message);
-      this.#ledger.lost({ ...rest, outcome: 'failed', reason, count: batch.count }, () => batch.messages());
+      this.#platform.log('%d messages failed: %s', batch.count, outcome.message);
+      const loss: LossFacts = { ...rest, outcome: 'failed', reason, count: batch.count };
+      this.#ledger.lost(loss, () => batch.messages());
+      this.#follower?.settled(batch.count, () => loss);
     }
-    this.#remove();
+    this.#remove(outcome.kind !== 'sent');
   }
 
   #sent(batch: Batch, rejected: Rejection[]): void {
     const refused = rejected.filter(({ index }) => index >= 0 && index < batch.count);
     this.#ledger.sent(batch.count - refused.length);
-    log('%d messages sent, %d of them rejected', batch.count, refused.length);
-    if (refused.length === 0) return;
-    const messages = batch.messages();
+    this.#platform.log('%d messages sent, %d of them rejected', batch.count, refused.length);
+    const losses = new Map<number, LossFacts>();
+    // The memory of the batch is used again, so that it is read now.
+    const messages = refused.length === 0 ? [] : batch.messages();
     for (const { index, code, message } of refused) {
       const loss = { outcome: 'failed', reason: 'rejected', count: 1, message, status: 200 } as const;
-      this.#ledger.lost(code === undefined ? loss : { ...loss, code }, () => [messages[index] ?? {}]);
+      losses.set(index, code === undefined ? loss : { ...loss, code });
     }
+    for (const [index, loss] of losses) this.#ledger.lost(loss, () => [messages[index] ?? {}]);
+    this.#follower?.settled(batch.count, (index) => losses.get(index));
   }
 
-  #remove(): void {
+  #remove(isRead: boolean): void {
     const queue = this.#queue;
-    queue.remove();
-    if (queue.count === 0) unguard(this.#exiting);
+    queue.remove(isRead);
+    if (queue.count === 0) this.#platform.unguard(this.#exiting);
     if (queue.gathered > 0) this.#gather();
     for (const { done } of this.#waiters.filter(({ upTo }) => upTo <= queue.removed)) done();
   }
@@ -241,13 +263,17 @@ export class Client {
     });
   }
 
+  #hurry(): void {
+    this.#requestFlush();
+    this.#sender.hurry();
+  }
+
   /** Waits until what is queued now is settled, for `timeout` milliseconds at most. */
   #drain(timeout: number): Promise<void> {
     const { clock } = this.#settings;
     const upTo = this.#queue.taken;
     if (upTo === this.#queue.removed) return Promise.resolve();
-    this.#requestFlush();
-    this.#sender.hurry();
+    this.#hurry();
     return new Promise((resolve) => {
       const cancel = deadline(clock, timeout, () => waiter.done(), true);
       const waiter = {
@@ -272,15 +298,31 @@ export class Client {
 
   /** Gives up all that is not settled, unless a spool keeps it. */
   #dropAll(reason: 'deadline' | 'exit'): void {
-    unguard(this.#exiting);
-    if (this.#spool) {
-      this.#spool.release();
-      return;
+    this.#platform.unguard(this.#exiting);
+    if (this.#keeper) this.#keeper.release();
+    else {
+      const what = reason === 'exit' ? 'the process exited before close()' : 'close() ran out of time';
+      for (const batch of this.#queue.all()) this.#giveUp(reason, what, batch.count, () => batch.messages());
     }
-    const message = reason === 'exit' ? 'the process exited before close()' : 'close() ran out of time';
-    for (const batch of this.#queue.all()) {
-      this.#ledger.lost({ outcome: 'dropped', reason, count: batch.count, message }, () => batch.messages());
-    }
+  }
+
+  #giveUp(reason: LossReason, what: string, count: number, messages: () => Record<string, unknown>[]): void {
+    const status = this.#outage.last?.status;
+    const loss = { outcome: 'dropped', reason, count, message: this.#because(what) } as const;
+    const facts: LossFacts = status === undefined ? loss : { ...loss, status };
+    this.#ledger.lost(facts, messages);
+    this.#follower?.settled(count, () => facts);
+  }
+
+  #part(handOver: (messages: Record<string, unknown>[]) => number, isFinal: boolean): void {
+    const { posting } = this.#sender;
+    const left = this.#queue.all().filter((batch) => batch !== posting);
+    const messages = left.flatMap((batch) => batch.messages());
+    const lost = messages.slice(handOver(messages));
+    if (!isFinal) return;
+    this.#platform.unguard(this.#exiting);
+    this.#sender.stop();
+    if (lost.length > 0) this.#giveUp('exit', 'the page ended before close()', lost.length, () => lost);
   }
 
   #resume(damaged: number): void {
@@ -288,7 +330,19 @@ export class Client {
       const loss = { outcome: 'dropped', reason: 'spool_damaged', message: 'cut off in the spool' } as const;
       this.#ledger.lost({ ...loss, count: damaged }, () => []);
     }
-    if (this.#queue.count > 0) guard(this.#exiting);
+    if (this.#queue.count > 0) this.#platform.guard(this.#exiting);
     this.#sender.wake();
   }
+}
+
+function openSpool(folder: string, writeKey: string, platform: Platform, now: number) {
+  if (!platform.openSpool) throw new ClientError('bad_configuration', 'there are no folders for a spool here', 'spool');
+  return platform.openSpool(folder, writeKey, now);
+}
+
+function openTransport(writeKey: string, settings: Settings, platform: Platform): Transport {
+  const { endpoint, fetch, clock, requestTimeout } = settings;
+  if (!fetch) return platform.transport(writeKey, settings);
+  const headers = { 'content-type': 'application/json', authorization: `Basic ${btoa(`${writeKey}:`)}` };
+  return new FetchTransport({ url: endpoint.href, headers, requestTimeout, clock, fetch });
 }

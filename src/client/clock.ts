@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-
 /** The only door to time and randomness, so that tests can hold both. */
 export interface Clock {
   /** Milliseconds since 1970, UTC. */
@@ -10,17 +8,6 @@ export interface Clock {
   /** Calls back after `ms`; the returned function cancels. Keeps the process alive only if asked to. */
   after(ms: number, callback: () => void, keepAlive?: boolean): () => void;
 }
-
-export const systemClock: Clock = {
-  now: () => Date.now(),
-  random: () => Math.random(),
-  uuid: () => randomUUID(),
-  after(ms, callback, keepAlive = false) {
-    const timer = setTimeout(callback, ms);
-    if (!keepAlive) timer.unref();
-    return () => clearTimeout(timer);
-  },
-};
 
 const STEPS = 8;
 

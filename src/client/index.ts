@@ -1,8 +1,10 @@
-export { Client, type WaitOptions } from './client.ts';
+export type { WaitOptions } from './client.ts';
 export { ClientError, type ClientErrorCode } from './errors.ts';
+export type { Fetch, FetchAnswer, FetchInit } from './fetch.ts';
 export type { Loss, LossReason, Report } from './ledger.ts';
 export type {
   AliasMessage,
+  AnyEvents,
   Common,
   Fields,
   GroupMessage,
@@ -12,4 +14,6 @@ export type {
   TrackMessage,
   Who,
 } from './message.ts';
+export { Client } from './node/client.ts';
 export type { ClientOptions } from './options.ts';
+export type { Retry } from './outage.ts';

@@ -24,8 +24,8 @@ export interface Loss {
   reason: LossReason;
   /** How many messages. */
   count: number;
-  /** The messages as they would have been sent; empty where they cannot be read any more. */
-  messages: Record<string, unknown>[];
+  /** The messages as they would have been sent, parsed when this is read; empty where they cannot be read any more. */
+  readonly messages: Record<string, unknown>[];
   /** What happened, for people. */
   message: string;
   /** HTTP status of the last answer, if there was one. */
@@ -33,6 +33,9 @@ export interface Loss {
   /** Code that the service gave. */
   code?: string;
 }
+
+/** A loss without the messages. */
+export type LossFacts = Omit<Loss, 'messages'>;
 
 /** What became of messages. */
 export interface Report {
@@ -46,30 +49,29 @@ export interface Report {
 
 /** Counts what became of every message, and tells the host of each that is lost. */
 export class Ledger {
-  readonly #onLoss: ((loss: Loss) => void) | undefined;
+  readonly #listener: () => ((loss: Loss) => void) | undefined;
+  readonly #warn: (text: string, isEnding?: boolean) => void;
   readonly #warned = new Set<LossReason>();
   #open: Report = { sent: 0, failed: 0, dropped: 0 };
 
-  constructor(onLoss: ((loss: Loss) => void) | undefined) {
-    this.#onLoss = onLoss;
+  constructor(listener: () => ((loss: Loss) => void) | undefined, warn: (text: string, isEnding?: boolean) => void) {
+    this.#listener = listener;
+    this.#warn = warn;
   }
 
   sent(count: number): void {
     this.#open.sent += count;
   }
 
-  /** @param messages read only if somebody listens */
-  lost(loss: Omit<Loss, 'messages'>, messages: () => Record<string, unknown>[]): void {
+  /** @param messages read only if the listener reads them, then or later: a million take seconds */
+  lost(loss: LossFacts, messages: () => Record<string, unknown>[]): void {
     this.#open[loss.outcome] += loss.count;
-    if (this.#onLoss) {
-      try {
-        this.#onLoss({ ...loss, messages: messages() });
-      } catch (error) {
-        process.emitWarning(`onLoss threw: ${error}`, 'RollcallWarning');
-      }
-    } else if (!this.#warned.has(loss.reason)) {
+    const listener = this.#listener();
+    if (listener) this.#tell(listener, loss, messages);
+    else if (!this.#warned.has(loss.reason)) {
       this.#warned.add(loss.reason);
-      warn(`${loss.count} ${loss.outcome} (${loss.reason}): ${loss.message}. Set onLoss to hear of every one.`, loss);
+      const { count, outcome, reason, message } = loss;
+      this.#warn(`${count} ${outcome} (${reason}): ${message}. Set onLoss to hear of every one.`, reason === 'exit');
     }
   }
 
@@ -79,10 +81,20 @@ export class Ledger {
     this.#open = { sent: 0, failed: 0, dropped: 0 };
     return report;
   }
-}
 
-function warn(text: string, { reason }: { reason: LossReason }): void {
-  // A warning is printed on the next tick, and an exiting process has none.
-  if (reason === 'exit') console.error(`RollcallWarning: ${text}`);
-  else process.emitWarning(text, 'RollcallWarning');
+  #tell(listener: (loss: Loss) => void, loss: LossFacts, messages: () => Record<string, unknown>[]): void {
+    let parsed: Record<string, unknown>[] | undefined;
+    const told: Loss = {
+      ...loss,
+      get messages() {
+        parsed ??= messages();
+        return parsed;
+      },
+    };
+    try {
+      listener(told);
+    } catch (error) {
+      this.#warn(`onLoss threw: ${error}`);
+    }
+  }
 }

@@ -4,8 +4,14 @@ import { ClientError, type ClientErrorCode } from './errors.ts';
 /** Largest message in bytes of UTF-8 JSON, as sent. */
 export const MAX_MESSAGE_BYTES = 32_000;
 
-/** Free-form values; what `JSON.stringify` leaves out is not sent. */
-export type Fields = Record<string, unknown>;
+/**
+ * Free-form values, a `Map` among them as an object and a `Set` as an array; what `JSON.stringify` leaves out is not
+ * sent. An object of any type, whether an interface or with an index signature, but no array.
+ */
+export type Fields = Record<string, unknown> | (object & { readonly [Symbol.iterator]?: never });
+
+/** Names of events and the types of their properties: any. */
+export type AnyEvents = Record<string, Fields>;
 
 /** What every message may carry. */
 export interface Common {
@@ -29,10 +35,16 @@ export interface IdentifyMessage extends Common, Who {
   traits?: Fields | undefined;
 }
 
-export interface TrackMessage extends Common, Who {
-  event: string;
-  properties?: Fields | undefined;
-}
+/** One of `Events`, with its properties, which are optional where none of them is required. */
+export type TrackMessage<Events extends object = AnyEvents> = {
+  [Name in keyof Events & string]: Common & Who & { event: Name } & Properties<Events[Name]>;
+}[keyof Events & string];
+
+type Properties<Wanted> = object extends Wanted
+  ? { properties?: Wanted | undefined }
+  : Record<never, never> extends Wanted
+    ? { properties?: Wanted | undefined }
+    : { properties: Wanted };
 
 export interface PageMessage extends Common, Who {
   name?: string | undefined;
@@ -56,7 +68,7 @@ export interface AliasMessage extends Common {
 }
 
 /** The fields of all kinds, as far as a caller without types may go. */
-interface AnyMessage extends Common, Who {
+export interface AnyMessage extends Common, Who {
   event?: unknown;
   name?: unknown;
   category?: unknown;
@@ -68,13 +80,20 @@ interface AnyMessage extends Common, Who {
 
 export type Kind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
 
+/** What writing a message takes. */
+export interface Tools {
+  clock: Pick<Clock, 'now' | 'uuid'>;
+  /** Bytes of UTF-8. */
+  byteLength(text: string): number;
+}
+
 /**
  * Checks a message and writes it as the JSON that is sent. Serialised at the call, so that later changes to the
  * objects passed in do not reach it.
  *
  * @throws ClientError naming the field that is missing or wrong; `too_large` over {@link MAX_MESSAGE_BYTES}.
  */
-export function serialize(type: Kind, message: AnyMessage, clock: Clock): string {
+export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }: Tools): string {
   if (!isObject(message)) throw new ClientError('invalid_message', `${type} takes an object`);
   check(type, message);
   const paged = type === 'page' || type === 'screen';
@@ -90,27 +109,45 @@ export function serialize(type: Kind, message: AnyMessage, clock: Clock): string
     name: message.name ?? undefined,
     category: message.category ?? undefined,
     properties:
-      (paged && message.traits ? { ...message.traits, ...message.properties } : message.properties) ?? undefined,
+      (paged && message.traits ? { ...plain(message.traits), ...plain(message.properties) } : message.properties) ??
+      undefined,
     traits: paged ? undefined : (message.traits ?? undefined),
     context: message.context ?? undefined,
     integrations: message.integrations ?? undefined,
   };
-  return limited(type, stringify(type, fields));
+  return limited(type, stringify(type, fields), byteLength);
 }
 
-function stringify(type: Kind, fields: Fields): string {
+function stringify(type: Kind, fields: object): string {
   try {
-    return JSON.stringify(fields);
+    const text = JSON.stringify(fields);
+    // What a Map or a Set becomes; a message without this text has none, and most have no such text.
+    return text.includes('{}') ? JSON.stringify(fields, (_, value) => plain(value)) : text;
   } catch (cause) {
+    if (cause instanceof ClientError) throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new ClientError('invalid_message', `${type} cannot be written as JSON: ${why}`, undefined, { cause });
   }
 }
 
-function limited(type: Kind, text: string): string {
+/** A Map as an object and a Set as an array, others as they are. */
+function plain<Value>(value: Value): Value | object {
+  if (value instanceof Set) return [...value];
+  if (!(value instanceof Map)) return value;
+  const object: Record<string, unknown> = Object.create(null);
+  for (const [key, inner] of value) {
+    if (typeof key !== 'string' && typeof key !== 'number') {
+      throw new ClientError('invalid_message', `a Map is sent as an object: ${typeof key} cannot be a key of one`);
+    }
+    object[key] = inner;
+  }
+  return object;
+}
+
+function limited(type: Kind, text: string, byteLength: Tools['byteLength']): string {
   // UTF-8 takes at most 3 bytes for a unit of the string, so that most need no count.
   if (text.length * 3 <= MAX_MESSAGE_BYTES) return text;
-  const bytes = Buffer.byteLength(text);
+  const bytes = byteLength(text);
   if (bytes > MAX_MESSAGE_BYTES) {
     throw new ClientError('too_large', `${type} has ${bytes} bytes, at most ${MAX_MESSAGE_BYTES} are allowed`);
   }
@@ -151,7 +188,7 @@ function checkMessageId(id: unknown): void {
 }
 
 function object(code: ClientErrorCode, field: string, value: unknown): void {
-  if (isGiven(value) && !isObject(value)) fail(code, field, 'must be an object');
+  if (isGiven(value) && (!isObject(value) || value instanceof Set)) fail(code, field, 'must be an object');
 }
 
 /** Callers without types say null for nothing. */
@@ -163,7 +200,7 @@ function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function timestamp(value: Date | string | undefined, clock: Clock): string {
+function timestamp(value: Date | string | undefined, clock: Tools['clock']): string {
   if (value === undefined) return new Date(clock.now()).toISOString();
   if (value instanceof Date) {
     if (!Number.isNaN(value.getTime())) return value.toISOString();

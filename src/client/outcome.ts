@@ -1,4 +1,4 @@
-import type { Answer } from './transport.ts';
+import type { Answer } from './platform.ts';
 
 /** One message that the service did not take from a batch that it took. */
 export interface Rejection {
@@ -20,16 +20,26 @@ const LONGEST_WAIT = 5 * 60_000;
 
 /** The status decides: 2xx sent; 408, 425, 429, 5xx and no answer to be tried again; all others refused. */
 export function classify(answer: Answer, now: number): Outcome {
-  if ('error' in answer) return { kind: 'retry', message: answer.error.message };
+  if ('error' in answer) return { kind: 'retry', message: describe(answer.error) };
   const { status } = answer;
   const body = parse(answer.body);
   if (status >= 200 && status < 300) return { kind: 'sent', rejected: rejections(body) };
-  const message = `the service answered ${status}${typeof body['message'] === 'string' ? `: ${body['message']}` : ''}`;
+  // What a browser shows of a redirect that it may not follow.
+  const shown = status === 0 ? 'with a redirect' : status;
+  const message = `the service answered ${shown}${typeof body['message'] === 'string' ? `: ${body['message']}` : ''}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
     const wait = retryAfter(answer.retryAfter, now);
     return { kind: 'retry', message, status, ...(wait === undefined ? {} : { retryAfter: wait }) };
   }
   return { kind: 'refused', message, status, ...(typeof body['code'] === 'string' ? { code: body['code'] } : {}) };
+}
+
+/** Where a name has several addresses and none answers, the error has no message of its own. */
+function describe(error: Error & { code?: unknown; errors?: unknown }): string {
+  const { errors } = error;
+  if (error.message === '' && Array.isArray(errors)) return errors.map((each) => describe(each)).join(', ');
+  const why = error.cause instanceof Error ? describe(error.cause) : '';
+  return [error.message || String(error.code ?? error.name), why].filter((part) => part !== '').join(': ');
 }
 
 function parse(body: string): Record<string, unknown> {

@@ -1,18 +1,36 @@
-import { Batch, sizeInBatch } from './batch.ts';
-import type { Clock } from './clock.ts';
+import type { Batch } from './platform.ts';
+
+/** After every message; the last one is overwritten by the tail. A line of its own for each suits the spool. */
+export const SEPARATOR = ',\n';
 
 export interface QueueLimits {
   maxQueueCount: number;
   maxQueueBytes: number;
-  clock: Clock;
+}
+
+/** Makes the batches, and measures what goes into them. */
+export interface Batches {
+  byteLength(text: string): number;
+  /** @param spent one that is settled, whose memory may be used again */
+  newBatch(spent?: Batch): Batch;
 }
 
 /** Keeps what is queued beyond the life of the process. */
 export interface Keeper {
-  /** The bytes of one message, before the call that queued it returns. */
-  append(batch: Batch, line: Buffer): void;
+  /** One message, before the call that queued it returns. */
+  append(batch: Batch, text: string): void;
   /** The batch needs no keeping any more. */
   forget(batch: Batch): void;
+  /** Leaves what is not settled to the next client. */
+  release(): void;
+}
+
+/** What an earlier client left, and what keeps it from now on. */
+export interface Kept {
+  keeper: Keeper;
+  batches: Batch[];
+  /** Messages that were cut off, by a full disk or a loss of power. */
+  damaged: number;
 }
 
 /**
@@ -24,14 +42,16 @@ export class Queue {
   bytes = 0;
   #sealed: Batch[] = [];
   #open: Batch | undefined;
-  #spare: Buffer | undefined;
+  #spent: Batch | undefined;
   /** Messages removed since the start. */
   #removed = 0;
   readonly #limits: QueueLimits;
+  readonly #batches: Batches;
   readonly #keeper: Keeper | undefined;
 
-  constructor(limits: QueueLimits, keeper?: Keeper, kept: Batch[] = []) {
+  constructor(limits: QueueLimits, batches: Batches, keeper?: Keeper, kept: Batch[] = []) {
     this.#limits = limits;
+    this.#batches = batches;
     this.#keeper = keeper;
     for (const batch of kept) {
       this.#sealed.push(batch);
@@ -61,7 +81,7 @@ export class Queue {
 
   /** @returns false if the queue is full, and the message is not taken. */
   add(text: string): boolean {
-    const bytes = sizeInBatch(text);
+    const bytes = this.#batches.byteLength(text) + SEPARATOR.length;
     if (this.count >= this.#limits.maxQueueCount || this.bytes + bytes > this.#limits.maxQueueBytes) return false;
     const batch = this.#open ?? this.#begin();
     if (!batch.add(text, bytes)) {
@@ -70,7 +90,7 @@ export class Queue {
     }
     this.count++;
     this.bytes += bytes;
-    this.#keeper?.append(batch, batch.last(bytes));
+    this.#keeper?.append(batch, text);
     return true;
   }
 
@@ -85,15 +105,19 @@ export class Queue {
     return this.#open ? [...this.#sealed, this.#open] : this.#sealed;
   }
 
-  /** Takes out the first batch, which is settled. */
-  remove(): void {
+  /**
+   * Takes out the first batch, which is settled.
+   *
+   * @param isRead whether somebody may still read its messages
+   */
+  remove(isRead = false): void {
     const batch = this.#sealed.shift();
     if (!batch) return;
     this.#removed += batch.count;
     this.count -= batch.count;
     this.bytes -= batch.bytes;
     this.#keeper?.forget(batch);
-    this.#spare = batch.recycle();
+    if (!isRead) this.#spent = batch;
   }
 
   #seal(): void {
@@ -102,8 +126,8 @@ export class Queue {
   }
 
   #begin(): Batch {
-    const batch = new Batch(this.#limits.clock.now(), this.#spare);
-    this.#spare = undefined;
+    const batch = this.#batches.newBatch(this.#spent);
+    this.#spent = undefined;
     this.#open = batch;
     return batch;
   }

@@ -1,8 +1,6 @@
-import type { Batch } from './batch.ts';
 import type { Clock } from './clock.ts';
-import { log } from './log.ts';
 import { classify, type Outcome } from './outcome.ts';
-import type { Transport } from './transport.ts';
+import type { Batch, Log, Transport } from './platform.ts';
 
 const FIRST_BACKOFF = 200;
 const LONGEST_BACKOFF = 30_000;
@@ -12,12 +10,17 @@ export type Settled = Exclude<Outcome, { kind: 'retry' }> | { kind: 'expired'; m
 
 export interface SenderWork {
   clock: Clock;
+  log: Log;
   transport: Transport;
   /** Milliseconds from a batch's first message to its last try. */
   retryFor: number;
+  /** How often a batch is tried again at most. */
+  maxRetries: number;
   /** The batch to send now, if any; asked again after each one is settled. */
   next(): Batch | undefined;
   settled(batch: Batch, outcome: Settled): void;
+  /** A batch failed and is tried again in `wait` milliseconds. */
+  failed(failure: { message: string; status?: number }, wait: number): void;
 }
 
 /** Sends one batch at a time, each as often as it takes, so that the order of the calls is kept through retries. */
@@ -30,9 +33,15 @@ export class Sender {
   #endWait: (() => void) | undefined;
   /** The service named the time to come back, and we obey. */
   #told = false;
+  #posting: Batch | undefined;
 
   constructor(work: SenderWork) {
     this.#work = work;
+  }
+
+  /** The batch whose request is under way, if one is. */
+  get posting(): Batch | undefined {
+    return this.#posting;
   }
 
   /** Starts sending if there is something to send. */
@@ -66,18 +75,21 @@ export class Sender {
 
   /** @returns undefined if stopped meanwhile */
   async #deliver(batch: Batch): Promise<Settled | undefined> {
-    const { clock, transport, retryFor } = this.#work;
-    for (;;) {
+    const { clock, transport, retryFor, maxRetries } = this.#work;
+    for (let retries = 0; ; retries++) {
+      this.#posting = batch;
       const answer = await transport.post(batch.body(new Date(clock.now()).toISOString()));
       if (this.#stopped) return undefined;
+      this.#posting = undefined;
       const outcome = classify(answer, clock.now());
       if (outcome.kind !== 'retry') {
         this.#failures = 0;
         return outcome;
       }
       const wait = Math.max(outcome.retryAfter ?? 0, this.#backoff());
-      if (clock.now() + wait - batch.since > retryFor) return { ...outcome, kind: 'expired' };
-      log('%s; trying %d messages again in %d ms', outcome.message, batch.count, Math.ceil(wait));
+      if (retries >= maxRetries || clock.now() + wait - batch.since > retryFor) return { ...outcome, kind: 'expired' };
+      this.#work.failed(outcome, wait);
+      this.#work.log('%s; trying %d messages again in %d ms', outcome.message, batch.count, Math.ceil(wait));
       await this.#wait(wait, outcome.retryAfter !== undefined);
       if (this.#stopped) return undefined;
     }

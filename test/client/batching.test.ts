@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { Batch, MAX_BATCH_BYTES, sizeInBatch } from '../../src/client/batch.ts';
 import { Client } from '../../src/client/index.ts';
+import { BufferBatch } from '../../src/client/node/batch.ts';
+import { MAX_BATCH_BYTES } from '../../src/client/platform.ts';
+import { SEPARATOR } from '../../src/client/queue.ts';
 import { ManualClock } from './manual-clock.ts';
 import { service, success } from './service.ts';
 
@@ -244,10 +246,10 @@ t.test('no request is over 500,000 bytes, and none could have held the next mess
 t.test('a batch takes 500,000 bytes to the last one', (t) => {
   const sentAt = new Date(0).toISOString();
   const filled = (...lengths: number[]) => {
-    const batch = new Batch(0);
+    const batch = new BufferBatch(0);
     for (const length of lengths) {
       const text = JSON.stringify('x'.repeat(length - 2));
-      batch.add(text, sizeInBatch(text));
+      batch.add(text, Buffer.byteLength(text) + SEPARATOR.length);
     }
     return { count: batch.count, bytes: batch.body(sentAt).length };
   };

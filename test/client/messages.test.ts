@@ -236,3 +236,28 @@ t.test(
     t.match(await client.close(), { sent: 1 });
   },
 );
+
+t.test('a Map is sent as an object and a Set as an array, wherever they are', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const client = new Client('KEY', { endpoint });
+  const basket = new Map<string | number, unknown>([
+    ['a-1', 2],
+    [7, new Map([['__proto__', new Set(['x', 'y'])]])],
+  ]);
+  client.track({ userId: 'u', event: 'e', properties: { basket, none: new Map(), nothing: {} } });
+  client.identify({ userId: 'u', traits: new Map([['plan', 'pro']]) as never });
+  client.page({ userId: 'u', traits: new Map([['url', '/']]) as never });
+  t.throws(() => client.track({ userId: 'u', event: 'e', properties: { m: new Map([[{}, 1]]) } }), {
+    code: 'invalid_message',
+    message: /object cannot be a key/,
+  });
+  t.throws(() => client.identify({ userId: 'u', traits: new Set() as never }), { code: 'traits_not_object' });
+  await client.close();
+  const [track, identify, page] = requests[0]?.batch ?? [];
+  t.equal(
+    JSON.stringify(track?.['properties']),
+    '{"basket":{"7":{"__proto__":["x","y"]},"a-1":2},"none":{},"nothing":{}}',
+  );
+  t.same(identify?.['traits'], { plan: 'pro' });
+  t.same(page?.['properties'], { url: '/' });
+});

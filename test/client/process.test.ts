@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { Client } from '../../src/client/index.ts';
-import { Processes, type System } from '../../src/client/process.ts';
+import { Processes, type System } from '../../src/client/node/process.ts';
 import { folder } from './folder.ts';
 import { deadEndpoint, service } from './service.ts';
 
@@ -32,7 +32,7 @@ class Machine implements System {
 
   now = () => NOW;
   uptime = () => 24 * HOUR;
-  elapsed = (): string => {
+  elapsed = (_pid: number): string => {
     throw new Error('not asked where /proc is there');
   };
 

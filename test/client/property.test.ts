@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { type Clock, systemClock } from '../../src/client/clock.ts';
+import type { Clock } from '../../src/client/clock.ts';
 import { Client, type Loss } from '../../src/client/index.ts';
+import { systemClock } from '../../src/client/node/clock.ts';
 import { folder } from './folder.ts';
 import { type Received, service, success } from './service.ts';
 

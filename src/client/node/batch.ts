@@ -1,22 +1,16 @@
-import { version } from './version.ts';
-
-/** Largest request body in bytes. */
-export const MAX_BATCH_BYTES = 500_000;
-/** Most messages in one request. */
-export const MAX_BATCH_COUNT = 2_500;
+import { type Batch, MAX_BATCH_BYTES, MAX_BATCH_COUNT } from '../platform.ts';
+import { SEPARATOR } from '../queue.ts';
+import { version } from '../version.ts';
 
 const library = JSON.stringify({ name: '@rollcall/client', version });
 const HEAD = Buffer.from(`{"context":{"library":${library}},"batch":[\n`);
 const tail = (sentAt: string) => `\n],"sentAt":"${sentAt}"}`;
 const TAIL_BYTES = tail(new Date(0).toISOString()).length;
-/** After every message; the last one is overwritten by the tail. A line of its own for each suits the spool. */
-const SEPARATOR = ',\n';
 
 const SMALLEST = 8 * 1024;
 
 /** The body of one request, written as the messages come: nothing is joined, encoded or copied when it is sent. */
-export class Batch {
-  /** When its first message came, or came back from the spool, milliseconds since 1970. */
+export class BufferBatch implements Batch {
   readonly since: number;
   count = 0;
   #buffer: Buffer;
@@ -29,24 +23,17 @@ export class Batch {
   }
 
   /** A batch from the messages as `add` wrote them. */
-  static restore(since: number, lines: Buffer, count: number): Batch {
-    const batch = new Batch(since, Buffer.allocUnsafeSlow(HEAD.length + lines.length + TAIL_BYTES));
+  static restore(since: number, lines: Buffer, count: number): BufferBatch {
+    const batch = new BufferBatch(since, Buffer.allocUnsafeSlow(HEAD.length + lines.length + TAIL_BYTES));
     batch.#end += lines.copy(batch.#buffer, HEAD.length);
     batch.count = count;
     return batch;
   }
 
-  /** Bytes of its messages with their separators. */
   get bytes(): number {
     return this.#end - HEAD.length;
   }
 
-  /**
-   * Adds a message unless the request would become too large.
-   *
-   * @param bytes {@link sizeInBatch} of `text`
-   * @returns false if it has no room
-   */
   add(text: string, bytes: number): boolean {
     const start = this.#end;
     const end = start + bytes;
@@ -59,19 +46,12 @@ export class Batch {
     return true;
   }
 
-  /** What the last call of `add` wrote. */
-  last(bytes: number): Buffer {
-    return this.#buffer.subarray(this.#end - bytes, this.#end);
-  }
-
-  /** The request body, valid until the next call. From the first call on the batch takes no more messages. */
   body(sentAt: string): Buffer {
     const start = this.#end - SEPARATOR.length;
     const length = this.#buffer.write(tail(sentAt), start, 'latin1');
     return this.#buffer.subarray(0, start + length);
   }
 
-  /** The messages as they are sent, for reports. */
   messages(): Record<string, unknown>[] {
     return JSON.parse(`[${this.#buffer.toString('utf8', HEAD.length, this.#end - SEPARATOR.length)}]`);
   }
@@ -88,6 +68,3 @@ export class Batch {
     this.#buffer = grown;
   }
 }
-
-/** Bytes that a message takes up in a batch. */
-export const sizeInBatch = (text: string): number => Buffer.byteLength(text) + SEPARATOR.length;

@@ -1,10 +1,4 @@
-/** A client as far as the end of the process concerns it. */
-export interface Exiting {
-  /** The process has nothing left to do: send what is queued. */
-  close(): Promise<unknown>;
-  /** The process ends now: say what is lost. */
-  abandon(): void;
-}
+import type { Exiting } from '../platform.ts';
 
 /** Clients with messages that are not settled; those without are free to be collected. */
 const pending = new Set<Exiting>();

@@ -1,17 +1,13 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { Batch } from './batch.ts';
+import type { Batch } from '../platform.ts';
+import { type Keeper, type Kept, SEPARATOR } from '../queue.ts';
+import { BufferBatch } from './batch.ts';
 import { systemClock } from './clock.ts';
 import { type Owner, Processes } from './process.ts';
-import type { Keeper } from './queue.ts';
 
-/** What an earlier client left. */
-export interface Leftover {
-  batches: Batch[];
-  /** Messages that were cut off, by a full disk or a loss of power. */
-  damaged: number;
-}
+type Leftover = Omit<Kept, 'keeper'>;
 
 interface Entry {
   fd: number;
@@ -71,8 +67,9 @@ export class Spool implements Keeper {
     return leftover;
   }
 
-  append(batch: Batch, line: Buffer): void {
+  append(batch: Batch, text: string): void {
     this.#attempt(() => {
+      const line = Buffer.from(text + SEPARATOR);
       const entry = this.#entries.get(batch) ?? this.#create(batch);
       let written = 0;
       try {
@@ -122,7 +119,7 @@ export class Spool implements Keeper {
   #restore(name: SpoolName, now: number, leftover: Leftover): void {
     const { lines, damaged } = whole(fs.readFileSync(this.#path(name), 'utf8'));
     leftover.damaged += damaged;
-    const batch = Batch.restore(now, Buffer.from(lines.join('')), lines.length);
+    const batch = BufferBatch.restore(now, Buffer.from(lines.join('')), lines.length);
     this.#entries.set(batch, { fd: fs.openSync(this.#path(name), 'a'), name, bytes: batch.bytes });
     if (lines.length > 0) leftover.batches.push(batch);
     else this.forget(batch);

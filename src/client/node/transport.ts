@@ -1,10 +1,8 @@
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions, request } from 'node:http';
 import { urlToHttpOptions } from 'node:url';
-import { type Clock, deadline } from './clock.ts';
-import { version } from './version.ts';
-
-/** What the service answered, or why there is no answer. */
-export type Answer = { status: number; retryAfter: string | undefined; body: string } | { error: Error };
+import { type Clock, deadline } from '../clock.ts';
+import type { Answer, Body, Transport, TransportSettings } from '../platform.ts';
+import { version } from '../version.ts';
 
 // `import` of node:http reads all its exports, which loads the WebSocket of undici: 10 MB that nobody here needs.
 const http = process.getBuiltinModule('node:http');
@@ -16,7 +14,7 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 const IDLE_TIMEOUT = 4_000;
 
 /** Posts request bodies over one kept connection. */
-export class Transport {
+export class HttpTransport implements Transport {
   readonly #clock: Clock;
   readonly #timeout: number;
   readonly #agent: Agent;
@@ -24,7 +22,8 @@ export class Transport {
   readonly #request: typeof request;
   #current: ClientRequest | undefined;
 
-  constructor(url: URL, writeKey: string, settings: { clock: Clock; requestTimeout: number }) {
+  constructor(writeKey: string, settings: TransportSettings) {
+    const { endpoint: url } = settings;
     this.#clock = settings.clock;
     this.#timeout = settings.requestTimeout;
     const { Agent, request } = url.protocol === 'https:' ? https : http;
@@ -39,8 +38,7 @@ export class Transport {
     };
   }
 
-  /** Sends one body. Never rejects. */
-  post(body: Buffer): Promise<Answer> {
+  post(body: Body): Promise<Answer> {
     return new Promise((resolve) => {
       const request = this.#request(this.#options);
       this.#current = request;
@@ -65,14 +63,8 @@ export class Transport {
     });
   }
 
-  /** Ends the request in flight, as failed. */
-  abort(): void {
-    this.#current?.destroy(new Error('aborted'));
-  }
-
-  /** Closes the connection. */
   close(): void {
-    this.abort();
+    this.#current?.destroy(new Error('aborted'));
     this.#agent.destroy();
   }
 }
@@ -92,6 +84,7 @@ function read(response: IncomingMessage, settle: (answer: Answer) => void): void
       status: response.statusCode ?? 0,
       retryAfter: response.headers['retry-after'],
       body: Buffer.concat(chunks).toString(),
+      headers: response.headers,
     });
   });
 }

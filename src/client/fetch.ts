@@ -1,0 +1,103 @@
+import { type Clock, deadline } from './clock.ts';
+import type { Answer, Body, Transport } from './platform.ts';
+
+/** What is asked of a `fetch`. */
+export interface FetchInit {
+  method: 'POST';
+  headers: Record<string, string>;
+  body: string;
+  redirect: 'manual';
+  signal: AbortSignal;
+  keepalive?: boolean;
+}
+
+/** What is read of the answer of a `fetch`. */
+export interface FetchAnswer {
+  status: number;
+  headers?: unknown;
+  text?(): Promise<string>;
+}
+
+/** `fetch`, as far as it is used here. */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;
+
+export interface FetchSettings {
+  url: string;
+  headers: Record<string, string>;
+  requestTimeout: number;
+  clock: Clock;
+  fetch: Fetch;
+  /** Whether the request outlives its page. */
+  keepalive?: (body: string) => boolean;
+}
+
+/** Longest answer that is read; 2,500 rejections fit. */
+const MAX_ANSWER_LENGTH = 1024 * 1024;
+
+/** Posts request bodies by a `fetch`. */
+export class FetchTransport implements Transport {
+  readonly #settings: FetchSettings;
+  #current: AbortController | undefined;
+
+  constructor(settings: FetchSettings) {
+    this.#settings = settings;
+  }
+
+  async post(body: Body): Promise<Answer> {
+    const { clock, requestTimeout } = this.#settings;
+    const abort = new AbortController();
+    this.#current = abort;
+    let answer: FetchAnswer | undefined;
+    const ended = new Promise<Answer>((resolve) => {
+      abort.signal.addEventListener('abort', () => {
+        resolve(answer ? known(answer, '') : { error: abort.signal.reason as Error });
+      });
+    });
+    const giveUp = () => abort.abort(new Error(`no answer within ${requestTimeout} ms`));
+    const stop = deadline(clock, requestTimeout, giveUp);
+    const asked = this.#ask(typeof body === 'string' ? body : new TextDecoder().decode(body), abort, (head) => {
+      answer = head;
+    });
+    // A `fetch` that is not ours may not listen to the signal.
+    const settled = await Promise.race([asked, ended]);
+    stop();
+    this.#current = undefined;
+    return settled;
+  }
+
+  close(): void {
+    this.#current?.abort(new Error('aborted'));
+  }
+
+  /** Never rejects. Once there is a status it decides, even if the rest of the answer is cut off. */
+  async #ask(body: string, { signal }: AbortController, onHead: (head: FetchAnswer) => void): Promise<Answer> {
+    const { url, headers, fetch, keepalive } = this.#settings;
+    try {
+      const init: FetchInit = { method: 'POST', headers, body, redirect: 'manual', signal };
+      const head = await fetch(url, keepalive?.(body) ? { ...init, keepalive: true } : init);
+      onHead(head);
+      const text = await head.text?.().catch(() => '');
+      return known(head, text ?? '');
+    } catch (error) {
+      return { error: error instanceof Error ? error : new Error(String(error)) };
+    }
+  }
+}
+
+function known({ status, headers }: FetchAnswer, text: string): Answer {
+  const fields = headersOf(headers);
+  const retryAfter = fields['retry-after'];
+  return { status, retryAfter, body: text.length <= MAX_ANSWER_LENGTH ? text : '', headers: fields };
+}
+
+/** Names in lower case, of a `Headers` or of a plain object. */
+function headersOf(headers: unknown): Record<string, string> {
+  const found: Record<string, string> = Object.create(null);
+  if (typeof headers !== 'object' || headers === null) return found;
+  const entries =
+    'entries' in headers && typeof headers.entries === 'function'
+      ? (headers.entries() as Iterable<[string, unknown]>)
+      : Object.entries(headers);
+  for (const [name, value] of entries) found[name.toLowerCase()] = String(value);
+  return found;
+}

@@ -1,0 +1,13 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../clock.ts';
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  random: () => Math.random(),
+  uuid: () => randomUUID(),
+  after(ms, callback, keepAlive = false) {
+    const timer = setTimeout(callback, ms);
+    if (!keepAlive) timer.unref();
+    return () => clearTimeout(timer);
+  },
+};

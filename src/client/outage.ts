@@ -1,0 +1,104 @@
+import type { Clock } from './clock.ts';
+
+/** A request in vain that will be made again. */
+export interface Retry {
+  /** What happened, for people. */
+  message: string;
+  /** HTTP status of the answer, if there was one. */
+  status?: number;
+  /** Requests in vain since one last got through, this one included. */
+  tries: number;
+  /** Milliseconds since the first of these. */
+  lasted: number;
+  /** Milliseconds until the next try. */
+  wait: number;
+  /** Messages that are held meanwhile. */
+  queued: number;
+}
+
+/** An answer, even a bad one, is no sign of a wrong endpoint until it has come so often in a row. */
+const ANSWERS_BEFORE_WARNING = 3;
+const FIRST_PAUSE = 60_000;
+const LONGEST_PAUSE = 60 * 60_000;
+
+export interface OutageOptions {
+  clock: Clock;
+  endpoint: URL;
+  onRetry: ((retry: Retry) => void) | undefined;
+  warn: (text: string) => void;
+}
+
+/**
+ * Says that the service takes nothing: to `onRetry` with every try, else as a warning, at once and then ever more
+ * rarely. And that it is over.
+ */
+export class Outage {
+  readonly #options: OutageOptions;
+  readonly #where: string;
+  #since = 0;
+  #tries = 0;
+  #nextWarning = 0;
+  #pause = FIRST_PAUSE;
+  #hasWarned = false;
+  #last: { message: string; status?: number } | undefined;
+
+  constructor(options: OutageOptions) {
+    this.#options = options;
+    // Neither a password nor a query.
+    this.#where = options.endpoint.origin + options.endpoint.pathname;
+  }
+
+  /** Why the last request failed; undefined if it did not. */
+  get last(): { message: string; status?: number } | undefined {
+    return this.#last;
+  }
+
+  failed(failure: { message: string; status?: number }, wait: number, queued: number): void {
+    const { clock, onRetry } = this.#options;
+    const now = clock.now();
+    if (this.#tries++ === 0) this.#since = now;
+    const { message, status } = failure;
+    this.#last = status === undefined ? { message } : { message, status };
+    const retry: Retry = { ...this.#last, tries: this.#tries, lasted: now - this.#since, wait, queued };
+    if (onRetry) this.#tell(onRetry, retry);
+    else if (this.#isDue(retry, now)) this.#warn(retry, now);
+  }
+
+  /** Something got through. */
+  ended(): void {
+    if (this.#tries === 0) return;
+    const { clock, warn } = this.#options;
+    if (this.#hasWarned) warn(`${this.#where} is reached again, after ${span(clock.now() - this.#since)}.`);
+    this.#tries = 0;
+    this.#last = undefined;
+    this.#hasWarned = false;
+    this.#pause = FIRST_PAUSE;
+  }
+
+  #isDue({ status, tries }: Retry, now: number): boolean {
+    if (this.#hasWarned) return now >= this.#nextWarning;
+    return status === undefined || tries >= ANSWERS_BEFORE_WARNING;
+  }
+
+  #warn({ message, tries, lasted, queued }: Retry, now: number): void {
+    const again = tries === 1 ? 'It is tried again' : `${tries} tries in ${span(lasted)}, more follow`;
+    const waiting = `${queued} ${queued === 1 ? 'message waits' : 'messages wait'}`;
+    this.#options.warn(`${this.#where} can't be reached: ${message}. ${again}; ${waiting}.`);
+    this.#hasWarned = true;
+    this.#nextWarning = now + this.#pause;
+    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);
+  }
+
+  #tell(onRetry: (retry: Retry) => void, retry: Retry): void {
+    try {
+      onRetry(retry);
+    } catch (error) {
+      this.#options.warn(`onRetry threw: ${error}`);
+    }
+  }
+}
+
+function span(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+}

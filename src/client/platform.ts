@@ -1,0 +1,92 @@
+import type { Clock } from './clock.ts';
+import type { Kept } from './queue.ts';
+
+/** Largest request body in bytes. */
+export const MAX_BATCH_BYTES = 500_000;
+/** Most messages in one request. */
+export const MAX_BATCH_COUNT = 2_500;
+
+/** A request body: bytes or text. */
+export type Body = Uint8Array | string;
+
+/** The messages of one request. */
+export interface Batch {
+  /** When its first message came, or came back from the spool, milliseconds since 1970. */
+  readonly since: number;
+  readonly count: number;
+  /** Bytes of its messages with their separators. */
+  readonly bytes: number;
+  /**
+   * Adds a message unless the request would become too large.
+   *
+   * @param bytes what it takes up, separator included
+   * @returns false if it has no room
+   */
+  add(text: string, bytes: number): boolean;
+  /** The request body, valid until the next call. From the first call on the batch takes no more messages. */
+  body(sentAt: string): Body;
+  /** The messages as they are sent, for reports. */
+  messages(): Record<string, unknown>[];
+}
+
+/** What the service answered, or why there is no answer. */
+export type Answer =
+  | { status: number; retryAfter: string | undefined; body: string; headers?: Record<string, unknown> }
+  | { error: Error };
+
+export interface Transport {
+  /** Sends one body. Never rejects. */
+  post(body: Body): Promise<Answer>;
+  /** Ends the request in flight, as failed, and closes the connection. */
+  close(): void;
+}
+
+/** A function that prints, as those of the package `debug`. */
+export interface Log {
+  (format: string, ...values: unknown[]): void;
+  readonly enabled: boolean;
+}
+
+/** A client as far as the end of the process, or of the page, concerns it. */
+export interface Exiting {
+  /** The process has nothing left to do: send what is queued. */
+  close(): Promise<unknown>;
+  /** The process ends now: say what is lost. */
+  abandon(): void;
+  /** The page is hidden, and may not come back: send what is queued. */
+  hurry(): void;
+  /**
+   * The page ends now.
+   *
+   * @param handOver gets what is not under way, and returns how many of these the browser still sends
+   * @param isFinal whether the rest is lost
+   */
+  part(handOver: (messages: Record<string, unknown>[]) => number, isFinal: boolean): void;
+}
+
+/** The settings that a transport needs. */
+export interface TransportSettings {
+  endpoint: URL;
+  requestTimeout: number;
+  clock: Clock;
+}
+
+/** What differs between Node and the places that have `fetch` and nothing else. */
+export interface Platform {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Where to send to if nothing is said. */
+  defaultEndpoint(): string | undefined;
+  /** Bytes of UTF-8. */
+  byteLength(text: string): number;
+  /** @param spent one that is settled, whose memory may be used again */
+  newBatch(since: number, writeKey: string, spent?: Batch): Batch;
+  transport(writeKey: string, settings: TransportSettings): Transport;
+  /** What keeps messages in a folder; undefined where there are no folders. */
+  openSpool?(folder: string, writeKey: string, now: number): Kept;
+  /** Tells the client of the end until {@link Platform.unguard}. */
+  guard(client: Exiting): void;
+  unguard(client: Exiting): void;
+  /** @param isEnding the process has no next turn */
+  warn(text: string, isEnding?: boolean): void;
+}

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Test } from 'tap';
+import { folder } from './folder.ts';
+
+export const root = path.join(import.meta.dirname, '../..');
+const source = path.join(root, 'src/client');
+const bin = (name: string) => path.join(root, 'node_modules/.bin', name);
+
+/** An empty app with the package as it is published in its node_modules. */
+export async function packed(t: Test): Promise<string> {
+  const app = folder(t);
+  const home = path.join(app, 'node_modules/@rollcall/client');
+  mkdirSync(home, { recursive: true });
+  await promisify(execFile)(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--outDir', path.join(home, 'dist')], {
+    cwd: root,
+  });
+  for (const file of ['package.json', 'README.md', 'LICENSE']) cpSync(path.join(source, file), path.join(home, file));
+  for (const name of ['debug', 'ms']) {
+    symlinkSync(path.join(root, 'node_modules', name), path.join(app, 'node_modules', name));
+  }
+  writeFileSync(path.join(app, 'package.json'), '{}');
+  return app;
+}
+
+/** The compiler of today, and the oldest one that is at hand: are-the-types-wrong brings it. */
+export const compilers = {
+  today: bin('tsc'),
+  oldest: path.join(
+    path.dirname(createRequire(createRequire(import.meta.url).resolve('@arethetypeswrong/core')).resolve('typescript')),
+    '../bin/tsc',
+  ),
+};
+
+/** What the compiler says of a program in the app; nothing if it is right. The types of packages are checked too. */
+export async function compile(compiler: string, app: string, file: string, text: string, options: object) {
+  writeFileSync(path.join(app, file), text);
+  const strict = { noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };
+  const config = { compilerOptions: { ...strict, target: 'es2022', ...options }, files: [file] };
+  writeFileSync(path.join(app, 'tsconfig.json'), JSON.stringify(config));
+  return promisify(execFile)(process.execPath, [compiler, '-p', '.'], { cwd: app }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  );
+}
+
+/** Compiler options for the types of Node. */
+export const nodeTypes = { types: ['node'], typeRoots: [path.join(root, 'node_modules/@types')] };
