@@ -11,6 +11,9 @@ import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang'] as const;
 type Behaviour = (typeof BEHAVIOURS)[number];
 
+/** What the clock is set by, in milliseconds: hours, and as little as drift. */
+const STEPS = [1, -1, 5, -5].map((hours) => hours * 3_600_000).concat(40, -40);
+
 const step = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant('change' as const), user: fc.integer({ min: 0, max: 2 }) }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.integer({ min: 1, max: 9_000 }) }) },
@@ -22,6 +25,11 @@ const step = fc.oneof(
     arbitrary: fc.record({ do: fc.constant('silence' as const), ms: fc.integer({ min: 1_000, max: 60_000 }) }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('replay' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('step' as const), ms: fc.constantFrom(...STEPS) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('suspend' as const), ms: fc.integer({ min: 1_000, max: 120_000 }) }),
+  },
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
@@ -86,6 +94,12 @@ class World {
       case 'silence':
         this.database.clock.sleep(step.ms);
         return this.rig.pass(1_000);
+      case 'step':
+        this.database.clock.jump(step.ms);
+        return this.rig.pass(1_000);
+      case 'suspend':
+        this.database.clock.suspend(step.ms);
+        return this.rig.pass(1_000);
       case 'restart':
         await this.rig.stopInTime();
         return this.start(t);
@@ -126,24 +140,27 @@ class World {
   }
 }
 
-t.test('membership never goes backwards, whatever fails, restarts and is replayed', async (t) => {
-  const receiver = await Receiver.start(t);
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      const world = await World.create(t, receiver);
-      for (const each of steps) await world.perform(t, each);
-      await world.finish();
-      for (const [user, latest] of world.latest) {
-        const accepted = world.model.accepted.get(user) ?? [];
-        const isRising = accepted.every((value, place) => place === 0 || value >= (accepted[place - 1] ?? 0));
-        if (!isRising) throw new Error(`${user} went backwards: ${accepted}`);
-        if (accepted.at(-1) !== latest) throw new Error(`${user} ends at ${accepted.at(-1)}, not at ${latest}`);
-      }
-      for (const [value, keys] of world.model.keys) {
-        if (keys.size > 1) throw new Error(`Change ${value} came under several keys: ${[...keys]}`);
-      }
-    }),
-    { numRuns: 25 },
-  );
-  t.pass('25 histories');
-});
+t.test(
+  'membership never goes backwards, whatever fails, restarts, is replayed and becomes of the clocks',
+  async (t) => {
+    const receiver = await Receiver.start(t);
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+        const world = await World.create(t, receiver);
+        for (const each of steps) await world.perform(t, each);
+        await world.finish();
+        for (const [user, latest] of world.latest) {
+          const accepted = world.model.accepted.get(user) ?? [];
+          const isRising = accepted.every((value, place) => place === 0 || value >= (accepted[place - 1] ?? 0));
+          if (!isRising) throw new Error(`${user} went backwards: ${accepted}`);
+          if (accepted.at(-1) !== latest) throw new Error(`${user} ends at ${accepted.at(-1)}, not at ${latest}`);
+        }
+        for (const [value, keys] of world.model.keys) {
+          if (keys.size > 1) throw new Error(`Change ${value} came under several keys: ${[...keys]}`);
+        }
+      }),
+      { numRuns: 25 },
+    );
+    t.pass('25 histories');
+  },
+);
