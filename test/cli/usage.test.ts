@@ -53,6 +53,8 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['migrate', '--from', 'sqlite:none.db', '--to', 'postgres://h/d'], /There is no file/],
     [['backup'], /missing required argument 'folder'/],
     [['forget'], /missing required argument 'user-id'/],
+    [['forget', ''], /"" must be a user id: not empty/],
+    [['forget', 'u1', '  '], /" {2}" must be a user id: not empty, not only blanks/],
     [['dead-letters', 'list', '--reason', 'bored'], /Allowed choices are refused/],
   ];
   const results = await Promise.all(cases.map(([args]) => rollcall(args)));
