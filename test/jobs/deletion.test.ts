@@ -295,7 +295,7 @@ t.test('whenever a user is deleted, nothing that was computed before is sent aft
   const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
   const engine = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
   t.teardown(() => engine.close());
-  await survives(t, engine, runs(25));
+  await survives(t, engine, runs(20));
 });
 
 t.test('whenever a user is deleted, nothing that was computed before is sent after, with Postgres', async (t) => {
@@ -303,5 +303,5 @@ t.test('whenever a user is deleted, nothing that was computed before is sent aft
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });
   t.teardown(() => engine.close());
-  await survives(t, engine, runs(8));
+  await survives(t, engine, runs(6));
 });

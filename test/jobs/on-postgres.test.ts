@@ -2,7 +2,6 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the sync with its store on Postgres; the engines have theirs in test/jobs/engines.
 await runOnPostgres({
-  'jobs/deletion': 2,
   'jobs/forget': 8,
   'jobs/full-queue': 7,
   'jobs/generation': 7,

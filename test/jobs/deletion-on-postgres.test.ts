@@ -1,0 +1,4 @@
+import { runOnPostgres } from '../helpers/on-postgres.ts';
+
+// Beside the other tests of the sync on Postgres, which take long enough.
+await runOnPostgres({ 'jobs/deletion': 2 });
