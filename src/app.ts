@@ -79,7 +79,7 @@ export class App {
     this.clock = clock;
     this.metrics = createMetrics(store, () => store.time.now());
     this.agent = createAgent(config.network);
-    const { serviceName, attemptRetention } = config;
+    const { serviceName, attemptRetention, recordRetention } = config;
     this.worker = new Worker({
       store,
       clock,
@@ -87,6 +87,7 @@ export class App {
       serviceName,
       destinations: this.destinations(),
       attemptRetention,
+      recordRetention,
       removedAfter: () => this.config.delivery.removedAfter,
       log,
       onSettled: (settlement) => {

@@ -20,6 +20,8 @@ export interface Config {
   };
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
+  /** How long runs and deletion requests that are over are kept, in milliseconds. */
+  readonly recordRetention: { readonly runs: number; readonly regulations: number };
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly logLevel: string;

@@ -36,6 +36,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     traits: file.traits.map((item) => ({ kind: 'trait', ...computation(item) })),
     delivery: file.delivery,
     attemptRetention: file.attempts.keep,
+    recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep },
     notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
     logLevel: file.log.level,
   };

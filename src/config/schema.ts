@@ -154,6 +154,10 @@ export const fileSchema = section({
       .describe('Deliveries of a destination become dead letters when no process has known it for so long'),
   }).prefault({}),
   attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back') }).prefault({}),
+  runs: section({ keep: duration.prefault('90d').describe('How long the history of runs goes back') }).prefault({}),
+  regulations: section({
+    keep: duration.prefault('365d').describe('How long deletion requests that are over are kept'),
+  }).prefault({}),
   notify: section({ url: httpUrl, secret: secret.optional() })
     .optional()
     .describe('A webhook that held, failed and overdue runs are announced to'),

@@ -7,18 +7,25 @@ import type { DestinationQueue } from './destination-queue.ts';
 /** Rows changed in one transaction at most. */
 const STEP = 1_000;
 
+export interface RecordRetention {
+  readonly runs: number;
+  readonly regulations: number;
+}
+
 export interface HousekeepingOptions {
-  readonly store: Pick<Store, 'rescue' | 'expire' | 'backlog' | 'prune'>;
+  readonly store: Pick<Store, 'rescue' | 'expire' | 'backlog' | 'prune' | 'pruneRecords'>;
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
+  /** How long runs and deletion requests that are over are kept, in milliseconds; for ever where it is not said. */
+  readonly recordRetention?: RecordRetention | undefined;
   readonly log: Logger;
   readonly queues: ReadonlyMap<string, DestinationQueue>;
 }
 
 /** Ends what has no one to end it; resolves to the number of deliveries freed from processes that died. */
 export async function housekeeping(options: HousekeepingOptions): Promise<number> {
-  const { store, clock, attemptRetention, log, queues } = options;
+  const { store, clock, attemptRetention, recordRetention, log, queues } = options;
   const freed = await store.rescue();
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
   for (const { destination, pending, heldOut } of await store.backlog()) {
@@ -29,6 +36,11 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
+  if (recordRetention) {
+    const now = clock.now();
+    const { runs, regulations } = recordRetention;
+    await inSteps(() => store.pruneRecords(now - runs, now - regulations, STEP));
+  }
   return freed;
 }
 

@@ -10,7 +10,7 @@ import { EndpointStates } from './endpoint-states.ts';
 import { type Exchange, post } from './exchange.ts';
 import { Fleet, rosterOf } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
-import { housekeeping } from './housekeeping.ts';
+import { housekeeping, type RecordRetention } from './housekeeping.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
@@ -43,6 +43,7 @@ export type WorkerStore = Pick<
   | 'endpoints'
   | 'markEndpoint'
   | 'prune'
+  | 'pruneRecords'
 >;
 
 export interface WorkerOptions {
@@ -53,6 +54,7 @@ export interface WorkerOptions {
   readonly destinations: readonly Destination[];
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
+  readonly recordRetention?: RecordRetention;
   /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
   readonly removedAfter: () => number;
   readonly log: Logger;
@@ -374,9 +376,9 @@ export class Worker {
 
   private async keepHouse(): Promise<void> {
     const queues = new Map(this.turns.queues.map((queue) => [queue.name, queue]));
-    const { store, attemptRetention, log } = this.options;
+    const { store, attemptRetention, recordRetention, log } = this.options;
     this.servedSince = await store.servedSince();
-    const freed = await housekeeping({ store, clock: this.clock, attemptRetention, log, queues });
+    const freed = await housekeeping({ store, clock: this.clock, attemptRetention, recordRetention, log, queues });
     if (freed > 0) this.wake(queues.keys());
     this.retired = this.retired.filter(({ idle }) => !idle);
     // Another process may have given back or put off what the poll has seen as pending.

@@ -494,6 +494,12 @@ export interface Store {
   /** Drops attempts made before `before`, and message ids older than the dedupe window; at most `limit` rows. */
   prune(before: number, limit: number): Promise<number>;
 
+  /**
+   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key, and
+   * regulations that are over and were filed before `regulationsBefore`; at most `limit` of each. Resolves to the larger number.
+   */
+  pruneRecords(runsBefore: number, regulationsBefore: number, limit: number): Promise<number>;
+
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
   /** Queues dead letters again; one whose conflict key has a newer delivery pending is dropped instead. */
   replay(replays: readonly Replay[]): Promise<number>;

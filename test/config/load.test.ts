@@ -15,6 +15,7 @@ t.test('the example of the design gives the values that the program works with',
     admin: { token: 'admin' },
     notify: null,
     attemptRetention: 7 * 86_400_000,
+    recordRetention: { runs: 90 * 86_400_000, regulations: 365 * 86_400_000 },
     delivery: { removedAfter: 86_400_000 },
     logLevel: 'info',
   });

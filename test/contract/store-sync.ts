@@ -1,4 +1,4 @@
-import type { Regulation, Store } from '../../src/store/port.ts';
+import type { Regulation, Run, Store } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -221,5 +221,58 @@ export const syncCases: Cases = {
     await settle(store, owner, claims, DELIVERED);
     t.same(bodies(await claim(store, owner)), []);
     t.same(await backlogOf(store), { pending: 0, dead: 0 });
+  },
+
+  async 'old runs are pruned in steps, but what is unfinished, undelivered or the newest of its audience'(t, store) {
+    const fence = await leaseOf(store);
+    const at = (hours: number) => START + hours * 3_600_000;
+    const save = (id: string, hours: number, over: Partial<Run> = {}) =>
+      store.saveRun(run({ id, state: 'done', startedAt: at(hours), ...over }), fence);
+    for (let index = 0; index < 5; index += 1) await save(`old-${index}`, index);
+    await save('undelivered', 5, { state: 'sending' });
+    const step = { run: 'undelivered', fence, cursor: '1', epoch: 0 };
+    await store.accept({ messages: [message()], step });
+    await save('undelivered', 5);
+    await save('held', 6, { state: 'held' });
+    await save('failed', 7, { state: 'failed' });
+    await save('newest of another', 1, { key: 'other' });
+    await save('young', 20);
+    const left = async () => (await store.runs({ limit: 100 })).map(({ id }) => id);
+    t.equal(await store.pruneRecords(at(10), 0, 2), 2);
+    t.equal((await left()).length, 8);
+    for (let pruned = 2; pruned > 0; ) pruned = await store.pruneRecords(at(10), 0, 2);
+    const kept = ['young', 'held', 'undelivered', 'newest of another'];
+    t.same(await left(), kept);
+    t.equal(await store.run('old-0'), null);
+    t.same(await store.runProgress('old-0'), { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 });
+    const [claimed] = await claim(store, await store.join(20_000));
+    t.equal(claimed?.run, 'undelivered');
+    await save('later', 21);
+    t.same(await left(), ['later', ...kept], 'names that are gone make room for no others');
+    t.same(
+      (await store.runs({ key: 'big_spenders', states: ['held'], limit: 5 })).map(({ id }) => id),
+      ['held'],
+    );
+    t.same(
+      (await store.runs({ states: ['done'], limit: 2 })).map(({ id }) => id),
+      ['later', 'young'],
+    );
+  },
+
+  async 'deletion requests that are over are pruned, open ones never'(t, store) {
+    const save = (id: string, status: Regulation['status'], createdAt: number) =>
+      store.saveRegulation(regulation({ id, status, createdAt }));
+    await save('old', 'FINISHED', START);
+    await save('failed', 'FAILED', START + 1);
+    await save('open', 'RUNNING', START + 2);
+    await save('young', 'FINISHED', START + 1_000);
+    t.equal(await store.pruneRecords(0, START + 500, 1), 1);
+    t.equal(await store.pruneRecords(0, START + 500, 10), 1);
+    t.equal(await store.pruneRecords(0, START + 500, 10), 0);
+    const left = await Promise.all(['old', 'failed', 'open', 'young'].map((id) => store.regulation(id)));
+    t.same(
+      left.map((each) => each?.id ?? null),
+      [null, null, 'open', 'young'],
+    );
   },
 };

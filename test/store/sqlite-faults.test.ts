@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
+import { PRUNABLE_REGULATIONS, PRUNABLE_RUNS, runsQuery } from '../../src/store/sqlite/runs.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, backlogOf, claim, codeOf, message } from '../contract/store-fixture.ts';
 
@@ -35,7 +36,10 @@ t.test('everyday statements find their rows by an index', async (t) => {
       .prepare(`EXPLAIN QUERY PLAN ${sql}`)
       .all()
       .map(({ detail }) => String(detail));
+  const records = [PRUNABLE_RUNS, PRUNABLE_REGULATIONS, runsQuery(true, undefined)];
+  const listings = [runsQuery(false, undefined), runsQuery(false, ['held'])];
   const statements = [
+    ...records,
     `SELECT id FROM delivery INDEXED BY delivery_ready
      WHERE state = 0 AND destination = 1 AND (tries > 0) = 0 AND lane = 1 AND due_at <= 5 ORDER BY due_at LIMIT 10`,
     `SELECT id FROM delivery INDEXED BY delivery_claimed WHERE state = 1 AND owner = 1`,
@@ -46,6 +50,14 @@ t.test('everyday statements find their rows by an index', async (t) => {
   for (const sql of statements) {
     const steps = plan(sql);
     t.ok(steps.length > 0 && steps.every((step) => /^SEARCH .* USING/.test(step)), steps.join('; '));
+  }
+  // These stop at their limit, or look at what is unfinished only; the newest come first without being sorted.
+  for (const sql of listings) t.match(plan(sql)[0], /^SCAN run USING INDEX run_(started|open)$/);
+  for (const sql of [...records, runsQuery(false, undefined), runsQuery(true, ['done'])]) {
+    t.notOk(
+      plan(sql).some((step) => step.includes('TEMP B-TREE FOR ORDER BY')),
+      sql,
+    );
   }
   database.close();
 });

@@ -86,3 +86,31 @@ export async function runProgress({ db }: Context, id: string): Promise<RunProgr
   const [deliveries = 0, untried = 0, delivered = 0, dead = 0, superseded = 0] = row ?? [];
   return { deliveries, untried, delivered, dead, superseded };
 }
+
+/** What is unfinished, undelivered or the newest of its key stays. */
+const PRUNABLE_RUNS = `SELECT r.id FROM rollcall.run r
+  WHERE r.started_at < $1 AND r.state IN ('done', 'failed', 'rejected')
+    AND EXISTS (SELECT 1 FROM rollcall.run newer WHERE newer.key = r.key AND newer.started_at > r.started_at)
+    AND (SELECT coalesce(sum(p.deliveries - p.delivered - p.dead - p.superseded), 0)
+      FROM rollcall.run_progress p WHERE p.run = r.id) <= 0
+  ORDER BY r.started_at LIMIT $2`;
+const PRUNABLE_REGULATIONS = `SELECT id FROM rollcall.regulation
+  WHERE status NOT IN ('INITIALIZED', 'RUNNING') AND created_at < $1 ORDER BY created_at LIMIT $2`;
+
+export function pruneRecords(
+  { db }: Context,
+  runsBefore: number,
+  regulationsBefore: number,
+  limit: number,
+): Promise<number> {
+  return db.transaction(async (session) => {
+    const ids = text((await session.rows<[string]>(PRUNABLE_RUNS, [runsBefore, limit])).map(([id]) => id));
+    await session.run('DELETE FROM rollcall.run_progress WHERE run = ANY ($1::text[])', [ids]);
+    const runs = await session.run('DELETE FROM rollcall.run WHERE id = ANY ($1::text[])', [ids]);
+    const over = await session.rows<[string]>(PRUNABLE_REGULATIONS, [regulationsBefore, limit]);
+    const regulations = text(over.map(([id]) => id));
+    await session.run('DELETE FROM rollcall.deletion WHERE regulation = ANY ($1::text[])', [regulations]);
+    await session.run('DELETE FROM rollcall.regulation WHERE id = ANY ($1::text[])', [regulations]);
+    return Math.max(runs, over.length);
+  });
+}

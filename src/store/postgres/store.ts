@@ -18,7 +18,17 @@ import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, servedSince, takeLease } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { erase, openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
-import { audience, audiences, forgetAudience, lastSequence, run, runProgress, runs, saveRun } from './runs.ts';
+import {
+  audience,
+  audiences,
+  forgetAudience,
+  lastSequence,
+  pruneRecords,
+  run,
+  runProgress,
+  runs,
+  saveRun,
+} from './runs.ts';
 import { scrub } from './scrub.ts';
 import { Settlements } from './settle.ts';
 import { suppress } from './suppression.ts';
@@ -148,6 +158,7 @@ function storeOn(context: Context): Store {
     endpoints: () => during(() => endpoints(context)),
     markEndpoint: (state) => during(() => markEndpoint(context, state)),
     attempts: (filter) => during(() => attempts(context, filter)),
+    pruneRecords: (...given) => during(() => pruneRecords(context, ...given)),
     prune: (before, limit) => during(() => prune(context, before, limit)),
     deadLetters: (filter) => during(() => deadLetters(context, filter)),
     replay: (replays) => during(() => replay(context, replays)),

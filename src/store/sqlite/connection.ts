@@ -136,6 +136,13 @@ export class Connection {
     return value;
   }
 
+  /** Forgets names that no row needs any more. */
+  dropNames(ids: readonly number[]): void {
+    if (ids.length === 0) return;
+    this.run('DELETE FROM name WHERE id IN (SELECT value FROM json_each(?))', JSON.stringify(ids));
+    this.forgetNames();
+  }
+
   meta(key: string): string | null {
     return this.get<{ value: string }>('SELECT value FROM meta WHERE key = ?', key)?.value ?? null;
   }

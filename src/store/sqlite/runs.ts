@@ -41,11 +41,12 @@ export interface SaveRunArguments {
 export function saveRun(db: Connection, _now: number, { run, fence, audience }: SaveRunArguments): void {
   checkFence(db, fence);
   db.run(
-    `INSERT INTO run (id, key, state, cursor, sent, record) VALUES (?, ?, ?, ?, ?, ?)
+    `INSERT INTO run (id, key, state, started_at, cursor, sent, record) VALUES (?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record`,
     db.nameId(run.id),
     run.key,
     run.state,
+    run.startedAt,
     run.cursor,
     run.sent,
     JSON.stringify(run),
@@ -72,17 +73,56 @@ export interface RunFilter {
   readonly limit: number;
 }
 
+/** As in the condition of the index `run_open`. */
+const OPEN = "state IN ('staged', 'held', 'sending', 'committed')";
+const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 'sending', 'committed']);
+
+/** SQL for a listing; each finds its rows by an index of its own. */
+export function runsQuery(hasKey: boolean, states: readonly RunState[] | undefined): string {
+  const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
+  const index = isOpen ? 'run_open' : hasKey ? 'run_key' : 'run_started';
+  const conditions = [
+    ...(isOpen ? [OPEN] : []),
+    ...(hasKey ? ['key = ?1'] : ['?1 IS NULL']),
+    ...(states ? ['state IN (SELECT value FROM json_each(?2))'] : ['?2 IS NULL']),
+  ];
+  return `SELECT record, cursor, sent FROM run INDEXED BY ${index} WHERE ${conditions.join(' AND ')}
+    ORDER BY started_at DESC, id DESC LIMIT ?3`;
+}
+
 /** Newest first. */
 export function runs(db: Connection, _now: number, { key, states, limit }: RunFilter): Run[] {
-  const rows = db.all<StoredRun>(
-    `SELECT record, cursor, sent FROM run
-     WHERE (?1 IS NULL OR key = ?1) AND (?2 IS NULL OR state IN (SELECT value FROM json_each(?2)))
-     ORDER BY id DESC LIMIT ?3`,
-    key ?? null,
-    states ? JSON.stringify(states) : null,
-    limit,
-  );
-  return rows.map(runOf);
+  const sql = runsQuery(key !== undefined, states);
+  return db.all<StoredRun>(sql, key ?? null, states ? JSON.stringify(states) : null, limit).map(runOf);
+}
+
+export interface PruneRecordsArguments {
+  readonly runsBefore: number;
+  readonly regulationsBefore: number;
+  readonly limit: number;
+}
+
+/** What is unfinished, undelivered or the newest of its key stays. */
+export const PRUNABLE_RUNS = `SELECT id FROM run INDEXED BY run_started
+  WHERE started_at < ?1 AND NOT ${OPEN} AND deliveries <= delivered + dead + superseded
+    AND EXISTS (SELECT 1 FROM run AS newer INDEXED BY run_key WHERE newer.key = run.key AND newer.started_at > run.started_at)
+  ORDER BY started_at LIMIT ?2`;
+export const PRUNABLE_REGULATIONS = `SELECT id FROM regulation INDEXED BY regulation_over
+  WHERE status NOT IN ('INITIALIZED', 'RUNNING') AND created_at < ?1 ORDER BY created_at LIMIT ?2`;
+
+export function pruneRecords(
+  db: Connection,
+  _now: number,
+  { runsBefore, regulationsBefore, limit }: PruneRecordsArguments,
+) {
+  const ids = db.tuples<[number]>(PRUNABLE_RUNS, runsBefore, limit).map(([id]) => id);
+  const runIds = JSON.stringify(ids);
+  db.run('DELETE FROM run WHERE id IN (SELECT value FROM json_each(?))', runIds);
+  db.dropNames(ids);
+  const over = JSON.stringify(db.tuples<[string]>(PRUNABLE_REGULATIONS, regulationsBefore, limit).map(([id]) => id));
+  db.run('DELETE FROM deletion WHERE regulation IN (SELECT value FROM json_each(?))', over);
+  const regulations = db.run('DELETE FROM regulation WHERE id IN (SELECT value FROM json_each(?))', over);
+  return Math.max(ids.length, regulations);
 }
 
 const NOTHING: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };

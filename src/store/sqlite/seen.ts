@@ -73,8 +73,8 @@ export class SeenIds {
     if (recent && recent.size >= this.bucketSize) this.makeBucket(now, recent);
   }
 
-  /** Forgets ids that are older than the window. */
-  prune(now: number): void {
+  /** Forgets ids that are older than the window, a bucket at a time; false once none are. */
+  prune(now: number): boolean {
     const before = now - DEDUPE_WINDOW;
     const removed = this.db.run('DELETE FROM seen_log WHERE at < ?', before);
     const old = this.db.get<{ id: number }>('SELECT id FROM seen_bucket WHERE at < ? LIMIT 1', before);
@@ -83,6 +83,7 @@ export class SeenIds {
       this.db.run('DELETE FROM seen_bucket WHERE id = ?', old.id);
     }
     if (removed > 0 || old) this.recent = null;
+    return old !== undefined;
   }
 
   private makeBucket(now: number, keys: ReadonlySet<string>): void {

@@ -138,6 +138,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
         response: row.response,
       }));
     },
+    pruneRecords: (runsBefore, regulationsBefore, limit) =>
+      thread.call('pruneRecords', { runsBefore, regulationsBefore, limit }),
     prune: (before, limit) => thread.call('prune', { before, limit }),
     deadLetters: async ({ ids: only, after, since, until, ...filter }) => {
       const rows = await thread.call('deadLetters', {

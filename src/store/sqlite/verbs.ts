@@ -11,7 +11,17 @@ import { admit, takeGeneration } from './generations.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
 import { erase, openRegulations, regulation, saveRegulation, stripRegulation, suppress, told } from './regulations.ts';
-import { audience, audiences, forgetAudience, lastSequence, run, runProgress, runs, saveRun } from './runs.ts';
+import {
+  audience,
+  audiences,
+  forgetAudience,
+  lastSequence,
+  pruneRecords,
+  run,
+  runProgress,
+  runs,
+  saveRun,
+} from './runs.ts';
 import { begin, rescue, settle } from './settle.ts';
 
 /** What the store's thread can be asked to do, each within the transaction that it opens. */
@@ -45,6 +55,7 @@ export const verbs = {
   owners,
   ping: () => undefined,
   prune,
+  pruneRecords,
   publish,
   regulation,
   releaseLease,

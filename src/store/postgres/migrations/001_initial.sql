@@ -160,6 +160,7 @@ CREATE INDEX run_key ON rollcall.run (key, started_at);
 
 CREATE TABLE rollcall.regulation (id text PRIMARY KEY, status text NOT NULL, created_at bigint NOT NULL, record text NOT NULL);
 CREATE INDEX regulation_open ON rollcall.regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');
+CREATE INDEX regulation_over ON rollcall.regulation (created_at) WHERE status NOT IN ('INITIALIZED', 'RUNNING');
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE rollcall.suppression (hash bytea PRIMARY KEY);

@@ -1,5 +1,6 @@
 -- Strings that stand in many rows (destinations, sources, endpoints, runs) are kept once.
-CREATE TABLE name (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE) STRICT;
+-- AUTOINCREMENT, because rows may outlive the name of a run, and must not get that of another.
+CREATE TABLE name (id INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE) STRICT;
 
 -- Under 'clock' what processes that deliver say of the time with each heartbeat (clock.ts).
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -140,6 +141,7 @@ CREATE TABLE run (
   id INTEGER PRIMARY KEY,
   key TEXT NOT NULL,
   state TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
   cursor TEXT,
   sent INTEGER NOT NULL,
   record TEXT NOT NULL,
@@ -149,6 +151,8 @@ CREATE TABLE run (
   dead INTEGER NOT NULL DEFAULT 0,
   superseded INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX run_started ON run (started_at);
+CREATE INDEX run_key ON run (key, started_at);
 CREATE INDEX run_open ON run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
 
 CREATE TABLE regulation (
@@ -158,6 +162,7 @@ CREATE TABLE regulation (
   record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX regulation_open ON regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');
+CREATE INDEX regulation_over ON regulation (created_at) WHERE status NOT IN ('INITIALIZED', 'RUNNING');
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE suppression (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
