@@ -206,10 +206,11 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     const entry: Running = { delivery, work };
     open.add(entry);
     if (key !== undefined) running.set(key, entry);
-    void work.then(() => {
+    const end = () => {
       open.delete(entry);
       if (key !== undefined) running.delete(key);
-    });
+    };
+    work.then(end, end);
     return entry;
   }
 

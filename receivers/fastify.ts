@@ -164,8 +164,12 @@ const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
     const sender = (request as unknown as Marked)[marker];
     const since = core.now() - reply.elapsedTime;
     const answer = core.accept({ rawBody, key, secret, sender, url: request.url, since }, request.log);
-    if (answer instanceof Promise) void answer.then((later) => send(reply, later));
-    else send(reply, answer);
+    if (!(answer instanceof Promise)) send(reply, answer);
+    else {
+      answer
+        .then((later) => void send(reply, later))
+        .catch((error) => core.report(error, { stage: 'host' }, request.log));
+    }
   });
 };
 

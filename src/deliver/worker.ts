@@ -395,12 +395,16 @@ export class Worker {
 
   /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
   private announce(): void {
-    this.announcing = this.announcing.then(async () => {
-      await this.fleet.publish();
-      // What a process had in hand that is gone now is pending as before, but free.
-      if (await this.fleet.refresh()) this.pendingSeen.clear();
-      for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
-    });
+    const failed = (error: unknown) =>
+      this.options.log.error({ stage: 'claim', err: error }, 'The destinations could not be divided; trying again');
+    this.announcing = this.announcing.then(() => this.divide()).catch(failed);
+  }
+
+  private async divide(): Promise<void> {
+    await this.fleet.publish();
+    // What a process had in hand that is gone now is pending as before, but free.
+    if (await this.fleet.refresh()) this.pendingSeen.clear();
+    for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
   }
 
   private loseClaims(): void {
