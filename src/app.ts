@@ -13,6 +13,7 @@ import { openApi } from './collect/openapi.ts';
 import type { Config } from './config/config.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { regulations as regulationRoutes } from './deletion/routes.ts';
+import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
 import { Worker } from './deliver/worker.ts';
 import type { Destination } from './destination.ts';
@@ -120,6 +121,7 @@ export class App {
       accept: this.accept,
       sources: () => this.config.sources,
       destinations: () => this.config.destinations,
+      elsewhere: () => destinationsOfFleet(store),
       toldByEngines: (users, sources) => this.sync.told(users, sources),
       forgetInEngines: (users, sources) => this.sync.forget(users, sources),
       clock,

@@ -1,6 +1,9 @@
 import type { Destination } from '../destination.ts';
 import type { Regulation, Told, ToldPart } from '../store/port.ts';
 
+/** A destination, as far as notices go by it; those that only other processes know included. */
+export type Connected = Pick<Destination, 'name' | 'sources'>;
+
 /** Notices that go from one source to the same destinations. */
 export interface Notices {
   readonly source: string;
@@ -31,7 +34,7 @@ export function withUsers(found: ToldPart['told'], userIds: readonly string[]): 
 export function destinationsOf(
   { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
   sources: readonly string[],
-  destinations: readonly Destination[],
+  destinations: readonly Connected[],
 ): readonly Notices[] {
   const isMeant = (source: string) => scope?.includes(source) ?? true;
   const notices: Notices[] = [];
@@ -39,7 +42,7 @@ export function destinationsOf(
     if (!isMeant(source)) continue;
     // A source that is gone from the configuration tells only whom it told before.
     const connected = destinations.filter((each) => sources.includes(source) && each.sources.includes(source));
-    const names = connected.map(({ name }) => name);
+    const names = [...new Set(connected.map(({ name }) => name))];
     const others = (told ?? []).filter((each) => each.source === source && !names.includes(each.destination));
     notices.push(...bySameDestinations(source, names, others, userIds.length));
   }

@@ -14,7 +14,7 @@ import {
   type Store,
   type ToldPart,
 } from '../store/port.ts';
-import { destinationsOf, withUsers } from './notices.ts';
+import { type Connected, destinationsOf, withUsers } from './notices.ts';
 import type { RegulationRequest } from './routes.ts';
 
 export interface RegulationParts {
@@ -35,6 +35,8 @@ export interface RegulationParts {
   readonly accept: (source: string, messages: readonly Message[], options: AcceptOptions) => Promise<unknown>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
+  /** What the live processes know: in a rolling update more than this one. */
+  readonly elsewhere: () => Promise<readonly Connected[]>;
   /** Which users the audiences that speak as these sources (of all when null) know, and whom they told. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
   /** Takes users out of the snapshots and plans of those audiences, and out of the engines' files. */
@@ -272,10 +274,11 @@ export class Regulations {
   /** One notice per affected source and user, with ids that make a repetition a duplicate. */
   async #notify(regulation: Regulation): Promise<void> {
     const { id, createdAt, userIds } = regulation;
-    const { sources, destinations } = this.#parts;
+    const { sources, destinations, elsewhere } = this.#parts;
+    const known = [...destinations(), ...(await this.#retried(elsewhere))];
     const notices = userIds.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
-    const ids = sources().map((source) => source.id);
-    for (const { source, to, users } of destinationsOf(regulation, ids, destinations())) {
+    const ids = [...new Set([...sources().map((source) => source.id), ...known.flatMap((each) => each.sources)])];
+    for (const { source, to, users } of destinationsOf(regulation, ids, known)) {
       for (const some of chunk(users, NOTICES)) {
         const part = some.map((index) => notices[index] as Message);
         await this.#retried(() => this.#parts.accept(source, part, { lane: 'deletion', to }));

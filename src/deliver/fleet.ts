@@ -1,7 +1,7 @@
 import isEqual from 'lodash/isEqual.js';
 import type { Destination } from '../destination.ts';
 import type { Logger } from '../log.ts';
-import type { Owner, Roster, Store } from '../store/port.ts';
+import type { Owner, Roster, RosterEntry, Store } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
 /** What a process of this configuration knows. */
@@ -89,6 +89,12 @@ export class Fleet {
   private *serving(destination: string): Generator<number> {
     for (const { owner, served } of this.members) if (served.has(destination)) yield owner;
   }
+}
+
+/** Every destination that a live process knows, by each of their configurations. */
+export async function destinationsOfFleet(store: Pick<Store, 'owners' | 'rosters'>): Promise<readonly RosterEntry[]> {
+  const ids = new Set((await store.owners()).flatMap(({ roster }) => roster ?? []));
+  return [...(await store.rosters([...ids])).values()].flatMap(({ destinations }) => destinations);
 }
 
 const NOTHING: ReadonlySet<string> = new Set();

@@ -73,6 +73,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
       destination('mail', ['shop']),
       destination('old', ['off'], false),
     ],
+    elsewhere: async () => [],
     toldByEngines: async () => [],
     forgetInEngines: async (users) => {
       calls.push(`engines ${users.join()}`);
@@ -180,6 +181,23 @@ t.test('thousands of users go in several transactions', async (t) => {
     notices.map(({ message }) => message.userId),
     userIds,
   );
+});
+
+t.test('what only another process knows is told too, each destination once', async (t) => {
+  const told: (readonly [string, readonly string[] | undefined])[] = [];
+  const { parts, finished } = createParts({
+    destinations: () => [destination('crm', ['shop'])],
+    elsewhere: async () => [
+      { name: 'crm', sources: ['shop'] },
+      { name: 'newest', sources: ['shop', 'web'] },
+    ],
+    accept: async (source, _messages, { to }) => void told.push([source, to]),
+  });
+  await finished(await new Regulations(parts).file({ ...request, sources: ['shop', 'web'] }));
+  t.strictSame(told, [
+    ['shop', ['crm', 'newest']],
+    ['web', ['newest']],
+  ]);
 });
 
 t.test('what fails is tried again', async (t) => {

@@ -67,6 +67,7 @@ function deleter(rig: Rig, sync: Sync): Regulations {
     },
     sources: () => [{ id: 'personas', writeKey: '', enabled: true }],
     destinations: () => rig.config.destinations,
+    elsewhere: async () => [],
     toldByEngines: (users, sources) => sync.told(users, sources),
     forgetInEngines: (users, sources) => sync.forget(users, sources),
     clock: {
