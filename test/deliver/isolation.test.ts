@@ -80,7 +80,8 @@ t.test('thousands of destinations are all served, in turn', async (t) => {
   const rig = await Rig.start(t, { destinations });
   await rig.accept('even', [message(), message()]);
   await rig.accept('odd', [message()]);
-  await rig.settled(3_000);
+  // Some of so many connections at once may fail, and come again.
+  await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length === 3_000);
   const perPath = new Map<string, number>();
   for (const { path } of receiver.requests) perPath.set(path, (perPath.get(path) ?? 0) + 1);
   t.equal(perPath.size, 2_000);
