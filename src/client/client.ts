@@ -86,7 +86,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     const transport = openTransport(writeKey, settings, platform);
     this.#sender = new Sender({
       ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
-      transport: follower?.observe(transport) ?? transport,
+      transport: follower?.observe(transport, endpoint.href) ?? transport,
       next: () => this.#next(),
       settled: (batch, outcome) => this.#settled(batch, outcome),
       failed: (failure, wait) => this.#outage.failed(failure, wait, this.#queue.count),

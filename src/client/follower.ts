@@ -5,7 +5,7 @@ import type { Transport } from './platform.ts';
 /** Follows every message of a client, in the order of the calls. */
 export interface Follower {
   /** The transport to use, which watches the given one. */
-  observe(transport: Transport): Transport;
+  observe(transport: Transport, url: string): Transport;
   /** A call has queued a message. */
   queued(kind: Kind, text: string): void;
   /** A call has not queued its message. */

@@ -1,19 +1,6 @@
-export type { WaitOptions } from './client.ts';
-export { ClientError, type ClientErrorCode } from './errors.ts';
-export type { Fetch, FetchAnswer, FetchInit } from './fetch.ts';
-export type { Loss, LossReason, Report } from './ledger.ts';
-export type {
-  AliasMessage,
-  AnyEvents,
-  Common,
-  Fields,
-  GroupMessage,
-  IdentifyMessage,
-  PageMessage,
-  ScreenMessage,
-  TrackMessage,
-  Who,
-} from './message.ts';
+import { Analytics } from './node/analytics.ts';
+
 export { Client } from './node/client.ts';
-export type { ClientOptions } from './options.ts';
-export type { Retry } from './outage.ts';
+export * from './shared.ts';
+export { Analytics };
+export default Analytics;

@@ -72,8 +72,8 @@ export interface AnyMessage extends Common, Who {
   event?: unknown;
   name?: unknown;
   category?: unknown;
-  groupId?: string | null;
-  previousId?: string | null;
+  groupId?: string | null | undefined;
+  previousId?: string | null | undefined;
   properties?: Fields | undefined;
   traits?: Fields | undefined;
 }

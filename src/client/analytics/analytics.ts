@@ -1,0 +1,291 @@
+import { BaseClient } from '../client.ts';
+import { ClientError } from '../errors.ts';
+import type { Follower } from '../follower.ts';
+import type { LossFacts } from '../ledger.ts';
+import type {
+  AliasMessage,
+  AnyEvents,
+  AnyMessage,
+  GroupMessage,
+  IdentifyMessage,
+  Kind,
+  PageMessage,
+  TrackMessage,
+} from '../message.ts';
+import type { Body, Platform, Transport } from '../platform.ts';
+import { version } from '../version.ts';
+import { Context, DeliveryError, type Event } from './context.ts';
+import { Emitter } from './emitter.ts';
+import { type Plugin, Plugins } from './plugins.ts';
+import { type AnalyticsSettings, clientOptions } from './settings.ts';
+
+/** Called once the message has arrived, or never will: then with the reason. */
+export type Callback = (error?: unknown, context?: Context) => void;
+
+export type IdentifyParams = IdentifyMessage & { previousId?: string | undefined };
+export type TrackParams<Events extends object = AnyEvents> = TrackMessage<Events>;
+export type PageParams = PageMessage;
+export type GroupParams = GroupMessage;
+export type AliasParams = AliasMessage;
+
+/** How long to wait, and whether to end. */
+export interface FlushParams {
+  /** Milliseconds. Default: 75,000, or 1.25 times a longer `flushInterval`. */
+  timeout?: number | undefined;
+  /** Take no more calls. */
+  close?: boolean | undefined;
+}
+
+/** What each event gives its listeners. */
+export type AnalyticsEvents = Record<Kind, [context: Context]> & {
+  error: [error: { code: string; reason: unknown; ctx?: Context }];
+  http_request: [request: { url: string; method: string; headers: Record<string, string>; body: string }];
+  http_response: [response: { url: string; status: number; headers: Record<string, unknown>; body: string }];
+  call_after_close: [event: Event];
+  register: [names: string[]];
+  deregister: [names: string[]];
+  drained: [];
+};
+
+/** A message that is queued. */
+interface Pending {
+  kind: Kind;
+  context: Context;
+  callback: Callback | undefined;
+}
+
+/** Codes of what is wrong with the values, not with the call: these are told later, not thrown. */
+const TOLD = new Set<unknown>(['too_large', 'invalid_message', 'invalid_timestamp']);
+
+/** The calls of `@segment/analytics-node` over our client; see `Analytics`. */
+export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<AnalyticsEvents> {
+  /** Resolves once the client is ready, which it is. */
+  readonly ready: Promise<void>;
+  readonly #client: BaseClient<Events>;
+  readonly #platform: Platform;
+  readonly #plugins = new Plugins<this>(this);
+  readonly #settings: AnalyticsSettings;
+  /** Queued messages in the order of their calls, as the client settles them. */
+  #pending: Pending[] = [];
+  /** Messages with plugins, or whose callback comes in the next turn. */
+  #underWay = new Set<Promise<void>>();
+  /** Of the call that is being made. */
+  #callback: Callback | undefined;
+  #isClosed = false;
+
+  /** @internal */
+  constructor(settings: AnalyticsSettings, platform: Platform) {
+    super();
+    const options = clientOptions(settings);
+    this.#settings = settings;
+    this.#platform = platform;
+    this.#client = new BaseClient<Events>(settings.writeKey, options, platform, this.#follower());
+    if (settings.maxRateLimitDuration !== undefined) platform.warn('maxRateLimitDuration has no effect here.');
+    this.ready = Promise.resolve().then(() => {
+      this.#tell(() => this.emit('register', ['Rollcall']));
+    });
+    // Taken out of the object, as in `const { track } = analytics`, they work as well.
+    this.identify = this.identify.bind(this);
+    this.track = this.track.bind(this);
+    this.page = this.page.bind(this);
+    this.screen = this.screen.bind(this);
+    this.group = this.group.bind(this);
+    this.alias = this.alias.bind(this);
+    this.flush = this.flush.bind(this);
+    this.closeAndFlush = this.closeAndFlush.bind(this);
+    this.register = this.register.bind(this);
+    this.deregister = this.deregister.bind(this);
+  }
+
+  /** Version of this package. */
+  get VERSION(): string {
+    return version;
+  }
+
+  /** Ties a user to traits. */
+  identify(message: IdentifyParams, callback?: Callback): void {
+    this.#dispatch('identify', message, callback);
+  }
+
+  /** Records what a user did. */
+  track(message: TrackParams<Events>, callback?: Callback): void {
+    this.#dispatch('track', message as AnyMessage, callback);
+  }
+
+  /** Records a page view. A `category` goes into the properties too. */
+  page(message: PageParams, callback?: Callback): void {
+    const { category, properties } = message;
+    const given = category == null ? message : { ...message, properties: { ...properties, category } };
+    this.#dispatch('page', given, callback);
+  }
+
+  /** Records a screen view. */
+  screen(message: PageParams, callback?: Callback): void {
+    this.#dispatch('screen', message, callback);
+  }
+
+  /** Ties a user to a group. */
+  group(message: GroupParams, callback?: Callback): void {
+    this.#dispatch('group', message, callback);
+  }
+
+  /** Says that `previousId` is the user `userId`. */
+  alias(message: AliasParams, callback?: Callback): void {
+    this.#dispatch('alias', message, callback);
+  }
+
+  /** Sends what is queued, and waits until all callbacks are called or the time is over. */
+  async flush({ timeout, close = false }: FlushParams = {}): Promise<void> {
+    const wait = timeout === undefined ? {} : { timeout };
+    if (close) this.#isClosed = true;
+    await this.#prepared(timeout);
+    await (close ? this.#client.close(wait) : this.#client.flush(wait));
+    await Promise.all(this.#underWay);
+  }
+
+  /** As `flush`, and ends: what is not sent in time is given up and told. Later calls are `call_after_close`. */
+  closeAndFlush({ timeout }: { timeout?: number | undefined } = {}): Promise<void> {
+    return this.flush({ timeout, close: true });
+  }
+
+  /** Adds plugins that see every message before it is queued. */
+  async register(...plugins: Plugin<this>[]): Promise<void> {
+    await this.#plugins.add(plugins);
+    const names = plugins.map(({ name }) => name);
+    this.#tell(() => this.emit('register', names));
+  }
+
+  /** Takes plugins out by their names. */
+  async deregister(...names: string[]): Promise<void> {
+    await this.#plugins.remove(names);
+    this.#tell(() => this.emit('deregister', names));
+  }
+
+  #dispatch(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
+    if (this.#isClosed) this.#afterClose(kind, message);
+    else if (this.#plugins.isEmpty) this.#enqueue(kind, message, callback);
+    else this.#own(this.#prepare(kind, message, callback));
+  }
+
+  async #prepare(kind: Kind, message: AnyMessage, callback: Callback | undefined): Promise<void> {
+    const context = new Context(this.#event(kind, message));
+    try {
+      const { event } = await this.#plugins.run(kind, context);
+      this.#enqueue(kind, event as AnyMessage, callback);
+    } catch (reason) {
+      this.#fail('unknown', reason, context, callback);
+    }
+  }
+
+  #enqueue(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
+    this.#callback = callback;
+    try {
+      (this.#client[kind] as (message: AnyMessage) => boolean)(message);
+    } catch (error) {
+      if (!(error instanceof ClientError) || !TOLD.has(error.code)) throw error;
+      const context = new Context(this.#event(kind, message));
+      this.#own(Promise.resolve().then(() => this.#fail('delivery_failure', error, context, callback)));
+    } finally {
+      this.#callback = undefined;
+    }
+  }
+
+  /** A message that is not written as text yet, or never will be. */
+  #event(kind: Kind, message: AnyMessage): Event {
+    return { ...message, type: kind, messageId: message.messageId ?? this.#platform.clock.uuid() };
+  }
+
+  #afterClose(kind: Kind, message: AnyMessage): void {
+    const { onLoss } = this.#settings;
+    const event = this.#event(kind, message);
+    const loss: LossFacts = { outcome: 'dropped', reason: 'closed', count: 1, message: 'the client is closed' };
+    if (onLoss) this.#tell(() => onLoss({ ...loss, messages: [event] }));
+    else if (!this.hears('call_after_close')) this.#platform.warn(`a ${kind} after closeAndFlush() is dropped.`);
+    this.#tell(() => this.emit('call_after_close', event));
+  }
+
+  /** Waits for plugins, which may be slow, for `timeout` at most. */
+  async #prepared(timeout: number | undefined): Promise<void> {
+    if (this.#underWay.size === 0) return;
+    const { clock } = this.#platform;
+    let cancel = () => {};
+    const over = new Promise<void>((resolve) => {
+      cancel = clock.after(timeout ?? 75_000, resolve, true);
+    });
+    await Promise.race([Promise.all(this.#underWay), over]);
+    cancel();
+  }
+
+  #own(work: Promise<void>): void {
+    const done = work.finally(() => {
+      this.#underWay.delete(done);
+      this.#drained();
+    });
+    this.#underWay.add(done);
+  }
+
+  #follower(): Follower {
+    return {
+      observe: (transport, url) => (this.#settings.disable ? transport : this.#observe(transport, url)),
+      queued: (kind, text) => {
+        this.#pending.push({ kind, context: new Context(text), callback: this.#callback });
+      },
+      dropped: (_, text, loss) => {
+        const callback = this.#callback;
+        const settle = () => this.#fail('delivery_failure', new DeliveryError(loss), new Context(text), callback);
+        this.#own(Promise.resolve().then(settle));
+      },
+      settled: (count, lossOf) => {
+        for (const [index, each] of this.#pending.splice(0, count).entries()) this.#settle(each, lossOf(index));
+        this.#drained();
+      },
+      onLoss: () => (this.hears('error') ? () => {} : undefined),
+    };
+  }
+
+  #settle({ kind, context, callback }: Pending, loss: LossFacts | undefined): void {
+    if (loss) this.#fail('delivery_failure', new DeliveryError(loss), context, callback);
+    else {
+      if (callback) this.#tell(() => callback(undefined, context));
+      if (this.hears(kind)) this.#tell(() => this.emit(kind, context));
+    }
+  }
+
+  #fail(code: string, reason: unknown, context: Context, callback: Callback | undefined): void {
+    context.setFailedDelivery({ reason });
+    if (callback) this.#tell(() => callback(reason, context));
+    if (this.hears('error')) this.#tell(() => this.emit('error', { code, reason, ctx: context }));
+    else if (!(reason instanceof DeliveryError) && !callback) this.#platform.warn(`a message is dropped: ${reason}`);
+  }
+
+  #drained(): void {
+    if (this.#pending.length === 0 && this.#underWay.size === 0) this.#tell(() => this.emit('drained'));
+  }
+
+  #observe(transport: Transport, url: string): Transport {
+    return {
+      post: async (body) => {
+        const request = { url, method: 'POST', headers: { 'content-type': 'application/json' } };
+        if (this.hears('http_request')) this.#tell(() => this.emit('http_request', { ...request, body: text(body) }));
+        const answer = await transport.post(body);
+        if ('status' in answer && this.hears('http_response')) {
+          const { status, headers = {}, body } = answer;
+          this.#tell(() => this.emit('http_response', { url, status, headers, body }));
+        }
+        return answer;
+      },
+      close: () => transport.close(),
+    };
+  }
+
+  /** Calls what is the host's, whose errors must not stop the client. */
+  #tell(call: () => void): void {
+    try {
+      call();
+    } catch (error) {
+      this.#platform.warn(`a callback or listener threw: ${error}`);
+    }
+  }
+}
+
+const text = (body: Body): string => (typeof body === 'string' ? body : new TextDecoder().decode(body));

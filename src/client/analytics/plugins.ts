@@ -1,0 +1,58 @@
+import { ClientError } from '../errors.ts';
+import type { Kind } from '../message.ts';
+import type { Context } from './context.ts';
+
+/** Sees every message before it is queued, and may change it. */
+export interface Plugin<Instance = unknown> extends Partial<Record<Kind, (context: Context) => Hooked>> {
+  name: string;
+  /** `before` runs first, then `enrichment`. A `utility` is only loaded. Others are refused. */
+  type: 'before' | 'enrichment' | 'utility';
+  version?: string;
+  isLoaded(): boolean;
+  load(context: undefined, instance: Instance): unknown;
+  unload?(context: undefined, instance: Instance): unknown;
+}
+
+type Hooked = Context | undefined | Promise<Context | undefined>;
+
+/** The plugins of one instance, in the order in which they run. */
+export class Plugins<Instance> {
+  readonly #instance: Instance;
+  #list: Plugin<Instance>[] = [];
+
+  constructor(instance: Instance) {
+    this.#instance = instance;
+  }
+
+  get isEmpty(): boolean {
+    return this.#list.length === 0;
+  }
+
+  /** @throws ClientError `bad_configuration` for one that would send somewhere else; what `load` throws. */
+  async add(plugins: Plugin<Instance>[]): Promise<void> {
+    for (const { name, type } of plugins) {
+      if (!['before', 'enrichment', 'utility'].includes(type)) {
+        const why = `the plugin ${name} is of type ${type}; destinations are Rollcall's matter`;
+        throw new ClientError('bad_configuration', why, 'plugins');
+      }
+    }
+    await Promise.all(plugins.map((plugin) => plugin.load(undefined, this.#instance)));
+    const all = [...this.#list, ...plugins];
+    const of = (type: Plugin['type']) => all.filter((plugin) => plugin.type === type);
+    this.#list = [...of('before'), ...of('enrichment'), ...of('utility')];
+  }
+
+  async remove(names: string[]): Promise<void> {
+    const leaving = this.#list.filter(({ name }) => names.includes(name));
+    this.#list = this.#list.filter((plugin) => !leaving.includes(plugin));
+    await Promise.all(leaving.map((plugin) => plugin.unload?.(undefined, this.#instance)));
+  }
+
+  async run(kind: Kind, context: Context): Promise<Context> {
+    let current = context;
+    for (const plugin of this.#list) {
+      if (plugin.type !== 'utility') current = (await plugin[kind]?.(current)) ?? current;
+    }
+    return current;
+  }
+}

@@ -1,0 +1,85 @@
+import type { Clock } from '../clock.ts';
+import { ClientError } from '../errors.ts';
+import type { Fetch, FetchAnswer, FetchInit } from '../fetch.ts';
+import type { ClientOptions } from '../options.ts';
+
+/** What an {@link HTTPClient} is asked for. */
+export interface HTTPClientRequest {
+  url: string;
+  method: 'POST';
+  headers: Record<string, string>;
+  body: string;
+  /** Milliseconds. */
+  httpRequestTimeout: number;
+}
+
+/** Makes the requests. */
+export interface HTTPClient {
+  makeRequest(request: HTTPClientRequest): Promise<FetchAnswer>;
+}
+
+/** The options of `@segment/analytics-node`, and of ours what it has nothing like. Times are milliseconds unless said. */
+export interface AnalyticsSettings
+  extends Pick<ClientOptions, 'maxQueueCount' | 'maxQueueBytes' | 'onLoss' | 'onRetry'> {
+  /** The key of the source. */
+  writeKey: string;
+  /** Base URL of the collection API. Default: `ROLLCALL_ENDPOINT`, else `http://127.0.0.1:8080`. */
+  host?: string;
+  /** Default: `/v1/batch`. */
+  path?: string;
+  /** How often a batch is tried again before it fails. Default: as often as `maxTotalBackoffDuration` allows. */
+  maxRetries?: number;
+  /** Messages queued before a flush. Default 15. */
+  flushAt?: number;
+  /** Other name of `flushAt`. */
+  maxEventsInBatch?: number;
+  /** Time since the last flush after which what is queued is flushed. Default 10,000. */
+  flushInterval?: number;
+  /** Time for one request. Default 10,000. */
+  httpRequestTimeout?: number;
+  /** Makes no requests: every message counts as sent. */
+  disable?: boolean;
+  /** A `fetch`, or an object that makes requests. Default: our own over `node:http`, in browsers and on the edge `fetch`. */
+  httpClient?: Fetch | HTTPClient;
+  /** Seconds for which a batch is tried again, from its first message on. Default 14,400 (4 h). */
+  maxTotalBackoffDuration?: number;
+  /** Has no effect: an answer 429 is tried again like any other, for `maxTotalBackoffDuration`. */
+  maxRateLimitDuration?: number;
+  /** Not supported, and refused: a source is known by its write key. */
+  oauthSettings?: never;
+  /** @internal Time and randomness, for tests. */
+  clock?: Clock;
+}
+
+/** @throws ClientError `bad_configuration`, naming the option. */
+export function clientOptions(settings: AnalyticsSettings): ClientOptions {
+  if (settings.oauthSettings !== undefined) {
+    throw new ClientError(
+      'bad_configuration',
+      'oauthSettings is not supported: there is only a writeKey',
+      'oauthSettings',
+    );
+  }
+  const { host, path, maxRetries, flushAt, maxEventsInBatch, maxTotalBackoffDuration, httpClient } = settings;
+  const { flushInterval = 10_000, httpRequestTimeout = 10_000, disable = false } = settings;
+  const { maxQueueCount, maxQueueBytes, onLoss, onRetry, clock } = settings;
+  const options = {
+    ...{ path, maxRetries, maxQueueCount, maxQueueBytes, onLoss, onRetry, clock },
+    endpoint: host,
+    flushAt: Math.max(1, flushAt ?? maxEventsInBatch ?? 15),
+    flushAfter: flushInterval,
+    requestTimeout: httpRequestTimeout,
+    retryFor: maxTotalBackoffDuration === undefined ? undefined : maxTotalBackoffDuration * 1000,
+    closeTimeout: Math.max(60_000, flushInterval) * 1.25,
+    fetch: disable ? nowhere : asFetch(httpClient, httpRequestTimeout),
+  };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+const nowhere: Fetch = async () => ({ status: 200 });
+
+function asFetch(httpClient: Fetch | HTTPClient | undefined, httpRequestTimeout: number): Fetch | undefined {
+  if (httpClient === undefined || typeof httpClient === 'function') return httpClient;
+  return (url: string, { method, headers, body }: FetchInit) =>
+    httpClient.makeRequest({ url, method, headers, body, httpRequestTimeout });
+}
