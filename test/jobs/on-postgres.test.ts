@@ -10,6 +10,6 @@ await runOnPostgres({
   'jobs/plan': 4,
   'jobs/replay': 6,
   'jobs/run': 11,
-  'jobs/schedule': 7,
+  'jobs/schedule': 8,
   'jobs/snapshot': 6,
 });
