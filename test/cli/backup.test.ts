@@ -103,7 +103,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
         .replace('audiences:', `  - { name: late, sources: [personas], webhookUrl: "${late}/late" }\naudiences:`),
     );
   await configure(before.url, 'http://127.0.0.1:9');
-  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stdout: /2 delivered, 2 waiting/ });
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4, stdout: /2 delivered, 2 waiting/ });
 
   const restored = join(t.testdir({ bin: {} }), 'restored');
   const [makeBackup = '', restore = ''] = await documented({
@@ -160,7 +160,7 @@ t.test(
         .replace('audiences:', `  - { name: late, sources: [personas], webhookUrl: "${late}/late" }\naudiences:`);
     await writeFile(config, configured(before.url, 'http://127.0.0.1:9'));
     t.match(await rollcall(['migrate', '-c', config]), { code: 0 });
-    t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stdout: /2 delivered, 2 waiting/ });
+    t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4, stdout: /2 delivered, 2 waiting/ });
 
     const copy = join(t.testdir({ bin: {} }), 'copy');
     const folders = { '/srv/rollcall': folder, '/backups/2026-11-21': copy };
