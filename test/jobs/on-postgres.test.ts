@@ -1,15 +1,11 @@
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-// Tests of the sync with its store on Postgres; the engines have theirs in test/jobs/engines.
+// Tests of the sync with its store on Postgres (more in on-postgres-life); the engines have theirs in test/jobs/engines.
 await runOnPostgres({
   'jobs/forget': 8,
   'jobs/full-queue': 7,
   'jobs/generation': 7,
   'jobs/guard': 4,
-  'jobs/life': 16,
   'jobs/plan': 4,
-  'jobs/replay': 6,
   'jobs/run': 11,
-  'jobs/schedule': 8,
-  'jobs/snapshot': 6,
 });
