@@ -37,6 +37,7 @@ export type WorkerStore = Pick<
   | 'claim'
   | 'settle'
   | 'expire'
+  | 'restNotices'
   | 'bury'
   | 'requeue'
   | 'backlog'
