@@ -159,6 +159,16 @@ t.test('in Chromium', { skip: existsSync(CHROMIUM) ? false : 'chromium is not in
     t.same(events(), ['a', 'b']);
   });
 
+  t.test('a page that is kept for the way back goes on where it was', async (t) => {
+    const { page, events, lost } = await open(t, browser, text);
+    const report = await page.evaluate(`for (const event of ['a', 'b']) client.track({ userId: 'u', event });
+      dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }));
+      client.track({ userId: 'u', event: 'c' }), client.close()`);
+    t.same(report, { sent: 3, failed: 0, dropped: 0 });
+    t.same([...new Set(events())], ['a', 'b', 'c']);
+    t.same(await lost(), []);
+  });
+
   t.test('more than a browser lets through is split, and each message arrives or is told', async (t) => {
     let answer = () => {};
     const held = new Promise<void>((resolve) => (answer = resolve));

@@ -24,7 +24,7 @@ export interface System {
 const os = () => process.getBuiltinModule('node:os');
 const children = () => process.getBuiltinModule('node:child_process');
 
-const real: System = {
+export const thisSystem: System = {
   pid: process.pid,
   now: () => Date.now(),
   startedAt: Date.now() - process.uptime() * 1000,
@@ -56,7 +56,7 @@ export class Processes {
   readonly #scope: string;
   readonly #started: number;
 
-  constructor(system: System = real) {
+  constructor(system: System = thisSystem) {
     this.#system = system;
     this.#started = this.#look(system.pid)?.started ?? 0;
     this.#scope = this.#started === 0 ? '0' : scopeOf(system);
