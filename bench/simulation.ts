@@ -86,7 +86,7 @@ function play(seed: number): Result {
     fresh += count;
     received += count;
     const up = now < OUTAGE.from || now >= OUTAGE.to;
-    if (now % 1_000 === 0) for (const window of windows) window.hear(deadSince, random());
+    if (now % 1_000 === 0) for (const window of windows) window.hear(deadSince, null, random());
     const started: { window: Window; begun: number; tries: number }[] = [];
     const first = Math.floor(random() * windows.length);
     for (let n = 0; n < windows.length && fresh + retries.length > 0; n += 1) {

@@ -16,12 +16,12 @@ import { regulations as regulationRoutes } from './deletion/routes.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
 import { Worker } from './deliver/worker.ts';
-import type { Destination } from './destination.ts';
+import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
-import { noticeDestination, sendNotice } from './notices.ts';
+import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
 import { openStore } from './store/open.ts';
-import type { RunProgress, Settlement, Store } from './store/port.ts';
+import type { EndpointState, RunProgress, Settlement, Store } from './store/port.ts';
 import { VERSION } from './version.ts';
 
 export interface AppOptions {
@@ -95,6 +95,7 @@ export class App {
         this.metrics.settled(settlement);
         logSettlement(log, settlement);
       },
+      onRefusing: (state) => void this.noticeRefusing(state),
       onFatal: (error) => this.fail(error),
     });
     this.accept = this.observed(
@@ -234,6 +235,22 @@ export class App {
     this.options.log.fatal({ code, err: error }, `Rollcall can't go on and ends: ${error.message}`);
     this.worker.giveUp();
     this.failure.reject(error);
+  }
+
+  /** Who refuses notices can't be told so by one. */
+  private async noticeRefusing({ destination, endpoint, refusal }: EndpointState): Promise<void> {
+    if (!this.config.notify || destination === NOTICE_DESTINATION || !refusal) return;
+    const { url = null } =
+      this.config.destinations.find(({ name }) => name === destination)?.endpoints.find(({ id }) => id === endpoint) ??
+      {};
+    const since = new Date(this.store.time.toWall(refusal.since ?? refusal.from)).toISOString();
+    const notice = { destination, endpoint, url: url === null ? null : redactUrl(url), since };
+    await sendEndpointNotice(this.accept, this.clock, notice).catch((error) =>
+      this.options.log.warn(
+        { err: error, endpoint },
+        'The notice of an endpoint that refuses everything was not accepted',
+      ),
+    );
   }
 
   private destinations(): readonly Destination[] {

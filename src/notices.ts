@@ -12,6 +12,16 @@ export interface RunNotice {
   readonly message: string;
 }
 
+/** That an endpoint refuses everything. */
+export interface EndpointNotice {
+  readonly destination: string;
+  readonly endpoint: string;
+  /** Without user, password and query. */
+  readonly url: string | null;
+  /** Since when, as ISO 8601. */
+  readonly since: string;
+}
+
 /** Names that no configured source or destination can have, because of the colon. */
 const NOTICE_SOURCE = 'rollcall:notices';
 export const NOTICE_DESTINATION = 'rollcall:notify';
@@ -36,11 +46,35 @@ export function noticeDestination({ notify }: Config): readonly Destination[] {
 /** Sends a notice as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
 export async function sendNotice(accept: Accept, clock: Clock, notice: RunNotice): Promise<void> {
   const { event, key, run, code, message } = notice;
+  const properties = { key, run: run?.id ?? null, code, message };
+  await send(accept, clock, `Run ${event[0]?.toUpperCase()}${event.slice(1)}`, properties);
+}
+
+/** Sends a notice as a track call: event `Endpoint Refusing`. */
+export async function sendEndpointNotice(accept: Accept, clock: Clock, notice: EndpointNotice): Promise<void> {
+  const { destination, endpoint, url, since } = notice;
+  const message = `${destination} refuses everything at ${url ?? endpoint}: its URL or secret seems to be wrong.`;
+  await send(accept, clock, 'Endpoint Refusing', {
+    destination,
+    endpoint,
+    url,
+    since,
+    code: 'endpoint_refusing',
+    message,
+  });
+}
+
+async function send(
+  accept: Accept,
+  clock: Clock,
+  event: string,
+  properties: Readonly<Record<string, string | null>>,
+): Promise<void> {
   const body = JSON.stringify({
     version: 1,
     type: 'track',
-    event: `Run ${event[0]?.toUpperCase()}${event.slice(1)}`,
-    properties: { key, run: run?.id ?? null, code, message },
+    event,
+    properties,
     timestamp: new Date(clock.now()).toISOString(),
     context: {},
   });

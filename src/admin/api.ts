@@ -2,7 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { Registry } from 'prom-client';
 import { type Destination, redactUrl } from '../destination.ts';
 import { answerError } from '../http-errors.ts';
-import type { Store } from '../store/port.ts';
+import { type Store, whyClosed } from '../store/port.ts';
 import type { Guard } from './guard.ts';
 
 export interface AdminOptions {
@@ -20,7 +20,7 @@ export interface EndpointStatus {
   readonly endpoint: string;
   /** Without user, password and query. */
   readonly url: string;
-  readonly state: 'open' | 'dead' | 'paused' | 'disabled';
+  readonly state: 'open' | 'dead' | 'refusing' | 'paused' | 'disabled';
   readonly since: string | null;
   readonly pending: number;
   /** Dead letters, those held out included. */
@@ -52,14 +52,14 @@ export async function endpointStatuses(
   const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
   return destinations.flatMap(({ name, enabled, endpoints }) =>
     endpoints.map(({ id, url }) => {
-      const { pausedAt = null, deadSince = null } = states.get(id) ?? {};
+      const state = states.get(id) ?? { endpoint: id, destination: name, pausedAt: null, deadSince: null };
       const backlog = backlogs.get(name);
-      const since = pausedAt ?? deadSince;
+      const since = state.pausedAt ?? state.refusal?.since ?? state.deadSince;
       return {
         destination: name,
         endpoint: id,
         url: redactUrl(url),
-        state: enabled ? (pausedAt !== null ? 'paused' : deadSince !== null ? 'dead' : 'open') : 'disabled',
+        state: enabled ? whyClosed(state) : 'disabled',
         since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,
         dead: backlog?.dead ?? 0,

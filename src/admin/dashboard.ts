@@ -28,7 +28,7 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); }
 td.number { font-variant-numeric: tabular-nums; }
-.open, .done { color: #1a7f37; } .dead, .failed { color: #cf222e; } .paused, .held, .orphaned { color: #9a6700; }
+.open, .done { color: #1a7f37; } .dead, .failed { color: #cf222e; } .paused, .refusing, .held, .orphaned { color: #9a6700; }
 code { font-size: .9em; } p.empty { opacity: .7; }
 `;
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');

@@ -1,6 +1,14 @@
 import memoize from 'lodash/memoize.js';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { AcceptResult, Backlog, Outcome, Settlement, Store } from '../store/port.ts';
+import {
+  type AcceptResult,
+  type Backlog,
+  isClosed,
+  type Outcome,
+  type Settlement,
+  type Store,
+  whyClosed,
+} from '../store/port.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
 export interface Metrics {
@@ -20,7 +28,7 @@ const DELIVERY_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200,
  * @param store - asked for the backlog when the metrics are read
  * @param now - the clock's time, milliseconds since 1970
  */
-export function createMetrics(store: Pick<Store, 'backlog' | 'orphans'>, now: () => number): Metrics {
+export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoints'>, now: () => number): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -84,7 +92,7 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans'>, now: ()
 }
 
 /** Each asks for itself: gauges are read at the same time, and one that another sets would tell of the scrape before. */
-function backlogGauges(store: Pick<Store, 'backlog' | 'orphans'>, registers: Registry[]): void {
+function backlogGauges(store: Pick<Store, 'backlog' | 'orphans' | 'endpoints'>, registers: Registry[]): void {
   const gauge = (name: string, help: string, count: (row: Backlog) => number) =>
     new Gauge({
       name: `rollcall_${name}`,
@@ -104,6 +112,18 @@ function backlogGauges(store: Pick<Store, 'backlog' | 'orphans'>, registers: Reg
       // Those that are known again are orphans no more.
       this.reset();
       for (const { destination, pending } of await store.orphans()) this.set({ destination }, pending);
+    },
+  });
+  new Gauge({
+    name: 'rollcall_closed_endpoints',
+    help: 'Endpoints that take nothing but probes, by why.',
+    labelNames: ['destination', 'state'],
+    registers,
+    async collect() {
+      this.reset();
+      for (const state of await store.endpoints()) {
+        if (isClosed(state)) this.inc({ destination: state.destination, state: whyClosed(state) });
+      }
     },
   });
   gauge('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);

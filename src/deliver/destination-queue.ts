@@ -1,10 +1,12 @@
+import isEqual from 'lodash/isEqual.js';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { failpoint } from '../failpoint.ts';
-import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
+import type { Attempt, Claim, EndpointState, Refusal, Settlement } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 import { Outlet } from './outlet.ts';
 import { Rate } from './rate.ts';
+import { isDenial, REFUSALS } from './refusals.ts';
 import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
@@ -65,8 +67,6 @@ export class DestinationQueue {
   private retryYield = 1;
   /** Rises when everything in hand is given up: what was begun before settles nothing. */
   private generation = 0;
-  /** When it was last enabled after having been disabled; 0 if it never was. */
-  private enabledAt = 0;
 
   constructor(
     destination: Destination,
@@ -84,19 +84,43 @@ export class DestinationQueue {
   /** Takes a changed configuration; what is known of unchanged endpoints stays, and what has not begun is given back. */
   configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
     const before = this.outlets;
-    if (destination.enabled && !this.destination.enabled) this.enabledAt = this.hooks.clock.now();
     this.destination = destination;
     this.changeRate();
     this.outlets = destination.endpoints.map((endpoint) => {
       const prepared = prepareEndpoint(endpoint, destination, serviceName);
       const known = before.find(({ id }) => id === endpoint.id);
-      if (known) return Object.assign(known, { prepared });
-      const { pausedAt = null, deadSince = null } = states.get(endpoint.id) ?? {};
-      const { clock } = this.hooks;
-      return new Outlet(prepared, new Window({ pausedAt, deadSince, share: this.share ?? WHOLE }), clock);
+      if (known) return reconfigured(known, prepared);
+      return this.newOutlet(prepared, states);
     });
     this.halt();
     for (const outlet of before) outlet.wakeAll();
+  }
+
+  private newOutlet(prepared: PreparedEndpoint, states: ReadonlyMap<string, EndpointState>): Outlet {
+    const { clock } = this.hooks;
+    const { id } = prepared.endpoint;
+    const known = states.get(id);
+    // A wrong URL was mended: what it refused is the new one's to take.
+    const inherited = known ? null : this.refusalOfRemoved(states);
+    const { pausedAt = null, deadSince = null, refusal = inherited } = known ?? {};
+    const window = new Window({
+      pausedAt,
+      deadSince,
+      refusingSince: refusal?.since ?? null,
+      share: this.share ?? WHOLE,
+    });
+    if (inherited)
+      this.hooks.onEndpointChange({ endpoint: id, destination: this.name, pausedAt, deadSince, refusal: inherited });
+    return new Outlet(prepared, window, clock, refusal);
+  }
+
+  /** What is still to be sent again of an endpoint that is configured no longer. */
+  private refusalOfRemoved(states: ReadonlyMap<string, EndpointState>): Refusal | null {
+    const removed = [...states.values()].filter(
+      ({ endpoint, destination }) =>
+        destination === this.name && !this.destination.endpoints.some(({ id }) => id === endpoint),
+    );
+    return removed.find(({ refusal }) => refusal)?.refusal ?? null;
   }
 
   /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
@@ -171,30 +195,47 @@ export class DestinationQueue {
     return !this.outlets.some(({ window }) => window.open);
   }
 
+  /** Whether a probe should be with what was never tried, if there is such: so each is with another message. */
+  get probesUntried(): boolean {
+    return this.outlets.some(({ window }) => window.refusingSince !== null);
+  }
+
+  /** Endpoints that seem to refuse everything, as far as this process alone can tell. */
+  get suspected(): readonly Outlet[] {
+    return this.outlets.filter(
+      ({ refusals, window }) => window.leads && window.open && refusals.row >= REFUSALS / window.sharers,
+    );
+  }
+
+  outlet(endpoint: string): Outlet | undefined {
+    return this.outlets.find(({ id }) => id === endpoint);
+  }
+
+  /** What is known of an endpoint. */
+  stateOf(outlet: Outlet): EndpointState {
+    const { pausedAt, deadSince } = outlet.window;
+    return { endpoint: outlet.id, destination: this.name, pausedAt, deadSince, refusal: outlet.refusals.state };
+  }
+
   /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
   get retriesAreVain(): boolean {
     return this.retryYield < VAIN;
-  }
-
-  /** Since when the endpoints may have been asked: neither a downtime nor a time in which it was disabled counts. */
-  private get askedSince(): number {
-    return Math.max(this.hooks.servedSince(), this.enabledAt);
   }
 
   /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
   get heldBackSince(): number | null {
     let since: number | null = null;
     for (const { window } of this.outlets) {
-      const closed = window.pausedAt ?? window.deadSince;
+      const closed = window.pausedAt ?? window.refusingSince ?? window.deadSince;
       if (closed === null) return null;
-      since = Math.max(since ?? this.askedSince, closed);
+      since = Math.max(since ?? this.hooks.servedSince(), closed);
     }
     return since;
   }
 
   /** Whether this process has seen for itself that the endpoints take nothing; a paused one can't be asked. */
   get hasProbed(): boolean {
-    const since = this.askedSince;
+    const since = this.hooks.servedSince();
     return this.outlets.every(
       ({ window, triedAt }) => window.pausedAt !== null || (triedAt !== null && triedAt >= since),
     );
@@ -251,15 +292,12 @@ export class DestinationQueue {
   }
 
   /** Takes over what another process or a person found of an endpoint. */
-  hear({ endpoint, pausedAt, deadSince }: EndpointState): void {
-    const outlet = this.outlets.find(({ id }) => id === endpoint);
+  hear(state: EndpointState): void {
+    const outlet = this.outlet(state.endpoint);
     if (!outlet) return;
-    const { window } = outlet;
-    const before = window.open;
-    if (pausedAt === null && window.pausedAt !== null) window.resume();
-    else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);
-    window.hear(deadSince, this.hooks.clock.random());
-    if (window.open !== before) this.hooks.onRoom(this);
+    const before = outlet.window.open;
+    outlet.hear(state);
+    if (outlet.window.open !== before) this.hooks.onRoom(this);
   }
 
   /** Begins what there is room for, and gives back what has no prospect of it. */
@@ -360,14 +398,12 @@ export class DestinationQueue {
     }
     failpoint('post');
     if (claim.tries > 0) this.noteRetry(outlet, exchange);
-    if (outlet.leave(exchange, begun, claim.tries > 0)) {
-      const { pausedAt, deadSince } = outlet.window;
-      this.hooks.onEndpointChange({ endpoint, destination: this.name, pausedAt, deadSince });
-    }
+    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(this.stateOf(outlet));
+    const denial = isDenial(exchange) ? outlet.standing : null;
     // The endpoint is free for the next delivery, though this one may wait for another endpoint.
     this.pump();
     if (this.outlets.length > 1) this.hooks.onRoom(this);
-    return { endpoint, exchange, at };
+    return { endpoint, exchange, at, denial };
   }
 
   private noteRetry({ window }: Outlet, { outcome }: Exchange): void {
@@ -402,4 +438,13 @@ function attemptsOf(claim: Claim, results: readonly EndpointResult[], now: numbe
     }
   }
   return attempts;
+}
+
+/** A changed secret or header may be what an endpoint waits for that takes nothing: it is probed at once. */
+function reconfigured(outlet: Outlet, prepared: PreparedEndpoint): Outlet {
+  const { key, ...rest } = prepared;
+  const { key: keyBefore, ...restBefore } = outlet.prepared;
+  const isSameKey = key === null || keyBefore === null ? key === keyBefore : key.equals(keyBefore);
+  if (!isSameKey || !isEqual(rest, restBefore)) outlet.window.probeSoon();
+  return Object.assign(outlet, { prepared });
 }

@@ -53,9 +53,11 @@ export class EndpointStates {
   /** Writes a change, again and again until the store takes it or a newer one replaces it. */
   async mark(state: EndpointState): Promise<void> {
     const { store, clock, log, pause, isStopping } = this.options;
-    const { endpoint, destination, pausedAt, deadSince } = state;
+    const { endpoint, destination, pausedAt, deadSince, refusal = null } = state;
+    const before = this.current.get(endpoint);
     this.current = new Map(this.current).set(endpoint, state);
-    log.warn({ stage: 'deliver', destination, endpoint, pausedAt, deadSince }, news(state));
+    if (before === undefined || news(before) !== news(state))
+      log.warn({ stage: 'deliver', destination, endpoint, pausedAt, deadSince, refusal }, news(state));
     this.marking += 1;
     this.marked += 1;
     for (let failures = 0; this.current.get(endpoint) === state; ) {
@@ -73,7 +75,8 @@ export class EndpointStates {
   }
 }
 
-function news({ pausedAt, deadSince }: EndpointState): string {
+function news({ pausedAt, deadSince, refusal }: EndpointState): string {
   if (pausedAt !== null) return 'The endpoint answered 410: paused until it is resumed';
+  if ((refusal?.since ?? null) !== null) return 'The endpoint refuses everything: only probes go to it';
   return deadSince === null ? 'The endpoint answers again' : 'The endpoint is dead: only probes go to it';
 }

@@ -1,8 +1,12 @@
+import isEqual from 'lodash/isEqual.js';
 import type { Clock } from '../clock.ts';
+import { RETRY_WINDOW } from '../retry.ts';
+import type { Claim, EndpointState, Refusal } from '../store/port.ts';
 import type { Failure } from './answers.ts';
 import type { Exchange } from './exchange.ts';
+import { isDenial, Refusals } from './refusals.ts';
 import type { PreparedEndpoint } from './request.ts';
-import type { SkipCause } from './verdict.ts';
+import type { Denial, SkipCause } from './verdict.ts';
 import type { Moment, Window } from './window.ts';
 
 /** How long a delivery is put off that waits for a paused endpoint only, in milliseconds. */
@@ -12,15 +16,17 @@ const PAUSED_DELAY = 60_000;
 export class Outlet {
   prepared: PreparedEndpoint;
   readonly window: Window;
+  readonly refusals: Refusals;
   /** When this process's last attempt ended, in the store's time. */
   triedAt: number | null = null;
   private readonly clock: Clock;
   /** Called with whether a place was kept for the one who waits. */
   private readonly queue: ((hasPlace: boolean) => void)[] = [];
 
-  constructor(prepared: PreparedEndpoint, window: Window, clock: Clock) {
+  constructor(prepared: PreparedEndpoint, window: Window, clock: Clock, refusal: Refusal | null = null) {
     this.prepared = prepared;
     this.window = window;
+    this.refusals = new Refusals(refusal);
     this.clock = clock;
   }
 
@@ -49,6 +55,7 @@ export class Outlet {
     while (mayPost()) {
       if (this.tryEnter()) return null;
       if (this.window.pausedAt !== null) return 'paused';
+      if (this.window.refusingSince !== null) return 'refusing';
       if (this.window.deadSince !== null) return 'dead';
       const hasPlace = await new Promise<boolean>((resolve) => this.queue.push(resolve));
       if (hasPlace && mayPost()) return null;
@@ -59,22 +66,60 @@ export class Outlet {
   }
 
   /**
-   * Gives the place back; true when the endpoint died, came back, or was paused by it.
+   * Gives the place back; true when the endpoint died, came back, refuses everything or was paused by it.
    *
    * @param begun - attempts that the window counted when this one began
-   * @param again - whether the message was tried before
    */
-  leave(exchange: Exchange, begun: number, again: boolean): boolean {
-    const { window, clock } = this;
+  leave(exchange: Exchange, begun: number, { id, tries }: Claim): boolean {
+    const { window, clock, refusals } = this;
     const { pausedAt, deadSince } = window;
+    const { state } = refusals;
     this.triedAt = clock.now();
     const failure = failureOf(exchange);
-    if (failure === null) window.succeeded(exchange.ms);
-    else window.failed(begun, failure, again, this.moment, clock.random());
+    if (isDenial(exchange)) this.denied(exchange, begun, id);
+    else {
+      if (exchange.outcome === 'success') refusals.took(this.triedAt);
+      else if (failure === null || !refusals.isRefusing) refusals.answered();
+      if (failure === null) window.succeeded(exchange.ms);
+      else window.failed(begun, failure, tries > 0, this.moment, clock.random());
+    }
     if (exchange.status === 410) window.pause(clock.now());
     if (!window.open) this.wakeAll();
     this.handOn();
-    return window.pausedAt !== pausedAt || window.deadSince !== deadSince;
+    return window.pausedAt !== pausedAt || window.deadSince !== deadSince || refusals.state !== state;
+  }
+
+  private denied(exchange: Exchange, begun: number, message: string): void {
+    const { window, clock, refusals } = this;
+    refusals.denied(message);
+    if (window.refusingSince !== null) window.refused(begun, clock.monotonic(), clock.random());
+    else {
+      window.succeeded(exchange.ms);
+      // Of several processes the one that probes says so: then it is said once.
+      if (refusals.areEnough && window.leads) this.refuse();
+    }
+  }
+
+  /** What a refusal by this endpoint, which was just counted, says of the message. */
+  get standing(): Denial {
+    if (this.window.refusingSince !== null) return 'held';
+    return this.refusals.row > 1 ? 'in a row' : 'single';
+  }
+
+  /** The endpoint refuses everything. */
+  refuse(): void {
+    const { window, clock, refusals } = this;
+    window.refuse(this.moment, clock.random());
+    refusals.begin(clock.now(), refusals.takenAt ?? clock.now() - RETRY_WINDOW);
+  }
+
+  /** Takes over what another process or a person found. */
+  hear({ pausedAt, deadSince, refusal = null }: EndpointState): void {
+    const { window, clock } = this;
+    if (pausedAt === null && window.pausedAt !== null) window.resume();
+    else if (pausedAt !== null && window.pausedAt === null) window.pause(pausedAt);
+    if (!isEqual(refusal, this.refusals.state)) this.refusals.state = refusal;
+    window.hear(deadSince, refusal?.since ?? null, clock.random());
   }
 
   /** Gives the place back of an attempt that was not made. */

@@ -3,11 +3,23 @@ import type { Claim, DeadReason, EndpointMarks, Verdict } from '../store/port.ts
 import type { Exchange } from './exchange.ts';
 
 /** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */
-export type SkipCause = 'dead' | 'paused' | 'cut';
+export type SkipCause = 'dead' | 'refusing' | 'paused' | 'cut';
+
+/**
+ * Of a refusal that may be of everything: the endpoint refuses everything, so that the message waits; it refused what came before,
+ * too; or this one only, as far as is known.
+ */
+export type Denial = 'held' | 'in a row' | 'single';
 
 /** What happened at one endpoint in one try: an exchange and when it began, or why there was none and when to come again. */
 export type EndpointResult =
-  | { readonly endpoint: string; readonly exchange: Exchange; readonly at: number }
+  | {
+      readonly endpoint: string;
+      readonly exchange: Exchange;
+      readonly at: number;
+      /** Null unless it is a refusal that may be of everything. */
+      readonly denial: Denial | null;
+    }
   | { readonly endpoint: string; readonly skipped: SkipCause; readonly until: number };
 
 export interface TryInput {
@@ -33,8 +45,13 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
     // The endpoint that was cut still gets its one first attempt.
     return isCut ? { kind: 'retry', dueAt: now, firstAt, marks } : { kind: 'delivered' };
   }
-  if (endpoints.every((endpoint) => marks[endpoint] !== undefined))
-    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null };
+  const denied = deniedBy(results);
+  const isOver = (endpoint: string) => marks[endpoint] !== undefined || denied.get(endpoint) === 'in a row';
+  if (endpoints.every(isOver)) {
+    const others = Object.entries(marks).filter(([endpoint]) => !denied.has(endpoint));
+    const again = denied.size > 0 ? { marks: Object.fromEntries(others) } : {};
+    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null, ...again };
+  }
   const notBefore = now + Math.max(0, ...posted.map(({ retryAfter }) => retryAfter ?? 0));
   const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
   if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt };
@@ -51,10 +68,20 @@ function newMarks(before: EndpointMarks, results: readonly EndpointResult[]): En
   for (const result of results) {
     if (!('exchange' in result)) continue;
     const { outcome } = result.exchange;
+    // The message is not to blame, or it is not known yet: as long as it is tried elsewhere, it is tried here.
+    if (result.denial === 'held' || result.denial === 'in a row') continue;
     if (outcome === 'success') marks[result.endpoint] = 'ok';
     else if (outcome !== 'retry') marks[result.endpoint] = 'refused';
   }
   return marks;
+}
+
+function deniedBy(results: readonly EndpointResult[]): ReadonlyMap<string, Denial> {
+  const denied = new Map<string, Denial>();
+  for (const result of results) {
+    if ('exchange' in result && result.denial !== null) denied.set(result.endpoint, result.denial);
+  }
+  return denied;
 }
 
 /** The success of an endpoint that is no longer configured still counts where any will do. */

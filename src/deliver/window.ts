@@ -38,6 +38,8 @@ export interface Closure {
   readonly pausedAt: number | null;
   /** It answers no probe. */
   readonly deadSince: number | null;
+  /** It refuses everything. */
+  readonly refusingSince?: number | null;
 }
 
 export interface WindowOptions extends Closure {
@@ -58,7 +60,9 @@ export class Window {
   deadSince: number | null;
   /** Paused by a 410 until a person resumes it. */
   pausedAt: number | null;
-  /** Earliest time of the next probe of a dead endpoint, by the steady clock. */
+  /** Since when the endpoint refuses everything; null while it does not. */
+  refusingSince: number | null;
+  /** Earliest time of the next probe of a closed endpoint, by the steady clock. */
   probeAt = Number.NEGATIVE_INFINITY;
   private share: Share;
   private limit: number;
@@ -86,12 +90,13 @@ export class Window {
   /** Milliseconds of the quickest answer since the last decrease. */
   private quickest = Number.POSITIVE_INFINITY;
 
-  constructor({ pausedAt, deadSince, share = WHOLE }: WindowOptions) {
+  constructor({ pausedAt, deadSince, refusingSince = null, share = WHOLE }: WindowOptions) {
     this.pausedAt = pausedAt;
     this.deadSince = deadSince;
+    this.refusingSince = refusingSince;
     this.share = share;
     this.threshold = this.part(this.open ? MAX_LIMIT : INITIAL_LIMIT);
-    this.limit = deadSince === null ? this.part(INITIAL_LIMIT) : 1;
+    this.limit = deadSince === null && refusingSince === null ? this.part(INITIAL_LIMIT) : 1;
   }
 
   /** Takes a smaller part of what the endpoint was given, at once, or a larger one, which it grows into. */
@@ -102,7 +107,17 @@ export class Window {
 
   /** Takes attempts as they come, as opposed to one probe now and then, or none. */
   get open(): boolean {
-    return this.deadSince === null && this.pausedAt === null;
+    return this.deadSince === null && this.refusingSince === null && this.pausedAt === null;
+  }
+
+  /** Whether this process is the one that probes. */
+  get leads(): boolean {
+    return this.share.leads;
+  }
+
+  /** How many processes share the endpoint. */
+  get sharers(): number {
+    return this.share.of;
   }
 
   /** Attempts that may begin now, by the steady clock. */
@@ -139,6 +154,7 @@ export class Window {
     this.isAiling = false;
     this.probes = 0;
     this.deadSince = null;
+    this.refusingSince = null;
     this.answers.add(null, this.limit);
     this.noteCalm();
     this.quickest = Math.min(this.quickest, ms);
@@ -180,10 +196,27 @@ export class Window {
     this.pausedAt = at;
   }
 
-  /** Another process found that the endpoint is dead, or, with null, that it lives. */
-  hear(deadSince: number | null, random: number): void {
-    if ((this.deadSince === null) === (deadSince === null)) return;
+  /** The endpoint refuses everything: only probes go to it from now on. */
+  refuse(at: Moment, random: number): void {
+    this.refusingSince = at.store;
+    this.row = 0;
+    this.probes = 0;
+    this.close(random);
+    this.scheduleProbe(at.steady, random);
+  }
+
+  /** An endpoint that refuses everything refused one more. */
+  refused(begun: number, now: number, random: number): void {
+    this.inFlight -= 1;
+    if (begun > this.begunAtClosure) this.scheduleProbe(now, random);
+  }
+
+  /** Another process found that the endpoint is dead or refuses everything, or, with null, that it is not so. */
+  hear(deadSince: number | null, refusingSince: number | null, random: number): void {
+    const isSame = (this.deadSince === null) === (deadSince === null);
+    if (isSame && (this.refusingSince === null) === (refusingSince === null)) return;
     this.deadSince = deadSince;
+    this.refusingSince = refusingSince;
     this.row = 0;
     this.probes = 0;
     this.probeAt = Number.NEGATIVE_INFINITY;

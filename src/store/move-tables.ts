@@ -53,10 +53,10 @@ export const TABLES: readonly Table[] = [
       ...{ id: 'int8', accepted_at: 'time', first_at: 'time', last_at: 'time', tries: 'int4', status: 'int4' },
       ...{ lane: 'int2', type: 'int2' },
       ...{ destination: 'text', source: 'text', message_id: 'text', user_id: 'text', run: 'text', conflict: 'text' },
-      ...{ reason: 'text', body: 'text' },
+      ...{ reason: 'text', body: 'text', marks: 'text' },
     },
     from: `SELECT id, accepted_at, first_at, last_at, tries, status, lane, type, ${nameOf('destination')}, ${nameOf('source')},
-      message_id, user_id, ${nameOf('run')}, conflict, reason, body FROM dead_letter`,
+      message_id, user_id, ${nameOf('run')}, conflict, reason, body, marks FROM dead_letter`,
   },
   {
     name: 'backlog',
@@ -78,8 +78,12 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'endpoint',
-    columns: { endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },
-    from: `SELECT ${nameOf('endpoint.id')}, ${nameOf('destination')}, paused_at, dead_since FROM endpoint`,
+    columns: {
+      ...{ endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },
+      ...{ refusing_since: 'time', refused_from: 'time', taken_at: 'time' },
+    },
+    from: `SELECT ${nameOf('endpoint.id')}, ${nameOf('destination')}, paused_at, dead_since,
+      refusing_since, refused_from, taken_at FROM endpoint`,
   },
   {
     name: 'lease',

@@ -130,6 +130,11 @@ export type Verdict =
       readonly reason: DeadReason;
       readonly status: number | null;
       readonly firstAt: number | null;
+      /**
+       * Of one that an endpoint refused which may refuse everything: what became of the others. Such letters may be sent again
+       * by themselves.
+       */
+      readonly marks?: EndpointMarks | null;
     };
 
 export interface Settlement {
@@ -203,11 +208,43 @@ export interface EndpointState {
   readonly pausedAt: number | null;
   /** Since when it answers no probe. */
   readonly deadSince: number | null;
+  /** While it refuses everything, and then until all that it refused is queued again. */
+  readonly refusal?: Refusal | null;
 }
 
-/** Whether an endpoint takes nothing for now, probes aside. */
-export function isClosed({ pausedAt, deadSince }: EndpointState): boolean {
-  return pausedAt !== null || deadSince !== null;
+/** An endpoint refuses everything, or did. */
+export interface Refusal {
+  /** Since when; null once it does no longer, or a person has it tried again. */
+  readonly since: number | null;
+  /** What it refused from here on is sent again: its last success before. */
+  readonly from: number;
+  /** When it took one again; null before. */
+  readonly takenAt: number | null;
+}
+
+/** Why an endpoint takes nothing for now, probes aside; `open` if it does. */
+export function whyClosed({ pausedAt, deadSince, refusal }: EndpointState): 'paused' | 'refusing' | 'dead' | 'open' {
+  if (pausedAt !== null) return 'paused';
+  if ((refusal?.since ?? null) !== null) return 'refusing';
+  return deadSince !== null ? 'dead' : 'open';
+}
+
+export function isClosed(state: EndpointState): boolean {
+  return whyClosed(state) !== 'open';
+}
+
+/** Whether there is nothing to remember of an endpoint. */
+export function isOrdinary(state: EndpointState): boolean {
+  return !isClosed(state) && !state.refusal;
+}
+
+/** As a store has it; empty for an endpoint that refused nothing. */
+export function refusalOf(
+  since: number | null = null,
+  from: number | null = null,
+  takenAt: number | null = null,
+): { readonly refusal?: Refusal } {
+  return from === null ? {} : { refusal: { since, from, takenAt } };
 }
 
 export interface Backlog {
@@ -475,13 +512,8 @@ export interface Store {
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
-   * Has the four hours of a destination's notices of deletions begin anew with their next try, since nobody serves it;
-   * resolves to the number of those that were tried, at most `limit`.
-   */
-  restNotices(destination: string, limit: number): Promise<number>;
-  /**
-   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone, and drops its
-   * notices of deletions; with `unknownFor` only while it is an orphan that was counted for so long.
+   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone; with
+   * `unknownFor` only while it is an orphan that was counted for so long.
    */
   bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
   /**
@@ -509,6 +541,12 @@ export interface Store {
   /** Queues dead letters again; one whose conflict key has a newer delivery pending is dropped instead. */
   replay(replays: readonly Replay[]): Promise<number>;
   drop(ids: readonly string[]): Promise<number>;
+  /**
+   * Queues letters of a destination again, as they are, that died since `from` and that an endpoint refused which refused everything:
+   * up to `limit`, in order of acceptance, from the cursor `after` on. One whose conflict key has a newer delivery is dropped, and letters about users who
+   * are being deleted stay. Resolves to the next cursor; null once none is left.
+   */
+  resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /** Takes a lease for `ttl` ms; null while another holds it. The fence's token rises with every taking. */
   takeLease(lease: string, ttl: number): Promise<Fence | null>;

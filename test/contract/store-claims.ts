@@ -266,5 +266,13 @@ export const claimCases: Cases = {
     );
     await other.markEndpoint({ ...paused, pausedAt: null });
     t.same(await store.endpoints(), [dead]);
+    const refusal = { since: START, from: START - 5, takenAt: null };
+    await store.markEndpoint({ ...dead, deadSince: null, refusal });
+    t.same(await other.endpoints(), [{ ...dead, deadSince: null, refusal }]);
+    const owed = { since: null, from: START - 5, takenAt: START + 9 };
+    await store.markEndpoint({ ...dead, deadSince: null, refusal: owed });
+    t.same(await other.endpoints(), [{ ...dead, deadSince: null, refusal: owed }]);
+    await store.markEndpoint({ ...dead, deadSince: null, refusal: null });
+    t.same(await other.endpoints(), []);
   },
 };

@@ -1,4 +1,4 @@
-import type { DeadLetterFilter, Store } from '../../src/store/port.ts';
+import type { Claim, DeadLetterFilter, Store, Verdict } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -19,6 +19,8 @@ import {
 
 const TTL = 20_000;
 const HOUR = 3_600_000;
+
+const bodiesOf = (all: readonly { readonly body: string }[]) => all.map(({ body }) => body);
 
 async function letters(store: Store, filter: Partial<DeadLetterFilter> = {}) {
   return store.deadLetters({ limit: 100, ...filter });
@@ -108,6 +110,64 @@ export const letterCases: Cases = {
       all.map(({ id }) => id),
     );
   },
+  'letters that an endpoint refused which refuses everything are queued again in steps, as they are and in order of acceptance':
+    async (t, store, fixture) => {
+      const owner = await store.join(TTL);
+      const denied = (firstAt: number, marks = {}): Verdict => ({
+        kind: 'dead',
+        reason: 'refused',
+        status: 401,
+        firstAt,
+        marks,
+      });
+      const deny = async (over: Parameters<typeof message>[0], verdict: Verdict) => {
+        await accept(store, message(over));
+        const claims = await claim(store, owner);
+        await settle(store, owner, claims, verdict);
+        await fixture.advance(1_000);
+        return claims[0]?.id;
+      };
+      await deny({ body: '"before"' }, denied(START));
+      const from = START + 1_000;
+      const first = await deny({ body: '"1"', conflict: 'a|1' }, denied(from));
+      await deny({ body: '"of its own fault"' }, REFUSED);
+      await deny({ body: '"2"' }, denied(from, { e1: 'ok' }));
+      await deny({ body: '"3"' }, denied(from));
+      await accept(store, change('a|2', { body: '"held"' }));
+      t.equal(await store.resend('nowhere', 0, null, 10), null);
+      t.equal((await letters(store, { destination: 'crm' })).length, 5);
+      const next = await store.resend('crm', from, null, 1);
+      t.not(next, null);
+      t.same(await backlogOf(store), { pending: 2, dead: 4 });
+      t.equal(await store.resend('crm', from, next, 100), null);
+      t.equal(await store.resend('crm', from, null, 100), null, 'none is left');
+      const again: Claim[] = [];
+      for (
+        let one = await claim(store, owner, { limit: 1 });
+        one.length > 0;
+        one = await claim(store, owner, { limit: 1 })
+      ) {
+        again.push(...one);
+      }
+      t.same(bodies(again), ['"1"', '"2"', '"3"', '"held"']);
+      t.equal(again[0]?.id, first);
+      t.match(again.slice(0, 2), [
+        { conflict: 'a|1', firstAt: from, acceptedAt: from, tries: 0, marks: {} },
+        { conflict: null, firstAt: from, marks: { e1: 'ok' } },
+      ]);
+      t.same(bodiesOf(await letters(store)), ['"before"', '"of its own fault"']);
+      t.same(await backlogOf(store), { pending: 4, dead: 2 });
+    },
+  'a letter whose key has a newer delivery is not queued again': async (t, store) => {
+    const owner = await store.join(TTL);
+    await accept(store, change('a|1', { body: '"old"' }));
+    const old = await claimOne(store, owner);
+    await accept(store, change('a|1', { body: '"new"' }));
+    await settle(store, owner, [old], { kind: 'dead', reason: 'refused', status: 404, firstAt: START, marks: {} });
+    t.equal(await store.resend('crm', 0, null, 10), null);
+    t.same(bodies(await claim(store, owner)), ['"new"']);
+    t.same(await letters(store), []);
+  },
   'a replayed letter is delivered again, from the start, with its id; a changed one with a new id': async (
     t,
     store,
@@ -191,50 +251,5 @@ export const letterCases: Cases = {
     t.same(await backlogOf(store, 'gone'), { pending: 0, dead: 6 });
     t.ok((await letters(store)).every(({ reason }) => reason === 'destination_removed'));
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
-  },
-  'notices for a removed destination are dropped: a letter would keep the id of the user': async (t, store) => {
-    const owner = await store.join(TTL);
-    const notice = (userId: string, destinations: string[]) =>
-      message({ type: 'delete', lane: 'deletion', userId, destinations });
-    await accept(store, notice('tried', ['gone']));
-    await settle(store, owner, await claim(store, owner, { destination: 'gone' }), retryAt(START + HOUR));
-    await accept(store, notice('u1', ['gone']), notice('u2', ['gone', 'crm']), message({ destinations: ['gone'] }));
-    t.equal(await store.bury('gone', 3), 3);
-    t.equal(await store.bury('gone', 3), 1);
-    t.equal(await store.bury('gone', 3), 0);
-    t.match(await letters(store), [{ type: 'track', reason: 'destination_removed' }]);
-    const row = async (name: string) => (await store.backlog()).find(({ destination }) => destination === name);
-    t.match(await row('gone'), { pending: 0, dead: 1, queued: 0, heldOut: 0 });
-    t.match(await row('crm'), { pending: 1, dead: 0, queued: 0, heldOut: 0 }, 'others still get theirs');
-  },
-  'notices that nobody serves do not expire: their four hours begin anew': async (t, store, fixture) => {
-    const owner = await store.join(10 * HOUR);
-    const notice = (body: string) => message({ type: 'delete', lane: 'deletion', body });
-    await accept(
-      store,
-      notice('"one"'),
-      notice('"two"'),
-      message({ body: '"track"' }),
-      message({ destinations: ['lake'] }),
-    );
-    await settle(store, owner, await claim(store, owner), retryAt(START + 1_000));
-    await settle(store, owner, await claim(store, owner, { destination: 'lake' }), retryAt(START + 1_000));
-    await accept(store, notice('"untried"'));
-    await fixture.advance(HOUR);
-    t.equal(await store.restNotices('nowhere', 10), 0);
-    t.equal(await store.restNotices('crm', 1), 1);
-    t.equal(await store.restNotices('crm', 10), 1);
-    t.equal(await store.restNotices('crm', 10), 0);
-    t.equal(await store.expire('crm', START, false, 10), 1);
-    t.match(await letters(store), [{ body: '"track"', reason: 'expired' }]);
-    t.equal(await store.expire('lake', START, false, 10), 1, 'those of others are left as they are');
-    t.match(await store.backlog(), [
-      { destination: 'crm', pending: 3, dead: 1, queued: 0 },
-      { destination: 'lake', pending: 0, dead: 1, queued: 0 },
-    ]);
-    const claims = await claim(store, owner);
-    t.same(bodies(claims).sort(), ['"one"', '"two"', '"untried"']);
-    t.ok(claims.every(({ firstAt }) => firstAt === null));
-    t.same(claims.map(({ tries }) => tries).sort(), [0, 1, 1], 'how often they were tried is still known');
   },
 };

@@ -9,4 +9,5 @@ await runOnPostgres({
   'deliver/lease': 1,
   'deliver/message-faults': 1,
   'deliver/suspects': 1,
+  'deliver/refusing': 1,
 });

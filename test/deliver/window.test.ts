@@ -151,7 +151,7 @@ t.test('four who share an endpoint grow by one a round together, and more slowly
   };
   const share = { of: 4, leads: true };
   const recovered = new Window({ pausedAt: null, deadSince: 1, share });
-  recovered.hear(null, 0);
+  recovered.hear(null, null, 0);
   rounds(recovered, 2, () => recovered.succeeded(100));
   t.equal(recovered.size, 4, 'a quarter of what a new endpoint gets');
   t.equal(roundsToGrow(recovered), 5, 'each by a quarter');
@@ -167,7 +167,7 @@ t.test('those who share an endpoint take their steps at different times', async 
   const share = { of: 4, leads: true };
   const firstSteps = [0, 0.25, 0.5, 0.75].map((random) => {
     const window = new Window({ pausedAt: null, deadSince: 1, share });
-    window.hear(null, random);
+    window.hear(null, null, random);
     return rounds(window, 12, () => window.succeeded(100)).indexOf(5);
   });
   t.equal(new Set(firstSteps).size, 4, `${firstSteps}`);

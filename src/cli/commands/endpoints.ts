@@ -21,7 +21,8 @@ interface AttemptOptions extends AppCommandOptions {
 }
 
 const LIST_HELP = `
-States: open; dead (it answers no probe, and is opened by itself once it does); paused (it answered 410, and waits for
+States: open; dead (it answers no probe, and is opened by itself once it does); refusing (it refused its last 20 attempts with
+3xx, 401, 403, 404, 405 or 407: mend its URL or secret; it is probed, and once it takes one, what it refused is sent again); paused (it answered 410, and waits for
 \`endpoints resume\`); disabled (its destination is, in the configuration).
 What waits and what is dead is counted per destination. Held out are the dead letters queue_full: the queue had no room
 for them, and they are queued again by themselves as it drains.`;
@@ -42,6 +43,7 @@ The last column is the start of what the endpoint answered, or why it did not; -
 const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
   open: 'is open',
   dead: 'was dead and is resumed',
+  refusing: 'was refusing everything and is tried again',
   paused: 'was paused and is resumed',
   disabled: 'is not paused, but its destination is disabled',
 };
@@ -54,7 +56,9 @@ export function addEndpoints(program: Command, context: Context): void {
   addAppOptions(command.command('list', { isDefault: true }).description('show each URL, its state and its backlog'))
     .addHelpText('after', LIST_HELP)
     .action((options: AppCommandOptions) => list(options, context));
-  addAppOptions(command.command('resume').description('post again to an endpoint that is paused (410) or dead'))
+  addAppOptions(
+    command.command('resume').description('post again to an endpoint that is paused (410), refusing or dead'),
+  )
     .argument('<endpoint...>', 'ids as the list shows them, or names of destinations')
     .addHelpText('after', RESUME_HELP)
     .action((names: string[], options: AppCommandOptions) => resume(names, options, context));
@@ -84,10 +88,15 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
       const waiting = count(pending, 'delivery', 'deliveries');
       note(terminal, `${destination}: ${waiting} wait, and nobody serves it${since}. See rollcall destinations`);
     }
-    const [dead, paused] = (['dead', 'paused'] as const).map((wanted) =>
+    const [dead, refusing, paused] = (['dead', 'refusing', 'paused'] as const).map((wanted) =>
       statuses.find(({ state }) => state === wanted),
     );
     if (dead) note(terminal, `Why one is dead: rollcall attempts --endpoint ${dead.endpoint} -n 1`);
+    if (refusing)
+      note(
+        terminal,
+        `What one answers that refuses everything: rollcall attempts --endpoint ${refusing.endpoint} -n 1`,
+      );
     if (paused) note(terminal, `Once one that is paused is repaired: rollcall endpoints resume ${paused.endpoint}`);
   });
 }
@@ -117,11 +126,15 @@ async function resume(names: readonly string[], options: AppCommandOptions, { te
       const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
       throw new RollcallError('bad_usage', message);
     }
+    const refusals = new Map((await app.store.endpoints()).map(({ endpoint, refusal }) => [endpoint, refusal]));
     const named = statuses.filter((status) => names.some((name) => isOf(status, name)));
     for (const { endpoint, destination, state } of named) {
       // What is disabled may be paused, too.
       const resumed = state !== 'open';
-      if (resumed) await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null });
+      // What it refused is still sent again, once it takes a message.
+      const refusal = refusals.get(endpoint);
+      const owed = refusal ? { refusal: { ...refusal, since: null } } : {};
+      if (resumed) await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null, ...owed });
       if (options.json) printJson(terminal, { endpoint, destination, was: state, resumed });
       else print(terminal, `${destination}: ${endpoint} ${RESUMED[state]}.`);
     }

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
+import os from 'node:os';
 
 /** The system's side, so that tests can be any machine. */
 export interface System {
@@ -20,20 +22,15 @@ export interface System {
   elapsed(pid: number): string;
 }
 
-// Loaded only where there is no /proc: they take megabytes that nobody else needs.
-const os = () => process.getBuiltinModule('node:os');
-const children = () => process.getBuiltinModule('node:child_process');
-
-export const thisSystem: System = {
+const real: System = {
   pid: process.pid,
   now: () => Date.now(),
   startedAt: Date.now() - process.uptime() * 1000,
-  uptime: () => os().uptime() * 1000,
+  uptime: () => os.uptime() * 1000,
   read: (path) => fs.readFileSync(path, 'utf8'),
   link: (path) => fs.readlinkSync(path),
   probe: (pid) => void process.kill(pid, 0),
-  elapsed: (pid) =>
-    children().execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
+  elapsed: (pid) => execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
 };
 
 /** A process, as the name of a file tells of it: a pid alone comes again, and each container counts its own. */
@@ -56,7 +53,7 @@ export class Processes {
   readonly #scope: string;
   readonly #started: number;
 
-  constructor(system: System = thisSystem) {
+  constructor(system: System = real) {
     this.#system = system;
     this.#started = this.#look(system.pid)?.started ?? 0;
     this.#scope = this.#started === 0 ? '0' : scopeOf(system);

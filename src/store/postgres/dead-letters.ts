@@ -151,6 +151,58 @@ async function renew(session: Session, byId: ReadonlyMap<number, string | null>)
   return new Map(rows);
 }
 
+/** What was accepted first is due first, and before what was held since. */
+const resendSql = (now: string) => `
+WITH gone AS (
+  DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING *
+), wanted AS (
+  SELECT * FROM gone WHERE conflict IS NULL OR NOT EXISTS (
+    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination
+    UNION ALL
+    SELECT 1 FROM rollcall.dead_letter o
+    WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
+), queued AS (
+  INSERT INTO rollcall.delivery
+    (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, first_at, conflict, marks, body)
+  SELECT id, destination, lane, ${READY}, least(accepted_at, ${now}), 0, type, source, message_id, user_id, accepted_at, first_at,
+    conflict, nullif(marks, '{}'), body
+  FROM wanted ORDER BY accepted_at, id RETURNING destination, turn
+), counted AS (${addToBacklog(
+  '$2::smallint',
+  `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
+     SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
+     UNION ALL SELECT destination, 0, -1, 0 FROM gone
+   ) AS c GROUP BY destination`,
+)})
+SELECT count(*) FROM queued`;
+
+export function resend(
+  context: Context,
+  destination: string,
+  from: number,
+  after: string | null,
+  limit: number,
+): Promise<string | null> {
+  const { db, parts } = context;
+  return db.transaction(async (session) => {
+    // Ids are given out to processes in advance: only the time tells what was accepted first.
+    const [acceptedAt = '-1', id = '-1'] = after?.split(':') ?? [];
+    const rows = await session.rows<[number, number]>(
+      `SELECT id, accepted_at FROM rollcall.dead_letter
+       WHERE destination = $1 AND marks IS NOT NULL AND (accepted_at, id) > ($2::bigint, $3::bigint)
+         AND last_at >= ${db.now} + $4::bigint
+       ORDER BY accepted_at, id LIMIT $5`,
+      [destination, acceptedAt, id, db.fromNow(from), limit],
+    );
+    const ids = rows.map(([id]) => id);
+    const out = new Set(await beingDeleted(context, session, ids));
+    const wanted = ids.filter((id) => !out.has(id));
+    if (wanted.length > 0) await session.rows(resendSql(db.now), [int8(wanted), parts.settle]);
+    const last = rows.at(-1);
+    return last === undefined || rows.length < limit ? null : `${last[1]}:${last[0]}`;
+  });
+}
+
 const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 const DROP = `
 WITH gone AS (
@@ -170,13 +222,7 @@ export async function drop(context: Context, ids: readonly string[]): Promise<nu
   return row?.[0] ?? 0;
 }
 
-const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
-const IS_DROPPED = `(type = ${DELETE_TYPE} AND $1 = 'destination_removed')`;
-
-/**
- * Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 and $4. Of a destination that
- * is gone, notices of deletions are dropped: a letter would keep the user's id.
- */
+/** Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 and $4. */
 const burySql = (now: string, ids: string) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY (ARRAY(${ids} FOR UPDATE SKIP LOCKED)) AND state = ${READY} RETURNING *
@@ -184,11 +230,8 @@ WITH gone AS (
   INSERT INTO rollcall.dead_letter
     (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
   SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
-  FROM gone WHERE NOT ${IS_DROPPED}
-), counted AS (${addToBacklog(
-  '$2::smallint',
-  `SELECT destination, -count(*), count(*) FILTER (WHERE NOT ${IS_DROPPED}), -${QUEUED}, 0 FROM gone GROUP BY destination`,
-)}
+  FROM gone
+), counted AS (${addToBacklog('$2::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(
   '$2::smallint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
@@ -196,16 +239,6 @@ WITH gone AS (
 SELECT count(*) FROM gone`;
 
 const READY_ONES = `SELECT id FROM rollcall.delivery WHERE state = ${READY} AND destination = $3`;
-
-const REST_NOTICES = `
-UPDATE rollcall.delivery SET first_at = NULL WHERE state = ${READY} AND id = ANY (ARRAY(
-  SELECT id FROM rollcall.delivery
-  WHERE state = ${READY} AND destination = $1 AND turn IN (3, 4, 5) AND type = ${DELETE_TYPE} AND first_at IS NOT NULL
-  LIMIT $2 FOR UPDATE SKIP LOCKED))`;
-
-export function restNotices({ db }: Context, destination: string, limit: number): Promise<number> {
-  return db.run(REST_NOTICES, [destination, limit]);
-}
 
 export function bury(context: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
   const { db, parts } = context;

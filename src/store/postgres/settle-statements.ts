@@ -95,6 +95,7 @@ export class Statements {
       int4(verdicts, ({ status }) => status),
       int8(verdicts, ({ firstAt }) => db.fromNow(firstAt)),
       parts.settle,
+      text(verdicts, ({ marks }) => (marks ? JSON.stringify(marks) : null)),
     ]);
   }
 
@@ -174,14 +175,14 @@ SELECT 1`;
 const deadSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery d
-  USING unnest($2::bigint[], $3::text[], $4::int[], $5::bigint[]) AS g (id, reason, status, first)
+  USING unnest($2::bigint[], $3::text[], $4::int[], $5::bigint[], $7::text[]) AS g (id, reason, status, first, denied)
   WHERE d.id = g.id AND d.owner = $1
-  RETURNING d.*, g.reason, g.status, g.first
+  RETURNING d.*, g.reason, g.status, g.first, g.denied
 ), buried AS (
   INSERT INTO rollcall.dead_letter
-    (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
+    (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body, marks)
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
-    destination, source, message_id, user_id, run, conflict, reason, body
+    destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
 ), counted AS (${addToBacklog('$6::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(

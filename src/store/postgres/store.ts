@@ -9,7 +9,7 @@ import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
-import { bury, deadLetters, drop, expire, replay, restNotices } from './dead-letters.ts';
+import { bury, deadLetters, drop, expire, replay, resend } from './dead-letters.ts';
 import { deletions, excluded } from './deletions.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
@@ -143,11 +143,6 @@ function storeOn(context: Context): Store {
         await claims.freeStock(free, destination);
         return expire(context, destination, ...given);
       }),
-    restNotices: (destination, limit) =>
-      during(async () => {
-        await claims.freeStock(free, destination);
-        return restNotices(context, destination, limit);
-      }),
     bury: (destination, ...given) =>
       during(async () => {
         await claims.freeStock(free, destination);
@@ -167,6 +162,12 @@ function storeOn(context: Context): Store {
     prune: (before, limit) => during(() => prune(context, before, limit)),
     deadLetters: (filter) => during(() => deadLetters(context, filter)),
     replay: (replays) => during(() => replay(context, replays)),
+    resend: (destination, ...given) =>
+      during(async () => {
+        const last = await resend(context, destination, ...given);
+        claims.accepted([destination]);
+        return last;
+      }),
     drop: (ids) => during(() => drop(context, ids)),
     takeLease: (lease, ttl) => during(() => takeLease(context, lease, ttl)),
     renewLease: (fence, ttl) => during(() => renewLease(context, fence, ttl)),

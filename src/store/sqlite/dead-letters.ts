@@ -141,17 +141,63 @@ function hasNewer(db: Connection, conflict: string | null, destination: number):
   return db.get(newer, conflict, destination) !== undefined || isHeldOut(db, conflict, destination);
 }
 
+export interface ResendArguments {
+  readonly destination: string;
+  readonly from: number;
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** What was accepted first is due first, and before what was held since. */
+export function resend(
+  db: Connection,
+  now: number,
+  { destination, from, after, limit }: ResendArguments,
+): number | null {
+  const id = db.knownNameId(destination);
+  if (id === null) return null;
+  const letters = db.all<ReplayedLetter & { id: number }>(
+    `SELECT id, destination, lane, conflict, reason, source, type, user_id, body
+     FROM dead_letter INDEXED BY dead_letter_denied
+     WHERE destination = ? AND marks IS NOT NULL AND id > ? AND last_at >= ? ORDER BY id LIMIT ? + 0`,
+    id,
+    after,
+    from,
+    limit,
+  );
+  const backlog = new BacklogChanges(db);
+  const isOut = isBeingDeleted(db);
+  for (const letter of letters) {
+    if (isOut && letter.type !== DELETE_TYPE && usersOf(letter).some((user) => isOut(db.name(letter.source), user)))
+      continue;
+    if (!hasNewer(db, letter.conflict, id)) {
+      db.run(
+        `INSERT INTO delivery (id, destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, first_at, conflict, marks, body)
+         SELECT id, destination, lane, ${READY}, min(accepted_at, ?), 0, source, type, message_id, user_id, accepted_at, first_at, conflict,
+           nullif(marks, '{}'), body
+         FROM dead_letter WHERE id = ?`,
+        now,
+        letter.id,
+      );
+      backlog.add(id, { pending: 1, queued: letter.lane === DELETION_LANE ? 0 : 1 });
+    }
+    db.run('DELETE FROM dead_letter WHERE id = ?', letter.id);
+    backlog.add(id, { dead: -1 });
+  }
+  backlog.write();
+  return letters.length < limit ? null : (letters.at(-1)?.id ?? null);
+}
+
 export function drop(db: Connection, _now: number, { ids }: { readonly ids: readonly number[] }): number {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   let dropped = 0;
   for (const id of ids) {
-    const row = db.get<{ destination: number; reason: string; run: number | null; type: number }>(
-      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run, type',
+    const row = db.get<{ destination: number; reason: string; run: number | null }>(
+      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run',
       id,
     );
     if (!row) continue;
-    if (row.type === DELETE_TYPE) db.holdsTraces = true;
     const heldOut = row.reason === 'queue_full' ? -1 : 0;
     backlog.add(row.destination, { dead: -1, heldOut });
     if (heldOut !== 0 && row.run !== null) runs.add(row.run, { dead: 1, untried: -1 });
@@ -188,22 +234,6 @@ export function expire(
   return untriedToo && ended < limit ? ended + giveUpHeldOut(db, now, id, 'expired', before, limit - ended) : ended;
 }
 
-export interface RestNoticesArguments {
-  readonly destination: string;
-  readonly limit: number;
-}
-
-export function restNotices(db: Connection, _now: number, { destination, limit }: RestNoticesArguments): number {
-  return db.run(
-    `UPDATE delivery SET first_at = NULL WHERE id IN (
-       SELECT id FROM delivery INDEXED BY delivery_ready
-       WHERE state = ${READY} AND destination = ? AND (tries > 0) = 1 AND lane IN (0, 1, 2)
-         AND type = ${DELETE_TYPE} AND first_at IS NOT NULL LIMIT ?)`,
-    db.knownNameId(destination),
-    limit,
-  );
-}
-
 export interface BuryArguments {
   readonly destination: string;
   readonly limit: number;
@@ -224,32 +254,24 @@ export function bury(db: Connection, now: number, { destination, limit, unknownF
   return rest > 0 ? buried + giveUpHeldOut(db, now, id, 'destination_removed', Number.POSITIVE_INFINITY, rest) : buried;
 }
 
-/** Of a destination that is gone, notices of deletions are dropped: a letter would keep the user's id. */
 function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[], reason: DeadReason): number {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  const drops = reason === 'destination_removed';
   for (const [id] of ids) {
-    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number; type: number }>(
-      'SELECT destination, run, tries, lane, type FROM delivery WHERE id = ?',
+    db.run(
+      `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
+         ?, NULL, tries, accepted_at, first_at, ?, body, NULL FROM delivery WHERE id = ?`,
+      reason,
+      now,
+      id,
+    );
+    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number }>(
+      'DELETE FROM delivery WHERE id = ? RETURNING destination, run, tries, lane',
       id,
     );
     if (!row) continue;
-    const isDropped = drops && row.type === DELETE_TYPE;
-    if (isDropped) db.holdsTraces = true;
-    else {
-      db.run(
-        `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
-           ?, NULL, tries, accepted_at, first_at, ?, body FROM delivery WHERE id = ?`,
-        reason,
-        now,
-        id,
-      );
-    }
-    db.run('DELETE FROM delivery WHERE id = ?', id);
-    const dead = isDropped ? 0 : 1;
     const untried = row.tries === 0 ? -1 : 0;
-    backlog.add(row.destination, { pending: -1, dead, queued: row.lane === DELETION_LANE ? 0 : untried });
+    backlog.add(row.destination, { pending: -1, dead: 1, queued: row.lane === DELETION_LANE ? 0 : untried });
     if (row.run !== null) runs.add(row.run, { dead: 1, untried });
   }
   backlog.write();

@@ -5,7 +5,7 @@ import { LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 export type VerdictTuple =
   | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
   | readonly ['release', dueAt: number | null]
-  | readonly ['dead', reason: string, status: number | null, firstAt: number | null];
+  | readonly ['dead', reason: string, status: number | null, firstAt: number | null, marks: string | null];
 
 /** Settlements by column: between threads, lists of numbers cost an eighth of what as many objects do. */
 export class SettleColumns {
@@ -96,6 +96,12 @@ function verdictTuple(verdict: Verdict): VerdictTuple | null {
     case 'release':
       return ['release', verdict.dueAt];
     case 'dead':
-      return ['dead', verdict.reason, verdict.status, verdict.firstAt];
+      return [
+        'dead',
+        verdict.reason,
+        verdict.status,
+        verdict.firstAt,
+        verdict.marks ? JSON.stringify(verdict.marks) : null,
+      ];
   }
 }

@@ -124,7 +124,7 @@ function settleOne(
     failpoint('retry');
   } else if (verdict[0] === 'release') {
     release(db, id, owner, verdict[1]);
-  } else if (bury(db, id, owner, verdict[1], verdict[2], verdict[3], now, newerWaits)) {
+  } else if (bury(db, id, owner, verdict, now, newerWaits)) {
     backlog.add(destination, { pending: -1, dead: newerWaits ? 0 : 1, queued });
     if (run !== null) runs.add(run, { dead: 1, untried });
   }
@@ -152,9 +152,7 @@ function bury(
   db: Connection,
   id: number,
   owner: number,
-  reason: string,
-  status: number | null,
-  firstAt: number | null,
+  [, reason, status, firstAt, marks]: Extract<VerdictTuple, readonly ['dead', ...unknown[]]>,
   now: number,
   replaced: boolean,
 ): boolean {
@@ -162,13 +160,14 @@ function bury(
     db.run(
       `INSERT INTO dead_letter
        SELECT id, destination, lane, source, type, message_id, user_id, run, conflict, ?, ?,
-         tries + ?, accepted_at, coalesce(first_at, ?), ?, body
+         tries + ?, accepted_at, coalesce(first_at, ?), ?, body, ?
        FROM delivery WHERE id = ? AND owner = ?`,
       reason,
       status,
       firstAt === null ? 0 : 1,
       firstAt,
       now,
+      marks,
       id,
       owner,
     );

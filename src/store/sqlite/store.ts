@@ -103,10 +103,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       await handOver.free(destination);
       return thread.call('expire', { destination, before, untriedToo, limit });
     },
-    restNotices: async (destination, limit) => {
-      await handOver.free(destination);
-      return thread.call('restNotices', { destination, limit });
-    },
     bury: async (destination, limit, unknownFor) => {
       await handOver.free(destination);
       return thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null });
@@ -171,6 +167,16 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     },
     replay: (replays) =>
       thread.call('replay', { replays: replays.map(({ id, body }) => ({ id: ids.number(id), body })) }),
+    resend: async (destination, from, after, limit) => {
+      const last = await thread.call('resend', {
+        destination,
+        from,
+        after: after === null ? 0 : ids.number(after),
+        limit,
+      });
+      handOver.left(destination);
+      return last === null ? null : ids.name(last);
+    },
     drop: (letters) => thread.call('drop', { ids: letters.map((id) => ids.number(id)) }),
     takeLease: (lease, ttl) => thread.call('takeLease', { lease, ttl }),
     renewLease: (fence, ttl) => thread.call('renewLease', { fence, ttl }),

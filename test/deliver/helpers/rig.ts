@@ -7,7 +7,7 @@ import type { RollcallError } from '../../../src/errors.ts';
 import { type Logger, silentLogger } from '../../../src/log.ts';
 import type { Message } from '../../../src/message.ts';
 import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
-import type { Backlog, DeadLetter, Settlement, Store } from '../../../src/store/port.ts';
+import type { Backlog, DeadLetter, EndpointState, Settlement, Store } from '../../../src/store/port.ts';
 import { ManualClock } from '../../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/database.ts';
 
@@ -50,6 +50,7 @@ export interface RigOptions {
   readonly workerStore?: (store: Store) => WorkerStore;
   readonly network?: Partial<AgentOptions>;
   readonly log?: Logger;
+  readonly onRefusing?: (state: EndpointState) => void;
   readonly removedAfter?: number;
   /** Whether the process is there to stay, as it is unless given. */
   readonly isLasting?: boolean;
@@ -88,6 +89,7 @@ export class Rig {
       // Time stands still unless the test moves it.
       settleInterval: 0,
       ...(options.onFatal ? { onFatal: options.onFatal } : {}),
+      ...(options.onRefusing ? { onRefusing: options.onRefusing } : {}),
       onSettled: (settlement) => {
         this.settlements.push(settlement);
         for (const look of this.watchers) look();

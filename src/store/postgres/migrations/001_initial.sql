@@ -49,8 +49,11 @@ CREATE TABLE rollcall.dead_letter (
   run text,
   conflict text,
   reason text NOT NULL,
-  body text NOT NULL
+  body text NOT NULL,
+  marks text
 );
+-- Refused by an endpoint that may refuse everything, with what became of the other endpoints: such letters may be sent again.
+CREATE INDEX dead_letter_denied ON rollcall.dead_letter (destination, accepted_at, id) WHERE marks IS NOT NULL;
 CREATE INDEX dead_letter_conflict ON rollcall.dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
 -- Held out of a full queue, in the order in which they are queued again; of each conflict key one.
 CREATE INDEX dead_letter_held_out ON rollcall.dead_letter (destination, accepted_at, id) WHERE reason = 'queue_full';
@@ -113,7 +116,11 @@ CREATE TABLE rollcall.endpoint (
   endpoint text PRIMARY KEY,
   destination text NOT NULL,
   paused_at bigint,
-  dead_since bigint
+  dead_since bigint,
+  -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
+  refusing_since bigint,
+  refused_from bigint,
+  taken_at bigint
 );
 
 -- Processes that deliver.

@@ -50,8 +50,11 @@ CREATE TABLE dead_letter (
   accepted_at INTEGER NOT NULL,
   first_at INTEGER,
   last_at INTEGER NOT NULL,
-  body TEXT NOT NULL
+  body TEXT NOT NULL,
+  marks TEXT
 ) STRICT;
+-- Refused by an endpoint that may refuse everything, with what became of the other endpoints: such letters may be sent again.
+CREATE INDEX dead_letter_denied ON dead_letter (destination) WHERE marks IS NOT NULL;
 CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
 -- Held out of a full queue; their ids are the order in which they are queued again.
 CREATE INDEX dead_letter_held_out ON dead_letter (destination) WHERE reason = 'queue_full';
@@ -94,7 +97,11 @@ CREATE TABLE endpoint (
   id INTEGER PRIMARY KEY,
   destination INTEGER NOT NULL,
   paused_at INTEGER,
-  dead_since INTEGER
+  dead_since INTEGER,
+  -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
+  refusing_since INTEGER,
+  refused_from INTEGER,
+  taken_at INTEGER
 ) STRICT;
 
 -- Processes that deliver. A holder is a process as holder.ts describes it: one that has exited has lost its lease at once.
