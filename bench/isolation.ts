@@ -1,6 +1,7 @@
 /**
  * What bad endpoints cost the healthy ones: 10, 100 and 1000 destinations at 60 % of what was measured as their capacity
- * (open loop), alone and with one endpoint more that hangs and one that always answers 500.
+ * (open loop), alone and with one endpoint more that hangs and one that always answers 500. And what bad messages cost the
+ * others of one endpoint (closed loop): some of a hundred are always answered 500, or answers are 503 by chance.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -11,18 +12,27 @@ import type { Orders, Result } from './isolation/driver.ts';
 
 const { values } = parseArgs({
   strict: false,
-  options: { seconds: { type: 'string' }, sizes: { type: 'string' }, share: { type: 'string' } },
+  options: {
+    seconds: { type: 'string' },
+    sizes: { type: 'string' },
+    share: { type: 'string' },
+    latencies: { type: 'string' },
+  },
 });
 const seconds = Number(values['seconds'] ?? 8);
 const share = Number(values['share'] ?? 0.6);
-const sizes = String(values['sizes'] ?? '10,100,1000')
-  .split(',')
-  .map(Number);
+const numbers = (text: unknown) => (text === '' ? [] : String(text).split(',').map(Number));
+const sizes = numbers(values['sizes'] ?? '10,100,1000');
+/** Milliseconds of an endpoint with bad messages. */
+const latencies = numbers(values['latencies'] ?? '200,5');
 
-async function run(orders: Omit<Orders, 'port' | 'folder'>): Promise<Result> {
+type Asked = Partial<Orders> & Pick<Orders, 'healthy' | 'rate' | 'seconds'>;
+
+async function run(orders: Asked): Promise<Result> {
   const folder = await mkdtemp(join(import.meta.dirname, '.isolation-'));
   const sink = await startPart(new URL('isolation/sink.ts', import.meta.url));
-  const all = { ...orders, folder, port: sink.ready as number };
+  const healthy = { isBad: false, latency: 0, failing: 0, overloaded: 0 };
+  const all: Orders = { ...healthy, ...orders, folder, port: sink.ready as number };
   const driver = await startPart(new URL('isolation/driver.ts', import.meta.url), [JSON.stringify(all)]);
   driver.process.send('done');
   await once(driver.process, 'exit');
@@ -34,13 +44,39 @@ async function run(orders: Omit<Orders, 'port' | 'folder'>): Promise<Result> {
 const contenders: Record<string, Contender> = {};
 const ratios: Record<string, [string, string, string]> = {};
 for (const healthy of sizes) {
-  const { perSecond } = await run({ healthy, isBad: false, rate: 0, seconds: Math.min(4, seconds) });
-  const rate = Math.round(perSecond * share);
-  console.error(`${healthy} destinations: capacity ${Math.round(perSecond)}/s, pace ${rate}/s`);
-  const figures = async (isBad: boolean) => ({ pace: rate, ...(await run({ healthy, isBad, rate, seconds })) });
+  // Measured once, by whichever row comes first.
+  let capacity: Promise<number> | null = null;
+  const measure = async () => {
+    const { perSecond } = await run({ healthy, rate: 0, seconds: Math.min(4, seconds) });
+    console.error(
+      `${healthy} destinations: capacity ${Math.round(perSecond)}/s, pace ${Math.round(perSecond * share)}/s`,
+    );
+    return Math.round(perSecond * share);
+  };
+  const figures = async (isBad: boolean) => {
+    capacity ??= measure();
+    const rate = await capacity;
+    return { pace: rate, ...(await run({ healthy, isBad, rate, seconds })) };
+  };
   contenders[`${healthy} alone`] = () => figures(false);
   contenders[`${healthy} with bad ones`] = () => figures(true);
   ratios[`p95 of ${healthy}, with / alone`] = [`${healthy} with bad ones`, `${healthy} alone`, 'p95'];
   ratios[`throughput of ${healthy}, with / alone`] = [`${healthy} with bad ones`, `${healthy} alone`, 'perSecond'];
+}
+/** Bad messages: percent always answered 500, percent of 503 among all answers. */
+const bad = {
+  'no failures': {},
+  '2 % always 500': { failing: 2 },
+  '5 % always 500': { failing: 5 },
+  '10 % always 500': { failing: 10 },
+  '5 % of answers 503': { overloaded: 5 },
+};
+for (const latency of latencies) {
+  for (const [label, faults] of Object.entries(bad)) {
+    const row = `${label}, ${latency} ms`;
+    contenders[row] = async () => ({ pace: 0, ...(await run({ healthy: 1, latency, ...faults, rate: 0, seconds })) });
+    if (label !== 'no failures')
+      ratios[`others with ${row} / without`] = [row, `no failures, ${latency} ms`, 'perSecond'];
+  }
 }
 await compare({ name: 'isolation', contenders, ratios });

@@ -1,4 +1,4 @@
-/** One run of the service, in a process of its own: so many healthy destinations, with or without two bad ones. */
+/** One run of the service, in a process of its own: so many healthy destinations, with or without bad ones or bad messages. */
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createAccept } from '../../src/accept.ts';
@@ -15,6 +15,11 @@ export interface Orders {
   readonly folder: string;
   readonly healthy: number;
   readonly isBad: boolean;
+  /** Milliseconds until a healthy one answers. */
+  readonly latency: number;
+  /** Percent of the messages that are always answered 500, and of the answers that are 503 whatever the message. */
+  readonly failing: number;
+  readonly overloaded: number;
   /** Messages per second to the healthy ones; 0 to find out how many there can be. */
   readonly rate: number;
   readonly seconds: number;
@@ -26,7 +31,8 @@ export interface Result {
   readonly p95: number;
 }
 
-const { port, folder, healthy, isBad, rate, seconds } = JSON.parse(process.argv[2] ?? '{}') as Orders;
+const orders = JSON.parse(process.argv[2] ?? '{}') as Orders;
+const { port, folder, healthy, isBad, latency, failing, overloaded, rate, seconds } = orders;
 /** Milliseconds between two rounds of messages, and messages on their way when looking for the limit. */
 const TICK = 10;
 const OUTSTANDING = 2_000;
@@ -47,7 +53,7 @@ function destination(name: string, path: string): Destination {
 const names = Array.from({ length: healthy }, (_, index) => `d${index}`);
 const bad = isBad ? ['hangs', 'fails'] : [];
 const destinations = [
-  ...names.map((name) => destination(name, `ok/${name}`)),
+  ...names.map((name) => destination(name, `ok/${latency}/${overloaded}/${name}`)),
   ...bad.map((name) => destination(name, name)),
 ];
 const url = `sqlite:${join(folder, 'rollcall.db')}`;
@@ -95,8 +101,12 @@ function send(count: number): void {
     const messages = Array.from({ length: share }, () => {
       sent += 1;
       const id = messageId(sent);
+      const { body } = item(sent);
+      const message = { type: 'track' as const, messageId: id, userId: null, integrations: null, body };
+      // Only what can be delivered is counted.
+      if (sent % 100 < failing) return { ...message, body: `{"fails":true,${body.slice(1)}` };
       if (isHealthy) acceptedAt.set(id, performance.now());
-      return { type: 'track' as const, messageId: id, userId: null, integrations: null, body: item(sent).body };
+      return message;
     });
     void accept(name, messages);
   }
@@ -116,8 +126,8 @@ async function drive(forSeconds: number): Promise<void> {
   }
 }
 
-// With and without bad ones alike: time to find them out before the clock runs.
-await drive(rate > 0 ? 7 : 2);
+// With and without bad ones alike: time to find them out, and for windows to grow, before the clock runs.
+await drive(rate > 0 || latency > 0 ? 7 : 2);
 measuring = true;
 const startedAt = performance.now();
 await drive(seconds);

@@ -50,12 +50,13 @@ export class BaseClient<Events extends object = AnyEvents> {
   readonly #outage: Outage;
   readonly #keeper: Keeper | undefined;
   readonly #queue: Queue;
+  readonly #transport: Transport;
   readonly #sender: Sender;
   readonly #exiting: Exiting = {
     close: () => this.close(),
     abandon: () => this.#dropAll('exit'),
     hurry: () => this.#hurry(),
-    part: (handOver, isFinal) => this.#part(handOver, isFinal),
+    part: (isFinal) => this.#part(isFinal),
   };
   #waiters: Waiter[] = [];
   /** Messages up to this number are to be sent although fewer than `flushAt` have gathered. */
@@ -84,6 +85,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     const newBatch = (spent?: Batch) => platform.newBatch(clock.now(), writeKey, spent);
     this.#queue = new Queue(settings, { newBatch, byteLength: platform.byteLength }, kept?.keeper, kept?.batches);
     const transport = openTransport(writeKey, settings, platform);
+    this.#transport = transport;
     this.#sender = new Sender({
       ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
       transport: follower?.observe(transport, endpoint.href) ?? transport,
@@ -302,27 +304,30 @@ export class BaseClient<Events extends object = AnyEvents> {
     if (this.#keeper) this.#keeper.release();
     else {
       const what = reason === 'exit' ? 'the process exited before close()' : 'close() ran out of time';
-      for (const batch of this.#queue.all()) this.#giveUp(reason, what, batch.count, () => batch.messages());
+      for (const batch of this.#queue.all()) {
+        const loss = this.#givenUp(reason, what, batch.count);
+        this.#ledger.lost(loss, () => batch.messages());
+        this.#follower?.settled(batch.count, () => loss);
+      }
     }
   }
 
-  #giveUp(reason: LossReason, what: string, count: number, messages: () => Record<string, unknown>[]): void {
+  #givenUp(reason: LossReason, what: string, count: number): LossFacts {
     const status = this.#outage.last?.status;
     const loss = { outcome: 'dropped', reason, count, message: this.#because(what) } as const;
-    const facts: LossFacts = status === undefined ? loss : { ...loss, status };
-    this.#ledger.lost(facts, messages);
-    this.#follower?.settled(count, () => facts);
+    return status === undefined ? loss : { ...loss, status };
   }
 
-  #part(handOver: (messages: Record<string, unknown>[]) => number, isFinal: boolean): void {
+  #part(isFinal: boolean): void {
     const { posting } = this.#sender;
     const left = this.#queue.all().filter((batch) => batch !== posting);
     const messages = left.flatMap((batch) => batch.messages());
-    const lost = messages.slice(handOver(messages));
+    const lost = messages.slice(this.#transport.handOver?.(messages) ?? 0);
     if (!isFinal) return;
     this.#platform.unguard(this.#exiting);
-    this.#sender.stop();
-    if (lost.length > 0) this.#giveUp('exit', 'the page ended before close()', lost.length, () => lost);
+    this.#sender.leave();
+    if (lost.length === 0) return;
+    this.#ledger.lost(this.#givenUp('exit', 'the page ended before close()', lost.length), () => lost);
   }
 
   #resume(damaged: number): void {

@@ -39,6 +39,12 @@ export interface Transport {
   post(body: Body): Promise<Answer>;
   /** Ends the request in flight, as failed, and closes the connection. */
   close(): void;
+  /**
+   * The page ends: sends what it can so that it outlives the page.
+   *
+   * @returns how many of the messages, from the first on
+   */
+  handOver?(messages: Record<string, unknown>[]): number;
 }
 
 /** A function that prints, as those of the package `debug`. */
@@ -56,12 +62,11 @@ export interface Exiting {
   /** The page is hidden, and may not come back: send what is queued. */
   hurry(): void;
   /**
-   * The page ends now.
+   * The page ends now: hand over what is not under way.
    *
-   * @param handOver gets what is not under way, and returns how many of these the browser still sends
-   * @param isFinal whether the rest is lost
+   * @param isFinal whether what the browser doesn't take is lost
    */
-  part(handOver: (messages: Record<string, unknown>[]) => number, isFinal: boolean): void;
+  part(isFinal: boolean): void;
 }
 
 /** The settings that a transport needs. */

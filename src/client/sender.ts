@@ -58,9 +58,14 @@ export class Sender {
 
   /** Sends nothing more; the batch in flight stays unsettled. */
   stop(): void {
+    this.leave();
+    this.#work.transport.close();
+  }
+
+  /** As `stop`, but what is in flight may arrive. */
+  leave(): void {
     this.#stopped = true;
     this.#endWait?.();
-    this.#work.transport.close();
   }
 
   async #run(): Promise<void> {

@@ -67,6 +67,8 @@ export class DestinationQueue {
   private retryYield = 1;
   /** Rises when everything in hand is given up: what was begun before settles nothing. */
   private generation = 0;
+  /** When it was last enabled after having been disabled; 0 if it never was. */
+  private enabledAt = 0;
 
   constructor(
     destination: Destination,
@@ -84,6 +86,7 @@ export class DestinationQueue {
   /** Takes a changed configuration; what is known of unchanged endpoints stays, and what has not begun is given back. */
   configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
     const before = this.outlets;
+    if (destination.enabled && !this.destination.enabled) this.enabledAt = this.hooks.clock.now();
     this.destination = destination;
     this.changeRate();
     this.outlets = destination.endpoints.map((endpoint) => {
@@ -222,20 +225,25 @@ export class DestinationQueue {
     return this.retryYield < VAIN;
   }
 
+  /** Since when the endpoints may have been asked: neither a downtime nor a time in which it was disabled counts. */
+  private get askedSince(): number {
+    return Math.max(this.hooks.servedSince(), this.enabledAt);
+  }
+
   /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
   get heldBackSince(): number | null {
     let since: number | null = null;
     for (const { window } of this.outlets) {
       const closed = window.pausedAt ?? window.refusingSince ?? window.deadSince;
       if (closed === null) return null;
-      since = Math.max(since ?? this.hooks.servedSince(), closed);
+      since = Math.max(since ?? this.askedSince, closed);
     }
     return since;
   }
 
   /** Whether this process has seen for itself that the endpoints take nothing; a paused one can't be asked. */
   get hasProbed(): boolean {
-    const since = this.hooks.servedSince();
+    const since = this.askedSince;
     return this.outlets.every(
       ({ window, triedAt }) => window.pausedAt !== null || (triedAt !== null && triedAt >= since),
     );

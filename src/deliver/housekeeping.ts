@@ -13,7 +13,7 @@ export interface RecordRetention {
 }
 
 export interface HousekeepingOptions {
-  readonly store: Pick<Store, 'rescue' | 'expire' | 'backlog' | 'prune' | 'pruneRecords'>;
+  readonly store: Pick<Store, 'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords'>;
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
@@ -46,11 +46,13 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
 
 /**
  * The four hours run on for deliveries that are held back; those never tried count from when the endpoints died. Nothing
- * ends before an endpoint has been asked: after a downtime, which may be a step of the clock, it may be back.
+ * ends before an endpoint has been asked: after a downtime, which may be a step of the clock, it may be back. Notices of
+ * deletions wait for as long as the destination is disabled.
  */
 async function expire({ store, clock }: HousekeepingOptions, name: string, queue: DestinationQueue): Promise<number> {
   const heldSince = queue.heldBackSince;
   if (queue.enabled && (heldSince === null || !queue.hasProbed)) return 0;
+  if (!queue.enabled) await inSteps(() => store.restNotices(name, STEP));
   const before = clock.now() - RETRY_WINDOW;
   const untriedToo = queue.enabled && heldSince !== null && heldSince <= before;
   return inSteps(() => store.expire(name, before, untriedToo, STEP));

@@ -12,7 +12,7 @@ const SHORTEST_INTERVAL = 250;
 const COUNTS = 8;
 
 export interface OrphansOptions {
-  readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease' | 'countOrphans' | 'bury'>;
+  readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease' | 'countOrphans' | 'restNotices' | 'bury'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** How long a destination must have been unknown before its deliveries die, in milliseconds. */
@@ -52,7 +52,10 @@ export class Orphans {
     this.countedAt = now;
     this.tell(orphans);
     const limit = removedAfter();
-    for (const { destination, unknownFor } of orphans) if (unknownFor >= limit) await this.bury(destination, limit);
+    for (const { destination, unknownFor } of orphans) {
+      if (unknownFor >= limit) await this.bury(destination, limit);
+      else await this.rest(destination);
+    }
   }
 
   /** Leaves the counting to another process. */
@@ -69,6 +72,11 @@ export class Orphans {
     this.countedAt = null;
     this.fence = await store.takeLease(LEASE, ttl);
     return this.fence;
+  }
+
+  /** Its notices of deletions have their four hours once somebody serves it again. */
+  private async rest(destination: string): Promise<void> {
+    while ((await this.options.store.restNotices(destination, STEP)) === STEP);
   }
 
   private async bury(destination: string, unknownFor: number): Promise<void> {

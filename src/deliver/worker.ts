@@ -39,6 +39,7 @@ export type WorkerStore = Pick<
   | 'claim'
   | 'settle'
   | 'expire'
+  | 'restNotices'
   | 'bury'
   | 'requeue'
   | 'resend'

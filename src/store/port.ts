@@ -512,8 +512,13 @@ export interface Store {
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
-   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone; with
-   * `unknownFor` only while it is an orphan that was counted for so long.
+   * Has the four hours of a destination's notices of deletions begin anew with their next try, since nobody serves it;
+   * resolves to the number of those that were tried, at most `limit`.
+   */
+  restNotices(destination: string, limit: number): Promise<number>;
+  /**
+   * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone, and drops its
+   * notices of deletions; with `unknownFor` only while it is an orphan that was counted for so long.
    */
   bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
   /**

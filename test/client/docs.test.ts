@@ -8,6 +8,8 @@ import { service } from './service.ts';
 
 const source = (file: string) => new URL(`../../src/client/${file}`, import.meta.url);
 const docs = await readFile(new URL('../../docs/client.md', import.meta.url), 'utf8');
+/** What users of npm have. */
+const readme = await readFile(source('README.md'), 'utf8');
 
 /** Names of a union of string literals. */
 async function members(file: string, type: string): Promise<string[]> {
@@ -24,6 +26,7 @@ for (const [file, type] of [
     const names = await members(file, type);
     t.ok(names.length > 5);
     for (const name of names) t.match(docs, `\`${name}\``);
+    if (type === 'LossReason') for (const name of names) t.match(readme, `\`${name}\``);
   });
 }
 
@@ -35,6 +38,7 @@ t.test('every option is documented', async (t) => {
     .filter((name) => name !== 'clock');
   t.ok(names.length > 8);
   for (const name of names) t.match(docs, `\`${name}\``);
+  for (const name of names.filter((each) => each !== 'size')) t.match(readme, `\`${name}\``);
 });
 
 t.test('every option and event of Analytics is documented', async (t) => {

@@ -18,7 +18,8 @@ export async function packed(t: Test): Promise<string> {
   await promisify(execFile)(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--outDir', path.join(home, 'dist')], {
     cwd: root,
   });
-  for (const file of ['package.json', 'README.md', 'LICENSE']) cpSync(path.join(source, file), path.join(home, file));
+  for (const file of ['package.json', 'README.md', 'LICENSE', 'require.cjs', 'require.d.cts'])
+    cpSync(path.join(source, file), path.join(home, file));
   for (const name of ['debug', 'ms']) {
     symlinkSync(path.join(root, 'node_modules', name), path.join(app, 'node_modules', name));
   }

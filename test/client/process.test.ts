@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { Client } from '../../src/client/index.ts';
-import { Processes, type System } from '../../src/client/node/process.ts';
+import { Processes, type System, thisSystem } from '../../src/client/node/process.ts';
 import { folder } from './folder.ts';
 import { deadEndpoint, service } from './service.ts';
 
@@ -147,6 +147,28 @@ t.test('without /proc, times tell', (t) => {
   const alone = new Mac(71, 0);
   t.equal(new Processes(alone).isGone(claim), true, 'nobody has that pid');
   t.end();
+});
+
+const hasPs = fs.existsSync('/bin/ps') || fs.existsSync('/usr/bin/ps');
+
+t.test('ps says when a process started', { skip: hasPs ? false : 'ps is not installed' }, async (t) => {
+  const missing = (): never => {
+    throw new Error('no /proc');
+  };
+  const reader = new Processes({ ...thisSystem, read: missing, link: missing });
+  const claim = reader.claim();
+  t.equal(claim.scope, '0');
+  const child = spawn(process.execPath, ['-e', 'process.stdin.resume()']);
+  t.teardown(() => child.kill());
+  await once(child, 'spawn');
+  const { pid = 0 } = child;
+  t.equal(reader.isGone({ ...claim, pid, claimed: Date.now() }), false, 'started before the file was taken');
+  const justBooted = new Processes({ ...thisSystem, read: missing, link: missing, uptime: () => 10 * HOUR });
+  t.equal(justBooted.isGone({ ...claim, pid, claimed: Date.now() - HOUR }), true, 'started after');
+  const ended = once(child, 'exit');
+  child.kill();
+  await ended;
+  t.equal(reader.isGone({ ...claim, pid, claimed: Date.now() }), true, 'is not there any more');
 });
 
 t.test('what a process left whose pid another one has by now is sent', async (t) => {

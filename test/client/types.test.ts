@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { compile, compilers, nodeTypes, packed } from './packed.ts';
 
@@ -65,5 +66,14 @@ for (const [name, compiler, options] of [
 ] as const) {
   t.test(`${name}: interfaces are taken, mistakes are not`, async (t) => {
     t.equal(await compile(compiler, app, 'program.mts', program, options), '');
+  });
+}
+
+for (const file of ['docs/client.md', 'src/client/README.md']) {
+  t.test(`the first example in TypeScript of ${file} compiles`, async (t) => {
+    const text = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+    const example = /```ts\n(.*?)```/s.exec(text)?.[1] ?? '';
+    t.match(example, 'new Analytics');
+    t.equal(await compile(compilers.today, app, 'example.mts', example, ofNode), '');
   });
 }

@@ -252,4 +252,49 @@ export const letterCases: Cases = {
     t.ok((await letters(store)).every(({ reason }) => reason === 'destination_removed'));
     t.same(await backlogOf(store), { pending: 1, dead: 0 });
   },
+  'notices for a removed destination are dropped: a letter would keep the id of the user': async (t, store) => {
+    const owner = await store.join(TTL);
+    const notice = (userId: string, destinations: string[]) =>
+      message({ type: 'delete', lane: 'deletion', userId, destinations });
+    await accept(store, notice('tried', ['gone']));
+    await settle(store, owner, await claim(store, owner, { destination: 'gone' }), retryAt(START + HOUR));
+    await accept(store, notice('u1', ['gone']), notice('u2', ['gone', 'crm']), message({ destinations: ['gone'] }));
+    t.equal(await store.bury('gone', 3), 3);
+    t.equal(await store.bury('gone', 3), 1);
+    t.equal(await store.bury('gone', 3), 0);
+    t.match(await letters(store), [{ type: 'track', reason: 'destination_removed' }]);
+    const row = async (name: string) => (await store.backlog()).find(({ destination }) => destination === name);
+    t.match(await row('gone'), { pending: 0, dead: 1, queued: 0, heldOut: 0 });
+    t.match(await row('crm'), { pending: 1, dead: 0, queued: 0, heldOut: 0 }, 'others still get theirs');
+  },
+  'notices that nobody serves do not expire: their four hours begin anew': async (t, store, fixture) => {
+    const owner = await store.join(10 * HOUR);
+    const notice = (body: string) => message({ type: 'delete', lane: 'deletion', body });
+    await accept(
+      store,
+      notice('"one"'),
+      notice('"two"'),
+      message({ body: '"track"' }),
+      message({ destinations: ['lake'] }),
+    );
+    await settle(store, owner, await claim(store, owner), retryAt(START + 1_000));
+    await settle(store, owner, await claim(store, owner, { destination: 'lake' }), retryAt(START + 1_000));
+    await accept(store, notice('"untried"'));
+    await fixture.advance(HOUR);
+    t.equal(await store.restNotices('nowhere', 10), 0);
+    t.equal(await store.restNotices('crm', 1), 1);
+    t.equal(await store.restNotices('crm', 10), 1);
+    t.equal(await store.restNotices('crm', 10), 0);
+    t.equal(await store.expire('crm', START, false, 10), 1);
+    t.match(await letters(store), [{ body: '"track"', reason: 'expired' }]);
+    t.equal(await store.expire('lake', START, false, 10), 1, 'those of others are left as they are');
+    t.match(await store.backlog(), [
+      { destination: 'crm', pending: 3, dead: 1, queued: 0 },
+      { destination: 'lake', pending: 0, dead: 1, queued: 0 },
+    ]);
+    const claims = await claim(store, owner);
+    t.same(bodies(claims).sort(), ['"one"', '"two"', '"untried"']);
+    t.ok(claims.every(({ firstAt }) => firstAt === null));
+    t.same(claims.map(({ tries }) => tries).sort(), [0, 1, 1], 'how often they were tried is still known');
+  },
 };

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { deletionNotice } from '../../src/message.ts';
 import { FOUR_HOURS } from './helpers/four-hours.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
@@ -75,6 +76,55 @@ t.test(
     t.equal(other.requests.length, 50);
   },
 );
+
+/** Has a notice tried once, which fails, and another accepted while the destination is disabled, for longer than four hours. */
+async function disabledWithNotices(t: Test, receiver: Receiver): Promise<{ rig: Rig; enable: () => void }> {
+  const enabled = destination(receiver.url);
+  const rig = await Rig.start(t, { destinations: [enabled] });
+  const notices = { lane: 'deletion', to: ['crm'] } as const;
+  await rig.accept('shop', [deletionNotice('tried', 'n1', rig.clock.now())], notices);
+  await rig.settled(1);
+  rig.configure([{ ...enabled, enabled: false }]);
+  await rig.accept('shop', [deletionNotice('untried', 'n2', rig.clock.now())], notices);
+  await rig.passAnswered(5 * 3_600_000);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 2, dead: 0, queued: 0, heldOut: 0 }]);
+  t.equal(receiver.requests.length, 1);
+  return { rig, enable: () => rig.configure([enabled]) };
+}
+
+t.test('notices of deletions wait for a disabled destination without the four hours', FOUR_HOURS, async (t) => {
+  const receiver = await Receiver.start(t, status(503));
+  const { rig, enable } = await disabledWithNotices(t, receiver);
+  receiver.answer = status(200);
+  enable();
+  await rig.passAnswered(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 2);
+  t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
+});
+
+t.test('the four hours of notices begin when the destination is enabled again', FOUR_HOURS, async (t) => {
+  const receiver = await Receiver.start(t, status(503));
+  const { rig, enable } = await disabledWithNotices(t, receiver);
+  enable();
+  await rig.passAnswered(3 * 3_600_000);
+  t.same(await rig.deadLetters(), []);
+  await rig.passAnswered(2 * 3_600_000, () => rig.verdicts.filter((kind) => kind === 'dead').length === 2);
+  t.same(new Set((await rig.deadLetters()).map(({ reason }) => reason)), new Set(['expired']));
+});
+
+t.test('notices of deletions for a removed destination are dropped after removedAfter', FOUR_HOURS, async (t) => {
+  const receiver = await Receiver.start(t, status(503));
+  const kept = destination(receiver.url, { name: 'kept', sources: [] });
+  const removedAfter = 6 * 3_600_000;
+  const rig = await Rig.start(t, { destinations: [destination(receiver.url), kept], removedAfter });
+  await rig.accept('shop', [deletionNotice('u1', 'n1', rig.clock.now())], { lane: 'deletion', to: ['crm'] });
+  await rig.settled(1);
+  rig.configure([kept]);
+  await rig.passAnswered(removedAfter - 600_000);
+  t.match(await rig.store.backlog(), [{ destination: 'crm', pending: 1, dead: 0 }]);
+  await rig.passAnswered(1_200_000);
+  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
+  t.same(await rig.deadLetters(), []);
+});
 
 t.test('a new endpoint of a destination gets what is pending, one that is gone does not', async (t) => {
   const failing = await Receiver.start(t, status(503));

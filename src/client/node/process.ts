@@ -1,7 +1,5 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
-import os from 'node:os';
 
 /** The system's side, so that tests can be any machine. */
 export interface System {
@@ -22,15 +20,20 @@ export interface System {
   elapsed(pid: number): string;
 }
 
-const real: System = {
+// Loaded only where there is no /proc: they take megabytes that nobody else needs.
+const os = () => process.getBuiltinModule('node:os');
+const children = () => process.getBuiltinModule('node:child_process');
+
+export const thisSystem: System = {
   pid: process.pid,
   now: () => Date.now(),
   startedAt: Date.now() - process.uptime() * 1000,
-  uptime: () => os.uptime() * 1000,
+  uptime: () => os().uptime() * 1000,
   read: (path) => fs.readFileSync(path, 'utf8'),
   link: (path) => fs.readlinkSync(path),
   probe: (pid) => void process.kill(pid, 0),
-  elapsed: (pid) => execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
+  elapsed: (pid) =>
+    children().execFileSync('ps', ['-o', 'etime=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }),
 };
 
 /** A process, as the name of a file tells of it: a pid alone comes again, and each container counts its own. */
@@ -53,7 +56,7 @@ export class Processes {
   readonly #scope: string;
   readonly #started: number;
 
-  constructor(system: System = real) {
+  constructor(system: System = thisSystem) {
     this.#system = system;
     this.#started = this.#look(system.pid)?.started ?? 0;
     this.#scope = this.#started === 0 ? '0' : scopeOf(system);

@@ -222,7 +222,13 @@ export async function drop(context: Context, ids: readonly string[]): Promise<nu
   return row?.[0] ?? 0;
 }
 
-/** Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 and $4. */
+const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
+const IS_DROPPED = `(type = ${DELETE_TYPE} AND $1 = 'destination_removed')`;
+
+/**
+ * Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 and $4. Of a destination that
+ * is gone, notices of deletions are dropped: a letter would keep the user's id.
+ */
 const burySql = (now: string, ids: string) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY (ARRAY(${ids} FOR UPDATE SKIP LOCKED)) AND state = ${READY} RETURNING *
@@ -230,8 +236,11 @@ WITH gone AS (
   INSERT INTO rollcall.dead_letter
     (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
   SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
-  FROM gone
-), counted AS (${addToBacklog('$2::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
+  FROM gone WHERE NOT ${IS_DROPPED}
+), counted AS (${addToBacklog(
+  '$2::smallint',
+  `SELECT destination, -count(*), count(*) FILTER (WHERE NOT ${IS_DROPPED}), -${QUEUED}, 0 FROM gone GROUP BY destination`,
+)}
 ), progressed AS (${addToProgress(
   '$2::smallint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
@@ -239,6 +248,16 @@ WITH gone AS (
 SELECT count(*) FROM gone`;
 
 const READY_ONES = `SELECT id FROM rollcall.delivery WHERE state = ${READY} AND destination = $3`;
+
+const REST_NOTICES = `
+UPDATE rollcall.delivery SET first_at = NULL WHERE state = ${READY} AND id = ANY (ARRAY(
+  SELECT id FROM rollcall.delivery
+  WHERE state = ${READY} AND destination = $1 AND turn IN (3, 4, 5) AND type = ${DELETE_TYPE} AND first_at IS NOT NULL
+  LIMIT $2 FOR UPDATE SKIP LOCKED))`;
+
+export function restNotices({ db }: Context, destination: string, limit: number): Promise<number> {
+  return db.run(REST_NOTICES, [destination, limit]);
+}
 
 export function bury(context: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
   const { db, parts } = context;

@@ -9,7 +9,7 @@ import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
-import { bury, deadLetters, drop, expire, replay, resend } from './dead-letters.ts';
+import { bury, deadLetters, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { deletions, excluded } from './deletions.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
@@ -142,6 +142,11 @@ function storeOn(context: Context): Store {
       during(async () => {
         await claims.freeStock(free, destination);
         return expire(context, destination, ...given);
+      }),
+    restNotices: (destination, limit) =>
+      during(async () => {
+        await claims.freeStock(free, destination);
+        return restNotices(context, destination, limit);
       }),
     bury: (destination, ...given) =>
       during(async () => {

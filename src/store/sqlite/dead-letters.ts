@@ -193,11 +193,12 @@ export function drop(db: Connection, _now: number, { ids }: { readonly ids: read
   const runs = new RunChanges(db);
   let dropped = 0;
   for (const id of ids) {
-    const row = db.get<{ destination: number; reason: string; run: number | null }>(
-      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run',
+    const row = db.get<{ destination: number; reason: string; run: number | null; type: number }>(
+      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run, type',
       id,
     );
     if (!row) continue;
+    if (row.type === DELETE_TYPE) db.holdsTraces = true;
     const heldOut = row.reason === 'queue_full' ? -1 : 0;
     backlog.add(row.destination, { dead: -1, heldOut });
     if (heldOut !== 0 && row.run !== null) runs.add(row.run, { dead: 1, untried: -1 });
@@ -234,6 +235,22 @@ export function expire(
   return untriedToo && ended < limit ? ended + giveUpHeldOut(db, now, id, 'expired', before, limit - ended) : ended;
 }
 
+export interface RestNoticesArguments {
+  readonly destination: string;
+  readonly limit: number;
+}
+
+export function restNotices(db: Connection, _now: number, { destination, limit }: RestNoticesArguments): number {
+  return db.run(
+    `UPDATE delivery SET first_at = NULL WHERE id IN (
+       SELECT id FROM delivery INDEXED BY delivery_ready
+       WHERE state = ${READY} AND destination = ? AND (tries > 0) = 1 AND lane IN (0, 1, 2)
+         AND type = ${DELETE_TYPE} AND first_at IS NOT NULL LIMIT ?)`,
+    db.knownNameId(destination),
+    limit,
+  );
+}
+
 export interface BuryArguments {
   readonly destination: string;
   readonly limit: number;
@@ -254,24 +271,32 @@ export function bury(db: Connection, now: number, { destination, limit, unknownF
   return rest > 0 ? buried + giveUpHeldOut(db, now, id, 'destination_removed', Number.POSITIVE_INFINITY, rest) : buried;
 }
 
+/** Of a destination that is gone, notices of deletions are dropped: a letter would keep the user's id. */
 function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[], reason: DeadReason): number {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
+  const drops = reason === 'destination_removed';
   for (const [id] of ids) {
-    db.run(
-      `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
-         ?, NULL, tries, accepted_at, first_at, ?, body, NULL FROM delivery WHERE id = ?`,
-      reason,
-      now,
-      id,
-    );
-    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number }>(
-      'DELETE FROM delivery WHERE id = ? RETURNING destination, run, tries, lane',
+    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number; type: number }>(
+      'SELECT destination, run, tries, lane, type FROM delivery WHERE id = ?',
       id,
     );
     if (!row) continue;
+    const isDropped = drops && row.type === DELETE_TYPE;
+    if (isDropped) db.holdsTraces = true;
+    else {
+      db.run(
+        `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
+           ?, NULL, tries, accepted_at, first_at, ?, body, NULL FROM delivery WHERE id = ?`,
+        reason,
+        now,
+        id,
+      );
+    }
+    db.run('DELETE FROM delivery WHERE id = ?', id);
+    const dead = isDropped ? 0 : 1;
     const untried = row.tries === 0 ? -1 : 0;
-    backlog.add(row.destination, { pending: -1, dead: 1, queued: row.lane === DELETION_LANE ? 0 : untried });
+    backlog.add(row.destination, { pending: -1, dead, queued: row.lane === DELETION_LANE ? 0 : untried });
     if (row.run !== null) runs.add(row.run, { dead: 1, untried });
   }
   backlog.write();

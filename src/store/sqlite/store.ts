@@ -103,6 +103,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       await handOver.free(destination);
       return thread.call('expire', { destination, before, untriedToo, limit });
     },
+    restNotices: async (destination, limit) => {
+      await handOver.free(destination);
+      return thread.call('restNotices', { destination, limit });
+    },
     bury: async (destination, limit, unknownFor) => {
       await handOver.free(destination);
       return thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null });

@@ -3,7 +3,7 @@ import { attempts, prune } from './attempts.ts';
 import { claim } from './claim.ts';
 import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
-import { bury, deadLetters, drop, expire, replay, resend } from './dead-letters.ts';
+import { bury, deadLetters, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { deletions, excluded, hashKey } from './deletions.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, publish, rosters } from './fleet.ts';
@@ -43,6 +43,7 @@ export const verbs = {
   erase,
   excluded,
   expire,
+  restNotices,
   forgetAudience,
   hashKey,
   heartbeat,

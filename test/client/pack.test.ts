@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { compile, compilers, packed, root } from './packed.ts';
+
+const run = promisify(execFile);
+const bin = (name: string) => path.join(root, 'node_modules/.bin', name);
+const home = path.join(root, 'src/client');
+
+const app = await packed(t);
+
+t.test('publint and are-the-types-wrong find nothing; the entry for the web is for import alone', async (t) => {
+  await t.resolves(run(bin('publint'), ['--strict'], { cwd: home }));
+  await t.resolves(run(bin('attw'), ['--pack', '.', '--exclude-entrypoints', './web'], { cwd: home }));
+  await t.resolves(run(bin('attw'), ['--pack', '.', '--profile', 'esm-only', '--entrypoints', './web'], { cwd: home }));
+});
+
+t.test('the tarball has the licence, the README and both ways in', async (t) => {
+  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: home });
+  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  const paths = files.map((file) => file.path);
+  for (const file of ['LICENSE', 'README.md', 'require.cjs', 'require.d.cts']) t.ok(paths.includes(file), file);
+  t.same(
+    paths.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts')),
+    [],
+    'no sources',
+  );
+});
+
+t.test('import and require give the same classes', async (t) => {
+  const program = `
+    import { createRequire } from 'node:module';
+    const imported = await import('@rollcall/client');
+    const required = createRequire(import.meta.url)('@rollcall/client');
+    const names = (all) => Object.keys(all).filter((name) => name !== '__esModule' && name !== 'module.exports').sort();
+    console.log(JSON.stringify([names(imported), names(required), names(imported).every((name) => imported[name] === required[name])]));
+  `;
+  writeFileSync(path.join(app, 'same.mjs'), program);
+  const { stdout } = await run(process.execPath, ['same.mjs'], { cwd: app });
+  const [imported, required, isSame] = JSON.parse(stdout);
+  t.same(imported, required);
+  t.ok(isSame);
+  t.ok(imported.includes('Analytics') && imported.includes('Client'));
+});
+
+const commonJs = `
+import Analytics, { Client, ClientError, type Loss } from '@rollcall/client';
+import client = require('@rollcall/client');
+
+interface Events { 'Order Completed': { total: number } }
+const typed: client.Client<Events> = new Client<Events>('KEY');
+typed.track({ userId: 'u', event: 'Order Completed', properties: { total: 1 } });
+// @ts-expect-error a misspelt event
+typed.track({ userId: 'u', event: 'Order Complete', properties: { total: 1 } });
+const analytics: client.Analytics = new Analytics({ writeKey: 'KEY' });
+analytics.track({ userId: 'u', event: 'e' }, (error) => error instanceof ClientError);
+export const told = ({ messages }: Loss): number => messages.length;
+`;
+
+for (const [name, compiler, module] of [
+  ['TypeScript 7, node16', compilers.today, 'node16'],
+  ['TypeScript 7, nodenext', compilers.today, 'nodenext'],
+  ['TypeScript 5.6, node16', compilers.oldest, 'node16'],
+] as const) {
+  t.test(`a CommonJS file has the types: ${name}`, async (t) => {
+    t.equal(
+      await compile(compiler, app, 'program.cts', commonJs, {
+        module,
+        esModuleInterop: true,
+        lib: ['es2022', 'dom'],
+        types: [],
+      }),
+      '',
+    );
+  });
+}
+
+t.test('the README needs no file that is not in the package', async (t) => {
+  const text = readFileSync(path.join(home, 'README.md'), 'utf8');
+  const links = [...text.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, link = '']) => link);
+  for (const link of links) t.ok(existsSync(path.join(home, link)), link);
+  t.notMatch(text, /docs\/|repository/);
+});
