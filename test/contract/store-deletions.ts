@@ -68,6 +68,34 @@ export const deletionCases: Cases = {
     await store.saveRegulation(request(['u3'], { id: 'r3', status: 'FINISHED' }));
     t.same(await store.excluded(users, 'app', 0), ['u3'], 'what was computed before comes in no more when it is over');
   },
+  'hashes of deleted users go with their request, but not while an older run is unfinished': async (t, store) => {
+    const fence = await leaseOf(store);
+    await store.saveRegulation(request(['old'], { id: 'r0', createdAt: START - 1 }));
+    await store.saveRegulation(request(['old'], { id: 'r0', createdAt: START - 1, status: 'FINISHED' }));
+    await store.saveRun(run({ state: 'held', epoch: 1 }), fence);
+    await store.saveRun(run({ id: 'run-2', state: 'sending', epoch: 2 }), fence);
+    for (const [index, id] of ['r1', 'r2'].entries()) {
+      const createdAt = START + index;
+      await store.saveRegulation(request(['u1'], { id, createdAt }));
+      await store.saveRegulation(request(['u1'], { id, createdAt, status: 'FINISHED' }));
+    }
+    const left = async () => {
+      const records = await Promise.all(['r0', 'r1', 'r2'].map((id) => store.regulation(id)));
+      return records.flatMap((each) => each?.id ?? []);
+    };
+    const users = ['old', 'u1'];
+    t.equal(await store.pruneRecords(0, START + 9, 10), 1);
+    t.same(await left(), ['r1', 'r2'], 'the run that is held was computed after the first');
+    t.same(await store.excluded(users, 'shop', 0), ['u1']);
+    await store.saveRun(run({ state: 'done', epoch: 1 }), fence);
+    t.equal(await store.pruneRecords(0, START + 9, 1), 1, 'and the other after the second');
+    t.same(await left(), ['r2']);
+    await store.saveRun(run({ id: 'run-2', state: 'done', epoch: 2 }), fence);
+    t.equal(await store.pruneRecords(0, START + 9, 10), 1);
+    t.same(await left(), []);
+    t.same(await store.excluded(users, 'shop', 0), []);
+    t.same(await store.deletions(0), { epoch: 3, settled: 3, some: true }, 'the epoch goes on');
+  },
   'a letter about a user who is being deleted is not sent again': async (t, store) => {
     const owner = await store.join(20_000);
     const alias = '{"type":"alias","Previous ID":"u1","User ID":"u9"}';

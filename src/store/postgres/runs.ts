@@ -97,6 +97,11 @@ const PRUNABLE_RUNS = `SELECT r.id FROM rollcall.run r
 const PRUNABLE_REGULATIONS = `SELECT id FROM rollcall.regulation
   WHERE status NOT IN ('INITIALIZED', 'RUNNING') AND created_at < $1 ORDER BY created_at LIMIT $2`;
 
+/** When the first deletion was asked for that a run which is not over was computed before: its hashes are still needed. */
+const NEEDED_SINCE = `SELECT min(r.created_at) FROM rollcall.regulation r WHERE r.id IN (
+  SELECT d.regulation FROM rollcall.deletion d WHERE d.epoch > (
+    SELECT min((record::json ->> 'epoch')::bigint) FROM rollcall.run WHERE state NOT IN ('done', 'failed', 'rejected')))`;
+
 export function pruneRecords(
   { db }: Context,
   runsBefore: number,
@@ -107,7 +112,12 @@ export function pruneRecords(
     const ids = text((await session.rows<[string]>(PRUNABLE_RUNS, [runsBefore, limit])).map(([id]) => id));
     await session.run('DELETE FROM rollcall.run_progress WHERE run = ANY ($1::text[])', [ids]);
     const runs = await session.run('DELETE FROM rollcall.run WHERE id = ANY ($1::text[])', [ids]);
-    const over = await session.rows<[string]>(PRUNABLE_REGULATIONS, [regulationsBefore, limit]);
+    let over = await session.rows<[string]>(PRUNABLE_REGULATIONS, [regulationsBefore, limit]);
+    if (over.length > 0) {
+      const [needed] = await session.rows<[number | null]>(NEEDED_SINCE);
+      const before = Math.min(regulationsBefore, needed?.[0] ?? regulationsBefore);
+      if (before < regulationsBefore) over = await session.rows(PRUNABLE_REGULATIONS, [before, limit]);
+    }
     const regulations = text(over.map(([id]) => id));
     await session.run('DELETE FROM rollcall.deletion WHERE regulation = ANY ($1::text[])', [regulations]);
     await session.run('DELETE FROM rollcall.regulation WHERE id = ANY ($1::text[])', [regulations]);

@@ -119,10 +119,24 @@ export function pruneRecords(
   const runIds = JSON.stringify(ids);
   db.run('DELETE FROM run WHERE id IN (SELECT value FROM json_each(?))', runIds);
   db.dropNames(ids);
-  const over = JSON.stringify(db.tuples<[string]>(PRUNABLE_REGULATIONS, regulationsBefore, limit).map(([id]) => id));
+  const before = Math.min(regulationsBefore, neededSince(db));
+  const over = JSON.stringify(db.tuples<[string]>(PRUNABLE_REGULATIONS, before, limit).map(([id]) => id));
   db.run('DELETE FROM deletion WHERE regulation IN (SELECT value FROM json_each(?))', over);
   const regulations = db.run('DELETE FROM regulation WHERE id IN (SELECT value FROM json_each(?))', over);
   return Math.max(ids.length, regulations);
+}
+
+const OLDEST_EPOCH = `SELECT min(record ->> 'epoch') FROM run INDEXED BY run_open WHERE ${OPEN}`;
+
+/** When the first deletion was asked for that a run which is not over was computed before: its hashes are still needed. */
+function neededSince(db: Connection): number {
+  const [epoch] = db.tuples<[number | null]>(OLDEST_EPOCH)[0] ?? [null];
+  if (epoch === null) return Number.POSITIVE_INFINITY;
+  const [since] = db.tuples<[number | null]>(
+    'SELECT min(created_at) FROM regulation WHERE id IN (SELECT regulation FROM deletion WHERE epoch > ?)',
+    epoch,
+  )[0] ?? [null];
+  return since ?? Number.POSITIVE_INFINITY;
 }
 
 const NOTHING: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };
