@@ -1,6 +1,7 @@
 import t from 'tap';
 import { Cluster } from './cluster.ts';
 
+const seed = Number(process.env['CLUSTER_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 const long = process.env['CLUSTER_SECONDS'];
 t.setTimeout(long === undefined ? 110_000 : 400_000);
 
@@ -9,8 +10,8 @@ t.test(
   async (t) => {
     const report = await Cluster.run(
       long === undefined
-        ? { processes: 3, duration: 5_000, speed: 10, every: 700 }
-        : { processes: 4, duration: Number(long) * 1_000, speed: 5, every: 1_500 },
+        ? { processes: 3, duration: 5_000, speed: 10, every: 700, seed }
+        : { processes: 4, duration: Number(long) * 1_000, speed: 5, every: 1_500, seed },
     );
     t.comment(JSON.stringify(report));
     t.ok(report.accepted > 100, 'there was load');
@@ -21,6 +22,15 @@ t.test(
     t.ok(report.schedule.once > 0, 'the scheduled audience was run');
     t.equal(report.schedule.twice, 0, 'no tick was served twice');
     t.equal(report.astray, 0, 'and its members are those of its last run');
+    const { requests, told, unfinished, late, suppressed, untold } = report.deletions;
+    t.ok(requests > 3 && told > 0, 'users were deleted, and some of them had been told of');
+    t.equal(unfinished, 0, 'every request that deletes is finished');
+    t.equal(untold, 0, 'who was told of the user is told of the deletion');
+    t.ok(
+      late <= report.faults.stop,
+      'what was computed before a deletion comes no more, but from a process that was stopped',
+    );
+    t.ok(suppressed <= report.faults.stop, 'nor does anything about those who are suppressed');
     t.ok(
       report.overlaps <= report.faults.stop,
       'a delivery is posted twice at once only by a process that was stopped',

@@ -2,9 +2,12 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../src/clock.ts';
+import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { type PostgresServer, startPostgres } from '../helpers/postgres.ts';
+import { type DeletionReport, Deletions } from './deletions.ts';
+import { randomNumbers } from './fleet.ts';
 import { Ledger } from './ledger.ts';
 import type { MemberOptions, Task } from './member.ts';
 import { isMember, PARITY } from './parity.ts';
@@ -17,6 +20,7 @@ export interface ClusterOptions {
   readonly speed: number;
   /** Between two faults, in milliseconds. */
   readonly every: number;
+  readonly seed: number;
 }
 
 /** What was done to the cluster, and what came of it. */
@@ -32,6 +36,8 @@ export interface Report {
   backwards: number;
   overlaps: number;
   repeats: number;
+  deletions: DeletionReport;
+  seed: number;
   faults: Record<Fault, number>;
 }
 
@@ -103,7 +109,13 @@ export class Cluster {
     const { processes, duration, every } = this.options;
     await Promise.all(Array.from({ length: processes }, () => this.start()));
     const end = performance.now() + duration;
-    const load = this.load(end);
+    const store = await openPostgresStore({ url: this.direct, maxQueued: 1, clock: systemClock });
+    const deletions = this.deletions(store);
+    const load = Promise.all([
+      this.load(end),
+      this.tellOfSome(deletions, end),
+      deletions.keepFiling(end, this.options.every / 2),
+    ]);
     const kinds: readonly Fault[] = ['kill', 'cut', 'stop', 'kill', 'crash', 'cut', 'kill', 'stop'];
     for (let n = 0; performance.now() < end; n += 1) {
       await pause(every);
@@ -111,6 +123,7 @@ export class Cluster {
     }
     await load;
     await Promise.all(this.wakeUps);
+    await deletions.settle(60_000 + 90_000 / this.options.speed);
     await this.finalTick();
     const { schedule, asOf } = await this.endSchedules();
     const astray = () =>
@@ -128,7 +141,36 @@ export class Cluster {
       astray: astray(),
     };
     await this.stopAll();
-    return { ...counts, schedule, backwards, overlaps, repeats, faults: this.faults };
+    await store.close();
+    const { seed } = this.options;
+    const deleted = deletions.report();
+    return { ...counts, schedule, backwards, overlaps, repeats, deletions: deleted, seed, faults: this.faults };
+  }
+
+  private deletions(store: Store): Deletions {
+    let n = 0;
+    return new Deletions({
+      arrivals: this.ledger.aboutVictims,
+      random: randomNumbers(this.options.seed),
+      file: async (forget, type) => {
+        n += 1;
+        const id = await this.answerOf({ forget, type, n });
+        // Whoever was asked may be on its way out, and so may be all.
+        if (id === null) await pause(50);
+        return id;
+      },
+      statusOf: (id) =>
+        store.regulation(id).then(
+          (found) => found?.status ?? null,
+          () => null,
+        ),
+    });
+  }
+
+  private async tellOfSome(deletions: Deletions, end: number): Promise<void> {
+    while (performance.now() < end) {
+      await Promise.all([this.ask({ about: deletions.someone, recordedAt: Date.now() }), pause(20)]);
+    }
   }
 
   private async start(): Promise<void> {
@@ -183,22 +225,27 @@ export class Cluster {
 
   /** Whether a running member did it, as it said itself. */
   private async ask(task: Task): Promise<boolean> {
-    const running = [...this.members].filter(({ stopped }) => !stopped);
-    const member = running[Math.floor(Math.random() * running.length)];
-    return member ? this.askMember(member, task) : false;
+    return (await this.answerOf(task)) !== null;
   }
 
-  private askMember({ process }: Member, task: Task): Promise<boolean> {
-    return new Promise<boolean>((resolve) => {
+  private async answerOf(task: Task): Promise<string | null> {
+    const running = [...this.members].filter(({ stopped }) => !stopped);
+    const member = running[Math.floor(Math.random() * running.length)];
+    return member ? this.askMember(member, task) : null;
+  }
+
+  /** Resolves to what it made, if anything; null if it did not do it. */
+  private askMember({ process }: Member, task: Task): Promise<string | null> {
+    return new Promise<string | null>((resolve) => {
       const text = JSON.stringify(task);
-      const finish = (done: boolean) => {
+      const finish = (done: boolean, id = '') => {
         process.off('message', onMessage);
         process.off('exit', onExit);
         clearTimeout(timer);
-        resolve(done);
+        resolve(done ? id : null);
       };
-      const onMessage = (answer: { task: Task; done: boolean }) => {
-        if (JSON.stringify(answer.task) === text) finish(answer.done);
+      const onMessage = (answer: { task: Task; done: boolean; id?: string }) => {
+        if (JSON.stringify(answer.task) === text) finish(answer.done, answer.id);
       };
       const onExit = () => finish(false);
       // A member may be stopped before it answers.

@@ -3,9 +3,21 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { text } from 'node:stream/consumers';
 import { PARITY } from './parity.ts';
 
-interface Arrival {
+interface Post {
   readonly from: number;
   to: number;
+}
+
+/** A post about one who may be deleted. */
+export interface Arrival {
+  readonly user: string;
+  readonly at: number;
+  /** When what it says was recorded, or the run began that computed it. */
+  readonly computedAt: number;
+  readonly isNotice: boolean;
+  /** Whether it says that the user entered, and was taken. */
+  readonly entered: boolean;
+  readonly taken: boolean;
 }
 
 /** The receiver of all deliveries: what came, when, and what was answered. */
@@ -18,7 +30,9 @@ export class Ledger {
   readonly members = new Map<string, { readonly value: boolean; readonly sequence: number }>();
   /** Per user, changes answered with 200 that were older than one before. */
   backwards = 0;
-  private readonly arrivals = new Map<string, Arrival[]>();
+  /** All posts about those who may be deleted. */
+  readonly aboutVictims: Arrival[] = [];
+  private readonly posts = new Map<string, Post[]>();
   private readonly server = createServer((request, response) => void this.answer(request, response));
   private onTaken: (() => void) | null = null;
 
@@ -36,7 +50,7 @@ export class Ledger {
   /** Posts of one delivery that were under way at the same time. */
   get overlaps(): number {
     let count = 0;
-    for (const posts of this.arrivals.values()) {
+    for (const posts of this.posts.values()) {
       posts.sort((a, b) => a.from - b.from);
       for (const [index, { from }] of posts.entries()) if (from < (posts[index - 1]?.to ?? 0)) count += 1;
     }
@@ -45,7 +59,7 @@ export class Ledger {
 
   /** Posts beyond the first of a delivery. */
   get repeats(): number {
-    return [...this.arrivals.values()].reduce((sum, posts) => sum + posts.length - 1, 0);
+    return [...this.posts.values()].reduce((sum, posts) => sum + posts.length - 1, 0);
   }
 
   async close(): Promise<void> {
@@ -55,14 +69,16 @@ export class Ledger {
   }
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const arrival = { from: performance.now(), to: Number.POSITIVE_INFINITY };
+    const post = { from: performance.now(), to: Number.POSITIVE_INFINITY };
+    const at = Date.now();
     const key = String(request.headers['idempotency-key']);
-    this.arrivals.set(key, [...(this.arrivals.get(key) ?? []), arrival]);
+    this.posts.set(key, [...(this.posts.get(key) ?? []), post]);
     const body = JSON.parse(await text(request).catch(() => 'null')) as Record<string, never> | null;
     const fails = Math.random() < 0.05;
+    if (body) this.note(body as unknown as VictimBody, at, !fails);
     response.statusCode = fails ? 503 : 200;
     response.end();
-    arrival.to = performance.now();
+    post.to = performance.now();
     if (fails || !body) return;
     const { id, user, tick } = body as { id?: string; user?: string; tick?: number };
     if (id !== undefined) this.taken.add(id);
@@ -74,11 +90,29 @@ export class Ledger {
     this.onTaken?.();
   }
 
+  private note({ type, userId, about, recordedAt, traits, context }: VictimBody, at: number, taken: boolean): void {
+    const user = about ?? userId;
+    if (!user?.startsWith('v')) return;
+    // A sequence is the start of its run in microseconds, or later.
+    const computedAt = recordedAt ?? (context?.personas ? context.personas.sequence / 1_000 : at);
+    const entered = taken && traits?.[PARITY.key] === true;
+    this.aboutVictims.push({ user, at, computedAt, isNotice: type === 'delete', entered, taken });
+  }
+
   private keepMember({ userId, traits, context }: MembershipBody): void {
     const { sequence } = context.personas;
     if (sequence < (this.members.get(userId)?.sequence ?? 0)) return;
     this.members.set(userId, { value: traits[PARITY.key] === true, sequence });
   }
+}
+
+interface VictimBody {
+  readonly type?: string;
+  readonly userId?: string;
+  readonly about?: string;
+  readonly recordedAt?: number;
+  readonly traits?: Readonly<Record<string, unknown>>;
+  readonly context?: { readonly personas?: { readonly sequence: number } };
 }
 
 interface MembershipBody {

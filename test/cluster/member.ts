@@ -1,6 +1,7 @@
 import { createSync, type SyncOptions } from '../../jobs/index.ts';
 import { createAccept } from '../../src/accept.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import { Regulations } from '../../src/deletion/regulations.ts';
 import { createAgent } from '../../src/deliver/http/agent.ts';
 import { Worker } from '../../src/deliver/worker.ts';
 import { endpointId } from '../../src/destination.ts';
@@ -8,12 +9,16 @@ import { silentLogger } from '../../src/log.ts';
 import type { Message } from '../../src/message.ts';
 import type { Run } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import type { ForgetType } from './deletions.ts';
 import { PARITY } from './parity.ts';
 
 /** What a member of the cluster is asked to do; it answers with the same object and whether it was done. */
 export type Task =
   | { readonly accept: readonly string[] }
   | { readonly tick: number; readonly users: readonly string[] }
+  /** Records something about a user who may be deleted. */
+  | { readonly about: string; readonly recordedAt: number }
+  | { readonly forget: readonly string[]; readonly type: ForgetType; readonly n: number }
   /** Ends the schedules of this member. */
   | { readonly unschedule: true }
   /** Syncs the scheduled audience once more, finishing what a member that died has begun. */
@@ -78,6 +83,14 @@ const track = (id: string): Message => ({
   body: JSON.stringify({ id }),
 });
 
+const about = ({ about, recordedAt }: { about: string; recordedAt: number }): Message => ({
+  type: 'track',
+  messageId: `${about}-${recordedAt}-${process.pid}`,
+  userId: about,
+  integrations: null,
+  body: JSON.stringify({ type: 'track', about, recordedAt }),
+});
+
 const change = (user: string, tick: number): Message => ({
   type: 'identify',
   messageId: `${user}-${tick}`,
@@ -92,7 +105,9 @@ const audience = {
   ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),
   ...{ schedule: '* * * * * *', timezone: null, paused: false, guard },
   sql: `SELECT 'p' || n AS user_id FROM generate_series(1, ${PARITY.users}) AS n
-        WHERE (n + floor(extract(epoch FROM $now))::bigint) % 2 = 0`,
+        WHERE (n + floor(extract(epoch FROM $now))::bigint) % 2 = 0
+        UNION ALL SELECT 'v' || n FROM generate_series(1, ${PARITY.victims}) AS n
+        WHERE (n + floor(extract(epoch FROM $now))::bigint) % 4 <> 0`,
 };
 const engines = { lake: { type: 'postgres', url: database } } as const;
 /** Schedules go by the real time. */
@@ -101,6 +116,24 @@ const syncOptions: SyncOptions = {
   config: () => ({ folder: '/', engines, audiences: [audience], traits: [], destinations }),
 };
 const sync = createSync(syncOptions);
+
+const regulations = new Regulations({
+  store,
+  accept,
+  sources: () => [{ id: 'shop', writeKey: 'shop', enabled: true }],
+  destinations: () => destinations,
+  elsewhere: async () => [],
+  toldByEngines: (users, sources) => sync.told(users, sources),
+  forgetInEngines: (users, sources) => sync.forget(users, sources),
+  clock,
+  log: silentLogger,
+});
+
+/** What another has filed, and did not live to carry out. */
+function keepResuming(): void {
+  void regulations.resume().catch(() => undefined);
+  setTimeout(keepResuming, 1_000).unref();
+}
 
 /** A sync in small: under the audience's lease, once per tick, whoever gets there first. */
 async function runTick(tick: number, users: readonly string[]): Promise<boolean> {
@@ -130,12 +163,15 @@ function runOf(id: string, state: Run['state']): Run {
   return { id, key: 'aud', kind: 'audience', action: 'sync', state, first: false, ...counts, ...versions, ...rest };
 }
 
-async function perform(task: Task): Promise<boolean> {
+async function perform(task: Task): Promise<boolean | string> {
+  if ('forget' in task) return regulations.file({ type: task.type, sources: null, userIds: task.forget });
   if ('accept' in task) await accept('shop', task.accept.map(track));
+  else if ('about' in task) await accept('shop', [about(task)]);
   else if ('tick' in task) return runTick(task.tick, task.users);
   else if ('unschedule' in task) await sync.stop();
   else if ('conclude' in task) return (await createSync(syncOptions).run([PARITY.key])).every(({ error }) => !error);
   else {
+    await regulations.close();
     await sync.stop();
     await worker.stop();
     await store.close();
@@ -147,7 +183,7 @@ process.on('message', (task: Task) => {
   perform(task)
     .catch(() => false)
     .then((done) => {
-      process.send?.({ task, done });
+      process.send?.({ task, done: done !== false, ...(typeof done === 'string' ? { id: done } : {}) });
       if ('stop' in task) process.disconnect();
     });
 });
@@ -155,4 +191,5 @@ process.on('message', (task: Task) => {
 process.on('disconnect', () => process.exit());
 await worker.start();
 await sync.start();
+keepResuming();
 process.send?.('ready');
