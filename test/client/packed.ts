@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import type { Test } from 'tap';
+import { clean } from '../receivers/helpers/clean.ts';
 import { folder } from './folder.ts';
 
 export const root = path.join(import.meta.dirname, '../..');
@@ -15,9 +14,7 @@ export async function packed(t: Test): Promise<string> {
   const app = folder(t);
   const home = path.join(app, 'node_modules/@rollcall/client');
   mkdirSync(home, { recursive: true });
-  await promisify(execFile)(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--outDir', path.join(home, 'dist')], {
-    cwd: root,
-  });
+  await clean(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--outDir', path.join(home, 'dist')]);
   for (const file of ['package.json', 'README.md', 'LICENSE', 'require.cjs', 'require.d.cts'])
     cpSync(path.join(source, file), path.join(home, file));
   for (const name of ['debug', 'ms']) {
@@ -42,7 +39,7 @@ export async function compile(compiler: string, app: string, file: string, text:
   const strict = { noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };
   const config = { compilerOptions: { ...strict, target: 'es2022', ...options }, files: [file] };
   writeFileSync(path.join(app, 'tsconfig.json'), JSON.stringify(config));
-  return promisify(execFile)(process.execPath, [compiler, '-p', '.'], { cwd: app }).then(
+  return clean(process.execPath, [compiler, '-p', '.'], app).then(
     ({ stdout }) => stdout,
     (error: { stdout: string }) => error.stdout,
   );

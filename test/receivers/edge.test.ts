@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { promisify } from 'node:util';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { createReceiver } from '../../receivers/edge.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
+import { clean } from './helpers/clean.ts';
 import { silent } from './helpers/hosts.ts';
 
-const run = promisify(execFile);
 const edge = new URL('../../receivers/edge.ts', import.meta.url);
 
 t.test('nothing that an edge runtime loads comes from Node', async (t) => {
@@ -28,7 +27,8 @@ t.test('nothing that an edge runtime loads comes from Node', async (t) => {
 
 /** What runs where there is neither `Buffer` nor `process`, nor a quick way to wait for the next turn. */
 const program = `
-const requests = JSON.parse(process.argv[1]);
+import { readFileSync } from 'node:fs';
+const requests = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 const { log } = console;
 const { Buffer } = globalThis;
 for (const name of ['Buffer', 'process', 'setImmediate', 'global']) delete globalThis[name];
@@ -63,8 +63,10 @@ t.test('it works where there is neither Buffer nor process', async (t) => {
     signed('\uFEFF{}', 'shhh'),
     signed(envelope, 'shhh', { signing: 'both' }),
   ];
-  const args = ['--input-type=module', '-e', program, JSON.stringify(requests)];
-  const { stdout } = await run(process.execPath, args, { env: { ...process.env, NODE_OPTIONS: '' } });
+  const folder = t.testdir({ 'program.mjs': program });
+  const file = join(folder, 'requests.json');
+  writeFileSync(file, JSON.stringify(requests));
+  const { stdout } = await clean(process.execPath, [join(folder, 'program.mjs'), file]);
   const { statuses, seen } = JSON.parse(stdout);
   t.same(statuses, [
     [200, 'received'],

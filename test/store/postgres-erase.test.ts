@@ -24,9 +24,9 @@ async function scene(state: 'ready' | 'claimed') {
   } else await other.query(`BEGIN; UPDATE rollcall.delivery SET state = 1, owner = ${owner}`);
   return {
     store,
-    /** Erases the user while the other session has its way. */
+    /** Erases the user's deliveries while the other session has its way. */
     async erase() {
-      const part = store.erase(['gone'], null, null);
+      const part = store.erase(['gone'], null, 'delivery:0');
       const waiting = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
       let isOver = false;
       void part.then(() => (isOver = true));
