@@ -65,6 +65,7 @@ export class Cluster {
   private readonly acknowledged = new Set<string>();
   private readonly faults: Report['faults'] = { kill: 0, stop: 0, cut: 0, crash: 0 };
   private readonly wakeUps: Promise<void>[] = [];
+  private readonly wakes: number[] = [];
   private sent = 0;
   private tick = 0;
 
@@ -151,6 +152,7 @@ export class Cluster {
     let n = 0;
     return new Deletions({
       arrivals: this.ledger.aboutVictims,
+      wakes: this.wakes,
       random: randomNumbers(this.options.seed),
       file: async (forget, type) => {
         n += 1;
@@ -273,6 +275,7 @@ export class Cluster {
     member.stopped = true;
     member.process.kill('SIGSTOP');
     await pause(STOPPED_FOR / this.options.speed);
+    this.wakes.push(Date.now());
     member.process.kill('SIGCONT');
     member.stopped = false;
   }

@@ -19,6 +19,8 @@ interface Request {
 interface DeletionParts {
   /** What came about those who may be deleted; it grows. */
   readonly arrivals: readonly Arrival[];
+  /** When stopped processes went on. */
+  readonly wakes: readonly number[];
   /** A whole number from 1 to `most`. */
   readonly random: (most: number) => number;
   /** Resolves to the request's id; null if the member died over it, or did not answer. */
@@ -42,6 +44,8 @@ export interface DeletionReport {
 }
 
 const VICTIMS = Array.from({ length: PARITY.victims }, (_, n) => `v${n + 1}`);
+/** How long after it went on a process may still end what it was about, in milliseconds. */
+const WAKING = 500;
 /** Requests at least, however slow the machine. */
 const LEAST = 4;
 const isOver = (status: RegulationStatus | null) => status !== null && status !== 'INITIALIZED' && status !== 'RUNNING';
@@ -75,10 +79,13 @@ export class Deletions {
   }
 
   report(): DeletionReport {
-    const { arrivals } = this.parts;
+    const { arrivals, wakes } = this.parts;
+    // A post that was under way when its process was stopped goes on with it.
+    const isFromWaking = (at: number) => wakes.some((wake) => wake <= at && at < wake + WAKING);
     const over = this.requests.filter(({ status }) => status === 'FINISHED');
     const of = ({ user }: Request) => arrivals.filter((arrival) => arrival.user === user);
-    const posts = (request: Request) => of(request).filter(({ at, isNotice }) => at > request.overAt && !isNotice);
+    const posts = (request: Request) =>
+      of(request).filter(({ at, isNotice }) => at > request.overAt && !isNotice && !isFromWaking(at));
     const wasTold = (request: Request) => of(request).some(({ at, entered }) => entered && at < request.filedAt);
     const told = over.filter(wasTold);
     const isLate = (request: Request) => posts(request).filter(({ computedAt }) => computedAt < request.filedAt).length;
