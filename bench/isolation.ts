@@ -73,10 +73,10 @@ const bad = {
 };
 for (const latency of latencies) {
   for (const [label, faults] of Object.entries(bad)) {
-    const row = `${label}, ${latency} ms`;
+    const row = `${label} at ${latency} ms`;
     contenders[row] = async () => ({ pace: 0, ...(await run({ healthy: 1, latency, ...faults, rate: 0, seconds })) });
     if (label !== 'no failures')
-      ratios[`others with ${row} / without`] = [row, `no failures, ${latency} ms`, 'perSecond'];
+      ratios[`others with ${row} / without`] = [row, `no failures at ${latency} ms`, 'perSecond'];
   }
 }
 await compare({ name: 'isolation', contenders, ratios });

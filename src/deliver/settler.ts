@@ -163,7 +163,7 @@ export class Settler {
   }
 }
 
-/** Whether the next try of the delivery, or another delivery, waits until it is written. */
+/** Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the others. */
 function isAwaited({ claim, verdict }: Settlement): boolean {
-  return verdict.kind !== 'delivered' || claim.conflict !== null || claim.crashes > 0;
+  return (verdict.kind === 'release' && verdict.dueAt === null) || claim.conflict !== null || claim.crashes > 0;
 }

@@ -122,7 +122,7 @@ export class Turns {
       }
       held += limit;
       queue.claiming();
-      planned.push({ turn, hints, request: { destination: queue.name, limit, order: orderOf(turn) } });
+      planned.push({ turn, hints, request: requestOf(turn, limit) });
     }
     return planned;
   }
@@ -135,7 +135,9 @@ export class Turns {
   claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
-      if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, nextDue - this.clock.now());
+      // What is tried in vain is claimed in few small claims.
+      const soonest = request.retries === undefined ? 0 : VAIN_PAUSE;
+      if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, Math.max(soonest, nextDue - this.clock.now()));
     }
     this.offer(request.destination);
   }
@@ -160,6 +162,16 @@ export class Turns {
 /** One claim in so many begins with retries; of those that fail again and again where others are taken, fewer. */
 const RETRIES_TURN = 8;
 const VAIN_RETRIES_TURN = 32;
+/** Of the latter, other claims take such a part of their size at most; and how long they wait for the next, in milliseconds. */
+const VAIN_SHARE = 1 / 32;
+const VAIN_PAUSE = 100;
+
+function requestOf(turn: Turn, limit: number): ClaimRequest {
+  const order = orderOf(turn);
+  const request = { destination: turn.queue.name, limit, order };
+  if (order === 'retries' || !turn.queue.retriesAreVain) return request;
+  return { ...request, retries: Math.ceil(limit * VAIN_SHARE) };
+}
 
 /** First tries before retries, but some claims begin with retries, and one in eight with backfills, so that none starves. */
 function orderOf(turn: Turn): ClaimRequest['order'] {

@@ -82,6 +82,8 @@ export interface ClaimRequest {
   readonly limit: number;
   /** What goes first: first tries in the order of the lanes, due retries (one claim in eight), or backfills (likewise). */
   readonly order: 'usual' | 'retries' | 'backfills';
+  /** Retries of a lane at most; without it as many as there is room for. */
+  readonly retries?: number;
 }
 
 export interface ClaimResult {

@@ -90,9 +90,9 @@ export class Stock {
   /** Takes note that what was given back, or made way for a newer change, is to be looked for again. */
   settled(settlements: readonly Settlement[]): void {
     for (const { claim, verdict } of settlements) {
-      if (verdict.kind === 'retry' || verdict.kind === 'release' || claim.conflict !== null) {
-        this.stir(claim.destination);
-      }
+      const dueAt = verdict.kind === 'retry' || verdict.kind === 'release' ? verdict.dueAt : undefined;
+      if (dueAt === null || claim.conflict !== null) this.stir(claim.destination);
+      else if (dueAt !== undefined) this.expect(claim.destination, dueAt);
     }
   }
 
@@ -127,6 +127,12 @@ export class Stock {
     const shelf = this.shelves.get(destination);
     if (!shelf) return;
     shelf.lookedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Says that something of a destination is due at this time. */
+  private expect(destination: string, dueAt: number): void {
+    const shelf = this.shelves.get(destination);
+    if (shelf) shelf.nextDue = Math.min(shelf.nextDue ?? dueAt, dueAt);
   }
 
   /** As `stir`, where what was accepted had to wait behind others: then nothing newer may be handed over before. */

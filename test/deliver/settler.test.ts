@@ -96,7 +96,6 @@ t.test('what nothing waits for is gathered for a while, and then written at once
 const urgent: [string, (settlement: Settlement) => Settlement][] = [
   ['a change of membership', ({ claim, ...rest }) => ({ ...rest, claim: { ...claim, conflict: 'vip/u1' } })],
   ['one that is given back', (other) => ({ ...other, verdict: { kind: 'release', dueAt: null } })],
-  ['one that is tried again', (other) => ({ ...other, verdict: { kind: 'retry', dueAt: 5, firstAt: 0, marks: {} } })],
 ];
 for (const [which, change] of urgent) {
   t.test(`${which} is written at once, with what has been gathered`, async (t) => {
@@ -108,6 +107,18 @@ for (const [which, change] of urgent) {
     t.same(batches, [2]);
   });
 }
+
+t.test('what is tried again or put off is gathered with the others', async (t) => {
+  const { batches, settler, turns } = gathering();
+  settler.add({ ...settlement(1), verdict: { kind: 'retry', dueAt: 5, firstAt: 0, marks: {} } });
+  settler.add({ ...settlement(2), verdict: { kind: 'release', dueAt: 5 } });
+  settler.add({ ...settlement(3), verdict: { kind: 'dead', reason: 'refused', status: 400, firstAt: 0 } });
+  await turns();
+  t.same(batches, []);
+  settler.add({ ...settlement(4), verdict: { kind: 'release', dueAt: null } });
+  await turns();
+  t.same(batches, [4]);
+});
 
 t.test('many are written at once', async (t) => {
   const { batches, settler, turns } = gathering();

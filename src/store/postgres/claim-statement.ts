@@ -24,6 +24,7 @@ export class ClaimStatement {
       text(requests, ({ destination }) => destination),
       int4(requests, ({ limit }) => limit),
       int2(requests, ({ order }) => ORDERS.indexOf(order)),
+      int4(requests, ({ limit, retries }) => Math.min(limit, retries ?? limit)),
     ]);
     failpoint('claim');
     return sorted(this.context, rows);
@@ -99,11 +100,11 @@ const claimSql = (now: string) => `
 WITH claimed AS (
   UPDATE rollcall.delivery SET state = ${CLAIMED}, owner = $1
   WHERE id = ANY (ARRAY(
-    SELECT p.id FROM unnest($2::text[], $3::int[], $4::smallint[]) AS w (destination, quota, ord), LATERAL (
+    SELECT p.id FROM unnest($2::text[], $3::int[], $4::smallint[], $5::int[]) AS w (destination, quota, ord, retries), LATERAL (
       SELECT q.id FROM unnest(${turns('w.ord')}) AS t (turn), LATERAL (
         SELECT d.id FROM rollcall.delivery d
         WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn AND d.due_at <= ${now}
-        ORDER BY d.due_at LIMIT w.quota FOR UPDATE SKIP LOCKED
+        ORDER BY d.due_at LIMIT CASE WHEN t.turn < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
       ) AS q LIMIT w.quota
     ) AS p
     WHERE EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})

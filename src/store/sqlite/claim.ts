@@ -99,7 +99,7 @@ function claimOf(db: Connection, now: number, owner: number, destination: number
       owner,
       destination,
       now,
-      request.limit - claimed.length,
+      Math.min(request.limit - claimed.length, retry === 1 ? (request.retries ?? request.limit) : request.limit),
     );
     for (const row of rows) claimed.push(row);
   }
