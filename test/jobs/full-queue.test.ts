@@ -32,26 +32,30 @@ async function deliverTo(rig: Rig, name: string): Promise<Told[]> {
 }
 
 /** Delivers to these destinations whenever a run waits; all that they were told. */
-function deliverWhileWaiting(rig: Rig, names: readonly string[]): { told: Map<string, Told[]>; waits: Progress[] } {
+function deliverWhileWaiting(rig: Rig, names: readonly string[]) {
   const told = new Map(names.map((name) => [name, [] as Told[]]));
   const waits: Progress[] = [];
+  const deliveries: Promise<unknown>[] = [];
   rig.onProgress = (step) => {
     if (step.phase !== 'wait') return;
     waits.push(step);
     for (const name of names) {
-      void deliverTo(rig, name).then((more) => told.get(name)?.push(...more));
+      deliveries.push(deliverTo(rig, name).then((more) => told.get(name)?.push(...more)));
     }
   };
-  return { told, waits };
+  /** Resolves once what it began to deliver is delivered. */
+  const delivered = () => Promise.all(deliveries);
+  return { told, waits, delivered };
 }
 
 t.test('the sync waits while a full queue drains, and nothing is held out', async (t) => {
   const rig = await createRig(t, { maxQueued: 6_000 });
   rig.config.audiences = [audience('a', members(1, 10_000))];
-  const { told, waits } = deliverWhileWaiting(rig, ['crm']);
+  const { told, waits, delivered } = deliverWhileWaiting(rig, ['crm']);
   t.match(await rig.sync.run(), [{ error: null, runs: [{ state: 'done', sent: 10_000 }] }]);
   t.match(waits[0], { key: 'a', waitsFor: ['crm'] });
   t.same(await rig.store.deadLetters({ limit: 1 }), []);
+  await delivered();
   const rest = await deliverTo(rig, 'crm');
   t.equal(Object.keys(values([...(told.get('crm') ?? []), ...rest], 'a')).length, 10_000);
 });
@@ -64,8 +68,9 @@ t.test('a run that waits for a full queue can be stopped, and goes on later', as
   };
   t.match(await rig.sync.run(), [{ error: { code: 'stopping' } }]);
   t.match(await rig.store.runs({ limit: 1 }), [{ state: 'sending', sent: 100 }]);
-  const { told } = deliverWhileWaiting(rig, ['crm']);
+  const { told, delivered } = deliverWhileWaiting(rig, ['crm']);
   await rig.another().run();
+  await delivered();
   const rest = await deliverTo(rig, 'crm');
   t.equal([...(told.get('crm') ?? []), ...rest].length, 250);
 });
@@ -85,9 +90,10 @@ for (const closed of ['deadSince', 'pausedAt'] as const) {
 
     rig.config.audiences = [audience('a', members(41, 340))];
     await rig.store.markEndpoint({ ...endpointOf('crm'), [closed]: rig.time() });
-    const { told } = deliverWhileWaiting(rig, ['mail']);
+    const { told, delivered } = deliverWhileWaiting(rig, ['mail']);
     tick(rig);
     t.match(await rig.sync.run(), [{ error: null, runs: [{ state: 'done', destinations: ['mail'], sent: 330 }] }]);
+    await delivered();
     await deliverTo(rig, 'mail').then((more) => told.get('mail')?.push(...more));
     t.equal(told.get('mail')?.length, 330, 'the others get theirs');
     t.match(await rig.store.audience('a'), { destinations: ['mail'], lapsed: ['crm'] });
@@ -102,6 +108,7 @@ for (const closed of ['deadSince', 'pausedAt'] as const) {
     tick(rig);
     const [report] = await rig.sync.run();
     t.match(report?.runs, [{ action: 'sync' }, { action: 'backfill', destinations: ['crm'], state: 'done' }]);
+    await again.delivered();
     learn(again.told.get('crm') ?? []);
     learn(await deliverTo(rig, 'crm'));
     t.match(await rig.store.audience('a'), { destinations: ['mail', 'crm'], lapsed: [] });
