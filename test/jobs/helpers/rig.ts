@@ -37,6 +37,7 @@ export interface Rig {
   onProgress(step: Progress): void;
   time(): number;
   /** Sets the time that the clock tells. */
+  /** Lets the time go by until then; a time before now sets the clock back. */
   setTime(iso: string): void;
   /** Writes `FILE.csv` with these rows, which definitions read. */
   write(file: string, rows: readonly string[]): void;
@@ -53,7 +54,13 @@ export async function createRig(
 ): Promise<Rig> {
   const folder = t.testdir({});
   let now = Date.parse('2026-03-01T12:00:00Z');
-  const clock: Clock = { ...systemClock, now: () => now };
+  let passed = 0;
+  const clock: Clock = {
+    ...systemClock,
+    now: () => now,
+    monotonic: () => systemClock.monotonic() + passed,
+    uptime: () => systemClock.uptime() + passed,
+  };
   const config: TestConfig = {
     folder,
     engines: {
@@ -90,7 +97,10 @@ export async function createRig(
     onProgress() {},
     time: () => now,
     setTime: (iso) => {
-      now = Date.parse(iso);
+      const time = Date.parse(iso);
+      // Forward time passes, for the steady clock too; backward the clock is set.
+      passed += Math.max(0, time - now);
+      now = time;
     },
     write: (file, rows) => writeFileSync(join(folder, `${file}.csv`), `${rows.join('\n')}\n`),
     deliver: (verdict) => deliver(store, config, verdict),
