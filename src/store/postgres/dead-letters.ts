@@ -66,6 +66,15 @@ export async function deadLetters(context: Context, filter: DeadLetterFilter): P
   );
 }
 
+/** Of the letters that are gone, those to queue again: the others have a newer change of their key. */
+const WANTED = `wanted AS (
+  SELECT * FROM gone WHERE conflict IS NULL OR NOT EXISTS (
+    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination
+    UNION ALL
+    SELECT 1 FROM rollcall.dead_letter o
+    WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
+)`;
+
 /**
  * A changed body gets a new id, since receivers take the same id for the same message. The letters are deleted first: an
  * accept of a newer change waits for that, or was before and has deleted them.
@@ -74,13 +83,7 @@ const replaySql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter d USING unnest($1::bigint[], $2::text[]) AS r (id, body)
   WHERE d.id = r.id AND d.reason <> 'queue_full' RETURNING d.*, r.body AS new_body
-), wanted AS (
-  SELECT * FROM gone WHERE conflict IS NULL OR NOT EXISTS (
-    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination
-    UNION ALL
-    SELECT 1 FROM rollcall.dead_letter o
-    WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
-), queued AS (
+), ${WANTED}, queued AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, conflict, body)
   SELECT CASE WHEN new_body IS NULL THEN id ELSE nextval(pg_get_serial_sequence('rollcall.delivery', 'id')) END,
@@ -155,13 +158,7 @@ async function renew(session: Session, byId: ReadonlyMap<number, string | null>)
 const resendSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING *
-), wanted AS (
-  SELECT * FROM gone WHERE conflict IS NULL OR NOT EXISTS (
-    SELECT 1 FROM rollcall.delivery o WHERE o.conflict = gone.conflict AND o.destination = gone.destination
-    UNION ALL
-    SELECT 1 FROM rollcall.dead_letter o
-    WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
-), queued AS (
+), ${WANTED}, queued AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, first_at, conflict, marks, body)
   SELECT id, destination, lane, ${READY}, least(accepted_at, ${now}), 0, type, source, message_id, user_id, accepted_at, first_at,
