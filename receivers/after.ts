@@ -1,4 +1,5 @@
-import type { Awaitable } from './options.ts';
+/** A value, or the promise of one. */
+export type Awaitable<T> = T | Promise<T>;
 
 const isThenable = <T>(value: Awaitable<T>): value is Promise<T> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';

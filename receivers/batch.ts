@@ -1,4 +1,4 @@
-import type { Awaitable } from './options.ts';
+import type { Awaitable } from './after.ts';
 import { batched, type Rejection, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled at once. */

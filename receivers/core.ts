@@ -1,27 +1,20 @@
-import { after, attempt } from './after.ts';
+import { type Awaitable, after, attempt } from './after.ts';
 import { runBatch } from './batch.ts';
 import { bytesOf } from './bytes.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
-import { type DeliveryFields, OpenDelivery } from './delivery.ts';
 import { createDispatch } from './dispatch.ts';
 import { InboxWorker } from './inbox.ts';
 import { createLeases } from './leases.ts';
 import { type Batch, type Parsed, parseBody, parseValue } from './messages.ts';
-import type { Awaitable, CoreOptions, Failure, Log } from './options.ts';
+import type { CoreOptions, Log } from './options.ts';
 import { changeOf, computedOf, createTurns } from './order.ts';
 import * as reply from './reply.ts';
+import { createReport, type Report } from './report.ts';
+import { OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
 import { type Inbox, memoryStore, type Opened, type Opening } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
-
-/** A verified request on its way to the handlers. */
-export interface Verified extends DeliveryFields {
-  /** Names whoever knows the secret that matched; empty where no secret is set. */
-  sender: string;
-  /** When the request came in, by the receiver's clock. */
-  since: number;
-}
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
 export interface Core {
@@ -31,9 +24,8 @@ export interface Core {
   /** Calls back when a body that began to arrive at `since` takes too long; the returned function says that it is there. */
   reading(since: number, cut: () => void): () => void;
   /** Never fails. */
-  accept(request: Verified, log: Log): Awaitable<reply.Reply>;
-  /** Tells `on.error`, without letting it do harm. */
-  report(error: unknown, failure: Partial<Failure> & Pick<Failure, 'stage'>, log: Log): void;
+  accept(verified: VerifiedFields, log: Log): Awaitable<reply.Reply>;
+  report: Report;
   /** Takes up what was stored and not finished; for `ack: 'stored'`. */
   resume(log: Log): Promise<void>;
   /** Answers 503 from now on and waits for the handlers, late ones too. */
@@ -42,21 +34,12 @@ export interface Core {
 
 /** A request that is being handled, or waits for its turn. */
 interface Running {
-  readonly delivery: OpenDelivery;
+  readonly request: OpenRequest;
   readonly work: Promise<reply.Reply>;
 }
 
 /** Milliseconds between two looks at a change of the same name that another process has. */
 const BUSY_STEP = 100;
-
-/** A log of the host that fails must not fail the answer. */
-function logSafely(log: Log, fields: Record<string, unknown>, message = 'webhook failed'): void {
-  try {
-    log.error(fields, message);
-  } catch {
-    // There is nowhere left to say it.
-  }
-}
 
 /** @throws TypeError when the secret is missing or empty. */
 export function createCore(options: CoreOptions, signatures: Signatures): Core {
@@ -70,79 +53,62 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const waits = createDeadlines(clock);
   let closing = false;
 
-  async function tell(error: unknown, failure: Failure, log: Log): Promise<void> {
-    try {
-      await on.error?.(error, failure);
-    } catch (err) {
-      logSafely(log, { err, stage: 'error' }, 'the error handler of the webhook receiver failed');
-    }
-  }
-
-  const report: Core['report'] = (error, failure, log) => {
-    logSafely(log, { err: error, stage: failure.stage, late: failure.late ?? false });
-    void tell(error, { late: false, gaveUp: false, ...failure }, log);
-  };
-
+  const report = createReport(on);
   const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const leases = createLeases({ store, clock, stuckAfter, report });
 
   /** Runs the handlers; fails as they fail. */
-  function handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply> {
-    if (parsed.ok) return dispatch(parsed.message, parsed.known, delivery);
+  function handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
+    if (parsed.ok) return dispatch(parsed.message, parsed.known, request);
     const { reason, detail } = parsed;
     if (on.invalid === undefined) return reply.refusal(400, reason, detail);
-    return after(on.invalid({ reason, detail }, delivery), () => reply.quarantined);
+    return after(on.invalid({ reason, detail }, request), () => reply.quarantined);
   }
 
   /** Failures of the store that come after the handlers' verdict do not change the answer. */
   function settle(
     answer: reply.Reply,
     opening: Opening | undefined,
-    delivery: OpenDelivery,
+    request: OpenRequest,
     log: Log,
   ): Awaitable<reply.Reply> {
     if (opening === undefined) return answer;
     return attempt(
       () => (answer.status === 200 ? store.done(opening) : after(store.release(opening), () => true)),
       (ours) => {
-        if (!ours) report(new Error('another process has handled it meanwhile'), { stage: 'store', delivery }, log);
+        if (!ours) report(new Error('another process has handled it meanwhile'), { stage: 'store', request }, log);
         return answer;
       },
       (error) => {
-        report(error, { stage: 'store', delivery }, log);
+        report(error, { stage: 'store', request }, log);
         return answer;
       },
     );
   }
 
-  function work(
-    parsed: Parsed,
-    opening: Opening | undefined,
-    delivery: OpenDelivery,
-    log: Log,
-  ): Awaitable<reply.Reply> {
+  function work(parsed: Parsed, opening: Opening | undefined, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
     const done = attempt(
-      () => handle(parsed, delivery),
-      (answer) => settle(answer, opening, delivery, log),
+      () => handle(parsed, request),
+      (answer) => settle(answer, opening, request, log),
       (error) => {
         const message = parsed.ok ? parsed.message : undefined;
-        report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: delivery.expired, message, delivery }, log);
-        return settle(reply.failed, opening, delivery, log);
+        report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: request.isExpired, message, request }, log);
+        return settle(reply.failed, opening, request, log);
       },
     );
-    return done instanceof Promise ? leases.keep(opening, delivery, done, log) : done;
+    return done instanceof Promise ? leases.keep(opening, request, done, log) : done;
   }
 
   /** Begins the request in the store, and handles it if it is ours. */
-  function begin(parsed: Parsed, opening: Opening, delivery: OpenDelivery, log: Log): Awaitable<reply.Reply> {
+  function begin(parsed: Parsed, opening: Opening, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
     return attempt(
       () => store.begin(opening),
       (state) => {
-        if (state !== 'new') return otherwise(state, () => begin(parsed, opening, delivery, log), delivery);
-        return work(parsed, opening, delivery, log);
+        if (state !== 'new') return otherwise(state, () => begin(parsed, opening, request, log), request);
+        return work(parsed, opening, request, log);
       },
       (error) => {
-        report(error, { stage: 'store', delivery }, log);
+        report(error, { stage: 'store', request }, log);
         return reply.storeFailed;
       },
     );
@@ -152,11 +118,11 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   function otherwise(
     state: Exclude<Opened, 'new'>,
     again: () => Awaitable<reply.Reply>,
-    delivery: OpenDelivery,
+    request: OpenRequest,
   ): Awaitable<reply.Reply> {
     if (state === 'done') return reply.duplicate;
     if (state === 'stale') return reply.stale;
-    if (state === 'running' || delivery.expired) return reply.inProgress;
+    if (state === 'running' || request.isExpired) return reply.inProgress;
     return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(again);
   }
 
@@ -171,17 +137,18 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   function run(
     parsed: Parsed,
     key: string | undefined,
-    request: Verified,
-    delivery: OpenDelivery,
+    verified: VerifiedFields,
+    request: OpenRequest,
     log: Log,
   ): Awaitable<reply.Reply> {
     const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
-    const change = changeOf(computed, scopeOf(request.sender));
-    if (key === undefined && change === undefined) return work(parsed, undefined, delivery, log);
+    const change = changeOf(computed, scopeOf(verified.sender));
+    if (key === undefined && change === undefined) return work(parsed, undefined, request, log);
     const opening = { key, change, holder: leases.newHolder() };
-    if (change === undefined) return begin(parsed, opening, delivery, log);
+    request.opening = opening;
+    if (change === undefined) return begin(parsed, opening, request, log);
     // Without turns a slow "entered" could end after the "exited" that followed it.
-    return inTurn(change.name, async () => begin(parsed, opening, delivery, log));
+    return inTurn(change.name, async () => begin(parsed, opening, request, log));
   }
 
   /** The answer of the work, or "come again" when the sender is about to hang up. */
@@ -196,14 +163,14 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   }
 
   /** Handles a message once, however often it comes meanwhile. */
-  function once(parsed: Parsed, request: Verified, log: Log): reply.Reply | Running {
-    const key = request.key === undefined ? undefined : `${scopeOf(request.sender)}|${request.key}`;
+  function once(parsed: Parsed, verified: VerifiedFields, log: Log): reply.Reply | Running {
+    const key = verified.key === undefined ? undefined : `${scopeOf(verified.sender)}|${verified.key}`;
     const same = key === undefined ? undefined : running.get(key);
     if (same !== undefined) return same;
-    const delivery = new OpenDelivery(request);
-    const work = run(parsed, key, request, delivery, log);
+    const request = new OpenRequest(verified);
+    const work = run(parsed, key, verified, request, log);
     if (!(work instanceof Promise)) return work;
-    const entry: Running = { delivery, work };
+    const entry: Running = { request, work };
     open.add(entry);
     if (key !== undefined) running.set(key, entry);
     const end = () => {
@@ -214,23 +181,23 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     return entry;
   }
 
-  function acceptOne(parsed: Parsed, request: Verified, log: Log): Awaitable<reply.Reply> {
-    if (inbox !== undefined) return inbox.accept([{ parsed, request }], log).then(([only]) => only as reply.Reply);
-    const entry = once(parsed, request, log);
+  function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log): Awaitable<reply.Reply> {
+    if (inbox !== undefined) return inbox.accept([{ parsed, verified }], log).then(([only]) => only as reply.Reply);
+    const entry = once(parsed, verified, log);
     if (!('work' in entry)) return entry;
-    return inTime(entry.work, request.since, () => {
-      entry.delivery.expire();
+    return inTime(entry.work, verified.since, () => {
+      entry.request.expire();
       return reply.late;
     });
   }
 
-  async function acceptBatch({ items, keys, sentAt }: Batch, request: Verified, log: Log): Promise<reply.Reply> {
+  async function acceptBatch({ items, keys, sentAt }: Batch, verified: VerifiedFields, log: Log): Promise<reply.Reply> {
     const tooOld = verifier.age(sentAt);
     if (tooOld !== undefined) return tooOld;
     const each = items.map((item, index) => ({
       parsed: parseValue(item),
-      request: {
-        ...request,
+      verified: {
+        ...verified,
         key: keys[index],
         get rawBody() {
           return bytesOf(JSON.stringify(item));
@@ -243,15 +210,15 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     }
     const entries: Running[] = [];
     const batch = runBatch(each.length, (index) => {
-      const { parsed, request } = each[index] as (typeof each)[number];
-      const entry = once(parsed, request, log);
+      const { parsed, verified } = each[index] as (typeof each)[number];
+      const entry = once(parsed, verified, log);
       if (!('work' in entry)) return entry;
       entries.push(entry);
       return entry.work;
     });
-    return inTime(batch.finish(), request.since, () => {
+    return inTime(batch.finish(), verified.since, () => {
       batch.end();
-      for (const { delivery } of entries) delivery.expire();
+      for (const { request } of entries) request.expire();
       return batch.reply();
     });
   }
@@ -259,7 +226,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   async function drained(): Promise<void> {
     const ended = Promise.all([...open].map((entry) => entry.work));
     await within(clock, drain, ended, () => []);
-    for (const entry of open) entry.delivery.expire();
+    for (const entry of open) entry.request.expire();
   }
 
   return {
@@ -268,10 +235,10 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     now: clock.now,
     isClosing: () => closing,
     reading: (since, cut) => reads.add(since + deadline, cut),
-    accept(request, log) {
+    accept(verified, log) {
       if (closing) return reply.closing;
-      const parsed = parseBody(request.rawBody);
-      return 'batch' in parsed ? acceptBatch(parsed.batch, request, log) : acceptOne(parsed, request, log);
+      const parsed = parseBody(verified.rawBody);
+      return 'batch' in parsed ? acceptBatch(parsed.batch, verified, log) : acceptOne(parsed, verified, log);
     },
     async resume(log) {
       await inbox?.resume(log);

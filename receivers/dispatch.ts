@@ -1,11 +1,15 @@
-import { after } from './after.ts';
+import { type Awaitable, after } from './after.ts';
 import type { IdentifyBody } from './bodies.ts';
 import type { Message, UnknownMessage } from './messages.ts';
-import type { Awaitable, ComputedBody, Delivery, Handler, Handlers } from './options.ts';
+import type { ComputedBody, Handler, Handlers, ReceivedRequest } from './options.ts';
 import { type Computed, computedOf } from './order.ts';
 import { handled, type Reply, unhandled } from './reply.ts';
 
-export type Dispatch = (message: Message | UnknownMessage, known: boolean, delivery: Delivery) => Awaitable<Reply>;
+export type Dispatch = (
+  message: Message | UnknownMessage,
+  known: boolean,
+  request: ReceivedRequest,
+) => Awaitable<Reply>;
 
 type ComputedHandler = Handler<ComputedBody>;
 
@@ -29,21 +33,21 @@ export function createDispatch(on: Handlers): Dispatch {
     return (isGone ? handlers.gone : handlers.changed) ?? ignored;
   }
 
-  function leave(message: Message | UnknownMessage, delivery: Delivery): Awaitable<Reply> {
-    return after(on.unhandled?.(message, delivery), () => unhandled);
+  function leave(message: Message | UnknownMessage, request: ReceivedRequest): Awaitable<Reply> {
+    return after(on.unhandled?.(message, request), () => unhandled);
   }
 
-  function specific(message: Message, delivery: Delivery): Awaitable<Reply> {
+  function specific(message: Message, request: ReceivedRequest): Awaitable<Reply> {
     const computed = message.type === 'identify' ? computedOf(message) : undefined;
     const special = computed && computedHandler(computed, message as IdentifyBody);
     const handler = (special ?? on[message.type]) as Handler<Message> | undefined;
-    if (handler === undefined && on.any === undefined) return leave(message, delivery);
-    return after(handler?.(message, delivery), () => handled);
+    if (handler === undefined && on.any === undefined) return leave(message, request);
+    return after(handler?.(message, request), () => handled);
   }
 
-  return (message, known, delivery) => {
-    if (!known) return leave(message, delivery);
-    return after(on.any?.(message as Message, delivery), () => specific(message as Message, delivery));
+  return (message, known, request) => {
+    if (!known) return leave(message, request);
+    return after(on.any?.(message as Message, request), () => specific(message as Message, request));
   };
 }
 

@@ -1,11 +1,11 @@
 import { createCore } from './core.ts';
-import type { CoreOptions, Delivery, Log } from './options.ts';
+import type { CoreOptions, Log } from './options.ts';
 import { consoleLog, respond } from './receive.ts';
 import { webSignatures } from './web-signatures.ts';
 
-/** Options of a receiver on an edge runtime. Secrets are text; a delivery's `rawBody` is a `Uint8Array`. */
+/** Options of a receiver on an edge runtime. Secrets are text; a request's `rawBody` is a `Uint8Array`. */
 export type EdgeOptions = CoreOptions & {
-  /** Where refusals and failures are told (default: the console). */
+  /** Where refusals and failures are logged (default: the console). */
   log?: Log;
 };
 
@@ -29,6 +29,5 @@ export function createReceiver(options: EdgeOptions): EdgeReceiver {
 }
 
 export type { Message, MessageOf, UnknownMessage } from './messages.ts';
-export type { Handler, Handlers } from './options.ts';
-export { memoryStore, type Opened, type Opening, type ReceiverStore } from './store.ts';
-export type { Delivery };
+export type { Handler, Handlers, ReceivedRequest } from './options.ts';
+export { LeaseLost, memoryStore, type Opened, type Opening, type ReceiverStore } from './store.ts';

@@ -1,11 +1,12 @@
+import type { Awaitable } from './after.ts';
 import { within } from './clock.ts';
-import type { Core, Verified } from './core.ts';
-import { OpenDelivery } from './delivery.ts';
 import type { Leases } from './leases.ts';
 import { type Parsed, parseMessage } from './messages.ts';
-import type { Awaitable, Log, ReceiverClock } from './options.ts';
+import type { Log, ReceiverClock } from './options.ts';
 import { changeOf, computedOf } from './order.ts';
 import * as reply from './reply.ts';
+import type { Report } from './report.ts';
+import { OpenRequest, type VerifiedFields } from './request.ts';
 import type { Inbox, KeptRequest, Opening, StoredRequest } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
@@ -26,16 +27,16 @@ export interface InboxParts {
   readonly drain: number;
   /** Requests that are handled at once. */
   readonly concurrency: number;
-  readonly report: Core['report'];
+  readonly report: Report;
   readonly leases: Leases;
-  handle(parsed: Parsed, delivery: OpenDelivery): Awaitable<reply.Reply>;
+  handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
   scopeOf(sender: string): string;
 }
 
 /** A verified message on its way into the store. */
-export interface Incoming {
+export interface Arrival {
   readonly parsed: Parsed;
-  readonly request: Verified;
+  readonly verified: VerifiedFields;
 }
 
 /** Stores first, answers, and runs the handlers afterwards, trying again when they fail. */
@@ -43,7 +44,7 @@ export class InboxWorker {
   readonly #parts: InboxParts;
   readonly #owner: string;
   readonly #working = new Map<string, Promise<void>>();
-  readonly #deliveries = new Set<OpenDelivery>();
+  readonly #open = new Set<OpenRequest>();
   #log: Log | undefined;
   #owns = false;
   /** A suspect is at work: nothing else may be, so that no innocent request is taken for what ends the process. */
@@ -59,15 +60,15 @@ export class InboxWorker {
   }
 
   /** Stores messages, all in one transaction; an answer for each. Never fails. */
-  async accept(incoming: readonly Incoming[], log: Log): Promise<reply.Reply[]> {
+  async accept(arrivals: readonly Arrival[], log: Log): Promise<reply.Reply[]> {
     const { store, report, scopeOf } = this.#parts;
-    const requests = new Map<Incoming, StoredRequest>();
-    for (const each of incoming) {
-      const { parsed, request } = each;
+    const requests = new Map<Arrival, StoredRequest>();
+    for (const each of arrivals) {
+      const { parsed, verified } = each;
       if (!parsed.ok) continue;
-      const { rawBody: body, url, secret, sender } = request;
+      const { rawBody: body, url, secret, sender } = verified;
       const scope = scopeOf(sender);
-      const key = `${scope}|${request.key ?? crypto.randomUUID()}`;
+      const key = `${scope}|${verified.key ?? crypto.randomUUID()}`;
       const user = 'userId' in parsed.message ? parsed.message.userId : undefined;
       requests.set(each, { key, body, url, secret, scope, user: typeof user === 'string' ? user : undefined });
     }
@@ -82,15 +83,15 @@ export class InboxWorker {
     this.#look();
     const answers = kept.values();
     return Promise.all(
-      incoming.map((each) => (requests.has(each) ? (answers.next().value as reply.Reply) : this.#refuse(each, log))),
+      arrivals.map((each) => (requests.has(each) ? (answers.next().value as reply.Reply) : this.#refuse(each, log))),
     );
   }
 
   /** What is no message is not stored: it is told at once. */
-  async #refuse({ parsed, request }: Incoming, log: Log): Promise<reply.Reply> {
+  async #refuse({ parsed, verified }: Arrival, log: Log): Promise<reply.Reply> {
     const { report, handle } = this.#parts;
     try {
-      return await handle(parsed, new OpenDelivery(request));
+      return await handle(parsed, new OpenRequest(verified));
     } catch (error) {
       report(error, { stage: 'invalid' }, log);
       return reply.failed;
@@ -111,7 +112,7 @@ export class InboxWorker {
     this.#cancelLook();
     await this.#looking;
     await within(clock, drain, Promise.all(this.#working.values()), () => []);
-    for (const delivery of this.#deliveries) delivery.expire();
+    for (const request of this.#open) request.expire();
     // What is still at work is somebody's until the lease ends.
     if (this.#owns && this.#working.size === 0) await store.disown(this.#owner);
   }
@@ -166,35 +167,36 @@ export class InboxWorker {
     this.#working.set(request.key, work);
   }
 
-  async #try(request: KeptRequest, log: Log): Promise<void> {
+  async #try(kept: KeptRequest, log: Log): Promise<void> {
     const { store, clock, report, handle, leases } = this.#parts;
-    const { key, body, url, secret, scope, crashes } = request;
+    const { key, body, url, secret, scope, crashes } = kept;
     const parsed = parseMessage(body);
     const message = parsed.ok ? parsed.message : undefined;
-    const delivery = new OpenDelivery({ rawBody: body, url, key, secret });
+    const request = new OpenRequest({ rawBody: body, url, key, secret });
     if (crashes >= CRASH_LIMIT) {
       const reason = `The process ended ${crashes} times while it handled this request.`;
       await store.giveUp(key, reason);
-      report(new Error(reason), { stage: 'handler', late: true, gaveUp: true, message, delivery }, log);
+      report(new Error(reason), { stage: 'handler', late: true, gaveUp: true, message, request }, log);
       return;
     }
     const computed = message && computedOf(message);
     const opening = { key, change: changeOf(computed, scope), holder: leases.newHolder() };
+    request.opening = opening;
     const state = await store.begin(opening);
     if (state === 'stale') return this.#pass({ ...opening, change: undefined });
     if (state !== 'new') return store.tryAgain(key, clock.now() + BUSY_WAIT);
-    this.#deliveries.add(delivery);
+    this.#open.add(request);
     await store.tried(key);
     try {
-      const { status } = await leases.keep(opening, delivery, (async () => handle(parsed, delivery))(), log);
+      const { status } = await leases.keep(opening, request, (async () => handle(parsed, request))(), log);
       if (status >= 500) throw new Error('the handler was given up');
       await store.done(opening);
     } catch (error) {
       await store.release(opening);
-      await this.#failed(request, error);
-      report(error, { stage: 'handler', late: true, gaveUp: this.#isLast(request), message, delivery }, log);
+      await this.#failed(kept, error);
+      report(error, { stage: 'handler', late: true, gaveUp: this.#isLast(kept), message, request }, log);
     } finally {
-      this.#deliveries.delete(delivery);
+      this.#open.delete(request);
     }
   }
 

@@ -1,8 +1,8 @@
 import { attempt } from './after.ts';
-import type { Core } from './core.ts';
-import type { OpenDelivery } from './delivery.ts';
 import type { Log, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
+import type { Report } from './report.ts';
+import type { OpenRequest } from './request.ts';
 import type { Opening, ReceiverStore } from './store.ts';
 
 interface Parts {
@@ -10,12 +10,12 @@ interface Parts {
   readonly clock: ReceiverClock;
   /** Milliseconds after which a handler is taken to never return. */
   readonly stuckAfter: number;
-  readonly report: Core['report'];
+  readonly report: Report;
 }
 
 interface Held {
   readonly opening: Opening | undefined;
-  readonly delivery: OpenDelivery;
+  readonly request: OpenRequest;
   readonly since: number;
   readonly log: Log;
   readonly giveUp: (answer: reply.Reply) => void;
@@ -26,12 +26,7 @@ export interface Leases {
   /** Names whoever handles one request. */
   newHolder(): string;
   /** The outcome of the work; a handler that never returns is given up, so that others get their turn. */
-  keep(
-    opening: Opening | undefined,
-    delivery: OpenDelivery,
-    work: Promise<reply.Reply>,
-    log: Log,
-  ): Promise<reply.Reply>;
+  keep(opening: Opening | undefined, request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
   close(): void;
 }
 
@@ -42,28 +37,30 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
   let holders = 0;
   let disarm: (() => void) | undefined;
 
-  function renew({ opening, delivery, log }: Held): void {
+  function renew({ opening, request, log }: Held): void {
     if (opening === undefined) return;
-    const failed = (error: unknown) => report(error, { stage: 'store', delivery }, log);
+    const failed = (error: unknown) => report(error, { stage: 'store', request }, log);
     void attempt(
       () => store.renew(opening),
       (ours) => {
-        if (!ours) failed(new Error('its lease ended while the handler worked: another process may handle it too'));
+        if (ours) return;
+        request.expire();
+        failed(new Error('its lease ended while the handler worked: another process may handle it too'));
       },
       failed,
     );
   }
 
-  function giveUp({ opening, delivery, log, giveUp }: Held): void {
-    delivery.expire();
+  function giveUp({ opening, request, log, giveUp }: Held): void {
+    request.expire();
     const error = new Error(`the handler has not returned for ${stuckAfter} ms: it is given up`);
-    report(error, { stage: 'handler', late: true, gaveUp: true, delivery }, log);
+    report(error, { stage: 'handler', late: true, gaveUp: true, request }, log);
     const end = () => giveUp(reply.failed);
     void attempt(
       () => opening && store.release(opening),
       end,
       (failure) => {
-        report(failure, { stage: 'store', delivery }, log);
+        report(failure, { stage: 'store', request }, log);
         end();
       },
     );
@@ -91,9 +88,9 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
       holders += 1;
       return `${process}-${holders}`;
     },
-    keep: (opening, delivery, work, log) =>
+    keep: (opening, request, work, log) =>
       new Promise((resolve, reject) => {
-        const entry = { opening, delivery, since: clock.now(), log, giveUp: resolve };
+        const entry = { opening, request, since: clock.now(), log, giveUp: resolve };
         held.add(entry);
         arm();
         const end = () => void held.delete(entry);

@@ -1,9 +1,8 @@
+import type { Awaitable } from './after.ts';
 import type { JsonObject, Kind } from './bodies.ts';
 import type { Message, MessageOf, UnknownMessage } from './messages.ts';
 import type { Secret } from './signature.ts';
-import type { Inbox, ReceiverStore } from './store.ts';
-
-export type Awaitable<T> = T | Promise<T>;
+import type { Inbox, Opening, ReceiverStore } from './store.ts';
 
 /** The head of a request; `header` takes lowercase names. */
 export interface RequestHead {
@@ -22,8 +21,11 @@ export type SecretOption =
   | ((request: RequestHead) => Awaitable<Secret | readonly Secret[] | undefined>);
 
 /** What a handler may want to know about the request that brought its message. */
-export interface Delivery {
-  /** Aborts when the sender has been told to come again, and when the receiver stops waiting at its close. */
+export interface ReceivedRequest {
+  /**
+   * Aborts when the sender has been told to come again, when the receiver stops waiting at its close, and when another
+   * process may have begun the same work because the lease was lost.
+   */
   readonly signal: AbortSignal;
   /** The bytes as received. */
   readonly rawBody: Buffer;
@@ -32,9 +34,11 @@ export interface Delivery {
   readonly key: string | undefined;
   /** Place of the secret that matched; `undefined` where no secret is set. */
   readonly secret: number | undefined;
+  /** What the store knows this request by; `undefined` where nothing tells repetitions apart. For a store's `transaction`. */
+  readonly opening: Opening | undefined;
 }
 
-export type Handler<M> = (message: M, delivery: Delivery) => unknown;
+export type Handler<M> = (message: M, request: ReceivedRequest) => unknown;
 
 /** The identify call of an audience or computed trait, which always names its user. */
 export type ComputedBody = MessageOf['identify'] & { userId: string };
@@ -72,7 +76,7 @@ export interface Failure {
   /** With `ack: 'stored'`: no further try will be made. */
   gaveUp: boolean;
   message?: Message | UnknownMessage | undefined;
-  delivery?: Delivery | undefined;
+  request?: ReceivedRequest | undefined;
 }
 
 /** A verified request whose body is not one of the seven messages. */
@@ -92,7 +96,7 @@ export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   /** Called for what nothing else takes, kinds of the future included. The answer is 200. */
   unhandled?: Handler<Message | UnknownMessage>;
   /** Keeps what does not parse; then the answer is 200 instead of a 400, which loses the event. */
-  invalid?: (invalid: Invalid, delivery: Delivery) => unknown;
+  invalid?: (invalid: Invalid, request: ReceivedRequest) => unknown;
   /** Told of every failure, late ones too. */
   error?: (error: unknown, failure: Failure) => unknown;
 };

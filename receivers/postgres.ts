@@ -1,4 +1,5 @@
-import type { Opened, Opening, ReceiverStore } from './store.ts';
+import type { Awaitable } from './after.ts';
+import { LeaseLost, type Opened, type Opening, type ReceiverStore } from './store.ts';
 
 /** What the store needs of a client of `pg`. */
 export interface PostgresClient {
@@ -29,6 +30,16 @@ export interface PostgresStoreOptions {
 export interface PostgresStore extends ReceiverStore {
   /** Makes the table if it is missing. Call it at start, or run {@link postgresSchema} as a migration. */
   migrate(): Promise<void>;
+  /**
+   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. For the handler that
+   * has the last word on a message; whatever it does after that is not repeated.
+   *
+   * @throws LeaseLost, and has nothing written, when another process has begun the same request or a change of the same name
+   */
+  transaction<T, Client extends PostgresClient = PostgresClient>(
+    request: { readonly opening: Opening | undefined },
+    work: (client: Client) => Awaitable<T>,
+  ): Promise<T>;
 }
 
 /** What requests and changes are told apart by, in one table. */
@@ -126,6 +137,15 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     );
   }
 
+  async function mark(client: PostgresClient, { key, change }: Opening): Promise<void> {
+    await client.query(
+      `update ${table} set done_at = case when name = $1 then ${time} end,
+         sequence = case when name = $2 then $3::bigint else sequence end
+       where name in ($1, $2)`,
+      [key === undefined ? null : REQUEST + key, change ? CHANGE + change.name : null, change?.sequence ?? null],
+    );
+  }
+
   /** Gives back what the holder has of locked rows; those that say nothing go. */
   async function give(client: PostgresClient, opening: Opening): Promise<void> {
     const names = namesOf(opening);
@@ -180,15 +200,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     done: (opening) =>
       transaction(async (client) => {
         const ours = isOurs(await locked(client, opening), opening);
-        if (ours) {
-          const { key = null, change } = opening;
-          await client.query(
-            `update ${table} set done_at = case when name = $1 then ${time} end,
-               sequence = case when name = $2 then $3::bigint else sequence end
-             where name in ($1, $2)`,
-            [key === null ? null : REQUEST + key, change ? CHANGE + change.name : null, change?.sequence ?? null],
-          );
-        }
+        if (ours) await mark(client, opening);
         await give(client, opening);
         return ours;
       }),
@@ -196,6 +208,15 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
       transaction(async (client) => {
         await locked(client, opening);
         await give(client, opening);
+      }),
+    transaction: ({ opening }, work) =>
+      transaction(async (client) => {
+        if (opening !== undefined) {
+          if (!isOurs(await locked(client, opening), opening)) throw new LeaseLost();
+          // Still held, so that `done` finds what it expects.
+          await mark(client, opening);
+        }
+        return work(client as Parameters<typeof work>[0]);
       }),
   };
 }

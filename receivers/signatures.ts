@@ -1,5 +1,5 @@
+import type { Awaitable } from './after.ts';
 import type { GivenHeaders, StandardVerification, Verification } from './headers.ts';
-import type { Awaitable } from './options.ts';
 import type { Secret } from './signature.ts';
 
 /** Secrets, prepared for many requests. */

@@ -1,6 +1,6 @@
 import { chmodSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Inbox, KeptRequest, Opened, Opening, StoredRequest } from './store.ts';
+import { type Inbox, type KeptRequest, LeaseLost, type Opened, type Opening, type StoredRequest } from './store.ts';
 
 export interface SqliteStoreOptions {
   /** Milliseconds that handled requests are remembered (default one day; a sender repeats for hours). */
@@ -12,6 +12,13 @@ export interface SqliteStoreOptions {
 
 /** A store in a file, shared by the processes of one machine; see {@link sqliteStore}. */
 export interface SqliteStore extends Inbox {
+  /**
+   * Runs `work` in the transaction that marks the request as handled: both happen, once, or neither. For the handler that
+   * has the last word on a message; whatever it does after that is not repeated. `work` can't wait for anything.
+   *
+   * @throws LeaseLost, and has nothing written, when another process has begun the same request or a change of the same name
+   */
+  transaction<T>(request: { readonly opening: Opening | undefined }, work: (db: DatabaseSync) => T): T;
   close(): void;
 }
 
@@ -148,6 +155,12 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     );
   }
 
+  function mark({ key, change }: Opening): void {
+    if (change !== undefined) run('update change set sequence = ? where name = ?', change.sequence, change.name);
+    if (key === undefined) return;
+    run("update request set state = 'done', at = ?, body = null, begun = 0 where key = ?", now(), key);
+  }
+
   /** Gives back what the holder has, as it was before. */
   function give({ key, change, holder }: Opening): void {
     if (key !== undefined) {
@@ -202,15 +215,25 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     done: (opening) =>
       transaction(() => {
         const ours = isOurs(opening);
-        const { key, change } = opening;
-        if (ours && change) run('update change set sequence = ? where name = ?', change.sequence, change.name);
-        if (ours && key !== undefined) {
-          run("update request set state = 'done', at = ?, body = null, begun = 0 where key = ?", now(), key);
-        }
+        if (ours) mark(opening);
         give(opening);
         return ours;
       }),
     release: (opening) => transaction(() => give(opening)),
+    transaction: ({ opening }, work) =>
+      transaction(() => {
+        if (opening !== undefined) {
+          if (!isOurs(opening)) throw new LeaseLost();
+          // Still held, so that `done` finds what it expects.
+          mark(opening);
+        }
+        const result = work(db);
+        if (result instanceof Promise) {
+          result.catch(() => {});
+          throw new TypeError('a transaction of SQLite waits for nothing: return no promise');
+        }
+        return result;
+      }),
     keep: (requests) => transaction(() => requests.map(keepOne)),
     own: (owner) =>
       transaction(() => {
@@ -234,7 +257,12 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     tried: (key) => void run('update request set tries = tries + 1, begun = 1 where key = ?', key),
     tryAgain: (key, at) => void run('update request set due = ?, begun = 0 where key = ?', at, key),
     giveUp: (key, reason) =>
-      void run("update request set state = 'failed', at = ?, begun = 0, reason = ? where key = ?", now(), reason, key),
+      void run(
+        "update request set state = 'failed', at = ?, begun = 0, reason = ? where key = ? and state = 'stored'",
+        now(),
+        reason,
+        key,
+      ),
     givenUp: (limit) =>
       prepared("select * from request where state = 'failed' order by seq limit ?")
         .all(limit)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Change, Opened, Opening, ReceiverStore } from './store.ts';
+import { type Change, LeaseLost, type Opened, type Opening, type ReceiverStore } from './store.ts';
 
 /** An empty store whose time stands still until it is moved. */
 export interface StoreFixture {
@@ -16,6 +16,20 @@ export interface StoreCase {
   readonly name: string;
   /** Rejects with an `AssertionError` when the store does not do it; works in any test runner. */
   run(fixture: StoreFixture): Promise<void>;
+}
+
+/** For stores whose `transaction` lets a handler write where the store writes. */
+export interface TransactionFixture extends StoreFixture {
+  /** Writes a text in the transaction of an opening, and then throws `failure` in it, if there is one. */
+  write(store: ReceiverStore, opening: Opening, text: string, failure?: Error): Promise<void>;
+  /** The texts that were written, in their order. */
+  written(): Promise<readonly string[]>;
+}
+
+/** One thing that every store with `transaction` has to do. */
+export interface TransactionCase {
+  readonly name: string;
+  run(fixture: TransactionFixture): Promise<void>;
 }
 
 let holders = 0;
@@ -181,6 +195,95 @@ export const storeCases: readonly StoreCase[] = [
       await handles(store, opening('a', change(Number.MAX_SAFE_INTEGER - 1)));
       await begins(store, opening('b', change(Number.MAX_SAFE_INTEGER - 2)), 'stale');
       await handles(store, opening('c', change(Number.MAX_SAFE_INTEGER)));
+    },
+  },
+];
+
+/** What the `transaction` of a store must do. */
+export const transactionCases: readonly TransactionCase[] = [
+  {
+    name: 'what is written in the transaction and the end of the request happen together, also if the process then ends',
+    async run({ store, other, write, written }) {
+      const first = opening('a', change(4));
+      await begins(store, first, 'new');
+      await write(store, first, 'entered');
+      assert.deepEqual(await written(), ['entered']);
+      await begins(other, opening('a', change(4)), 'done');
+      await begins(other, opening('b', change(3)), 'stale');
+    },
+  },
+  {
+    name: 'a transaction that fails writes nothing, and the request is tried again',
+    async run({ store, other, write, written }) {
+      const first = opening('a', change(4));
+      await begins(store, first, 'new');
+      const failure = new Error('boom');
+      await assert.rejects(write(store, first, 'entered', failure), failure);
+      assert.deepEqual(await written(), []);
+      await begins(other, opening('b', change(3)), 'busy');
+      await store.release(first);
+      const second = opening('a', change(4));
+      await begins(other, second, 'new');
+      await write(other, second, 'entered');
+      assert.deepEqual(await written(), ['entered']);
+    },
+  },
+  {
+    name: 'who lost the lease writes nothing, before and after the other one has ended',
+    async run({ store, other, advance, write, written }) {
+      const late = opening('a', change(1));
+      await begins(store, late, 'new');
+      await advance(store.lease);
+      const newer = opening('b', change(2));
+      await begins(other, newer, 'new');
+      await assert.rejects(write(store, late, 'entered'), LeaseLost);
+      await write(other, newer, 'left');
+      await assert.rejects(write(store, late, 'entered'), LeaseLost);
+      assert.equal(await other.done(newer), true);
+      await assert.rejects(write(store, late, 'entered'), LeaseLost);
+      assert.deepEqual(await written(), ['left']);
+    },
+  },
+  {
+    name: 'a lease that ended holds as long as nobody else has begun',
+    async run({ store, advance, write, written }) {
+      const slow = opening('a', change(1));
+      await begins(store, slow, 'new');
+      await advance(store.lease * 2);
+      await write(store, slow, 'entered');
+      assert.deepEqual(await written(), ['entered']);
+    },
+  },
+  {
+    name: 'after the transaction the request stays handled, whether its handler then ends well or fails',
+    async run({ store, other, write }) {
+      for (const [key, end] of [
+        ['a', async (each: Opening) => assert.equal(await store.done(each), true)],
+        ['b', async (each: Opening) => store.release(each)],
+      ] as const) {
+        const first = opening(key, change(1, key));
+        await begins(store, first, 'new');
+        await write(store, first, 'entered');
+        await end(first);
+        await begins(other, opening(key, change(1, key)), 'done');
+        await handles(other, opening(`${key} later`, change(2, key)));
+      }
+    },
+  },
+  {
+    name: 'two transactions of changes of one name never overlap, and the later sequence is written last',
+    async run({ store, other, advance, write, written }) {
+      const early = opening('a', change(1));
+      await begins(store, early, 'new');
+      await advance(store.lease);
+      const newer = opening('b', change(2));
+      await begins(other, newer, 'new');
+      const outcomes = await Promise.allSettled([write(store, early, 'entered'), write(other, newer, 'left')]);
+      assert.deepEqual(
+        outcomes.map(({ status }) => status),
+        ['rejected', 'fulfilled'],
+      );
+      assert.deepEqual(await written(), ['left']);
     },
   },
 ];

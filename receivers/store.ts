@@ -1,4 +1,4 @@
-import type { Awaitable } from './options.ts';
+import type { Awaitable } from './after.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
 export interface Change {
@@ -43,6 +43,12 @@ export interface ReceiverStore {
   done(opening: Opening): Awaitable<boolean>;
   /** Failed: from now on `begin` answers `new` again. Does nothing when another holder has taken it. */
   release(opening: Opening): Awaitable<void>;
+}
+
+/** Another holder has begun the same work: what this one would have written may be out of date. */
+export class LeaseLost extends Error {
+  override name = 'LeaseLost';
+  override message = 'the lease ended while the handler worked, and another process has begun: nothing was written';
 }
 
 /** A request as it is kept with `ack: 'stored'`. */

@@ -1,7 +1,7 @@
-import { after } from './after.ts';
+import { type Awaitable, after } from './after.ts';
 import { systemClock, within } from './clock.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
-import type { Awaitable, Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
+import type { Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from './reply.ts';
 import type { Secret } from './signature.ts';
 import type { Prepared, Signatures } from './signatures.ts';

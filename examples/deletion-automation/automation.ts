@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { DeleteBody, Delivery } from '../../receivers/index.ts';
+import type { DeleteBody, ReceivedRequest } from '../../receivers/index.ts';
 
 /** Something outside the database that has to forget the user too; must be harmless when repeated. */
 export type OutsideStep = (userId: string, signal: AbortSignal) => Promise<void>;
@@ -30,7 +30,7 @@ function deleteRows(db: DatabaseSync, userId: string): number {
  * every step bears being repeated. A deletion without `confirmed_at` is therefore one that is not finished.
  */
 export function createAutomation(db: DatabaseSync, outside: readonly OutsideStep[]) {
-  return async ({ userId, timestamp }: DeleteBody, { signal }: Pick<Delivery, 'signal'>): Promise<void> => {
+  return async ({ userId, timestamp }: DeleteBody, { signal }: Pick<ReceivedRequest, 'signal'>): Promise<void> => {
     db.prepare(`insert into deletion (user_id, requested_at) values (?, ?)
                 on conflict (user_id) do update set requested_at = excluded.requested_at, confirmed_at = null`).run(
       userId,

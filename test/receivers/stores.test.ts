@@ -2,9 +2,14 @@ import { statSync } from 'node:fs';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { memoryStore, type Opening, type ReceiverStore, type StoredRequest } from '../../receivers/index.ts';
-import { postgresStore } from '../../receivers/postgres.ts';
-import { sqliteStore } from '../../receivers/sqlite.ts';
-import { type StoreFixture, storeCases } from '../../receivers/store-contract.ts';
+import { type PostgresStore, postgresStore } from '../../receivers/postgres.ts';
+import { type SqliteStore, sqliteStore } from '../../receivers/sqlite.ts';
+import {
+  type StoreFixture,
+  storeCases,
+  type TransactionFixture,
+  transactionCases,
+} from '../../receivers/store-contract.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 import { manualClock } from './helpers/clock.ts';
 
@@ -51,6 +56,70 @@ for (const [name, open] of Object.entries(fixtures)) {
     });
   }
 }
+
+const transactions: Record<string, (t: Test) => Promise<TransactionFixture>> = {
+  async sqlite(t) {
+    const fixture = await (fixtures['sqlite'] as (t: Test) => Promise<StoreFixture>)(t);
+    const store = fixture.store as SqliteStore;
+    store.transaction({ opening: undefined }, (db) => db.exec('create table written (text text)'));
+    return {
+      ...fixture,
+      async write(each, opening, text, failure) {
+        (each as SqliteStore).transaction({ opening }, (db) => {
+          db.prepare('insert into written values (?)').run(text);
+          if (failure !== undefined) throw failure;
+        });
+      },
+      written: async () =>
+        store.transaction({ opening: undefined }, (db) =>
+          db
+            .prepare('select text from written order by rowid')
+            .all()
+            .map(({ text }) => String(text)),
+        ),
+    };
+  },
+  async postgres(t) {
+    const fixture = await (fixtures['postgres'] as (t: Test) => Promise<StoreFixture>)(t);
+    const pool = new pg.Pool({ connectionString: url });
+    t.teardown(() => pool.end());
+    await pool.query('drop table if exists written; create table written (at serial, text text)');
+    return {
+      ...fixture,
+      write: (each, opening, text, failure) =>
+        (each as PostgresStore).transaction({ opening }, async (client: pg.PoolClient) => {
+          await client.query('insert into written (text) values ($1)', [text]);
+          if (failure !== undefined) throw failure;
+        }),
+      written: async () => (await pool.query('select text from written order by at')).rows.map(({ text }) => text),
+    };
+  },
+};
+
+for (const [name, open] of Object.entries(transactions)) {
+  for (const each of transactionCases) {
+    t.test(`${name}: ${each.name}`, async (t) => {
+      await each.run(await open(t));
+      t.pass('every assertion of the case held');
+    });
+  }
+}
+
+t.test('sqlite: a transaction whose work returns a promise is refused and writes nothing', async (t) => {
+  const store = sqliteStore(':memory:');
+  t.teardown(() => store.close());
+  store.transaction({ opening: undefined }, (db) => db.exec('create table written (text text)'));
+  const later = () =>
+    store.transaction({ opening: undefined }, async (db) => {
+      db.exec("insert into written values ('a')");
+      throw new Error('too late to matter');
+    });
+  t.throws(later, TypeError);
+  t.same(
+    store.transaction({ opening: undefined }, (db) => db.prepare('select * from written').all()),
+    [],
+  );
+});
 
 const opening = (key: string, holder = key): Opening => ({ key, change: undefined, holder });
 const done = (store: ReceiverStore, key: string) => {

@@ -1,0 +1,58 @@
+import type { ReceivedRequest } from './options.ts';
+import type { Opening } from './store.ts';
+
+export interface RequestFields {
+  /** The bytes of the message; of one in a batch they are made when a handler looks at them. */
+  readonly rawBody: Buffer;
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly secret: number | undefined;
+}
+
+/** A verified request on its way to the handlers. */
+export interface VerifiedFields extends RequestFields {
+  /** Names whoever knows the secret that matched; empty where no secret is set. */
+  readonly sender: string;
+  /** When the request came in, by the receiver's clock. */
+  readonly since: number;
+}
+
+/** A request at work, whose AbortSignal is only made for handlers that look at it. */
+export class OpenRequest implements ReceivedRequest {
+  isExpired = false;
+  opening: Opening | undefined;
+  readonly #fields: RequestFields;
+  #controller: AbortController | undefined;
+
+  constructor(fields: RequestFields) {
+    this.#fields = fields;
+  }
+
+  get rawBody(): Buffer {
+    return this.#fields.rawBody;
+  }
+
+  get url(): string {
+    return this.#fields.url;
+  }
+
+  get key(): string | undefined {
+    return this.#fields.key;
+  }
+
+  get secret(): number | undefined {
+    return this.#fields.secret;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.isExpired) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  /** Nobody waits for the outcome any more, or the work is no longer this process's. */
+  expire(): void {
+    this.isExpired = true;
+    this.#controller?.abort();
+  }
+}
