@@ -1,6 +1,6 @@
 import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
-import type { AudienceRecord, Store } from '../src/store/port.ts';
+import type { AudienceRecord, RunState, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
@@ -39,8 +39,17 @@ export interface SyncPlan {
   /** The audience that this one was renamed from; it would be retired, and `retired` members told `false`. */
   readonly renamedFrom: string | null;
   readonly retired: number;
+  /** Runs that a sync finishes or waits for first. */
+  readonly unfinished: readonly UnfinishedRun[];
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
+}
+
+export interface UnfinishedRun {
+  readonly run: string;
+  readonly state: RunState;
+  /** Why it is held. */
+  readonly reason: string | null;
 }
 
 export interface PlanRequest {
@@ -93,6 +102,9 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     held: definition ? holdReason(preview, definition.guard) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
+    unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
+      ({ id, state, reason }) => ({ run: id, state, reason }),
+    ),
     sample: sampleBodies(preview, subject, record, asOf),
   };
 }

@@ -3,6 +3,7 @@ import type { Run } from '../src/store/port.ts';
 /** The JSON line of a run (design section 5); `ms` until it ended or was held. */
 export function runLine(run: Run) {
   const { key, kind, first, members, entered, exited, invalid, duplicates, held, sent, startedAt } = run;
+  const { action, state, changed, reason, code, definitionHash, asOf } = run;
   return {
     run: run.id,
     key,
@@ -16,6 +17,25 @@ export function runLine(run: Run) {
     held,
     sent,
     startedAt: new Date(startedAt).toISOString(),
-    ms: run.finishedAt === null ? null : run.finishedAt - startedAt,
+    ms: tookMs(run),
+    action,
+    state,
+    code,
+    reason,
+    changed,
+    before: membersBefore(run),
+    definitionHash,
+    asOf: new Date(asOf).toISOString(),
   };
+}
+
+/** Milliseconds that a run worked, or works until it was held; null while it does. */
+export function tookMs({ startedAt, finishedAt, waited = 0 }: Run): number | null {
+  return finishedAt === null ? null : finishedAt - startedAt - waited;
+}
+
+/** Members before the run; null where it failed before they were counted. */
+export function membersBefore({ state, action, members, entered, exited }: Run): number | null {
+  if (state === 'failed') return null;
+  return action === 'backfill' ? members : members - entered + exited;
 }

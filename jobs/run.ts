@@ -178,7 +178,9 @@ export async function finishRun(context: RunContext, run: Run): Promise<Run> {
 /** Gives up a run that was not sent, or whose plan is lost. */
 export async function rejectRun(context: RunContext, run: Run, reason: string): Promise<Run> {
   const { store, clock, lease } = context;
-  const rejected: Run = { ...run, state: 'rejected', held: false, reason, finishedAt: clock.now() };
+  // One that was held had ended its work by then.
+  const finishedAt = run.finishedAt ?? clock.now();
+  const rejected: Run = { ...run, state: 'rejected', held: false, reason, finishedAt };
   await store.saveRun(rejected, lease.fence);
   await discardPlan(context, run);
   return rejected;
@@ -200,7 +202,8 @@ async function scrubEngine({ engine, log, subject }: RunContext): Promise<void> 
 
 /** Has a held run go on to its end, as if no guard had stopped it. */
 export async function approveRun(context: RunContext, run: Run, onRun: (run: Run) => void): Promise<void> {
-  const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null };
+  const waited = context.clock.now() - (run.finishedAt ?? context.clock.now());
+  const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null, waited };
   await context.store.saveRun(approved, context.lease.fence);
   onRun(await finishRun(context, approved));
   await backfillNewcomers(context, run.asOf, onRun);

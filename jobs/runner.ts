@@ -140,6 +140,9 @@ export function createRunner(options: SyncOptions): Runner {
       const error = naming(key, asRollcallError(cause));
       await announceFailure(subject, error);
       return { key, kind, runs, error };
+    } finally {
+      // What failed is no longer under way either.
+      onProgress({ run: runs.at(-1)?.id ?? '', key, phase: 'done', done: 0, total: 0 });
     }
   }
 

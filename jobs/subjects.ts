@@ -1,4 +1,5 @@
 import { RollcallError } from '../src/errors.ts';
+import { nothingNamed } from '../src/spelling.ts';
 import type { AudienceRecord, Store } from '../src/store/port.ts';
 import { type Computation, computations, definitionHash, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
@@ -27,7 +28,12 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     if (computation) return configured(computation);
     const record = await store.audience(key);
     if (record) return orphan(record);
-    throw new RollcallError('unknown_audience', `There is no audience or trait ${key}.`);
+    throw unknownAudience([key], await knownKeys());
+  }
+
+  async function knownKeys(): Promise<readonly string[]> {
+    const configured = computations(config()).map((computation) => computation.key);
+    return [...configured, ...(await orphans()).map((record) => record.key)];
   }
 
   async function orphans(): Promise<readonly AudienceRecord[]> {
@@ -39,9 +45,11 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     selected(keys = []) {
       const all = computations(config());
       const unknown = keys.filter((key) => !all.some((computation) => computation.key === key));
-      if (unknown.length > 0) {
-        throw new RollcallError('unknown_audience', `There is no audience or trait ${unknown.join(', ')}.`);
-      }
+      if (unknown.length > 0)
+        throw unknownAudience(
+          unknown,
+          all.map((computation) => computation.key),
+        );
       return all.filter(({ key, paused }) => !paused && (keys.length === 0 || keys.includes(key))).map(configured);
     },
     find,
@@ -57,6 +65,10 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     },
     orphans,
   };
+}
+
+function unknownAudience(keys: readonly string[], known: readonly string[]): RollcallError {
+  return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
 }
 
 export function configured({ key, kind, engine, source, sql, guard }: Computation): Subject {

@@ -50,7 +50,18 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
   return sources.filter(({ path, text }) => pattern.test(text) && !isExcepted(path)).map(({ path }) => path);
 }
 
-const leaves = ['clock', 'lease-time', 'retry', 'errors', 'failpoint', 'log', 'version', 'destination', 'message'];
+const leaves = [
+  'clock',
+  'lease-time',
+  'retry',
+  'errors',
+  'failpoint',
+  'log',
+  'version',
+  'destination',
+  'message',
+  'spelling',
+];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');
 /** What every stage with routes answers with. */

@@ -1,9 +1,17 @@
 import type { App } from '../app.ts';
+import { hint } from './options.ts';
 import { note, type Terminal } from './terminal.ts';
+import type { AppCommandOptions } from './with-app.ts';
 
-/** Tells of audiences that nobody configures any more, whose members were never told that they are over. */
-export async function noteOrphans({ sync }: App, terminal: Terminal, except: readonly string[] = []): Promise<void> {
+/** Names audiences that nobody configures any more, whose members were never told that they are over. */
+export async function noteOrphans(
+  { sync }: App,
+  terminal: Terminal,
+  options: AppCommandOptions,
+  except: readonly string[] = [],
+): Promise<void> {
   for (const { key } of await sync.orphans()) {
-    if (!except.includes(key)) note(terminal, `${key} is no longer configured: rollcall retire ${key} ends it`);
+    if (except.includes(key)) continue;
+    note(terminal, `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`);
   }
 }

@@ -1,8 +1,16 @@
 import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
 
+const DEFAULT_CONFIG = 'rollcall.yaml';
+
 export const configOption = () =>
-  new Option('-c, --config <file>', 'configuration file').default('rollcall.yaml').env('ROLLCALL_CONFIG');
+  new Option('-c, --config <file>', 'configuration file').default(DEFAULT_CONFIG).env('ROLLCALL_CONFIG');
+
+/** A command to type next, for the same configuration. */
+export function hint({ config }: { readonly config: string }, command: string): string {
+  if (config === DEFAULT_CONFIG) return `rollcall ${command}`;
+  return `rollcall ${command} -c ${/^[\w./:@%+=-]+$/.test(config) ? config : `'${config.replaceAll("'", `'\\''`)}'`}`;
+}
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
 

@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
-import pc from 'picocolors';
 import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
+import { addApprove } from './commands/approve.ts';
 import { addBackup } from './commands/backup.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
@@ -12,13 +12,16 @@ import { addForget } from './commands/forget.ts';
 import { addListen } from './commands/listen.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addPlan } from './commands/plan.ts';
+import { addReject } from './commands/reject.ts';
+import { addResync } from './commands/resync.ts';
+import { addRetire } from './commands/retire.ts';
 import { addRuns } from './commands/runs.ts';
 import { addServe } from './commands/serve.ts';
 import { addSync } from './commands/sync.ts';
 import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
 import { type Context, EXIT } from './context.ts';
-import { note, type Terminal } from './terminal.ts';
+import { note, printError, printJson, type Terminal } from './terminal.ts';
 
 const AFTER_HELP = `
 Exit codes:
@@ -36,7 +39,11 @@ const COMMANDS = [
   addSync,
   addPlan,
   addRuns,
+  addApprove,
+  addReject,
   addWhy,
+  addRetire,
+  addResync,
   addForget,
   addDeadLetters,
   addEndpoints,
@@ -59,11 +66,12 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
     await program.parseAsync(args, { from: 'user' });
     return code;
   } catch (error) {
-    return explain(error, terminal);
+    return explain(error, terminal, args.includes('--json'));
   }
 }
 
-function buildProgram(terminal: Terminal, setExitCode: Context['setExitCode']): Command {
+/** All commands, as one command line. */
+export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCode']): Command {
   const program = new Command('rollcall')
     .description('Keeps audiences in sync with your own apps, and forwards every message as a signed webhook.')
     .version(VERSION, '-V, --version')
@@ -80,14 +88,31 @@ function buildProgram(terminal: Terminal, setExitCode: Context['setExitCode']): 
 }
 
 const USAGE = new Set(['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run']);
+/** What fails because a person ended the command. */
+const STOPPED = new Set(['stopping', 'store_closed']);
+const INTERRUPTED =
+  'Interrupted. Nothing that was accepted is lost: a running service goes on with it, or the next sync or start does.';
 
-function explain(error: unknown, terminal: Terminal): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+function explain(error: unknown, terminal: Terminal, json: boolean): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return EXIT.done;
+    // What is wrong has been said to people by now.
+    if (json) printJson(terminal, { error: { code: 'bad_usage', message: error.message.replace(/^error: /, '') } });
+    return EXIT.usage;
+  }
   if (!(error instanceof RollcallError)) {
+    const message = error instanceof Error ? error.message : String(error);
+    if (json) printJson(terminal, { error: { code: 'internal_error', message } });
     note(terminal, error instanceof Error ? (error.stack ?? error.message) : String(error));
     return EXIT.failed;
   }
-  note(terminal, `${pc.createColors(terminal.stderr.isTTY === true).red(error.code)}: ${error.message}`);
-  if (error.code === 'run_held') return EXIT.held;
-  return USAGE.has(error.code) ? EXIT.usage : EXIT.failed;
+  const { code, message } = error;
+  if (terminal.signal.aborted && STOPPED.has(code)) {
+    if (json) printJson(terminal, { error: { code: 'stopping', message: INTERRUPTED } });
+    note(terminal, INTERRUPTED);
+    return EXIT.failed;
+  }
+  printError(terminal, { code, message }, json);
+  if (code === 'run_held') return EXIT.held;
+  return USAGE.has(code) ? EXIT.usage : EXIT.failed;
 }

@@ -1,7 +1,7 @@
 import cliProgress from 'cli-progress';
-import ms from 'ms';
 import type { Progress } from '../../jobs/index.ts';
 import { type Clock, systemClock } from '../clock.ts';
+import { duration } from './duration.ts';
 import { note, type Terminal } from './terminal.ts';
 
 const LINE_EVERY = 10_000;
@@ -99,7 +99,7 @@ function createLines(terminal: Terminal, clock: Clock): Display {
   const items = new Map<string, { done: number; total: number | null; readonly since: number; readonly pace: Pace }>();
   const tell = () => {
     for (const [name, { done, total, since, pace }] of items) {
-      if (total === null) note(terminal, `${name} for ${ms(clock.monotonic() - since)}`);
+      if (total === null) note(terminal, `${name} for ${duration(clock.monotonic() - since)}`);
       else note(terminal, `${name} ${done}/${total}${pace(done, total)}`);
     }
     cancel = clock.after(LINE_EVERY, tell);
@@ -123,6 +123,6 @@ function measurePace(clock: Clock, from: number): Pace {
   return (done, total) => {
     const perMs = (done - from) / (clock.monotonic() - since);
     if (!(perMs > 0) || perMs === Number.POSITIVE_INFINITY) return '';
-    return `, ${Math.round(perMs * 1000)}/s, ${ms(Math.ceil((total - done) / perMs))} left`;
+    return `, ${Math.round(perMs * 1000)}/s, ${duration(Math.ceil((total - done) / perMs))} left`;
   };
 }

@@ -1,50 +1,122 @@
 import type { SyncReport } from '../../jobs/index.ts';
+import { RollcallError } from '../errors.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import { type Context, EXIT } from './context.ts';
 import { awaitDeliveries, awaitNotices } from './deliveries.ts';
+import { hint } from './options.ts';
 import type { ProgressView } from './progress.ts';
-import { deliverySummary, runLines, runTable } from './show-run.ts';
+import { deliveryCounts, deliverySummary, runLines, runTable } from './show-run.ts';
 import { count, note, print, printJson } from './terminal.ts';
-import type { Opened } from './with-app.ts';
+import type { AppCommandOptions, Opened } from './with-app.ts';
 
 /** Log events that `reportRuns` tells in words of its own. */
 export const TOLD: readonly string[] = ['sync_failed', 'sync_held'];
 
-/** Waits for the deliveries of what was run, prints the runs, and sets the exit code. */
+/**
+ * Waits for the deliveries of what was run, prints the runs, and sets the exit code.
+ *
+ * @throws RollcallError `stopping` when it was interrupted, after it has printed the runs
+ */
 export async function reportRuns(
   reports: readonly SyncReport[],
   { app, config }: Opened,
   progress: ProgressView,
-  json: boolean | undefined,
-  { terminal, setExitCode }: Context,
+  options: AppCommandOptions,
+  context: Context,
 ): Promise<void> {
-  const runs = reports.flatMap((report) => report.runs);
-  const sent = runs.filter(({ state }) => state === 'done');
+  const { terminal, setExitCode } = context;
+  const { signal } = terminal;
   const { store } = app;
-  const { destinations } = config;
-  const earlier = await unfinishedBefore(store, reports, sent);
-  const options = { store, destinations, progress, signal: terminal.signal };
-  const deliveries = await awaitDeliveries([...sent, ...earlier.runs], options);
-  await awaitNotices(store, terminal.signal);
+  const outcome = await settle(reports, { store, config, progress, signal }).catch((error) => {
+    // Whoever interrupts closes the store.
+    if (!signal.aborted) throw error;
+    return null;
+  });
   progress.stop();
-  if (json) for (const line of await runLines(runs)) printJson(terminal, line);
-  else if (runs.length > 0) print(terminal, runTable(runs));
-  if (deliveries === null) note(terminal, 'Interrupted: a running service sends what is left, or the next start does.');
-  else if (!json && runs.length > 0) print(terminal, deliverySummary(deliveries));
+  const runs = outcome?.runs ?? reports.flatMap((report) => report.runs);
+  if (options.json) await printLines(runs, reports, outcome?.store ?? null, context);
+  else if (runs.length > 0) print(terminal, await runTable(runs, terminal));
+  if (outcome === null) throw new RollcallError('stopping', 'Interrupted.');
+  if (!options.json && runs.length > 0) print(terminal, deliverySummary(outcome.deliveries, options));
   for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
   const held = runs.filter((run) => run.state === 'held');
-  for (const { key, id } of held) note(terminal, `${key} is held: rollcall approve ${id}, or rollcall reject ${id}`);
-  if (deliveries === null || reports.some(({ error }) => error !== null)) setExitCode(EXIT.failed);
+  for (const { key, id } of held) {
+    note(terminal, `${key} is held: ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`);
+  }
+  if (reports.some(({ error }) => error !== null)) setExitCode(EXIT.failed);
   else if (held.length > 0) setExitCode(EXIT.held);
-  else reportUndelivered(deliveries, earlier.dead, { terminal, setExitCode });
+  else reportUndelivered(outcome, options, context);
+}
+
+interface Outcome {
+  /** Those of the reports, with the ones that failed. */
+  readonly runs: readonly Run[];
+  readonly deliveries: RunProgress;
+  /** Deliveries that were dead before. */
+  readonly deadBefore: number;
+  readonly store: Store;
+}
+
+interface Place {
+  readonly store: Store;
+  readonly config: Opened['config'];
+  readonly progress: ProgressView;
+  readonly signal: AbortSignal;
+}
+
+/** Null once it is interrupted. */
+async function settle(reports: readonly SyncReport[], place: Place): Promise<Outcome | null> {
+  const { store, config, progress, signal } = place;
+  const runs = await withFailures(reports, store);
+  const sent = runs.filter(({ state }) => state === 'done');
+  const earlier = await unfinishedBefore(store, reports, sent);
+  const { destinations } = config;
+  const deliveries = await awaitDeliveries([...sent, ...earlier.runs], { store, destinations, progress, signal });
+  if (deliveries === null) return null;
+  await awaitNotices(store, signal);
+  return signal.aborted ? null : { runs, deliveries, deadBefore: earlier.dead, store };
+}
+
+/** With the runs that failed, where they were begun: a report has only those that were made or finished. */
+async function withFailures(reports: readonly SyncReport[], store: Store): Promise<readonly Run[]> {
+  const all = reports.map(async ({ key, runs, error }) => {
+    const [last] = error ? await store.runs({ key, limit: 1 }) : [];
+    const isOurs = last !== undefined && last.code === error?.code && !runs.some(({ id }) => id === last.id);
+    return isOurs ? [...runs, last] : runs;
+  });
+  return (await Promise.all(all)).flat();
+}
+
+/** A line for each run, and for each audience that failed before it had one. */
+async function printLines(
+  runs: readonly Run[],
+  reports: readonly SyncReport[],
+  store: Store | null,
+  { terminal }: Context,
+): Promise<void> {
+  const lines = await runLines(runs);
+  for (const [index, run] of runs.entries()) {
+    const progress = store ? deliveryCounts(await store.runProgress(run.id)) : null;
+    printJson(terminal, { ...lines[index], deliveries: progress });
+  }
+  for (const { key, kind, error } of reports) {
+    if (!error || runs.some((run) => run.key === key && run.code === error.code)) continue;
+    const { code, message: reason } = error;
+    printJson(terminal, { run: null, key, kind, state: 'failed', code, reason });
+  }
 }
 
 /** What is dead or waits, and was not dead before this sync. */
-function reportUndelivered(progress: RunProgress, deadBefore: number, { terminal, setExitCode }: Context): void {
-  const { deliveries, delivered, superseded } = progress;
-  const undelivered = deliveries - delivered - superseded - deadBefore;
+function reportUndelivered(
+  { deliveries, deadBefore }: Outcome,
+  options: AppCommandOptions,
+  { terminal, setExitCode }: Context,
+): void {
+  const { dead, waiting } = deliveryCounts(deliveries);
+  const undelivered = dead + waiting - deadBefore;
   if (undelivered <= 0) return;
-  note(terminal, `${count(undelivered, 'delivery is', 'deliveries are')} not delivered: rollcall endpoints list`);
+  const next = hint(options, 'endpoints list');
+  note(terminal, `${count(undelivered, 'delivery is', 'deliveries are')} not delivered: ${next}`);
   setExitCode(EXIT.undelivered);
 }
 

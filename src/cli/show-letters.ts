@@ -1,5 +1,6 @@
 import type { DeadLetter } from '../store/port.ts';
-import { table } from './terminal.ts';
+import { table } from './table.ts';
+import type { Terminal } from './terminal.ts';
 
 /** The JSON line of a dead letter (design section 5). */
 export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
@@ -22,7 +23,11 @@ export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
 
 const HEADER = ['id', 'destination', 'type', 'user', 'reason', 'status', 'attempts', 'last'];
 
-export function letterTable(letters: readonly DeadLetter[], withBody: boolean | undefined): string {
+export function letterTable(
+  letters: readonly DeadLetter[],
+  withBody: boolean | undefined,
+  { stdout }: Pick<Terminal, 'stdout'>,
+): string {
   const rows = letters.map((letter) => [
     letter.id,
     letter.destination,
@@ -34,5 +39,6 @@ export function letterTable(letters: readonly DeadLetter[], withBody: boolean | 
     new Date(letter.lastAt).toISOString(),
     ...(withBody ? [letter.body] : []),
   ]);
-  return table([...HEADER, ...(withBody ? ['body'] : [])], rows);
+  const flexible = ['user', 'body', 'destination'];
+  return table([...HEADER, ...(withBody ? ['body'] : [])], rows, { width: stdout.columns, flexible });
 }

@@ -1,26 +1,49 @@
-import ms from 'ms';
 import type { Run, RunProgress } from '../store/port.ts';
-import { count, table } from './terminal.ts';
+import { duration } from './duration.ts';
+import { hint } from './options.ts';
+import { stateColours } from './states.ts';
+import { table } from './table.ts';
+import { count, type Terminal } from './terminal.ts';
 
 const COLUMNS = 'run audience action members entered exited changed sent state started took'.split(' ');
+/** Columns of what a run computed, of which one that failed has nothing. */
+const UNKNOWN = '-';
 
 /** Runs as a table for people. */
-export function runTable(runs: readonly Run[]): string {
-  const rows = runs.map((run) => [
-    run.id,
-    run.key,
-    run.first ? 'first sync' : run.action,
-    ...[run.members, run.entered, run.exited, run.changed, run.sent].map(String),
-    run.state,
-    new Date(run.startedAt).toISOString(),
-    run.finishedAt === null ? '' : ms(run.finishedAt - run.startedAt),
-  ]);
+export async function runTable(runs: readonly Run[], terminal: Terminal): Promise<string> {
+  // Loaded only here: it brings the engines along.
+  const { membersBefore, tookMs } = await import('../../jobs/index.ts');
+  const colour = stateColours(terminal);
+  const rows = runs.map((run) => {
+    const took = tookMs(run);
+    const before = membersBefore(run);
+    const counts =
+      before === null ? Array(4).fill(UNKNOWN) : [run.entered, run.exited, run.changed, run.sent].map(String);
+    return [
+      run.id,
+      run.key,
+      run.first ? 'first sync' : run.action,
+      memberCell(run, before),
+      ...counts,
+      colour(run.state),
+      new Date(run.startedAt).toISOString(),
+      took === null ? '' : duration(took),
+    ];
+  });
   const notes = runs.flatMap((run) => notesOn(run).map((text) => `${run.id}: ${text}`));
-  return [table(COLUMNS, rows), ...notes].join('\n');
+  return [table(COLUMNS, rows, { width: terminal.stdout.columns, flexible: ['audience'] }), ...notes].join('\n');
 }
 
-function notesOn({ invalid, duplicates, reason }: Run): readonly string[] {
-  return [...oddRows(invalid, duplicates), ...(reason === null ? [] : [reason])];
+/** Nothing has changed yet while a run is held, nor by one that was rejected. */
+function memberCell({ state, members }: Run, before: number | null): string {
+  if (before === null) return UNKNOWN;
+  if (state === 'held') return `${before} (${members} once approved)`;
+  return String(state === 'rejected' ? before : members);
+}
+
+function notesOn({ invalid, duplicates, reason, code, state }: Run): readonly string[] {
+  const named = state === 'failed' && code !== null ? `${code}: ${reason}` : reason;
+  return [...oddRows(invalid, duplicates), ...(named === null ? [] : [named])];
 }
 
 /** What a query returned beside one row per user. */
@@ -33,35 +56,24 @@ export function oddRows(invalid: number, duplicates: number): readonly string[] 
 
 /** The JSON lines of runs (design section 5). */
 export async function runLines(runs: readonly Run[]) {
-  // Loaded only here: it brings the engines along.
   const { runLine } = await import('../../jobs/index.ts');
   return runs.map(runLine);
 }
 
-/** The JSON lines of runs in the history: those of a sync, and what became of each. */
-export async function historyLines(runs: readonly Run[]) {
-  const lines = await runLines(runs);
-  return runs.map(({ action, state, changed, reason, code, definitionHash, asOf }, index) => ({
-    ...lines[index],
-    action,
-    state,
-    changed,
-    reason,
-    code,
-    definitionHash,
-    asOf: new Date(asOf).toISOString(),
-  }));
+/** What became of the deliveries of some runs, as JSON has it. */
+export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
+  return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
 }
 
 /** What became of the deliveries of some runs, in a sentence. */
-export function deliverySummary({ deliveries, delivered, dead, superseded }: RunProgress): string {
-  if (deliveries === 0) return 'Nothing to deliver.';
-  const waiting = deliveries - delivered - dead - superseded;
+export function deliverySummary(progress: RunProgress, options: { readonly config: string }): string {
+  const { total, delivered, superseded, dead, waiting } = deliveryCounts(progress);
+  if (total === 0) return 'Nothing to deliver.';
   const parts = [
     `${delivered} delivered`,
     ...(superseded > 0 ? [`${superseded} superseded by newer ones`] : []),
-    ...(dead > 0 ? [`${dead} dead (rollcall dead-letters list)`] : []),
-    ...(waiting > 0 ? [`${waiting} waiting, to be tried again (rollcall endpoints list)`] : []),
+    ...(dead > 0 ? [`${dead} dead (${hint(options, 'dead-letters list')})`] : []),
+    ...(waiting > 0 ? [`${waiting} waiting, to be tried again (${hint(options, 'endpoints list')})`] : []),
   ];
-  return `${count(deliveries, 'delivery', 'deliveries')}: ${parts.join(', ')}.`;
+  return `${count(total, 'delivery', 'deliveries')}: ${parts.join(', ')}.`;
 }

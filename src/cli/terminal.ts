@@ -1,9 +1,10 @@
 import type { Readable, Writable } from 'node:stream';
+import pc from 'picocolors';
 
 /** Where a command reads and writes; the process's own streams outside tests. */
 export interface Terminal {
   /** Results. */
-  readonly stdout: Writable & { readonly isTTY?: boolean };
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   /** Logs, progress and mistakes. */
   readonly stderr: Writable & { readonly isTTY?: boolean };
   /** Answers of a person; absent where nobody can be asked. */
@@ -21,6 +22,21 @@ export function printJson(terminal: Terminal, value: object): void {
   print(terminal, JSON.stringify(value));
 }
 
+/** What failed: for people on stderr, with `--json` as a line of its own too, which no result looks like. */
+export function printError(terminal: Terminal, error: Failure, json = false): void {
+  const { code, message } = error;
+  if (json) printJson(terminal, { error });
+  note(terminal, `${pc.createColors(terminal.stderr.isTTY === true).red(code)}: ${message}`);
+}
+
+/** A failure as scripts read it. */
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  /** Which audience or trait it is about, where it is about one. */
+  readonly key?: string;
+}
+
 /** `1 run`, `2 runs`. */
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
@@ -29,20 +45,6 @@ export function count(number: number, one: string, many = `${one}s`): string {
 /** What people need to know beside the results. */
 export function note(terminal: Terminal, text: string): void {
   terminal.stderr.write(`${text}\n`);
-}
-
-/** Columns as wide as their widest cell; the last one is left as it is. */
-export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [header, ...rows];
-  const widths = header.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
 }
 
 /** Resolves once the signal aborts. */

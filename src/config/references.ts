@@ -1,7 +1,7 @@
 import snakeCase from 'lodash/snakeCase.js';
 import * as z from 'zod';
+import { suggestion } from '../spelling.ts';
 import type { Mistake, Path } from './mistakes.ts';
-import { suggestion } from './schema.ts';
 
 const word = z.string().catch('');
 const words = z.array(word).catch([]);

@@ -1,5 +1,5 @@
-import { closestMatch } from 'leven';
 import * as z from 'zod';
+import { suggestion } from '../spelling.ts';
 import {
   duration,
   flag,
@@ -27,13 +27,6 @@ function section<S extends z.core.$ZodShape>(shape: S) {
         ? issue.keys.map((key) => `is not a known key${suggestion(key, known)}`).join('\n')
         : undefined,
   });
-}
-
-/** `. Did you mean …?`, or which ones there are. */
-export function suggestion(given: string, known: readonly string[]): string {
-  const match = closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
-  if (match !== undefined) return `. Did you mean ${match}?`;
-  return known.length > 0 ? `. There is: ${known.join(', ')}` : '';
 }
 
 const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>

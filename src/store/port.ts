@@ -296,6 +296,8 @@ export interface Run {
   readonly epoch: number;
   readonly startedAt: number;
   readonly finishedAt: number | null;
+  /** Milliseconds that it was held until a person approved it. */
+  readonly waited?: number;
 }
 
 /** How far the deliveries of a run are. */

@@ -17,6 +17,7 @@ export interface Finished {
 class Capture extends Writable {
   text = '';
   isTTY = false;
+  columns?: number;
   private ended = false;
 
   /** Nothing more will come: whoever still waits for a match has waited for nothing. */
@@ -52,11 +53,12 @@ export interface Running {
 }
 
 /** Starts a command within this process; with `tty` as if people watched, who answer when they are asked. */
-export function start(args: readonly string[], { tty = false, answer = '' } = {}): Running {
+export function start(args: readonly string[], { tty = false, answer = '', columns = 200 } = {}): Running {
   const stopping = new AbortController();
   const stdout = new Capture();
   const stderr = new Capture();
   stdout.isTTY = tty;
+  if (tty) stdout.columns = columns;
   stderr.isTTY = tty;
   const stdin = Object.assign(Readable.from([answer]), { isTTY: tty });
   const running = runProgram(args, { stdin, stdout, stderr, signal: stopping.signal });

@@ -2,7 +2,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
 
-const LINE = 'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' ');
+const LINE = [
+  ...'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' '),
+  ...'action state code reason changed before definitionHash asOf deliveries'.split(' '),
+];
 
 interface RunLine {
   readonly run: string;
@@ -73,7 +76,11 @@ t.test('a guard holds a run with exit code 3 until it is approved or rejected', 
   t.equal(held.code, 3);
   const [run] = jsonLines<RunLine>(held);
   t.match(run, { held: true, exited: 2, sent: 0 });
-  t.match(held.stderr, `rollcall approve ${run?.run}`);
+  t.match(held.stderr, `rollcall approve ${run?.run} -c ${config}`);
+  t.match(await rollcall(['plan', '-c', config]), {
+    stdout: new RegExp(`the run ${run?.run} is held, so that a sync sends nothing: 2 of 2 users would leave`),
+  });
+  t.match(await rollcall(['runs', '-c', config]), { stdout: / +2 \(1 once approved\) +1 +2 +0 +0 +held / });
   t.match(await rollcall(['runs', '--held', '-c', config]), { stdout: /more than maxExits \(50%\)/ });
   t.match(await rollcall(['reject', `${run?.run}`, '-c', config]), {
     code: 0,
@@ -96,11 +103,22 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   );
   const result = await rollcall(['sync', '--once', '--json', '-c', config]);
   t.equal(result.code, 1);
-  t.match(jsonLines(result), [{ key: 'big_spenders', sent: 2 }]);
+  t.match(jsonLines(result), [
+    { key: 'big_spenders', action: 'sync', state: 'done', sent: 2, deliveries: { total: 2, delivered: 2, waiting: 0 } },
+    { run: /./, key: 'broken', state: 'failed', code: 'sql_failed', reason: /nowhere/, before: null },
+  ]);
   t.match(result.stderr, /^sql_failed: broken: [^:]+: .*nowhere/m);
   t.notMatch(result.stderr, /"sync_failed"/, 'once');
   const planned = await rollcall(['plan', '-c', config]);
   t.match(planned, { code: 1, stdout: /^big_spenders /m, stderr: /^sql_failed: broken: /m });
+  t.match(jsonLines(await rollcall(['plan', '--json', '-c', config])), [
+    { key: 'big_spenders' },
+    { error: { key: 'broken', code: 'sql_failed', message: /^broken: .*nowhere/s } },
+  ]);
+  t.match(await rollcall(['sync', 'broken', '--once', '-c', config]), {
+    code: 1,
+    stdout: /^\S+ +broken +first sync +- +- +- +- +- +failed .*\n\S+: sql_failed: .*nowhere/m,
+  });
   t.match(await rollcall(['sync', 'paused', '--once', '-c', config]), { code: 0, stderr: /paused is paused/ });
   t.match(await rollcall(['sync', 'nobody', '--once', '-c', config]), { code: 2, stderr: /unknown_audience/ });
   t.equal((await listener.stop()).length, 2);
@@ -177,7 +195,10 @@ t.test('an interrupted sync exits 1, and a service sends what was left', async (
   await running.stderr.match(/sync_run/);
   const stopped = running.stop();
   await slow.stop();
-  t.match(await stopped, { code: 1, stdout: /big_spenders +first sync/, stderr: /Interrupted/ });
+  const interrupted = await stopped;
+  t.match(interrupted, { code: 1, stdout: /big_spenders +first sync/ });
+  const said = interrupted.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+  t.match(said, [/^Interrupted\. Nothing that was accepted is lost/], 'one line, and nothing of what it broke off');
   const url = new URL(slow.url);
   const again = start(['listen', '--port', url.port, '--json']);
   await again.stderr.match(/Listening/);

@@ -62,6 +62,19 @@ t.test('a rejected run is gone, and the next sync computes anew', async (t) => {
   t.match(await rig.sync.run(), [{ runs: [{ state: 'done', exited: 1, entered: 0 }] }]);
 });
 
+t.test('the time that a person takes to decide is none that the run took', async (t) => {
+  for (const decide of ['approve', 'reject'] as const) {
+    const rig = await createRig(t);
+    rig.config.audiences = [audience('a', list('1'), { guard: { ...NO_GUARD, allowEmpty: false } })];
+    await rig.sync.run();
+    rig.config.audiences = [audience('a', list(), { guard: { ...NO_GUARD, allowEmpty: false } })];
+    const [held] = await rig.sync.run();
+    rig.setTime('2026-03-01T15:00:00Z');
+    const [run] = (await rig.sync[decide](held?.runs[0]?.id ?? '')).runs;
+    t.ok(run && (runLine(run).ms ?? Number.POSITIVE_INFINITY) < 60_000, decide);
+  }
+});
+
 t.test('guards count from minMembers on, by count too, and never at the first sync', async (t) => {
   const rig = await createRig(t);
   const guard = { maxExits: { count: 1 }, maxEntries: { count: 1 }, minMembers: 3, allowEmpty: true };

@@ -105,6 +105,14 @@ t.test('the line of a run has the fields that scripts read', async (t) => {
     'sent',
     'startedAt',
     'ms',
+    'action',
+    'state',
+    'code',
+    'reason',
+    'changed',
+    'before',
+    'definitionHash',
+    'asOf',
   ]);
   t.equal(line.startedAt, '2026-03-01T12:00:00.000Z');
 });

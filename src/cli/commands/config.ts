@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -28,19 +28,25 @@ export function addConfig(program: Command, context: Context): void {
   config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors')
+    .addOption(new Option('--json', 'in one line'))
     .addHelpText('after', '\nExample:\n  $ rollcall config schema > rollcall.schema.json')
-    .action(() => printSchema(context));
+    .action((options: JsonOption) => printSchema(options, context));
   config
     .command('reload')
     .description('have the running service apply the changed file')
     .addOption(configOption())
+    .addOption(jsonOption())
     .addHelpText('after', RELOAD_HELP)
-    .action((options: { config: string }) => reload(options, context));
+    .action((options: { config: string } & JsonOption) => reload(options, context));
 }
 
-async function printSchema({ terminal }: Context): Promise<void> {
+interface JsonOption {
+  readonly json?: boolean;
+}
+
+async function printSchema({ json }: JsonOption, { terminal }: Context): Promise<void> {
   const { configJsonSchema } = await import('../../config/schema.ts');
-  print(terminal, JSON.stringify(configJsonSchema(), null, 2));
+  print(terminal, JSON.stringify(configJsonSchema(), null, json ? 0 : 2));
 }
 
 async function check({ config: file, json }: { config: string; json?: boolean }, context: Context): Promise<void> {
@@ -63,7 +69,7 @@ async function check({ config: file, json }: { config: string; json?: boolean },
   }
 }
 
-async function reload({ config: file }: { config: string }, { terminal }: Context): Promise<void> {
+async function reload({ config: file, json }: { config: string } & JsonOption, { terminal }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const { request } = await import('undici');
   const { listen, admin } = loadConfig(file);
@@ -78,7 +84,8 @@ async function reload({ config: file }: { config: string }, { terminal }: Contex
   });
   const answer = await body.text();
   if (statusCode !== 200) throw new RollcallError('bad_configuration', `The service did not apply it: ${answer}`);
-  print(terminal, 'The service has applied the configuration.');
+  if (json) printJson(terminal, { file, applied: true });
+  else print(terminal, 'The service has applied the configuration.');
 }
 
 /** A service that listens on every address is asked on this machine's own. */

@@ -115,7 +115,7 @@ async function list(options: ListOptions, { terminal }: Context): Promise<void> 
     const found = await app.store.deadLetters({ ...filter, limit: limit + 1 });
     const letters = found.slice(0, limit);
     if (json) for (const letter of letters) printJson(terminal, letterLine(letter, body));
-    else if (letters.length > 0) print(terminal, letterTable(letters, body));
+    else if (letters.length > 0) print(terminal, letterTable(letters, body, terminal));
     else note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
     if (found.length > limit) note(terminal, `There are more: --after ${letters.at(-1)?.id}, or a higher --limit.`);
     if (letters.length === 0) noteUnknown(terminal, config, options);

@@ -1,10 +1,13 @@
 import type { Command } from 'commander';
-import ms from 'ms';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { RollcallError } from '../../errors.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
-import { count, note, print, printJson, table } from '../terminal.ts';
+import { duration } from '../duration.ts';
+import { hint } from '../options.ts';
+import { stateColours } from '../states.ts';
+import { table } from '../table.ts';
+import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const LIST_HELP = `
@@ -46,24 +49,26 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
     const statuses = await destinationStatuses(app.store, config);
     if (options.json) for (const status of statuses) printJson(terminal, status);
     else if (statuses.length === 0) note(terminal, 'There are no destinations.');
-    else print(terminal, statusTable(statuses));
+    else print(terminal, statusTable(statuses, terminal));
     const gone = statuses.find((status) => isGone(status) && status.pending > 0);
-    if (gone && !options.json) note(terminal, `To give one up at once: rollcall destinations drop ${gone.destination}`);
+    if (gone && !options.json)
+      note(terminal, `To give one up at once: ${hint(options, `destinations drop ${gone.destination}`)}`);
   });
 }
 
-function statusTable(statuses: readonly DestinationStatus[]): string {
+function statusTable(statuses: readonly DestinationStatus[], terminal: Terminal): string {
+  const colour = stateColours(terminal);
   const header = ['destination', 'state', 'processes', 'pending', 'dead letters', 'unknown since', 'counted'];
   const rows = statuses.map(({ destination, state, processes, pending, dead, ...rest }) => [
     destination,
-    state,
+    colour(state),
     String(processes),
     String(pending),
     String(dead),
     rest.unknownSince ?? '-',
-    rest.unknownSince === null ? '-' : `${ms(rest.unknownFor)} of ${ms(rest.removedAfter)}`,
+    rest.unknownSince === null ? '-' : `${duration(rest.unknownFor)} of ${duration(rest.removedAfter)}`,
   ]);
-  return table(header, rows);
+  return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination'] });
 }
 
 async function drop(names: readonly string[], options: DropOptions, context: Context): Promise<void> {

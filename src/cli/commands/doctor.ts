@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import ms from 'ms';
 import { endpointStatuses } from '../../admin/api.ts';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
+import { duration } from '../duration.ts';
 import { count, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
@@ -114,7 +114,7 @@ async function* endpoints({ app, config }: Opened): AsyncGenerator<Finding> {
 function waitsForNobody({ destination, pending, unknownSince, unknownFor, removedAfter }: DestinationStatus): string {
   const since = unknownSince === null ? '' : ` since ${unknownSince}`;
   const waiting = `${count(pending, 'delivery', 'deliveries')} wait, and no process that runs knows it${since}`;
-  return `${waiting} (${ms(unknownFor)} of ${ms(removedAfter)}). rollcall destinations drop ${destination}, or put it back`;
+  return `${waiting} (${duration(unknownFor)} of ${duration(removedAfter)}). rollcall destinations drop ${destination}, or put it back`;
 }
 
 function queueIsFull(heldOut: number): string {

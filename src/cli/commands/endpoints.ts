@@ -4,8 +4,10 @@ import { destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { RollcallError } from '../../errors.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import type { Context } from '../context.ts';
-import { instantOption, wholeNumber } from '../options.ts';
-import { count, note, print, printJson, table } from '../terminal.ts';
+import { hint, instantOption, wholeNumber } from '../options.ts';
+import { stateColours } from '../states.ts';
+import { table } from '../table.ts';
+import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -80,40 +82,45 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
     const statuses = await endpointStatuses(app.store, config.destinations);
     if (options.json) for (const status of statuses) printJson(terminal, status);
     else if (statuses.length === 0) note(terminal, 'The configuration has no destinations.');
-    else print(terminal, endpointTable(statuses));
+    else print(terminal, endpointTable(statuses, terminal));
     if (options.json) return;
     const gone = (await destinationStatuses(app.store, config)).filter((each) => isGone(each) && each.pending > 0);
     for (const { destination, pending, unknownSince } of gone) {
       const since = unknownSince === null ? '' : ` since ${unknownSince}`;
       const waiting = count(pending, 'delivery', 'deliveries');
-      note(terminal, `${destination}: ${waiting} wait, and nobody serves it${since}. See rollcall destinations`);
+      note(
+        terminal,
+        `${destination}: ${waiting} wait, and nobody serves it${since}. See ${hint(options, 'destinations')}`,
+      );
     }
     const [dead, refusing, paused] = (['dead', 'refusing', 'paused'] as const).map((wanted) =>
       statuses.find(({ state }) => state === wanted),
     );
-    if (dead) note(terminal, `Why one is dead: rollcall attempts --endpoint ${dead.endpoint} -n 1`);
+    if (dead) note(terminal, `Why one is dead: ${hint(options, `attempts --endpoint ${dead.endpoint} -n 1`)}`);
     if (refusing)
       note(
         terminal,
-        `What one answers that refuses everything: rollcall attempts --endpoint ${refusing.endpoint} -n 1`,
+        `What one answers that refuses everything: ${hint(options, `attempts --endpoint ${refusing.endpoint} -n 1`)}`,
       );
-    if (paused) note(terminal, `Once one that is paused is repaired: rollcall endpoints resume ${paused.endpoint}`);
+    if (paused)
+      note(terminal, `Once one that is paused is repaired: ${hint(options, `endpoints resume ${paused.endpoint}`)}`);
   });
 }
 
-function endpointTable(statuses: readonly EndpointStatus[]): string {
+function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal): string {
+  const colour = stateColours(terminal);
   const header = ['endpoint', 'destination', 'url', 'state', 'since', 'pending', 'dead letters', 'held out'];
   const rows = statuses.map(({ endpoint, destination, url, state, since, pending, dead, heldOut }) => [
     endpoint,
     destination,
     url,
-    state,
+    colour(state),
     since ?? '-',
     String(pending),
     String(dead),
     String(heldOut),
   ]);
-  return table(header, rows);
+  return table(header, rows, { width: terminal.stdout.columns, flexible: ['destination', 'url'] });
 }
 
 async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
@@ -157,7 +164,7 @@ async function attempts(options: AttemptOptions, { terminal }: Context): Promise
     const found = await app.store.attempts({ ...filter, limit: limit + 1 });
     const records = found.slice(0, limit);
     if (options.json) for (const record of records) printJson(terminal, attemptLine(record));
-    else if (records.length > 0) print(terminal, attemptTable(records));
+    else if (records.length > 0) print(terminal, attemptTable(records, terminal));
     else note(terminal, 'There are no such attempts.');
     if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
     if (records.length === 0) noteUnknown(terminal, config, options);
@@ -169,7 +176,8 @@ export function attemptLine(record: AttemptRecord) {
   return { ...record, at: new Date(record.at).toISOString() };
 }
 
-export function attemptTable(records: readonly AttemptRecord[]): string {
+export function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): string {
+  const colour = stateColours(terminal);
   const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'answer'];
   const rows = records.map((record) => [
     new Date(record.at).toISOString(),
@@ -177,13 +185,14 @@ export function attemptTable(records: readonly AttemptRecord[]): string {
     record.endpoint,
     record.type,
     record.userId ?? '-',
-    record.outcome,
+    colour(record.outcome),
     String(record.status ?? '-'),
     String(Math.round(record.ms)),
     record.delivery,
     answer(record),
   ]);
-  return table(header, rows);
+  const flexible = ['destination', 'user', 'answer'];
+  return table(header, rows, { width: terminal.stdout.columns, flexible });
 }
 
 /** The start of what was answered, in one line and without what would steer a terminal; else why nothing was. */

@@ -1,11 +1,12 @@
+import cliTruncate from 'cli-truncate';
 import type { Command } from 'commander';
 import type { SyncPlan } from '../../../jobs/index.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
-import { nowOption } from '../options.ts';
+import { hint, nowOption } from '../options.ts';
 import { oddRows } from '../show-run.ts';
-import { count, note, print, printJson } from '../terminal.ts';
+import { count, note, print, printError, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface PlanOptions extends AppCommandOptions {
@@ -16,7 +17,8 @@ const HELP = `
 Example:
   $ rollcall plan -c rollcall.yaml big_spenders
 
-Nothing is written: neither store nor snapshot change.`;
+Nothing is written: neither store nor snapshot change. --json has samples as whole bodies; an audience that can't be planned
+is {"error":{"code","message","key"}}.`;
 
 export function addPlan(program: Command, context: Context): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
@@ -35,20 +37,20 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
         const [each] = await app.sync.plan([key], { now: options.now });
         if (!each) note(terminal, `${key} is paused.`);
         else if (options.json) printJson(terminal, each);
-        else print(terminal, describePlan(each));
+        else print(terminal, describePlan(each, options));
         if (each?.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
         // What is wrong with one says nothing of the others.
         if (!(error instanceof RollcallError) || error.code === 'unknown_audience') throw error;
-        note(terminal, `${error.code}: ${error.message}`);
+        printError(terminal, { code: error.code, message: error.message, key }, options.json);
         setExitCode(EXIT.failed);
       }
     }
-    await noteOrphans(app, terminal, renamed);
+    await noteOrphans(app, terminal, options, renamed);
   });
 }
 
-function describePlan(plan: SyncPlan): string {
+function describePlan(plan: SyncPlan, options: PlanOptions): string {
   const { key, kind, before, members, entered, exited, changed } = plan;
   const lines = [
     `${key} (${kind}${plan.first ? ', first sync' : ''}): ${before} → ${count(members, 'member')}, ${entered} enter, ${exited} leave` +
@@ -62,7 +64,23 @@ function describePlan(plan: SyncPlan): string {
   else if (plan.calls > 0) lines.push('how long the calls take is unknown: none of an earlier run were measured');
   if (plan.renamedFrom !== null)
     lines.push(`renamed from ${plan.renamedFrom}, which would be retired: ${count(plan.retired, 'member')} told false`);
-  if (plan.held !== null) lines.push(`a guard would hold it: ${plan.held}`);
-  const samples = plan.sample.map((body) => `sample: ${body}`);
+  if (plan.held !== null) lines.push(`it would be held: ${plan.held}`);
+  lines.push(...plan.unfinished.map((run) => unfinishedLine(run, options)));
+  const samples = plan.sample.map(sampleLine);
   return [...lines, ...samples].join('\n  ');
+}
+
+function unfinishedLine({ run, state, reason }: SyncPlan['unfinished'][number], options: PlanOptions): string {
+  if (state !== 'held') return `the run ${run} is not finished (${state}): a sync goes on with it first`;
+  const decide = `${hint(options, `approve ${run}`)}, or ${hint(options, `reject ${run}`)}`;
+  return `the run ${run} is held, so that a sync sends nothing: ${reason ?? ''} ${decide}`;
+}
+
+/** Characters of a value that are shown; --json has whole bodies. */
+const SAMPLE_WIDTH = 80;
+
+function sampleLine(body: string): string {
+  const { userId, traits } = JSON.parse(body) as { readonly userId: string; readonly traits: object };
+  const values = Object.entries(traits).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  return `such as ${userId}: ${cliTruncate(values.join(', '), SAMPLE_WIDTH)}`;
 }

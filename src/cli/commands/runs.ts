@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
-import type { SyncReport } from '../../../jobs/index.ts';
-import type { Context } from '../context.ts';
-import { nowOption, wholeNumber } from '../options.ts';
-import { createProgress } from '../progress.ts';
-import { reportRuns, TOLD } from '../report-runs.ts';
-import { historyLines, runTable } from '../show-run.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { nothingNamed } from '../../spelling.ts';
+import type { Run } from '../../store/port.ts';
+import { type Context, EXIT } from '../context.ts';
+import { wholeNumber } from '../options.ts';
+import { deliveryCounts, deliverySummary, runLines, runTable } from '../show-run.ts';
+import { note, print, printError, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 interface RunsOptions extends AppCommandOptions {
@@ -13,75 +12,65 @@ interface RunsOptions extends AppCommandOptions {
   readonly held?: boolean;
 }
 
-interface ResyncOptions extends AppCommandOptions {
-  readonly now?: number;
-}
+const HELP = `
+Examples:
+  $ rollcall runs big_spenders -n 5
+  $ rollcall runs --held
+  $ rollcall runs mf1x2k3l-9a4c71d0         one run, and what became of its deliveries
+
+With --json a run is a line as of rollcall sync --once --json; of one run with its deliveries.
+Exit codes: 0 done, 1 there is no such run or audience.`;
 
 export function addRuns(program: Command, context: Context): void {
-  addAppOptions(program.command('runs').description('show the sync runs, newest first'))
-    .argument('[key]', 'one audience or computed trait')
+  addAppOptions(program.command('runs').description('show the sync runs, newest first, or one run'))
+    .argument('[key|run]', 'one audience or computed trait, or the id of one run')
     .option('-n, --limit <n>', 'at most so many', wholeNumber(1, 10_000), 20)
     .option('--held', 'only those that wait for approval')
-    .addHelpText('after', '\nExample:\n  $ rollcall runs big_spenders -n 5')
-    .action((key: string | undefined, options: RunsOptions) => list(key, options, context));
-  addAppOptions(program.command('approve').description('let a run go on that a guard held'))
-    .argument('<run>', 'its id, as rollcall runs shows it')
-    .action((run: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.approve(run)));
-  addAppOptions(program.command('reject').description('throw a held run away; the snapshot stays as it is'))
-    .argument('<run>', 'its id, as rollcall runs shows it')
-    .action((run: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.reject(run)));
-  addAppOptions(program.command('retire').description('send false to every member and forget the audience'))
-    .argument('<key>', 'audience or computed trait, also one gone from the configuration')
-    .addHelpText(
-      'after',
-      '\nTake the audience out of the configuration too, or pause it: its next sync is a first one.',
-    )
-    .action((key: string, options: AppCommandOptions) => retire(key, options, context));
-  addAppOptions(program.command('resync').description('send the whole membership again, leavers included'))
-    .argument('<key>', 'audience or computed trait')
-    .addOption(nowOption())
-    .action((key: string, options: ResyncOptions) =>
-      order(options, context, ({ app }) => app.sync.resync(key, { now: options.now })),
-    );
+    .addHelpText('after', HELP)
+    .action((name: string | undefined, options: RunsOptions) => runs(name, options, context));
 }
 
-async function list(key: string | undefined, options: RunsOptions, { terminal }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app }) => {
-    const runs = await app.store.runs({
+async function runs(name: string | undefined, options: RunsOptions, context: Context): Promise<void> {
+  const { terminal } = context;
+  await withApp(options, { terminal }, async (opened) => {
+    const { store } = opened.app;
+    const one = name === undefined ? null : await store.run(name);
+    if (one) return showRun(one, opened, options, context);
+    const found = await store.runs({
       limit: options.limit,
-      ...(key === undefined ? {} : { key }),
+      ...(name === undefined ? {} : { key: name }),
       ...(options.held ? { states: ['held'] } : {}),
     });
-    if (options.json) for (const line of await historyLines(runs)) printJson(terminal, line);
-    else if (runs.length > 0) print(terminal, runTable(runs));
-    else note(terminal, 'There are no runs.');
+    if (options.json) for (const line of await runLines(found)) printJson(terminal, line);
+    else if (found.length > 0) print(terminal, await runTable(found, terminal));
+    if (found.length === 0) await explainNone(name, opened, options, context);
   });
 }
 
-async function retire(key: string, options: AppCommandOptions, context: Context): Promise<void> {
-  await order(options, context, async ({ app, config }) => {
-    const report = await app.sync.retire(key);
-    const isConfigured = [...config.audiences, ...config.traits].some((each) => each.key === key && !each.paused);
-    if (isConfigured && !report.error)
-      note(context.terminal, `${key} is still configured: its next sync is a first one.`);
-    return report;
-  });
+async function showRun(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
+  const progress = await app.store.runProgress(run.id);
+  const [line] = await runLines([run]);
+  if (options.json) return printJson(terminal, { ...line, deliveries: deliveryCounts(progress) });
+  print(terminal, await runTable([run], terminal));
+  print(terminal, deliverySummary(progress, options));
 }
 
-/** Does one thing to one audience, sends what comes of it, and reports it as a sync does. */
-async function order(
-  options: AppCommandOptions,
-  context: Context,
-  work: (opened: Opened) => Promise<SyncReport>,
+/** A name that nothing has is a mistake; an audience that has not run yet is none. */
+async function explainNone(
+  name: string | undefined,
+  { app, config }: Opened,
+  { held, json }: RunsOptions,
+  { terminal, setExitCode }: Context,
 ): Promise<void> {
-  const { terminal } = context;
-  const progress = createProgress(terminal);
-  try {
-    await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
-      await opened.app.start({ collect: false, schedules: false });
-      await reportRuns([await work(opened)], opened, progress, options.json, context);
-    });
-  } finally {
-    progress.stop();
+  const configured = [...config.audiences, ...config.traits].map(({ key }) => key);
+  const known = [...new Set([...configured, ...(await app.store.audiences()).map(({ key }) => key)])];
+  const hasRun = name !== undefined && (await app.store.runs({ key: name, limit: 1 })).length > 0;
+  if (name === undefined || known.includes(name) || hasRun) {
+    const of = name === undefined ? '' : ` of ${name}`;
+    note(terminal, held ? `No run${of} is held.` : `There are no runs${of} yet.`);
+    return;
   }
+  const message = nothingNamed('run, audience or trait', [name], known);
+  printError(terminal, { code: 'unknown_run', message }, json);
+  setExitCode(EXIT.failed);
 }

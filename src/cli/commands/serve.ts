@@ -2,26 +2,29 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
-import { configOption } from '../options.ts';
-import { aborted, note } from '../terminal.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { aborted, note, printJson } from '../terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
 
 const SIGNALS = `
 It ends in order on SIGINT or SIGTERM: nothing accepted is lost. A second signal ends it at once.
-SIGHUP, or rollcall config reload, applies a changed configuration file.`;
+SIGHUP, or rollcall config reload, applies a changed configuration file.
+With --json it prints {"address"} once it is ready, null where nothing is collected; logs are JSON wherever stderr is no terminal.`;
 
 export function addServe(program: Command, context: Context): void {
   program
     .command('start')
     .description('run everything in one process: collection, delivery, schedules, dashboard')
     .addOption(configOption())
+    .addOption(jsonOption())
     .addHelpText('after', `\nExample:\n  $ rollcall start -c rollcall.yaml\n${SIGNALS}`)
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: true }, context));
   program
     .command('serve')
     .description('run collection and delivery, no schedules')
     .addOption(configOption())
+    .addOption(jsonOption())
     .addHelpText('after', `\nExample:\n  $ rollcall serve -c rollcall.yaml\n${SIGNALS}`)
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
 }
@@ -64,6 +67,7 @@ async function serveUntilEnd(
     const hangUp = () => void reload(opened);
     process.on('SIGHUP', hangUp);
     const ended = aborted(terminal.signal);
+    if (options.json) printJson(terminal, { address: app.address });
     if (app.address !== null) note(terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
     await ended;
     process.off('SIGHUP', hangUp);

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
+import { nothingNamed } from '../../spelling.ts';
 import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
@@ -27,7 +28,8 @@ Examples:
   $ rollcall sync -c rollcall.yaml --once --now 1998-03-01  as of another day
 
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
-"startedAt","ms"}.
+"startedAt","ms","action","state","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
+failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. What failed has a code and a reason.
 
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
 all delivered.`;
@@ -51,8 +53,8 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
       await opened.app.start({ collect: false, schedules: false });
       const reports = await opened.app.sync.run(keys, { now: options.now });
       for (const key of keys) if (!reports.some((report) => report.key === key)) note(terminal, `${key} is paused.`);
-      await reportRuns(reports, opened, progress, options.json, context);
-      await noteOrphans(opened.app, terminal);
+      await reportRuns(reports, opened, progress, options, context);
+      await noteOrphans(opened.app, terminal, options);
     });
   } finally {
     progress.stop();
@@ -69,7 +71,7 @@ function pauseOthers(config: Config, keys: readonly string[]): Config {
   const known = [...config.audiences, ...config.traits].map(({ key }) => key);
   const unknown = keys.filter((key) => !known.includes(key));
   if (unknown.length > 0) {
-    throw new RollcallError('unknown_audience', `There is no audience or trait ${unknown.join(', ')}.`);
+    throw new RollcallError('unknown_audience', nothingNamed('audience or trait', unknown, known));
   }
   const pause = <T extends { readonly key: string; readonly paused: boolean }>(item: T): T => ({
     ...item,

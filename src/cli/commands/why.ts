@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Story } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
 import { runLines } from '../show-run.ts';
-import { print, printJson } from '../terminal.ts';
+import { print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { attemptLine, attemptTable } from './endpoints.ts';
 
@@ -18,7 +18,7 @@ async function why(key: string, user: string, options: AppCommandOptions, { term
   await withApp(options, { terminal }, async ({ app }) => {
     const story = await app.sync.why(key, user);
     if (options.json) printJson(terminal, await line(story));
-    else print(terminal, describe(story));
+    else print(terminal, describe(story, terminal));
   });
 }
 
@@ -35,13 +35,16 @@ async function line({ since, unfinished, attempts, deadLetters, value, ...story 
   };
 }
 
-function describe({ key, user, member, value, since, unfinished, attempts, deadLetters }: Story): string {
+function describe(
+  { key, user, member, value, since, unfinished, attempts, deadLetters }: Story,
+  terminal: Terminal,
+): string {
   const standing = value === null ? (member ? `is in ${key}` : `is not in ${key}`) : `has ${value}`;
   const started = since === null ? '' : `, since the run ${since.id} of ${new Date(since.startedAt).toISOString()}`;
   const lines = [`${user} ${standing}${started}.`];
   for (const { id, state, reason } of unfinished)
     lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : '.'}`);
   for (const { id, destination, reason } of deadLetters) lines.push(`Dead letter ${id} for ${destination}: ${reason}.`);
-  lines.push(attempts.length === 0 ? NOTHING_LOGGED : attemptTable(attempts));
+  lines.push(attempts.length === 0 ? NOTHING_LOGGED : attemptTable(attempts, terminal));
   return lines.join('\n');
 }

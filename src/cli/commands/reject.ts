@@ -1,0 +1,17 @@
+import type { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { order } from '../order.ts';
+import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
+
+const HELP = `
+Example:
+  $ rollcall reject mf1x2k3l-9a4c71d0
+
+Nothing is sent; the next sync computes anew.`;
+
+export function addReject(program: Command, context: Context): void {
+  addAppOptions(program.command('reject').description('throw a held run away; the snapshot stays as it is'))
+    .argument('<run>', 'its id, as rollcall runs shows it')
+    .addHelpText('after', HELP)
+    .action((run: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.reject(run)));
+}

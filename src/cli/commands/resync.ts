@@ -1,0 +1,25 @@
+import type { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { nowOption } from '../options.ts';
+import { order } from '../order.ts';
+import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
+
+const HELP = `
+Example:
+  $ rollcall resync big_spenders
+
+Every member is sent true, and everybody who ever left false, again. Exit codes and --json as of rollcall sync --once.`;
+
+interface ResyncOptions extends AppCommandOptions {
+  readonly now?: number;
+}
+
+export function addResync(program: Command, context: Context): void {
+  addAppOptions(program.command('resync').description('send the whole membership again, leavers included'))
+    .argument('<key>', 'audience or computed trait')
+    .addOption(nowOption())
+    .addHelpText('after', HELP)
+    .action((key: string, options: ResyncOptions) =>
+      order(options, context, ({ app }) => app.sync.resync(key, { now: options.now })),
+    );
+}

@@ -1,0 +1,23 @@
+import type { SyncReport } from '../../jobs/index.ts';
+import type { Context } from './context.ts';
+import { createProgress } from './progress.ts';
+import { reportRuns, TOLD } from './report-runs.ts';
+import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
+
+/** Does one thing to one audience, sends what comes of it, and reports it as a sync does. */
+export async function order(
+  options: AppCommandOptions,
+  context: Context,
+  work: (opened: Opened) => Promise<SyncReport>,
+): Promise<void> {
+  const { terminal } = context;
+  const progress = createProgress(terminal);
+  try {
+    await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
+      await opened.app.start({ collect: false, schedules: false });
+      await reportRuns([await work(opened)], opened, progress, options, context);
+    });
+  } finally {
+    progress.stop();
+  }
+}

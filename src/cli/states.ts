@@ -1,0 +1,26 @@
+import pc from 'picocolors';
+import type { Terminal } from './terminal.ts';
+
+const GOOD = new Set(['open', 'done', 'ok', 'enabled', 'success', 'delivered']);
+const WAITING = new Set([
+  'held',
+  'paused',
+  'refusing',
+  'warning',
+  'retry',
+  'staged',
+  'sending',
+  'committed',
+  'overdue',
+]);
+const BAD = new Set(['dead', 'failed', 'refused', 'tls_untrusted', 'address_refused', 'orphaned', 'not configured']);
+
+/** Colours names of states, on a terminal. */
+export function stateColours(terminal: Pick<Terminal, 'stdout'>): (state: string, text?: string) => string {
+  const { green, yellow, red, dim } = pc.createColors(terminal.stdout.isTTY === true);
+  return (state, text = state) => {
+    if (GOOD.has(state)) return green(text);
+    if (WAITING.has(state)) return yellow(text);
+    return BAD.has(state) ? red(text) : dim(text);
+  };
+}

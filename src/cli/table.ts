@@ -1,0 +1,68 @@
+import cliTruncate from 'cli-truncate';
+import stringWidth from 'string-width';
+
+/** Characters that a column which may be cut keeps at least. */
+const NARROWEST = 12;
+const GAP = '  ';
+
+export interface TableOptions {
+  /** Characters of a line; endless unless given, as in a pipe. */
+  readonly width?: number | undefined;
+  /** Columns that may be cut where the lines would be too long; ids and counts are never cut. */
+  readonly flexible?: readonly string[];
+}
+
+/** Columns as wide as their widest cell. Where they don't fit, long ones are cut; where that is not enough, each row is a block. */
+export function table(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  { width = Number.POSITIVE_INFINITY, flexible = [] }: TableOptions = {},
+): string {
+  const lines = [header, ...rows];
+  const natural = header.map((_, column) => Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))));
+  const widths = narrowed(natural, header, width, flexible);
+  if (widths === null) return blocks(header, rows);
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => padded(cell, widths[column] ?? 0))
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** Takes from the widest column that may be cut until the lines fit; null where they can't. */
+function narrowed(
+  natural: readonly number[],
+  header: readonly string[],
+  width: number,
+  flexible: readonly string[],
+): readonly number[] | null {
+  const widths = [...natural];
+  const least = (column: number) => Math.max(NARROWEST, stringWidth(header[column] ?? ''));
+  const excess = () => widths.reduce((sum, each) => sum + each + GAP.length, -GAP.length) - width;
+  for (let over = excess(); over > 0; over = excess()) {
+    const [widest] = header
+      .flatMap((name, column) => (flexible.includes(name) && (widths[column] ?? 0) > least(column) ? [column] : []))
+      .toSorted((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
+    if (widest === undefined) return null;
+    widths[widest] = Math.max(least(widest), (widths[widest] ?? 0) - Math.max(1, Math.min(over, NARROWEST)));
+  }
+  return widths;
+}
+
+function padded(cell: string, width: number): string {
+  const cut = stringWidth(cell) > width ? cliTruncate(cell, width) : cell;
+  return cut + ' '.repeat(Math.max(0, width - stringWidth(cut)));
+}
+
+/** `name: cell` lines, a block for each row. */
+function blocks(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widest = Math.max(...header.map((name) => stringWidth(name)));
+  return rows
+    .map((row) =>
+      header.map((name, column) => `${padded(name, widest)}${GAP}${row[column] ?? ''}`.trimEnd()).join('\n'),
+    )
+    .join('\n\n');
+}

@@ -1,0 +1,52 @@
+import t from 'tap';
+import { table } from '../../src/cli/table.ts';
+
+const header = ['id', 'url', 'state'];
+const rows = [
+  ['e1', 'https://crm.example.com/a/very/long/path/of/hooks', 'open'],
+  ['e2', 'https://x.example', 'dead'],
+];
+
+t.test('without a width columns are as wide as their widest cell', async (t) => {
+  t.equal(
+    table(header, rows),
+    [
+      'id  url                                                state',
+      'e1  https://crm.example.com/a/very/long/path/of/hooks  open',
+      'e2  https://x.example                                  dead',
+    ].join('\n'),
+  );
+});
+
+t.test('where it does not fit, the columns that may be cut are', async (t) => {
+  const lines = table(header, rows, { width: 40, flexible: ['url'] }).split('\n');
+  t.ok(lines.every((line) => line.length <= 40));
+  t.equal(lines[1], 'e1  https://crm.example.com/a/ve…  open');
+  t.equal(lines[2]?.endsWith('dead'), true);
+});
+
+t.test('where even that is not enough, each row is a block with all its text', async (t) => {
+  t.equal(
+    table(header, rows, { width: 20, flexible: ['url'] }),
+    [
+      'id     e1',
+      'url    https://crm.example.com/a/very/long/path/of/hooks',
+      'state  open',
+      '',
+      'id     e2',
+      'url    https://x.example',
+      'state  dead',
+    ].join('\n'),
+  );
+});
+
+t.test('wide characters and colours count as what they take on a terminal', async (t) => {
+  const text = table(
+    ['name', 'n'],
+    [
+      ['日本語', '1'],
+      ['\u001b[31mab\u001b[39m', '2'],
+    ],
+  );
+  t.equal(text, 'name    n\n日本語  1\n\u001b[31mab\u001b[39m      2');
+});
