@@ -12,7 +12,7 @@ export interface BodySpec {
   readonly at: number;
 }
 
-/** Makes the JSON text of one user's identify (design section 8). `value` is the traits object of a computed trait. */
+/** Makes the JSON text of one user's identify (docs/wire.md). `value` is the traits object of a computed trait. */
 export type BodyBuilder = (userId: string, present: boolean, value: string | null, sequence: number) => string;
 
 /** The constant parts are made once: a backfill makes tens of thousands of bodies a second. */

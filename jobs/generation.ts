@@ -4,7 +4,7 @@ import type { Fence, Store } from '../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
 
-/** Which audiences this process may run, while others may go by another configuration (design section 6). */
+/** Which audiences this process may run, while others may go by another configuration. */
 export interface Generations {
   /** Says that the configuration of now counts from now on: at the start of a process, and at each reload. */
   take(): Promise<void>;

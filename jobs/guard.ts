@@ -1,7 +1,7 @@
 import type { GuardConfig, Threshold } from '../src/config/config.ts';
 import type { Staged } from './engines/port.ts';
 
-/** Why a plan needs a person's approval (design section 8); null when it does not. A first sync never does. */
+/** Why a plan needs a person's approval (docs/audiences.md); null when it does not. A first sync never does. */
 export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   const { before, members, entered, exited } = staged;
   if (before === 0) return null;

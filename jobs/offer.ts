@@ -8,7 +8,7 @@ import { acceptPatiently, bodiesOf } from './send.ts';
 const PAGE = 1000;
 
 /**
- * Offers changes that died in delivery again, each to its destination, with the value of now (design section 8).
+ * Offers changes that died in delivery again, each to its destination, with the value of now.
  * Resolves to the sequence after them.
  */
 export async function offerAgain(

@@ -1,6 +1,6 @@
 import type { Run } from '../src/store/port.ts';
 
-/** The JSON line of a run (design section 5); `ms` until it ended or was held. */
+/** The JSON line of a run; `ms` until it ended or was held. */
 export function runLine(run: Run) {
   const { key, kind, first, members, entered, exited, invalid, duplicates, held, sent, startedAt } = run;
   const { action, state, changed, reason, code, definitionHash, asOf } = run;

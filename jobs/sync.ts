@@ -25,7 +25,7 @@ export interface SyncTime {
   readonly now?: number | undefined;
 }
 
-/** The audience sync (design section 8). */
+/** The audience sync (docs/audiences.md). */
 export interface Sync {
   /**
    * Syncs these audiences and traits, or all that are not paused. A failure of one is in its report and stops no other.

@@ -96,7 +96,7 @@ export interface DeleteBody {
   timestamp: string;
 }
 
-/** Body of one webhook request (specification, section 2.2). */
+/** Body of one webhook request (docs/wire.md of the service). */
 export type WebhookBody = IdentifyBody | TrackBody | PageBody | ScreenBody | GroupBody | AliasBody | DeleteBody;
 
 const isObject = (value: unknown): value is JsonObject =>

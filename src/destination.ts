@@ -8,7 +8,7 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Headers that static ones can't replace (design section 6), in lower case: ours, and those of the connection. */
+/** Headers that static ones can't replace, in lower case: ours, and those of the connection. */
 export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'user-agent',
   'content-type',
@@ -26,7 +26,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
-/** A "Webhooks" setting (spec section 2.1): 1 to 5 endpoints, a shared secret, the sources connected to it. */
+/** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */
 export interface Destination {
   readonly name: string;
   readonly enabled: boolean;

@@ -1,6 +1,6 @@
 /** Every code that Rollcall raises or answers with; `docs/errors.md` lists each with what to do. */
 export type ErrorCode =
-  // collection (design section 9)
+  // collection
   | 'invalid_json'
   | 'invalid_message'
   | 'invalid_request'

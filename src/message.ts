@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 
-/** The seven kinds (spec sections 2.2 and 6). Their places are codes of the store's disk format. */
+/** The seven kinds. Their places are codes of the store's disk format. */
 export const MESSAGE_TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 
@@ -13,7 +13,7 @@ export interface Message {
   readonly userId: string | null;
   /** Destinations switched on or off for this message; null when it says nothing. */
   readonly integrations: Readonly<Record<string, unknown>> | null;
-  /** The webhook body (spec section 2.2) as JSON text. */
+  /** The webhook body (docs/wire.md) as JSON text. */
   readonly body: string;
   /** Names the user and audience of a membership change, so that a newer one supersedes it. */
   readonly conflict?: string;
@@ -38,7 +38,7 @@ export interface Envelope {
   readonly newId: () => string;
 }
 
-/** A call, and an item of a batch, in bytes of JSON (spec section 8). */
+/** A call, and an item of a batch, in bytes of JSON. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
 /** Levels of nesting; the parsers of common languages give up from 512 on. */
 const MAX_DEPTH = 500;
@@ -134,7 +134,7 @@ export function isRejection(result: Message | Rejection): result is Rejection {
   return 'code' in result;
 }
 
-/** The notice that a user must be deleted: no version, no context (spec section 2.2). */
+/** The notice that a user must be deleted: no version, no context (docs/wire.md). */
 export function deletionNotice(userId: string, messageId: string, at: number): Message {
   const body = JSON.stringify({ type: 'delete', userId, timestamp: new Date(at).toISOString() });
   return { type: 'delete', messageId, userId, integrations: null, body };
@@ -145,7 +145,7 @@ const OWN_FIELDS = new Set([
   ...['type', 'version', 'timestamp', 'originalTimestamp', 'context', 'integrations'],
   ...['writeKey', 'sentAt', 'receivedAt', '_metadata', '__proto__'],
 ]);
-/** Kinds that always carry this object (spec section 2.2). */
+/** Kinds that always carry this object (docs/wire.md). */
 const DETAILS = { identify: 'traits', group: 'traits', track: 'properties', page: 'properties', screen: null } as const;
 
 function webhookBody(
@@ -175,7 +175,7 @@ function webhookBody(
 
 const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
 
-/** A page's four own properties are strings (spec section 2.2): numbers and booleans become text, all else is left out. */
+/** A page's four own properties are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
 function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
   const others = PAGE_STRINGS.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
   if (others.length === 0) return properties;

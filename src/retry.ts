@@ -1,9 +1,9 @@
-/** Base and cap of the backoff between tries of one delivery, in milliseconds (design section 6). */
+/** Base and cap of the backoff between tries of one delivery, in milliseconds (docs/delivery.md). */
 export const BACKOFF_BASE = 1_000;
 export const BACKOFF_CAP = 5 * 60_000;
-/** Nothing is tried longer than this after its first attempt (spec section 7), in milliseconds. */
+/** Nothing is tried longer than this after its first attempt, in milliseconds. */
 export const RETRY_WINDOW = 4 * 3_600_000;
-/** Time for one attempt from DNS to the response head (spec section 4.1), in milliseconds. */
+/** Time for one attempt from DNS to the response head, in milliseconds. */
 export const ATTEMPT_TIMEOUT = 5_000;
 
 export interface RetryInput {

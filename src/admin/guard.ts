@@ -11,7 +11,7 @@ const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwar
 
 /**
  * Guards admin routes. With a token, requests must bear it. Without one, only programs and pages of this machine are
- * served: no proxy in between, no other site's page in a local browser (design section 9).
+ * served: no proxy in between, no other site's page in a local browser.
  *
  * The hook throws RollcallError `unauthorized`, `forbidden`, `unsupported_media_type`.
  */

@@ -2,7 +2,7 @@ import type { DeadLetter } from '../store/port.ts';
 import { table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The JSON line of a dead letter (design section 5). */
+/** The JSON line of a dead letter. */
 export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
   const { id, destination, source, type, userId, messageId, reason, status, attempts, firstAt, lastAt } = letter;
   return {

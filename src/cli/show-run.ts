@@ -54,7 +54,7 @@ export function oddRows(invalid: number, duplicates: number): readonly string[] 
   ];
 }
 
-/** The JSON lines of runs (design section 5). */
+/** The JSON lines of runs. */
 export async function runLines(runs: readonly Run[]) {
   const { runLine } = await import('../../jobs/index.ts');
   return runs.map(runLine);

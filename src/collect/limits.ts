@@ -1,6 +1,6 @@
 import { MAX_MESSAGE_BYTES } from '../message.ts';
 
-/** What a request may ask of the service; the defaults are those of the specification (section 8) and of the ecosystem. */
+/** What a request may ask of the service; the defaults are those that clients of this field expect. */
 export interface CollectLimits {
   /** Bytes of a single call after inflating. */
   readonly callBytes: number;

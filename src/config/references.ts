@@ -94,7 +94,7 @@ export function engineNames(engines: Readonly<Record<string, unknown>>): readonl
   return names.length > 0 ? names : ['lake'];
 }
 
-/** The trait's key that an audience's or computed trait's name gives (spec section 6). */
+/** The trait's key that an audience's or computed trait's name gives (docs/wire.md). */
 export function keyOf(computation: { readonly name: string; readonly key?: string | undefined }): string {
   return computation.key || snakeCase(computation.name);
 }

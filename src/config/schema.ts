@@ -96,7 +96,7 @@ const engine = z.discriminatedUnion(
   { error: 'needs a type: duckdb or postgres' },
 );
 
-/** The configuration file (design section 4), as `rollcall config schema` prints it. */
+/** The configuration file (docs/configuration.md), as `rollcall config schema` prints it. */
 export const fileSchema = section({
   serviceName: z
     .string()

@@ -1,6 +1,6 @@
 import type { Outcome } from '../store/port.ts';
 
-/** What an attempt came to: a class (design section 6) and its machine-readable cause. */
+/** What an attempt came to: a class (docs/delivery.md) and its machine-readable cause. */
 export interface Classified {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   /** Null on success. */

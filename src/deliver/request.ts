@@ -41,7 +41,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The headers of one attempt. The signature is over the very bytes that are sent (spec section 5.1). */
+/** The headers of one attempt. The signature is over the very bytes that are sent (docs/wire.md). */
 export function attemptHeaders(prepared: PreparedEndpoint, deliveryId: string, body: Buffer): string[] {
   const headers = [...prepared.headers, 'idempotency-key', deliveryId];
   if (prepared.key) headers.push('x-signature', sign(body, prepared.key));

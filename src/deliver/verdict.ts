@@ -32,7 +32,7 @@ export interface TryInput {
   readonly random: number;
 }
 
-/** What is to become of a delivery after a try (design section 6); the only place that decides it. */
+/** What is to become of a delivery after a try (docs/delivery.md); the only place that decides it. */
 export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));

@@ -1,12 +1,12 @@
 import type { Destination } from '../destination.ts';
 
-/** The name under which the integrations object speaks of this kind of destination (spec section 1). */
+/** The name under which the integrations object speaks of this kind of destination. */
 export const INTEGRATION_NAME = 'Webhooks';
 
 /**
  * The destinations that a message of this source goes to.
  *
- * Keys of the integrations object are case sensitive (spec section 2.3): `Webhooks: false` disables, `true` or an object
+ * Keys of the integrations object are case sensitive: `Webhooks: false` disables, `true` or an object
  * enables; `All: false` disables what is not enabled by name.
  */
 export function route(

@@ -16,7 +16,7 @@ export interface NewMessage {
   readonly body: string;
   readonly destinations: readonly string[];
   readonly lane: Lane;
-  /** Names the user and audience of a membership change: a newer one supersedes an older one (design section 6). */
+  /** Names the user and audience of a membership change: a newer one supersedes an older one (docs/delivery.md). */
   readonly conflict: string | null;
 }
 

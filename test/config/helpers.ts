@@ -2,7 +2,7 @@ import type { Config } from '../../src/config/config.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { ConfigurationError, type ShownMistake } from '../../src/config/mistakes.ts';
 
-/** The configuration of design section 4, word for word. */
+/** The configuration that docs/configuration.md begins with, word for word. */
 export const EXAMPLE = `
 serviceName: Rollcall
 store: sqlite:./rollcall.db

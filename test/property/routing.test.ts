@@ -13,7 +13,7 @@ const destination = fc
 const key = fc.oneof(fc.constantFrom('All', 'Webhooks', 'all', 'webhooks', 'Slack'), fc.string());
 const integrations = fc.option(fc.dictionary(key, fc.oneof(fc.boolean(), fc.constantFrom({}, null, 'yes', 1))));
 
-/** The rules of the specification, section 2.3, said once more in another way. */
+/** The rules of the integrations object, said once more in another way. */
 function isEnabled(given: Record<string, unknown> | null): boolean {
   const own = new Map(Object.entries(given ?? {}));
   const named = own.get('Webhooks');

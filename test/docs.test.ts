@@ -1,0 +1,65 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import t from 'tap';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const isOurs = (path: string) => !/(^|\/)(node_modules|dist|\.tap)(\/|$)/.test(path);
+const find = (pattern: string) => globSync(pattern, { cwd: ROOT, exclude: (path) => !isOurs(path) }).filter(isOurs);
+const pages = ['*.md', 'docs/**/*.md', 'receivers/*.md', 'src/client/*.md', 'examples/**/*.md', 'bench/*.md'].flatMap(
+  find,
+);
+const text = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+/** As GitHub makes them of headings. */
+function anchors(page: string): Set<string> {
+  const headings = [...text(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
+
+t.test('every link from one document to another leads somewhere', async (t) => {
+  const links = pages.flatMap((page) =>
+    [...text(page).matchAll(/\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, path = '', anchor]) => ({
+      page,
+      target: path === '' ? page : join(dirname(page), path),
+      anchor,
+    })),
+  );
+  t.ok(links.length > 20);
+  for (const { page, target, anchor } of links) {
+    const exists = existsSync(join(ROOT, target));
+    if (!exists) t.fail(`${page} links to ${target}`);
+    else if (anchor !== undefined && !anchors(target).has(anchor)) t.fail(`${page} links to ${target}#${anchor}`);
+  }
+});
+
+t.test('every file of ours that a document or a comment names exists', async (t) => {
+  const files = ['src/**/*.ts', 'jobs/**/*.ts', 'receivers/**/*.ts', 'test/**/*.ts', '**/migrations/*.sql'].flatMap(
+    find,
+  );
+  const named =
+    /(?<![\w/.@-])(?:src|jobs|receivers|test|docs|bench|deploy|examples|scripts)\/[\w./-]*\.(?:ts|md|sql|yaml|json)\b/g;
+  // What others call by these names.
+  const isForeign = (path: string) => path === 'src/rollcall.d.ts' || /^examples\/(?!shop)/.test(path);
+  for (const page of [...pages, ...files]) {
+    const own = page.startsWith('test/') ? [] : [...text(page).matchAll(named)].map(([path]) => path);
+    for (const path of new Set(own)) {
+      if (!isForeign(path) && !existsSync(join(ROOT, path)) && !existsSync(join(ROOT, dirname(page), path))) {
+        t.fail(`${page} names ${path}`);
+      }
+    }
+  }
+});
+
+t.test('no comment cites a document that is not here', async (t) => {
+  const files = ['src/**/*.ts', 'jobs/**/*.ts', 'receivers/**/*.ts', 'test/**/*.ts', 'bench/*.ts'].flatMap(find);
+  const citation = /\b(?:design|spec|specification),? sections? \d/;
+  const citing = files.filter((file) => file !== 'test/docs.test.ts' && citation.test(text(file)));
+  t.same(citing, []);
+});
