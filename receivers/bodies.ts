@@ -27,15 +27,20 @@ interface Common {
   version: 1;
   /** ISO 8601, UTC, with milliseconds. */
   timestamp: string;
+  /** What the client gave as the time, where it was corrected or could not be understood. */
+  originalTimestamp?: unknown;
+  /** When Rollcall took it, in the form of `timestamp`. */
+  receivedAt?: string | undefined;
+  /** The same for every copy of a message that the client sent more than once. */
+  messageId?: string | undefined;
+  anonymousId?: string | undefined;
+  integrations?: JsonObject | undefined;
   context: Context;
 }
 
 /** Fields of everything but alias and delete; at least one of the two ids is there. */
 interface FromUser extends Common {
   userId?: string | undefined;
-  anonymousId?: string | undefined;
-  messageId?: string | undefined;
-  integrations?: JsonObject | undefined;
 }
 
 export interface IdentifyBody extends FromUser {
@@ -111,15 +116,14 @@ const string = z.string();
 const common = {
   version: z.literal(1),
   timestamp,
+  originalTimestamp: z.unknown().optional(),
+  receivedAt: timestamp.optional(),
+  messageId: string.optional(),
+  anonymousId: string.optional(),
+  integrations: object.optional(),
   context: z.custom<Context>(isObject, 'expected an object').default(() => ({})),
 };
-const fromUser = {
-  ...common,
-  userId: string.optional(),
-  anonymousId: string.optional(),
-  messageId: string.optional(),
-  integrations: object.optional(),
-};
+const fromUser = { ...common, userId: string.optional() };
 
 export const identifyBody = z.looseObject({ ...fromUser, type: z.literal('identify'), traits: objectOrEmpty });
 

@@ -294,7 +294,12 @@ export class App {
     const server = createHttpServer(log, { alive: () => this.alive(), ready: () => this.ready() });
     const guard = createGuard(() => this.config.admin.token);
     await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
-    await server.register(collect, { sources: () => this.config.sources, accept: this.accept, clock: this.clock });
+    await server.register(collect, {
+      sources: () => this.config.sources,
+      accept: this.accept,
+      clock: this.clock,
+      onUnreadable: (source, field) => this.metrics.unreadable(source, field),
+    });
     await server.register(regulationRoutes, {
       guard,
       hasSource: (id: string) => this.config.sources.some((source) => source.id === id),

@@ -1,5 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
+import { type IpRule, withIp } from './ip.ts';
+import { inRange, isoInstant, isoTime, otherInstant } from './timestamp.ts';
 
 /** The seven kinds. Their places are codes of the store's disk format. */
 export const MESSAGE_TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
@@ -30,13 +32,19 @@ export interface Envelope {
   /** The kind that the path names; items of a batch name their own. */
   readonly type?: MessageType;
   readonly receivedAt: number;
-  /** When the client sent it, by the client's clock. */
+  /** When the client sent it, by the client's clock; a number has been read already. */
   readonly sentAt?: unknown;
   readonly context?: Readonly<Record<string, unknown>>;
   readonly integrations?: Readonly<Record<string, unknown>>;
+  /** What becomes of `context.ip`; as given where absent. */
+  readonly ip?: IpRule;
   /** Makes an id for a message that brings none. */
   readonly newId: () => string;
+  /** Called with the field of a time that can't be read. */
+  readonly onUnreadable?: (field: TimeField) => void;
 }
+
+export type TimeField = 'timestamp' | 'sentAt';
 
 /** A call, and an item of a batch, in bytes of JSON. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
@@ -45,18 +53,18 @@ const MAX_DEPTH = 500;
 
 // Free-form objects are not walked: that costs more than parsing them did.
 const object = (code: ErrorCode) =>
-  z.custom<Record<string, unknown>>(isPlainObject, code).meta({ type: 'object' }).nullish();
-// Postgres can't store a NUL character.
-const id = z
-  .custom<string>((value) => typeof value === 'string' && !value.includes('\0'), 'id_not_string' satisfies ErrorCode)
-  .meta({ type: 'string' });
+  z
+    .custom<Record<string, unknown>>((value) => isPlainObject(value) || isEmptyList(value), code)
+    .meta({ type: 'object' })
+    .nullish();
+const id = z.custom<string | number>(isId, 'id_not_string' satisfies ErrorCode).meta({ type: ['string', 'number'] });
 const optionalId = id.nullish();
 
 const common = {
   userId: optionalId,
   anonymousId: optionalId,
   messageId: id
-    .refine((value) => value.length <= 100, 'id_too_long' satisfies ErrorCode)
+    .refine((value) => String(value).length <= 100, 'id_too_long' satisfies ErrorCode)
     .meta({ maxLength: 100 })
     .nullish(),
   context: object('context_not_object'),
@@ -89,7 +97,8 @@ export const messageSchemas = {
 } as const;
 
 const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
-  id_not_string: 'userId, anonymousId, groupId, previousId and messageId must be strings without NUL characters.',
+  id_not_string:
+    'userId, anonymousId, groupId, previousId and messageId must be strings without NUL characters, or numbers up to 2^53.',
   id_too_long: 'messageId must not be longer than 100 characters.',
   traits_not_object: 'traits must be an object.',
   properties_not_object: 'properties must be an object.',
@@ -117,14 +126,15 @@ export function readMessage(input: unknown, envelope: Envelope): Message | Rejec
   if (!checked.success) return rejection((checked.error.issues[0]?.message ?? 'invalid_message') as ErrorCode);
   const missing = missingId(type, input);
   if (missing) return rejection(missing);
-  const integrations = merged(envelope.integrations, input['integrations']);
-  const body = bodyText(webhookBody(type, input, integrations, envelope));
+  const messageId = idText(input['messageId']) ?? envelope.newId();
+  const integrations = mergedIntegrations(envelope.integrations, input['integrations']);
+  const body = bodyText(webhookBody(type, messageId, input, integrations, envelope));
   if (body === null) return rejection('too_deep');
-  if (isTooLarge(type, input, body)) return rejection('too_large');
+  if (isTooLarge(input, body)) return rejection('too_large');
   return {
     type,
-    messageId: text(input['messageId']) ?? envelope.newId(),
-    userId: text(input['userId']),
+    messageId,
+    userId: idText(input['userId']),
     integrations: integrations && Object.keys(integrations).length > 0 ? integrations : null,
     body,
   };
@@ -142,35 +152,51 @@ export function deletionNotice(userId: string, messageId: string, at: number): M
 
 /** Fields that are written anew, or say how a message travels and not what happened. */
 const OWN_FIELDS = new Set([
-  ...['type', 'version', 'timestamp', 'originalTimestamp', 'context', 'integrations'],
-  ...['writeKey', 'sentAt', 'receivedAt', '_metadata', '__proto__'],
+  ...['type', 'version', 'messageId', 'timestamp', 'originalTimestamp', 'receivedAt', 'context', 'integrations'],
+  ...['writeKey', 'sentAt', '_metadata', '__proto__'],
 ]);
+/** An alias has the ids under names of its own (docs/wire.md). */
+const OWN_FIELDS_OF_ALIAS = new Set([...OWN_FIELDS, 'userId', 'previousId', 'User ID', 'Previous ID']);
+const IDS = new Set(['userId', 'anonymousId', 'groupId', 'previousId']);
+const OBJECTS = new Set(['traits', 'properties']);
 /** Kinds that always carry this object (docs/wire.md). */
-const DETAILS = { identify: 'traits', group: 'traits', track: 'properties', page: 'properties', screen: null } as const;
+const DETAILS = {
+  ...{ identify: 'traits', group: 'traits', track: 'properties', page: 'properties' },
+  ...{ screen: null, alias: null },
+} as const;
 
 function webhookBody(
   type: ClientType,
+  messageId: string,
   input: Record<string, unknown>,
   integrations: Record<string, unknown> | null,
   envelope: Envelope,
 ): Record<string, unknown> {
-  const body: Record<string, unknown> = { version: 1, type };
+  const body: Record<string, unknown> = { version: 1, type, messageId };
+  const own = type === 'alias' ? OWN_FIELDS_OF_ALIAS : OWN_FIELDS;
   if (type === 'alias') {
-    body['Previous ID'] = input['previousId'];
-    body['User ID'] = input['userId'];
-  } else {
-    for (const name of Object.keys(input)) {
-      const value = input[name];
-      if (value !== null && !OWN_FIELDS.has(name)) body[name] = value;
-    }
-    const details = DETAILS[type];
-    if (details !== null) body[details] ??= {};
-    if (type === 'page') body['properties'] = pageProperties(body['properties'] as Record<string, unknown>);
-    if (integrations !== null) body['integrations'] = integrations;
+    body['Previous ID'] = idText(input['previousId']);
+    body['User ID'] = idText(input['userId']);
   }
-  writeTimestamps(body, type, input, envelope);
-  body['context'] = merged(envelope.context, input['context']) ?? {};
+  for (const name of Object.keys(input)) {
+    if (own.has(name)) continue;
+    const value = normalised(name, input[name]);
+    if (value !== null) body[name] = value;
+  }
+  const details = DETAILS[type];
+  if (details !== null) body[details] ??= {};
+  if (type === 'page') body['properties'] = pageProperties(body['properties'] as Record<string, unknown>);
+  if (integrations !== null) body['integrations'] = integrations;
+  writeTimestamps(body, input, envelope);
+  const context = merged(envelope.context, input['context']) ?? {};
+  body['context'] = envelope.ip === undefined ? context : withIp(context, envelope.ip);
   return body;
+}
+
+/** Ids are text, and languages whose lists and objects are one and the same write an empty object as `[]`. */
+function normalised(name: string, value: unknown): unknown {
+  if (IDS.has(name)) return isId(value) ? idText(value) : value;
+  return OBJECTS.has(name) && isEmptyList(value) ? {} : value;
 }
 
 const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
@@ -188,61 +214,34 @@ function pageProperties(properties: Record<string, unknown>): Record<string, unk
   return result;
 }
 
-/** `receivedAt − (sentAt − originalTimestamp)` where the client told when it sent the message, else as given. */
+/**
+ * `receivedAt − (sentAt − originalTimestamp)` where the client told when it sent the message, else as given. What was
+ * given stays beside it, unless it is the same time in ISO 8601.
+ */
 function writeTimestamps(
   body: Record<string, unknown>,
-  type: ClientType,
   input: Record<string, unknown>,
-  { receivedAt, sentAt }: Envelope,
+  { receivedAt, sentAt, onUnreadable }: Envelope,
 ): void {
-  const original = input['timestamp'] ?? input['originalTimestamp'];
-  const given = instant(original);
-  const sent = given === null ? null : instant(input['sentAt'] ?? sentAt);
+  const original = input['timestamp'] ?? input['originalTimestamp'] ?? null;
+  const iso = isoInstant(original);
+  const given = iso ?? otherInstant(original);
+  const sent = given === null ? null : sentInstant(input['sentAt'], sentAt, onUnreadable);
   const corrected = given === null || sent === null ? given : inRange(receivedAt - (sent - given));
   const timestamp = corrected ?? given ?? receivedAt;
   body['timestamp'] = isoTime(timestamp);
-  if (given !== null && given !== timestamp && type !== 'alias') body['originalTimestamp'] = original;
+  if (original !== null && iso !== timestamp) body['originalTimestamp'] = original;
+  if (original !== null && given === null) onUnreadable?.('timestamp');
+  body['receivedAt'] = isoTime(receivedAt);
 }
 
-let second = Number.NaN;
-let prefix = '';
-
-/** As `toISOString`, which costs as much as half a message: times of one batch mostly share their second. */
-function isoTime(time: number): string {
-  const start = Math.floor(time / 1000);
-  if (start !== second) {
-    second = start;
-    prefix = new Date(start * 1000).toISOString().slice(0, -4);
-  }
-  return `${prefix}${String(time - start * 1000).padStart(3, '0')}Z`;
-}
-
-const UTC_MILLISECONDS = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?$/i;
-
-/**
- * Milliseconds since 1970 of what real clients send: ISO 8601 with any form of offset (UTC without one) and up to
- * nanoseconds, or epoch milliseconds. Null for all else, and beyond the years 0 to 9999.
- */
-export function instant(value: unknown): number | null {
-  if (typeof value === 'number') return inRange(value);
-  if (typeof value !== 'string') return null;
-  if (UTC_MILLISECONDS.test(value)) return inRange(Date.parse(value));
-  const parts = ISO_8601.exec(value);
-  if (parts === null) return null;
-  const [, date, time = '00:00', offset = 'Z'] = parts;
-  return inRange(Date.parse(`${date}T${time.replace(',', '.')}${normalOffset(offset)}`));
-}
-
-/** `+01`, `+0100` and `+01:00` are the same. */
-function normalOffset(offset: string): string {
-  if (offset.length === 1) return 'Z';
-  return `${offset.slice(0, 3)}:${offset.slice(3).replace(':', '') || '00'}`;
-}
-
-/** A time that is written with four digits for the year. */
-function inRange(time: number): number | null {
-  return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
+/** When it was sent by its own word, or by that of its batch. */
+function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onUnreadable']): number | null {
+  const sentAt = own ?? ofBatch ?? null;
+  if (sentAt === null || (sentAt === ofBatch && typeof ofBatch === 'number')) return ofBatch as number | null;
+  const sent = isoInstant(sentAt) ?? otherInstant(sentAt);
+  if (sent === null) onUnreadable?.('sentAt');
+  return sent;
 }
 
 /** Null when it is nested too deep. Keys named `__proto__` are left out, as they are a trap for receivers. */
@@ -270,8 +269,8 @@ function isShallow(value: unknown, levels: number): boolean {
 }
 
 /** The input is measured only where its body, which has nearly all of it, comes near the limit. */
-function isTooLarge(type: ClientType, input: Record<string, unknown>, body: string): boolean {
-  if (type !== 'alias' && body.length < MAX_MESSAGE_BYTES / 4) return false;
+function isTooLarge(input: Record<string, unknown>, body: string): boolean {
+  if (body.length < MAX_MESSAGE_BYTES / 4) return false;
   const json = toJson(input);
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
 }
@@ -282,6 +281,17 @@ function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unkn
   return shared === undefined ? given : { ...shared, ...given };
 }
 
+/** The same of the integrations object, in which `all` and `All` are one name. */
+function mergedIntegrations(
+  shared: Readonly<Record<string, unknown>> | undefined,
+  own: unknown,
+): Record<string, unknown> | null {
+  if (shared === undefined || !isPlainObject(own)) return merged(shared, own);
+  if (!Object.hasOwn(own, 'all') && !Object.hasOwn(own, 'All')) return { ...shared, ...own };
+  const { all: _all, All: _All, ...others } = shared;
+  return { ...others, ...own };
+}
+
 type ClientType = keyof typeof messageSchemas;
 
 function isClientType(type: unknown): type is ClientType {
@@ -290,19 +300,31 @@ function isClientType(type: unknown): type is ClientType {
 
 function missingId(type: ClientType, input: Record<string, unknown>): ErrorCode | null {
   if (type === 'alias') {
-    if (!text(input['previousId'])) return 'no_previous_id';
-    return text(input['userId']) ? null : 'no_user_id';
+    if (idText(input['previousId']) === null) return 'no_previous_id';
+    return idText(input['userId']) === null ? 'no_user_id' : null;
   }
-  if (type === 'group' && !text(input['groupId'])) return 'no_group_id';
-  return text(input['userId']) || text(input['anonymousId']) ? null : 'no_user_anon_id';
+  if (type === 'group' && idText(input['groupId']) === null) return 'no_group_id';
+  return (idText(input['userId']) ?? idText(input['anonymousId'])) === null ? 'no_user_anon_id' : null;
 }
 
 function rejection(code: ErrorCode): Rejection {
   return { code, message: EXPLANATIONS[code] ?? code };
 }
 
-function text(value: unknown): string | null {
-  return typeof value === 'string' && value !== '' ? value : null;
+/** Postgres can't store a NUL character, and of a whole number beyond 2^53 the parser has lost digits: that is another id. */
+function isId(value: unknown): value is string | number {
+  if (typeof value === 'string') return !value.includes('\0');
+  return typeof value === 'number' && (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value));
+}
+
+/** Null for what names nobody: nothing, and blanks. */
+function idText(value: unknown): string | null {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value.trim() !== '' ? value : null;
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {

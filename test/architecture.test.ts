@@ -61,6 +61,8 @@ const leaves = [
   'destination',
   'message',
   'spelling',
+  'timestamp',
+  'ip',
 ];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');

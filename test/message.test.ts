@@ -1,6 +1,8 @@
 import t from 'tap';
 import { webhookBody } from '../receivers/bodies.ts';
-import { deletionNotice, type Envelope, instant, isRejection, type Message, readMessage } from '../src/message.ts';
+import type { IpMode } from '../src/ip.ts';
+import { deletionNotice, type Envelope, isRejection, type Message, readMessage } from '../src/message.ts';
+import { instant } from '../src/timestamp.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');
 const envelope: Envelope = { receivedAt: RECEIVED, newId: () => 'made-here' };
@@ -51,13 +53,14 @@ t.test('makes the bodies of the specification', async (t) => {
     ],
     [
       { type: 'alias', userId: 'u', previousId: 'p', messageId: 'm', traits: { a: 1 } },
-      { 'Previous ID': 'p', 'User ID': 'u' },
+      { 'Previous ID': 'p', 'User ID': 'u', traits: { a: 1 }, messageId: 'm' },
     ],
   ];
   for (const [input, expected] of cases) {
     const body = bodyOf(input);
     const { type } = input as { type: string };
-    t.strictSame(body, { version: 1, type, timestamp: now, context: {}, ...expected }, type);
+    const made = { messageId: 'made-here', timestamp: now, receivedAt: now, context: {} };
+    t.strictSame(body, { version: 1, type, ...made, ...expected }, type);
     t.ok(webhookBody.safeParse(body).success, `${type} is what receivers expect`);
   }
   const notice = deletionNotice('u', 'm', RECEIVED);
@@ -92,7 +95,7 @@ t.test('gives every kind its object, also when it is null or absent', async (t) 
 });
 
 t.test('passes other fields through, but not null, nor how the message travelled', async (t) => {
-  const travel = { writeKey: 'k', sentAt: now, receivedAt: now, _metadata: { a: 1 }, version: 7 };
+  const travel = { writeKey: 'k', sentAt: now, receivedAt: 'long ago', _metadata: { a: 1 }, version: 7 };
   const body = bodyOf({
     type: 'identify',
     userId: 'u',
@@ -103,8 +106,85 @@ t.test('passes other fields through, but not null, nor how the message travelled
   });
   t.strictSame(body, {
     ...{ version: 1, type: 'identify', userId: 'u', channel: 'server', messageId: 'm' },
-    ...{ traits: {}, timestamp: now, context: {} },
+    ...{ traits: {}, timestamp: now, receivedAt: now, context: {} },
   });
+});
+
+t.test('an alias has what other kinds have, but its ids under names of its own', async (t) => {
+  const input = {
+    ...{ type: 'alias', userId: 7, previousId: 'p', anonymousId: 8, traits: [], integrations: { Slack: true } },
+    ...{ context: { traits: { plan: 'pro' } }, timestamp: '2026-11-21T01:00:00Z', 'User ID': 'other' },
+  };
+  const body = bodyOf(input, { sentAt: '2026-11-21T02:00:00Z' });
+  t.strictSame(body, {
+    ...{ version: 1, type: 'alias', messageId: 'made-here', 'Previous ID': 'p', 'User ID': '7', anonymousId: '8' },
+    ...{ traits: {}, integrations: { Slack: true }, context: { traits: { plan: 'pro' } } },
+    ...{ timestamp: '2026-11-21T02:00:00.000Z', originalTimestamp: '2026-11-21T01:00:00Z', receivedAt: now },
+  });
+  t.ok(webhookBody.safeParse(body).success);
+});
+
+t.test('numbers as ids become text, in every kind and place', async (t) => {
+  const ids = { userId: 42, anonymousId: 1.5, messageId: 7, groupId: 0, previousId: -1 };
+  const texts = { userId: '42', anonymousId: '1.5', messageId: '7', groupId: '0', previousId: '-1' };
+  for (const type of ['identify', 'track', 'page', 'screen', 'group']) {
+    const message = accepted({ type, event: 'e', ...ids });
+    t.match(message, { userId: '42', messageId: '7' });
+    t.match(JSON.parse(message.body), texts, type);
+  }
+  const alias = accepted({ type: 'alias', ...ids });
+  t.match(alias, { userId: '42', messageId: '7' });
+  t.match(JSON.parse(alias.body), { 'Previous ID': '-1', 'User ID': '42', anonymousId: '1.5', groupId: '0' });
+  for (const lost of [2 ** 53, -(2 ** 60), 1e300, Number.POSITIVE_INFINITY]) {
+    t.equal(codeOf({ type: 'identify', userId: lost }), 'id_not_string', `${lost} has lost digits on its way`);
+  }
+});
+
+t.test('an id of blanks is none', async (t) => {
+  t.equal(codeOf({ type: 'identify', userId: ' ', anonymousId: '' }), 'no_user_anon_id');
+  t.equal(codeOf({ type: 'group', userId: 'u', groupId: '\t' }), 'no_group_id');
+  const body = bodyOf({ type: 'identify', userId: ' ', anonymousId: 'a' });
+  t.notOk('userId' in body);
+});
+
+t.test('an empty list stands for an empty object, wherever one belongs', async (t) => {
+  for (const type of ['identify', 'track', 'page', 'screen', 'group', 'alias']) {
+    const empty = { traits: [], properties: [], context: [], integrations: [] };
+    const message = accepted({ type, event: 'e', userId: 'u', groupId: 'g', previousId: 'p', ...empty });
+    t.match(JSON.parse(message.body), { traits: {}, properties: {}, context: {} }, type);
+    t.notMatch(message.body, '[]');
+    t.equal(message.integrations, null);
+    t.equal(
+      codeOf({ type, event: 'e', userId: 'u', groupId: 'g', previousId: 'p', context: [1] }),
+      'context_not_object',
+    );
+  }
+  t.strictSame(bodyOf({ type: 'track', event: 'e', userId: 'u', properties: { list: [] } }).properties, { list: [] });
+});
+
+t.test('`all` and `All` are one name when a message overrules its batch', async (t) => {
+  const of = (shared: object, own: object) =>
+    accepted({ type: 'identify', userId: 'u', integrations: own }, { integrations: { ...shared } }).integrations;
+  t.strictSame(of({ All: false, Slack: true }, { all: true }), { Slack: true, all: true });
+  t.strictSame(of({ all: true }, { All: false }), { All: false });
+  t.strictSame(of({ all: false }, { Webhooks: true }), { all: false, Webhooks: true });
+});
+
+t.test('context.ip is kept, made anonymous or dropped, and that of a browser is added', async (t) => {
+  const ip = (context: object, mode: IpMode, from: string | null = null) =>
+    bodyOf({ type: 'identify', userId: 'u', context }, { ip: { mode, from } }).context.ip;
+  t.equal(ip({}, 'keep', '203.0.113.7'), '203.0.113.7');
+  t.equal(ip({}, 'keep', '::ffff:203.0.113.7'), '203.0.113.7', 'IPv4 in the clothes of IPv6');
+  t.equal(ip({ ip: '198.51.100.1' }, 'keep', '203.0.113.7'), '198.51.100.1', 'what the client says goes first');
+  t.equal(ip({ ip: '198.51.100.1' }, 'anonymise'), '198.51.100.0');
+  t.equal(ip({}, 'anonymise', '2001:db8:1:2:3:4:5:6'), '2001:db8:1::');
+  t.equal(ip({ ip: 'somewhere' }, 'anonymise', '203.0.113.7'), undefined, 'what is no address may be anything');
+  t.equal(ip({ ip: '198.51.100.1' }, 'drop', '203.0.113.7'), undefined);
+  t.equal(ip({}, 'keep'), undefined);
+  t.strictSame(
+    bodyOf({ type: 'identify', userId: 'u', context: { locale: 'de' } }, { ip: { mode: 'keep', from: '::1' } }).context,
+    { locale: 'de', ip: '::1' },
+  );
 });
 
 t.test('leaves its input alone', async (t) => {
@@ -154,11 +234,12 @@ t.test('rejects with the code of what is wrong', async (t) => {
     [{ type: 'identify' }, 'no_user_anon_id'],
     [{ type: 'identify', userId: '', anonymousId: null }, 'no_user_anon_id'],
     [{ type: 'page' }, 'no_user_anon_id'],
-    [{ type: 'identify', userId: 7 }, 'id_not_string'],
+    [{ type: 'identify', userId: true }, 'id_not_string'],
+    [{ type: 'identify', userId: ['u'] }, 'id_not_string'],
     [{ type: 'identify', userId: 'a\0b' }, 'id_not_string'],
     [{ type: 'identify', ...user, messageId: {} }, 'id_not_string'],
     [{ type: 'identify', ...user, messageId: 'x'.repeat(101) }, 'id_too_long'],
-    [{ type: 'identify', ...user, traits: [] }, 'traits_not_object'],
+    [{ type: 'identify', ...user, traits: ['t'] }, 'traits_not_object'],
     [{ type: 'identify', ...user, context: 'c' }, 'context_not_object'],
     [{ type: 'identify', ...user, integrations: true }, 'integrations_not_object'],
     [{ type: 'track', ...user }, 'event_not_defined'],
@@ -195,7 +276,7 @@ t.test('refuses what is nested so deep that receivers would choke on it', async 
   t.equal(codeOf(item(498)), null);
   t.equal(codeOf(item(499)), 'too_deep');
   t.equal(codeOf(item(200_000)), 'too_deep');
-  t.equal(codeOf({ type: 'alias', userId: 'u', previousId: 'p', junk: nested(200_000) }), 'too_large');
+  t.equal(codeOf({ type: 'alias', userId: 'u', previousId: 'p', junk: nested(200_000) }), 'too_deep');
 });
 
 t.test('leaves keys named __proto__ out, at every level', async (t) => {
@@ -225,12 +306,74 @@ t.test('understands every form of timestamp that clients send', async (t) => {
   t.equal(instant('2026-11-21T02:35:56+0000'), Date.parse('2026-11-21T02:35:56Z'));
   t.equal(instant('2026-11-21T02:35Z'), Date.parse('2026-11-21T02:35:00Z'));
   t.equal(instant('2026-11-21'), Date.parse('2026-11-21T00:00:00Z'));
+});
+
+t.test('reads other ways to write a time, each of which has one meaning', async (t) => {
+  const cases: [value: unknown, time: string][] = [
+    ['Tue, 14 Nov 2023 22:13:20 GMT', '2023-11-14T22:13:20.000Z'],
+    ['14 Nov 2023 22:13:20 +0000', '2023-11-14T22:13:20.000Z'],
+    ['Tue, 14 Nov 2023 17:13:20 EST', '2023-11-14T22:13:20.000Z'],
+    ['20231114T221320Z', '2023-11-14T22:13:20.000Z'],
+    ['20231114T231320.123+0100', '2023-11-14T22:13:20.123Z'],
+    ['20231114', '2023-11-14T00:00:00.000Z'],
+    ['2023-W46-2', '2023-11-14T00:00:00.000Z'],
+    ['2023-318T22:13:20Z', '2023-11-14T22:13:20.000Z'],
+    [1_700_000_000, '2023-11-14T22:13:20.000Z'],
+    [1_700_000_000.5, '2023-11-14T22:13:20.500Z'],
+    [1_700_000_000_000, '2023-11-14T22:13:20.000Z'],
+    ['1700000000', '2023-11-14T22:13:20.000Z'],
+    ['1700000000.25', '2023-11-14T22:13:20.250Z'],
+    ['1700000000000', '2023-11-14T22:13:20.000Z'],
+    ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
+    ['2017-01-01T00:59:60.5+01:00', '2017-01-01T00:00:00.500Z'],
+    ['20150630T235960Z', '2015-07-01T00:00:00.000Z'],
+    ['2015-2-02T3:04:05Z', '2015-02-02T03:04:05.000Z'],
+    ['2023-11-14 22:13:20 UTC', '2023-11-14T22:13:20.000Z'],
+    ['2023-11-14 22:13:20 +0000', '2023-11-14T22:13:20.000Z'],
+    ['Tue Nov 14 2023 23:13:20 GMT+0100 (Central European Standard Time)', '2023-11-14T22:13:20.000Z'],
+    ['2024-02-29', '2024-02-29T00:00:00.000Z'],
+  ];
+  for (const [value, time] of cases) {
+    const at = instant(value);
+    t.equal(at === null ? null : new Date(at).toISOString(), time, String(value));
+  }
+});
+
+t.test('what has two meanings, or none, is no time', async (t) => {
   for (const nonsense of [
     ...['', 'yesterday', '1', '2026-13-01', '2026-11-21T25:00:00Z', '+275760-09-13T00:00:00Z', 'Nov 21 2026'],
-    ...[null, undefined, {}, Number.NaN, Number.POSITIVE_INFINITY, 8.64e15, -8.64e15],
+    ...['2023-02-30', '2023-02-30T00:00:00.000Z', '2023-02-29T00:00:00+01:00', '2023-2-30', '20230230T000000Z'],
+    ...['30 Feb 2023 00:00:00 GMT', 'Mon, 14 Nov 2023 22:13:20 GMT', '11/12/2023', '2023', '2023-11'],
+    ...[
+      '2016-12-31T12:30:60Z',
+      '2016-12-30T23:59:60Z',
+      '20231114221320',
+      '170000000000000000000',
+      `2023-11-14${' '.repeat(99)}`,
+    ],
+    ...[null, undefined, {}, [], true, Number.NaN, Number.POSITIVE_INFINITY, 8.64e15, -8.64e15, 0, 20_231_114, 5e10],
   ]) {
     t.equal(instant(nonsense), null, String(nonsense));
   }
+});
+
+t.test('a time that is not understood, or was read from another form, stays beside the one that counts', async (t) => {
+  const fields: string[] = [];
+  const times = (input: object, given: Partial<Envelope> = {}) => {
+    const read = bodyOf(
+      { type: 'track', event: 'e', userId: 'u', ...input },
+      { onUnreadable: (field) => fields.push(field), ...given },
+    );
+    return [read.timestamp, read.originalTimestamp];
+  };
+  t.strictSame(times({ timestamp: '2023-02-30' }), [now, '2023-02-30']);
+  t.strictSame(times({ timestamp: { date: 'today' } }), [now, { date: 'today' }]);
+  t.strictSame(fields.splice(0), ['timestamp', 'timestamp']);
+  t.strictSame(times({ timestamp: 1_700_000_000 }), ['2023-11-14T22:13:20.000Z', 1_700_000_000]);
+  t.strictSame(times({ timestamp: '2023-11-14T22:13:20+0000' }), ['2023-11-14T22:13:20.000Z', undefined]);
+  t.strictSame(fields, []);
+  t.strictSame(times({ timestamp: now, sentAt: 'later' }), [now, undefined]);
+  t.strictSame(fields, ['sentAt']);
 });
 
 t.test('corrects the timestamp by the time between sending and arrival', async (t) => {
@@ -248,7 +391,7 @@ t.test('corrects the timestamp by the time between sending and arrival', async (
   t.strictSame(times({ timestamp }), ['2026-11-21T01:59:00.000Z', undefined], 'as given without sentAt');
   t.strictSame(times({ timestamp }, { sentAt: 'nonsense' }), ['2026-11-21T01:59:00.000Z', undefined]);
   t.strictSame(times({}, { sentAt: '2020-01-01T00:00:00Z' }), [now, undefined], 'that of arrival when absent');
-  t.strictSame(times({ timestamp: 'nonsense' }), [now, undefined], 'or not understood');
+  t.strictSame(times({ timestamp: 'nonsense' }), [now, 'nonsense'], 'or not understood');
   t.strictSame(times({ originalTimestamp: timestamp, sentAt: timestamp }), [now, timestamp], 'RudderStack');
   t.strictSame(
     times({ timestamp: '0001-01-01T00:00:00Z', sentAt: '9999-01-01T00:00:00Z' }),

@@ -38,7 +38,11 @@ const rules: readonly (readonly [Record<string, unknown>, boolean])[] = [
   [{ Slack: false }, true],
   [{ All: false, Slack: true }, false],
   [{ webhooks: false }, true],
-  [{ WEBHOOKS: false, all: false }, true],
+  [{ WEBHOOKS: false, ALL: false }, true],
+  [{ all: false }, false],
+  [{ all: false, Webhooks: true }, true],
+  [{ all: true }, true],
+  [{ All: true, all: false }, false],
   [{ All: false, webhooks: true }, false],
 ];
 for (const [integrations, isSent] of rules) {

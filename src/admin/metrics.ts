@@ -15,6 +15,7 @@ export interface Metrics {
   readonly registry: Registry;
   accepted(source: string, result: AcceptResult): void;
   refused(source: string, code: string): void;
+  unreadable(source: string, field: string): void;
   settled(settlement: Settlement): void;
   run(key: string, outcome: string, ms: number): void;
 }
@@ -40,6 +41,10 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
   const refusals = counter('accept_refused_total', 'Batches that could not be stored, by error code.', [
     'source',
     'code',
+  ]);
+  const unreadable = counter('timestamps_unreadable_total', 'Times of messages that could not be read.', [
+    'source',
+    'field',
   ]);
   const attempts = counter('attempts_total', 'Attempts by outcome.', ['destination', 'outcome']);
   const deliveries = counter('deliveries_total', 'Tries of deliveries by verdict.', ['destination', 'verdict']);
@@ -74,6 +79,9 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
     },
     refused(source, code) {
       refusals.inc({ source, code });
+    },
+    unreadable(source, field) {
+      unreadable.inc({ source, field });
     },
     settled({ claim, verdict, attempts: made }) {
       const of = forDestination(claim.destination);

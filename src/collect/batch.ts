@@ -1,5 +1,6 @@
 import { RollcallError } from '../errors.ts';
-import { type Envelope, instant, isRejection, type Message, readMessage } from '../message.ts';
+import { type Envelope, isRejection, type Message, readMessage } from '../message.ts';
+import { instant } from '../timestamp.ts';
 import type { CollectLimits } from './limits.ts';
 
 /** An item of a batch that was not taken, while the others were. */
@@ -27,7 +28,7 @@ const MAX_GROWTH = 4;
 export function readBatch(body: unknown, envelope: Envelope, limits: CollectLimits): BatchContent {
   const batch = objectOf(body);
   const items = itemsOf(batch, limits);
-  const shared = { ...envelope, sentAt: instant(batch['sentAt']), ...sharedFields(batch, items.length, limits) };
+  const shared = { ...envelope, sentAt: sentAtOf(batch, envelope), ...sharedFields(batch, items.length, limits) };
   const messages: Message[] = [];
   const rejected: RejectedItem[] = [];
   for (const [index, item] of items.entries()) {
@@ -70,9 +71,16 @@ function sharedFields(batch: Record<string, unknown>, count: number, { batchByte
   return { ...(context && { context }), ...(integrations && { integrations }) };
 }
 
+/** Read once for all its messages. */
+function sentAtOf({ sentAt }: Record<string, unknown>, { onUnreadable }: Envelope): number | null {
+  const sent = instant(sentAt);
+  if (sent === null && sentAt !== undefined && sentAt !== null) onUnreadable?.('sentAt');
+  return sent;
+}
+
 function sharedField(batch: Record<string, unknown>, name: 'context' | 'integrations') {
   const value = batch[name] ?? null;
-  if (value === null) return null;
+  if (value === null || (Array.isArray(value) && value.length === 0)) return null;
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw new RollcallError(`${name}_not_object`, `${name} of the batch must be an object.`);
   }
@@ -89,5 +97,5 @@ function lengthOf(value: unknown): number {
 
 function messageIdOf(item: unknown): string | null {
   const id = (item as { messageId?: unknown } | null)?.messageId;
-  return typeof id === 'string' ? id.slice(0, 100) : null;
+  return typeof id === 'string' || typeof id === 'number' ? String(id).slice(0, 100) : null;
 }

@@ -12,7 +12,7 @@ import type { Clock } from '../clock.ts';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
-import type { Message, MessageType } from '../message.ts';
+import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
 import { readBatch, readCall } from './batch.ts';
 import { readBody } from './body.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
@@ -34,6 +34,8 @@ export interface CollectOptions {
   readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
   readonly clock: Pick<Clock, 'now' | 'uuid'>;
   readonly limits?: Partial<CollectLimits>;
+  /** Called with each time of a message that can't be read. */
+  readonly onUnreadable?: (source: string, field: TimeField) => void;
 }
 
 /** Single calls by the paths of all clients; browsers use one letter. */
@@ -73,13 +75,18 @@ async function serve(app: FastifyInstance, { sources, accept, clock, ...options 
   const onRequest = createPressure(limits.pendingBytes);
 
   const newId = () => clock.uuid();
+  const envelopeOf = (request: FastifyRequest): Envelope => ({
+    receivedAt: clock.now(),
+    newId,
+    onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
+  });
   const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const message = readCall(request.body, { type, receivedAt: clock.now(), newId });
+    const message = readCall(request.body, { type, ...envelopeOf(request) });
     await accept(sourceOf(request).id, [message]);
     return reply.type('application/json').send(DONE);
   };
   const batch = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { messages, rejected } = readBatch(request.body, { receivedAt: clock.now(), newId }, limits);
+    const { messages, rejected } = readBatch(request.body, envelopeOf(request), limits);
     if (messages.length > 0) await accept(sourceOf(request).id, messages);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
   };

@@ -7,7 +7,8 @@ export const INTEGRATION_NAME = 'Webhooks';
  * The destinations that a message of this source goes to.
  *
  * Keys of the integrations object are case sensitive: `Webhooks: false` disables, `true` or an object
- * enables; `All: false` disables what is not enabled by name.
+ * enables; `All: false` disables what is not enabled by name. Libraries write `all` as well; where both are given and one
+ * is false, it is false.
  */
 export function route(
   source: string,
@@ -23,5 +24,5 @@ function integrationEnabled(integrations: Readonly<Record<string, unknown>> | nu
   const named = Object.hasOwn(integrations, INTEGRATION_NAME) ? integrations[INTEGRATION_NAME] : undefined;
   if (named === false) return false;
   if (named === true || (typeof named === 'object' && named !== null)) return true;
-  return !(Object.hasOwn(integrations, 'All') && integrations['All'] === false);
+  return !['All', 'all'].some((name) => Object.hasOwn(integrations, name) && integrations[name] === false);
 }

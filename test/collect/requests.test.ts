@@ -111,7 +111,7 @@ t.test('tells what is wrong with a body, in JSON', async (t) => {
     ['{"batch":[]}', {}, 400, 'empty_batch'],
     ['{"batch":{}}', {}, 400, 'empty_batch'],
     ['{"batch":[{}],"context":1}', {}, 400, 'context_not_object'],
-    ['{"batch":[{}],"integrations":[]}', {}, 400, 'integrations_not_object'],
+    ['{"batch":[{}],"integrations":[1]}', {}, 400, 'integrations_not_object'],
     ['{}', { 'content-encoding': 'gzip' }, 400, 'invalid_json'],
     ['{}', { 'content-encoding': 'zstd' }, 415, 'unsupported_media_type'],
     ['{}', { 'content-encoding': '__proto__' }, 415, 'unsupported_media_type'],
@@ -136,6 +136,33 @@ t.test('forgives a byte order mark and characters that are not UTF-8', async (t)
   const answer = await app.inject({ method: 'POST', url: '/v1/track', payload: bytes, headers: { authorization } });
   t.equal(answer.statusCode, 200);
   t.equal(JSON.parse(accepted[0]?.messages[0]?.body ?? '').event, 'a\uFFFD\uFFFDb');
+});
+
+t.test('times that can not be read are counted by source and field', async (t) => {
+  const seen: [string, string][] = [];
+  const { app } = startService(t, { onUnreadable: (...unreadable) => seen.push(unreadable) });
+  const send = (url: string, payload: object) =>
+    app.inject({ method: 'POST', url, payload, headers: { authorization } });
+  await send('/v1/batch', { batch: [track, { ...track, timestamp: '2023-02-30' }], sentAt: 'soon' });
+  await send('/v1/track', { ...track, timestamp: 'x', sentAt: 'y' });
+  await send('/v1/track', { ...track, timestamp: '2023-02-03', sentAt: 'y' });
+  t.strictSame(seen, [
+    ['shop', 'sentAt'],
+    ['shop', 'timestamp'],
+    ['shop', 'timestamp'],
+    ['shop', 'sentAt'],
+  ]);
+});
+
+t.test('what all messages share may be an empty list, and a batch sent at an unreadable time is taken', async (t) => {
+  const { app, accepted } = startService(t);
+  const payload = { batch: [track, { ...track, userId: 7 }], context: [], integrations: [], sentAt: 'now' };
+  const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload, headers: { authorization } });
+  t.equal(answer.body, '{"success":true}');
+  t.match(accepted[0]?.messages, [
+    { userId: 'u1', integrations: null },
+    { userId: '7', integrations: null },
+  ]);
 });
 
 t.test('a single call is refused with its own code', async (t) => {

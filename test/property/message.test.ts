@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { webhookBody } from '../../receivers/bodies.ts';
-import { instant, isRejection, MESSAGE_TYPES, readMessage } from '../../src/message.ts';
+import { IP_MODES } from '../../src/ip.ts';
+import { isRejection, MESSAGE_TYPES, readMessage } from '../../src/message.ts';
+import { instant } from '../../src/timestamp.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');
 const times = {
@@ -16,8 +18,12 @@ const object = fc.dictionary(
   json,
 );
 const text = fc.string({ minLength: 1, maxLength: 20 });
-const id = fc.oneof({ weight: 30, arbitrary: text }, fc.constantFrom(null, undefined, '', 1));
-const near = fc.oneof({ weight: 30, arbitrary: object }, json);
+const id = fc.oneof({ weight: 30, arbitrary: text }, fc.double(), fc.constantFrom(null, undefined, '', 1));
+const near = fc.oneof({ weight: 30, arbitrary: object }, json, fc.constant([]));
+const ip = fc.record({
+  mode: fc.constantFrom(...IP_MODES),
+  from: fc.option(fc.oneof(fc.ipV4(), fc.ipV6(), text)),
+});
 
 /** Nearly right messages, so that both outcomes are common; other keys are anything. */
 const message = fc
@@ -58,8 +64,8 @@ const read = (value: unknown, shared: object = {}) =>
 
 t.test('a body is a fixed point of parsing and stringifying, whatever came in', async () => {
   fc.assert(
-    fc.property(message, fc.option(object, { nil: undefined }), (input, context) => {
-      const result = read(input, context === undefined ? {} : { context: arrived(context) });
+    fc.property(message, fc.option(object, { nil: undefined }), ip, (input, context, ip) => {
+      const result = read(input, { ip, ...(context === undefined ? {} : { context: arrived(context) }) });
       if (isRejection(result)) return;
       if (JSON.stringify(JSON.parse(result.body)) !== result.body) throw new Error(result.body);
     }),

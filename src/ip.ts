@@ -1,0 +1,31 @@
+import ipaddr from 'ipaddr.js';
+
+/** What a source does with the addresses of people: as they are, without the part that names one of them, or not at all. */
+export const IP_MODES = ['keep', 'anonymise', 'drop'] as const;
+export type IpMode = (typeof IP_MODES)[number];
+
+export interface IpRule {
+  readonly mode: IpMode;
+  /** The address that a browser sent from; null for other clients, whose address says nothing about the user. */
+  readonly from: string | null;
+}
+
+/** The context with the `ip` that it may have; one that the client gave goes before the one that it sent from. */
+export function withIp(context: Record<string, unknown>, { mode, from }: IpRule): Record<string, unknown> {
+  const { ip: given, ...rest } = context;
+  const has = typeof given === 'string' && given !== '';
+  if (mode === 'keep' && has) return context;
+  const ip = has ? given : from;
+  const shown = ip === null || mode === 'drop' ? null : shownIp(ip, mode);
+  return shown === null ? rest : { ...rest, ip: shown };
+}
+
+/** Null for what is no address, of which nothing can be known. IPv4 keeps three of four bytes, IPv6 its first 48 bits. */
+function shownIp(ip: string, mode: IpMode): string | null {
+  if (!ipaddr.isValid(ip)) return null;
+  const address = ipaddr.process(ip);
+  if (mode === 'keep') return address.toString();
+  const kept = address.kind() === 'ipv4' ? 3 : 6;
+  const bytes = address.toByteArray().map((byte, index) => (index < kept ? byte : 0));
+  return ipaddr.fromByteArray(bytes).toString();
+}

@@ -1,0 +1,115 @@
+import { DateTime } from 'luxon';
+
+const UTC_MILLISECONDS = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?$/i;
+
+/**
+ * Milliseconds since 1970 of ISO 8601 as nearly all clients write it: any form of offset (UTC without one), up to
+ * nanoseconds. Null for all else, for days that no calendar has, and beyond the years 0 to 9999.
+ */
+export function isoInstant(value: unknown): number | null {
+  if (typeof value !== 'string') return null;
+  if (UTC_MILLISECONDS.test(value)) return isInCalendar(value) ? inRange(Date.parse(value)) : null;
+  const parts = ISO_8601.exec(value);
+  if (parts === null) return null;
+  const [, date = '', time = '00:00', offset = 'Z'] = parts;
+  if (!isInCalendar(date)) return null;
+  return inRange(Date.parse(`${date}T${time.replace(',', '.')}${normalOffset(offset)}`));
+}
+
+/** Longer than any time is written; what parses it below is not made for long text. */
+const LONGEST = 100;
+
+/**
+ * The same for the other ways to write a time of which each has one meaning: epoch seconds and milliseconds as number or
+ * text, ISO 8601 in its basic, week and ordinal forms, single digits, leap seconds, RFC 2822, and a `Date` as text. Null
+ * where a guess would be needed.
+ */
+export function otherInstant(value: unknown): number | null {
+  if (typeof value === 'number') return epochInstant(value);
+  if (typeof value !== 'string' || value.length > LONGEST) return null;
+  const text = value.trim();
+  if (EPOCH.test(text)) return epochInstant(Number(text));
+  return leapInstant(text) ?? writtenInstant(text);
+}
+
+/** Any of the two. */
+export function instant(value: unknown): number | null {
+  return isoInstant(value) ?? otherInstant(value);
+}
+
+/** Eight digits are a day, fourteen may be a day with its time. */
+const EPOCH = /^\d{9,13}(\.\d+)?$/;
+
+/**
+ * Seconds from 1973 to 2286, or milliseconds of the same years: read as the other unit, either would lie in the first
+ * weeks after 1970, or thousands of years ahead. Numbers in between, and small ones, could be both.
+ */
+function epochInstant(value: number): number | null {
+  if (value >= 1e8 && value < 1e10) return Math.floor(value * 1_000);
+  return value >= 1e11 && value < 1e13 ? Math.floor(value) : null;
+}
+
+const LEAP_SECOND = /([T ]\d\d:?59:?)60(?!\d)/i;
+const AFTER_LEAP_SECOND = /^\d{4}-(?:01|07)-01T00:00:00/;
+
+/** A leap second ends June or December; as all clocks of computers do, we take it for the second after it. */
+function leapInstant(text: string): number | null {
+  if (!LEAP_SECOND.test(text)) return null;
+  const before = text.replace(LEAP_SECOND, '$159');
+  const at = isoInstant(before) ?? writtenInstant(before);
+  if (at === null) return null;
+  const next = inRange(at + 1_000);
+  return next !== null && AFTER_LEAP_SECOND.test(new Date(next).toISOString()) ? next : null;
+}
+
+const LOOSE =
+  /^(\d{4})-(\d\d?)-(\d\d?)(?:(?:T| +)(\d\d?):(\d\d?)(?::(\d\d?)([.,]\d+)?)? *(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
+const BASIC = /^\d{8}(?:T|$)|^\d{4}-?W\d\d|^\d{4}-\d{3}(?:T|$)/i;
+const DATE_AS_TEXT = /^(\w{3}) (\w{3}) (\d\d) (\d{4}) (\d\d:\d\d:\d\d) (?:GMT|UTC)([+-]\d{4})(?: \(.*\))?$/;
+
+function writtenInstant(text: string): number | null {
+  const loose = LOOSE.exec(text);
+  if (loose) return isoInstant(padded(loose));
+  const parsed = BASIC.test(text)
+    ? DateTime.fromISO(text.toUpperCase(), { zone: 'utc' })
+    : DateTime.fromRFC2822(text.replace(DATE_AS_TEXT, '$1, $3 $2 $4 $5 $6'), { zone: 'utc' });
+  return parsed.isValid ? inRange(parsed.toMillis()) : null;
+}
+
+function padded([, year, month, day, hour, minute = '', second = '0', fraction = '', zone = 'Z']: RegExpExecArray) {
+  const two = (digits: string | undefined) => digits?.padStart(2, '0');
+  const date = `${year}-${two(month)}-${two(day)}`;
+  if (hour === undefined) return date;
+  return `${date}T${two(hour)}:${two(minute)}:${two(second)}${fraction}${/^(UTC|GMT)$/i.test(zone) ? 'Z' : zone}`;
+}
+
+/** `+01`, `+0100` and `+01:00` are the same. */
+function normalOffset(offset: string): string {
+  if (offset.length === 1) return 'Z';
+  return `${offset.slice(0, 3)}:${offset.slice(3).replace(':', '') || '00'}`;
+}
+
+/** Date.parse takes 30 February for 2 March. */
+function isInCalendar(text: string): boolean {
+  const day = text.slice(8, 10);
+  return day <= '28' || new Date(Date.parse(`${text.slice(0, 10)}T00:00:00Z`)).getUTCDate() === Number(day);
+}
+
+/** A time that is written with four digits for the year. */
+export function inRange(time: number): number | null {
+  return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
+}
+
+let second = Number.NaN;
+let prefix = '';
+
+/** As `toISOString`, which costs as much as half a message: times of one batch mostly share their second. */
+export function isoTime(time: number): string {
+  const start = Math.floor(time / 1000);
+  if (start !== second) {
+    second = start;
+    prefix = new Date(start * 1000).toISOString().slice(0, -4);
+  }
+  return `${prefix}${String(time - start * 1000).padStart(3, '0')}Z`;
+}
