@@ -154,7 +154,8 @@ t.test('keys named __proto__ change nothing and go nowhere', async (t) => {
   t.equal((await app.inject({ method: 'POST', url: '/v1/batch', payload })).statusCode, 401);
   t.equal((await app.inject({ ...post, url: '/v1/batch', payload })).statusCode, 200);
   t.same(JSON.parse(accepted[0]?.messages[0]?.body ?? ''), {
-    ...{ version: 1, type: 'track', userId: 'u', event: 'e', timestamp: new Date(NOW).toISOString() },
+    ...{ version: 1, type: 'track', messageId: 'id-1', userId: 'u', event: 'e' },
+    ...{ timestamp: new Date(NOW).toISOString(), receivedAt: new Date(NOW).toISOString() },
     ...{ properties: { constructor: { prototype: { polluted: 1 } } }, context: {} },
   });
   t.equal(({} as Record<string, unknown>)['polluted'], undefined);
