@@ -81,6 +81,74 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'what JSON has no form for is null, within lists too, and times there are told as elsewhere',
+    async run(open) {
+      const { engine } = await open();
+      const trait = (sql: string) => request({ key: 'odd', kind: 'trait', sql });
+      const value = async (sql: string) => {
+        const { plan } = await engine.stage(trait(`select 'u' as user_id, ${sql}, 1 as n`));
+        const [[, traits] = []] = told(await engine.changes(plan, 0, 10));
+        const { n: _, ...rest } = traits as Record<string, unknown>;
+        return rest;
+      };
+      const double = (text: string) => `cast('${text}' as double precision)`;
+      const floats = ['nan', 'infinity', '-infinity', '0.1'].map(double).join(', ');
+      assert.deepEqual(await value(`array[${floats}] as list`), { list: [null, null, null, 0.1] });
+      assert.deepEqual(await value(`array[array[${double('nan')}, 1.5]] as list`), { list: [[null, 1.5]] });
+      assert.deepEqual(
+        await value(`date 'infinity' as never, timestamp 'infinity' as later, timestamp '-infinity' as before`),
+        { never: null, later: null, before: null },
+      );
+      assert.deepEqual(
+        await value(`array[date 'infinity', date '1997-01-31'] as days, array[timestamp 'infinity', timestamp '1997-01-31 10:00:00'] as seen,
+          array[cast('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' as uuid)] as ids, array[time '10:00:00'] as times`),
+        {
+          days: [null, '1997-01-31'],
+          seen: [null, '1997-01-31T10:00:00.000Z'],
+          ids: ['a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'],
+          times: ['10:00:00'],
+        },
+      );
+      assert.deepEqual(await value(`cast(null as timestamp) as seen, 'Infinity' as text`), {
+        seen: null,
+        text: 'Infinity',
+      });
+    },
+  },
+
+  {
+    name: 'a value that is too long for any receiver leaves its row out, and is counted',
+    async run(open) {
+      const { engine } = await open();
+      const sql = `select 'big' as user_id, repeat('x', 2000000) as value union all select 'fits', repeat('x', 200000)`;
+      const staged = await engine.stage(request({ kind: 'trait', sql }));
+      assert.partialDeepStrictEqual(staged, { members: 1, invalid: 1, total: 1 });
+    },
+  },
+
+  {
+    name: 'ids of white space only are left out, whatever kind of it',
+    async run(open) {
+      const { engine } = await open();
+      const blanks = [
+        '\v',
+        '\f\r\n',
+        '\u00a0',
+        '\u1680',
+        '\u2003\u200a',
+        '\u2028',
+        '\u202f',
+        '\u205f',
+        '\u3000',
+        '\ufeff',
+        ' \u3000',
+      ];
+      const staged = await engine.stage(request({ sql: usersSql(...blanks, '\u00a0a', 'a\u3000', '~', '\u00e9') }));
+      assert.partialDeepStrictEqual(staged, { invalid: blanks.length, members: 4 });
+    },
+  },
+
+  {
     name: 'the traits of a definition are told with the types of their values in JSON',
     async run(open) {
       const { engine } = await open();
@@ -95,9 +163,15 @@ export const definitionCases: readonly EngineCase[] = [
         types.map(({ key, type, isList }) => `${key} ${type}${isList ? ' list' : ''}`),
         ['n number', 'amount number', 'ratio number', 'vip boolean', 'note string', 'since string', 'seen string'],
       );
-      assert.deepEqual(await describe("select 'a' as user_id, array[cast('x' as varchar)] as any_name"), [
-        { key: 'profile', type: 'string', isList: true },
-      ]);
+      for (const [value, type] of [
+        [`cast('x' as varchar)`, 'string'],
+        [`timestamp '1997-01-01 10:00:00'`, 'string'],
+        ['cast(1 as double precision)', 'number'],
+      ]) {
+        assert.deepEqual(await describe(`select 'a' as user_id, array[${value}] as any_name`), [
+          { key: 'profile', type, isList: true },
+        ]);
+      }
       assert.deepEqual(await describe(usersSql('a'), 'audience'), []);
       await assert.rejects(describe('select user_id from nowhere'), { code: 'sql_failed', message: /^profile: / });
       await assert.rejects(describe(usersSql('a')), { code: 'column_missing' });

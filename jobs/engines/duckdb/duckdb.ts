@@ -38,6 +38,8 @@ export async function openDuckdb(
     readOnly: readOnly && !nothingYet && config.path !== ':memory:',
     settings: {
       file_search_path: folder,
+      // Whoever wants one installs it: nothing is loaded from the network because some SQL names it.
+      autoinstall_known_extensions: 'false',
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
     },

@@ -1,7 +1,19 @@
-import { type DuckDBConnection, DuckDBInstance, LIST, listValue, VARCHAR } from '@duckdb/node-api';
+import {
+  DuckDBArrayType,
+  type DuckDBConnection,
+  DuckDBInstance,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  type DuckDBType,
+  LIST,
+  listValue,
+  VARCHAR,
+} from '@duckdb/node-api';
 import type { Clock } from '../../../src/clock.ts';
 import { RollcallError } from '../../../src/errors.ts';
 import { pause } from '../../pause.ts';
+import type { ValueType } from '../sql/plan-query.ts';
 import type { Session } from '../sql/session.ts';
 
 const LOCK_RETRY = 200;
@@ -84,7 +96,7 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
     async columns(sql) {
       const result = await query(sql);
       const types = result.columnTypes();
-      return result.columnNames().map((name, index) => ({ name, type: String(types[index]) }));
+      return result.columnNames().map((name, index) => ({ name, ...valueType(types[index]) }));
     },
     interrupt: () => connection.interrupt(),
     async close() {
@@ -92,4 +104,17 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
       instance.closeSync();
     },
   };
+}
+
+function valueType(type: DuckDBType | undefined): ValueType {
+  const text = type?.alias ?? String(type);
+  if (type instanceof DuckDBListType || type instanceof DuckDBArrayType) {
+    return { type: text, items: valueType(type.valueType) };
+  }
+  if (type instanceof DuckDBMapType) return { type: text, entries: valueType(type.valueType) };
+  if (type instanceof DuckDBStructType) {
+    const fields = type.entryNames.map((name, index) => ({ name, ...valueType(type.entryTypes[index]) }));
+    return { type: text, fields };
+  }
+  return { type: text };
 }

@@ -1,23 +1,20 @@
-import { type Dialect, literal, name } from '../sql/plan-query.ts';
+import { type Dialect, literal, name, type ValueType, whiteSpace } from '../sql/plan-query.ts';
 
 const ID_TYPE = /^(text|character varying|character|name|citext|smallint|integer|bigint|uuid|enum)$/;
+const BLANK = `'^[${whiteSpace((code) => `\\u${code}`)}]*$'`;
+const INFINITIES = ['infinity', '-infinity'];
 
 export const postgresDialect: Dialect = {
-  blank: (expression) => `${expression} ~ '^\\s*$'`,
-  traitValue({ name: column, type }) {
-    const value = name(column);
+  // Few ids start with a space or beyond ASCII: only they pay for the pattern. Other encodings don't have all of it.
+  blank: (id) =>
+    `(${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,
+  traitValue({ name: column, type, items }) {
     if (/^(bytea|bit\b)/.test(type)) return null;
-    // With extra_float_digits at 0, floats are told with 15 significant digits, as DuckDB's are.
-    if (/^(double precision|real|numeric)$/.test(type)) {
-      return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
-    }
-    if (/^timestamp .*zone$/.test(type)) return `to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-    if (/^(time .*zone|interval)$/.test(type)) return `CAST(${value} AS text)`;
-    return value;
+    return items ? toldList(name(column), items.type) : toldScalar(name(column), type);
   },
-  jsonType(type) {
-    const isList = type.endsWith('[]');
-    const item = isList ? type.slice(0, -'[]'.length) : type;
+  jsonType({ type, items }) {
+    const isList = items !== undefined;
+    const item = items?.type ?? type;
     if (/^(smallint|integer|bigint|double precision|real|numeric)/.test(item)) return { type: 'number', isList };
     if (item === 'boolean') return { type: 'boolean', isList };
     const isText = /^(text|character|name$|citext|uuid|date|time|interval|enum)/.test(item);
@@ -30,3 +27,32 @@ export const postgresDialect: Dialect = {
     `SELECT CAST(row_number() OVER (ORDER BY user_id COLLATE "C") AS integer) AS n, unordered.* FROM (${rows}) AS unordered`,
   binary: ' COLLATE "C"',
 };
+
+/** A column's type, where a list is `TYPE[]`. */
+export function valueType(type: string): ValueType {
+  return type.endsWith('[]') ? { type, items: { type: type.slice(0, -'[]'.length) } } : { type };
+}
+
+function toldScalar(value: string, type: string): string {
+  // With extra_float_digits at 0, floats are told with 15 significant digits, as DuckDB's are.
+  if (/^(double precision|real|numeric)$/.test(type)) {
+    return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
+  }
+  if (type === 'date') return `CASE WHEN isfinite(${value}) THEN ${value} END`;
+  if (/^timestamp .*zone$/.test(type)) {
+    return `CASE WHEN isfinite(${value}) THEN to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END`;
+  }
+  if (/^(time .*zone|interval)$/.test(type)) return `CAST(${value} AS text)`;
+  return value;
+}
+
+/** Lists of lists have the same type as lists: their times are told as Postgres writes them in JSON. */
+function toldList(value: string, item: string): string {
+  const isFloat = /^(double precision|real|numeric)$/.test(item);
+  const isDate = /^(date|timestamp .*zone)$/.test(item);
+  const out = [...(isFloat ? ['NaN'] : []), ...(isFloat || isDate ? INFINITIES : [])];
+  const finite = out.reduce((list, each) => `array_replace(${list}, '${each}', NULL)`, value);
+  if (item === 'date' || !isDate) return finite;
+  const each = `SELECT ${toldScalar('item', item)} FROM unnest(${value}) WITH ORDINALITY AS items(item, n) ORDER BY n`;
+  return `CASE WHEN ${value} IS NULL THEN NULL WHEN array_ndims(${value}) > 1 THEN to_json(${finite}) ELSE to_json(ARRAY(${each})) END`;
+}

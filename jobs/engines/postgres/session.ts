@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/errors.ts';
 import type { Session } from '../sql/session.ts';
+import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
 const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|53300|28|3D000)/;
@@ -48,7 +49,7 @@ export async function openSession(url: string): Promise<Session> {
         [fields.map(({ dataTypeID }) => dataTypeID)],
       );
       const names = new Map(types.rows.map(([oid, name]) => [Number(oid), String(name)]));
-      return fields.map(({ name, dataTypeID }) => ({ name, type: names.get(dataTypeID) ?? 'unknown' }));
+      return fields.map(({ name, dataTypeID }) => ({ name, ...valueType(names.get(dataTypeID) ?? 'unknown') }));
     },
     interrupt: () => void cancel(url, pid),
     // `end` never resolves once the connection is over.

@@ -36,7 +36,7 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
   }
   if (fromVersion === 0) {
     await session.run(`INSERT INTO rollcall.snapshots VALUES (${literal(key)}, 0, 0)`);
-    await createSnapshotTables(session, key);
+    await createSnapshotTables(database, key);
   }
   const growth = await applyPlan(session, staged);
   const set = `version = ${toVersion}, members = members + ${growth}`;

@@ -46,7 +46,7 @@ export function describe(
         `The column ${column.name} is a ${column.type}, which JSON can't tell. Cast it in the SQL.`,
       );
     }
-    return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column.type) };
+    return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column) };
   });
   return {
     fresh: freshTrait(statement, userId.name, fields, dialect),

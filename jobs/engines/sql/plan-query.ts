@@ -1,26 +1,39 @@
 import type { StageRequest, TraitColumn } from '../port.ts';
 
-/** A column of a definition's result, as its database names the type. */
-export interface Column {
-  readonly name: string;
+/** A type as its database names it, with its parts where it is made of others and the session knows them. */
+export interface ValueType {
   readonly type: string;
+  /** Of a list. */
+  readonly items?: ValueType;
+  /** Of a map: its values. */
+  readonly entries?: ValueType;
+  /** Of a struct. */
+  readonly fields?: readonly Column[];
+}
+
+/** A column of a definition's result, or a field of a struct. */
+export interface Column extends ValueType {
+  readonly name: string;
 }
 
 /** Where a dialect writes things its own way. */
 export interface Dialect {
   /** A condition that holds for text of white space only. */
   blank(expression: string): string;
-  /** A trait's value as something that `jsonObject` takes; null when it can't be told in JSON. */
+  /**
+   * A trait's value as something that `jsonObject` takes, with null for what is not in JSON (NaN, infinity), also within
+   * lists and structs; null when JSON has no form for the type.
+   */
   traitValue(column: Column): string | null;
   /** What JSON makes of values of a type. */
-  jsonType(type: string): Omit<TraitColumn, 'key'>;
+  jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   /** JSON text of an object with these keys and values. */
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;
   /** Whether ids may be of this type. */
   isIdType(type: string): boolean;
   /** Numbers rows by user id, those without one last. */
   numbered(rows: string): string;
-  /** Compares text by its bytes. */
+  /** Has text compared by its bytes, whatever its collation. */
   readonly binary: string;
 }
 
@@ -32,11 +45,23 @@ export interface Tables {
   readonly leavers: string | null;
 }
 
+/** JSON text of a longer value would be refused by receivers. */
+const LONGEST_VALUE = 250_000;
+
 const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
 
 /** Quotes a name. */
 export function name(text: string): string {
   return `"${text.replaceAll('"', '""')}"`;
+}
+
+/**
+ * White space as JavaScript has it, for a bracket of a regular expression: databases disagree on `\s`. Collection trims ids
+ * by the same.
+ */
+export function whiteSpace(escaped: (code: string) => string): string {
+  const singles = ['0020', '00a0', '1680', '2028', '2029', '202f', '205f', '3000', 'feff'].map(escaped);
+  return `${escaped('0009')}-${escaped('000d')}${escaped('2000')}-${escaped('200a')}${singles.join('')}`;
 }
 
 /** Quotes a string. */
@@ -93,10 +118,13 @@ function difference({ action, kind }: StageRequest, fresh: string, members: stri
 /** The definition's result as (id, value, rows): ids as text, null where unusable. */
 export function freshAudience(statement: string, userId: string, dialect: Dialect): string {
   return `SELECT ${usable('id', dialect)} AS id, NULL::varchar AS value, 1 AS rows
-    FROM (SELECT CAST(${name(userId)} AS varchar) AS id FROM (\n${statement}\n) AS definition) AS ids`;
+    FROM (SELECT ${idText(userId, dialect)} AS id FROM (\n${statement}\n) AS definition) AS ids`;
 }
 
-/** As for an audience; of several rows of a user the one with the greatest value counts, so that reruns agree. */
+/**
+ * As for an audience; of several rows of a user the one with the greatest value counts, so that reruns agree. A row whose
+ * value is too long counts as one without an id.
+ */
 export function freshTrait(
   statement: string,
   userId: string,
@@ -106,14 +134,18 @@ export function freshTrait(
   const nothing = fields.map(({ value }) => `${value} IS NULL`).join(' AND ');
   return `SELECT id, max(value${dialect.binary}) AS value, count(*) AS rows
     FROM (
-      SELECT ${usable('id', dialect)} AS id, value
+      SELECT CASE WHEN length(value) > ${LONGEST_VALUE} THEN NULL ELSE ${usable('id', dialect)} END AS id, value
       FROM (
-        SELECT CAST(${name(userId)} AS varchar) AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
+        SELECT ${idText(userId, dialect)} AS id, CASE WHEN ${nothing} THEN NULL ELSE ${dialect.jsonObject(fields)} END AS value
         FROM (\n${statement}\n) AS definition
       ) AS described
     ) AS cleaned
     GROUP BY id
     HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
+}
+
+function idText(userId: string, { binary }: Dialect): string {
+  return `CAST(${name(userId)} AS varchar)${binary}`;
 }
 
 function usable(id: string, dialect: Dialect): string {

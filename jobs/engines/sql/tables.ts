@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
-import type { Session, SqlDatabase } from './session.ts';
+import { type Session, type SqlDatabase, transaction } from './session.ts';
 
 const REGISTRY = [
   `CREATE TABLE IF NOT EXISTS rollcall.snapshots (key varchar NOT NULL, version bigint NOT NULL, members bigint NOT NULL)`,
@@ -37,9 +37,25 @@ export async function readSnapshot(database: SqlDatabase, key: string): Promise<
   return { version: Number(row?.[0] ?? 0), members: Number(row?.[1] ?? 0) };
 }
 
-/** Looks before it creates: who may not create a schema may use the one that an administrator made. */
+/** Tries at tables that others create at the same moment. */
+const TRIES = 10;
+
+/**
+ * Creates the tables that hold all others, once. Databases fail `CREATE … IF NOT EXISTS` where two sessions come at the
+ * same moment; by the next try one of them is through.
+ */
 export async function createRegistry(session: Session): Promise<void> {
-  if (await findRegistry(session)) return;
+  for (let tries = 1; !(await findRegistry(session)); tries += 1) {
+    try {
+      await transaction(session, () => tryCreate(session));
+    } catch (error) {
+      if (tries === TRIES) throw error;
+    }
+  }
+}
+
+/** Looks before it creates: who may not create a schema may use the one that an administrator made. */
+async function tryCreate(session: Session): Promise<void> {
   const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
   if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
   for (const statement of REGISTRY) await session.run(statement);
@@ -94,12 +110,11 @@ export async function holdPlans(session: Session, condition: string): Promise<vo
   await session.run(`UPDATE rollcall.plans SET staged = staged${condition}`);
 }
 
-export async function createSnapshotTables(session: Session, key: string): Promise<void> {
+export async function createSnapshotTables({ session, dialect }: SqlDatabase, key: string): Promise<void> {
   await dropSnapshotTables(session, key);
-  await session.run(
-    `CREATE TABLE ${membersTable(key)} (user_id varchar NOT NULL, value varchar, since bigint NOT NULL)`,
-  );
-  await session.run(`CREATE TABLE ${leaversTable(key)} (user_id varchar NOT NULL, since bigint NOT NULL)`);
+  const id = `user_id varchar${dialect.binary} NOT NULL`;
+  await session.run(`CREATE TABLE ${membersTable(key)} (${id}, value varchar, since bigint NOT NULL)`);
+  await session.run(`CREATE TABLE ${leaversTable(key)} (${id}, since bigint NOT NULL)`);
 }
 
 export async function dropSnapshotTables(session: Session, key: string): Promise<void> {

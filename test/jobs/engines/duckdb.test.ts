@@ -22,6 +22,13 @@ async function open(t: Test): Promise<EngineFixture> {
 
 engineContract(t, open);
 
+t.test('many sessions that are the first on a file make its tables once', async (t) => {
+  const { reopen } = await open(t);
+  const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
+  await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
+  t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
+});
+
 t.test('files named in SQL are looked up in the folder of the configuration', async (t) => {
   const folder = t.testdir({ 'people.csv': 'user_id\n007\n8\n' });
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '512MB', threads: 1 } as const;
@@ -79,4 +86,42 @@ t.test('what can not be opened is said', async (t) => {
   const folder = t.testdir({ 'not.duckdb': 'this is no database, whatever its name says; but long enough to be read' });
   const config = { type: 'duckdb', path: join(folder, 'not.duckdb'), memoryLimit: null, threads: 1 } as const;
   await t.rejects(openDuckdb(config, { folder, clock }), { code: 'engine_unreachable', message: /not\.duckdb/ });
+});
+
+t.test('NaN and infinity are null wherever DuckDB can hide them, and text stays as it is', async (t) => {
+  const { engine } = await open(t);
+  const values = {
+    'list of structs': [`[{ a: 'nan'::double, b: ['inf'::float] }]`, [{ a: null, b: [null] }]],
+    'struct that is null': [`{ a: NULL::STRUCT(x DOUBLE), n: 1 }`, { a: null, n: 1 }],
+    'times in a struct': [`{ "at ""it": timestamp '2026-01-01 10:00:00' }`, { 'at "it': '2026-01-01T10:00:00.000Z' }],
+    map: [`map { 'k': 'nan'::double, 'l': 1.5 }`, { k: null, l: 1.5 }],
+    array: [`array_value('nan'::double, 1.5)`, [null, 1.5]],
+    union: [`union_value(n := 'nan'::double)`, { n: null }],
+    'row without names': [`row(1, 2)`, { '': 2 }],
+    JSON: [`'{"NaN\\"inf":[NaN,-Infinity,inf,"NaN",1]}'::json`, { 'NaN"inf': [null, null, null, 'NaN', 1] }],
+    'JSON in a list': [`['{"a":NaN}'::json, NULL]`, [{ a: null }, null]],
+    'list in a list': [`[['nan'::double], []]`, [[null], []]],
+  } as const;
+  for (const [name, [sql, expected]] of Object.entries(values)) {
+    const { plan } = await engine.stage(
+      request({ key: 'v', kind: 'trait', sql: `select 'u' as user_id, ${sql} as value` }),
+    );
+    t.same(
+      (await engine.changes(plan, 0, 1)).values.map((value) => JSON.parse(value ?? '').v),
+      [expected],
+      name,
+    );
+  }
+  await t.rejects(
+    engine.stage(request({ kind: 'trait', sql: `select 'u' as user_id, { a: ['x'::blob] } as value` })),
+    { code: 'column_type' },
+    'what has no form is refused there too',
+  );
+});
+
+t.test('nothing is loaded from the network because some SQL names it', async (t) => {
+  const { engine } = await open(t);
+  const sql = "select current_setting('autoinstall_known_extensions')::varchar as user_id";
+  const { plan } = await engine.stage(request({ sql }));
+  t.same((await engine.changes(plan, 0, 1)).userIds, ['false']);
 });

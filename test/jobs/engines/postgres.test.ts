@@ -21,6 +21,31 @@ async function open(t: Test): Promise<EngineFixture> {
 
 engineContract(t, open);
 
+t.test('many sessions that are the first on a database make its tables once', async (t) => {
+  const { reopen } = await open(t);
+  const engines = await Promise.all(Array.from({ length: 8 }, () => reopen()));
+  await Promise.all(engines.map((engine, n) => settle(engine, { key: `k${n}`, sql: usersSql('a') })));
+  t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
+});
+
+t.test('ids are compared by their bytes, whatever their collation says', async (t) => {
+  const url = await server.database();
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+    CREATE TABLE people (user_id text COLLATE nocase, plan text COLLATE nocase);
+    INSERT INTO people VALUES ('a', 'pro'), ('A', 'Pro')`);
+  await client.end();
+  const engine = await openPostgres({ type: 'postgres', url });
+  t.teardown(() => engine.close());
+  for (let round = 0; round < 2; round += 1) {
+    await settle(engine, { sql: 'select user_id from people' });
+    t.match(await engine.snapshot('club'), { members: 2 });
+    await settle(engine, { key: 'plan', kind: 'trait', sql: 'select user_id, plan as value from people' });
+    t.match(await engine.snapshot('plan'), { members: 2 });
+  }
+});
+
 t.test('a database that does not answer is said to be unreachable', async (t) => {
   const url = 'postgres://rollcall:secret@127.0.0.1:1/nothing';
   await t.rejects(openPostgres({ type: 'postgres', url }), { code: 'engine_unreachable', message: /127\.0\.0\.1:1/ });

@@ -1,0 +1,62 @@
+import { literal, name, type ValueType } from '../sql/plan-query.ts';
+
+/** What has no form in JSON that a receiver would expect. */
+const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
+/** Told by DuckDB as we want it. */
+const PLAIN = /^(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL|ENUM)\b/;
+
+/** A value as an expression that `json_object` takes; null when JSON has no form for its type. */
+export function toldValue(value: string, type: ValueType, depth = 0): string | null {
+  const { items, entries, fields } = type;
+  if (items) return eachOf(value, (item) => toldValue(item, items, depth + 1), depth);
+  if (entries) {
+    const pairs = eachOf(
+      `map_entries(${value})`,
+      (entry) => {
+        const told = toldValue(`${entry}.value`, entries, depth + 1);
+        return told && `struct_pack(k := ${entry}.key, v := ${told})`;
+      },
+      depth,
+    );
+    return pairs && `map_from_entries(${pairs})`;
+  }
+  // The fields of a row() have no names to pack them by.
+  if (fields && !fields.some((field) => field.name === '')) {
+    const told = fields.map((field) => toldValue(`${value}.${name(field.name)}`, field, depth + 1));
+    const packed = fields.map((field, index) => `${name(field.name)} := ${told[index]}`).join(', ');
+    return told.includes(null) ? null : `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${packed}) END`;
+  }
+  return toldScalar(value, type.type);
+}
+
+function eachOf(list: string, told: (item: string) => string | null, depth: number): string | null {
+  const item = `item${depth}`;
+  const value = told(item);
+  return value === null || value === item ? value && list : `list_transform(${list}, lambda ${item}: ${value})`;
+}
+
+function toldScalar(value: string, type: string): string | null {
+  if (UNTELLABLE.test(type)) return null;
+  if (PLAIN.test(type)) return value;
+  // 15 and 7 significant digits: a parallel sum adds in another order every time, and that is no change.
+  if (type === 'DOUBLE') return ifFinite(value, `CAST(format('{:.15g}', ${value}) AS JSON)`);
+  if (type === 'FLOAT') return ifFinite(value, `CAST(format('{:.7g}', ${value}) AS JSON)`);
+  if (type === 'DATE') return ifFinite(value, value);
+  if (type.startsWith('TIMESTAMP')) {
+    const time = `CAST(${value} AS TIMESTAMP)`;
+    return ifFinite(time, `strftime(${time}, '%Y-%m-%dT%H:%M:%S.%gZ')`);
+  }
+  if (/^(TIME|INTERVAL|UUID)\b/.test(type)) return `CAST(${value} AS varchar)`;
+  return `CAST(${finiteJson(`CAST(to_json(${value}) AS varchar)`)} AS JSON)`;
+}
+
+const ifFinite = (value: string, told: string) => `CASE WHEN isfinite(${value}) THEN ${told} END`;
+
+const STRINGS_AND_REST = literal('"(?:[^"\\\\]|\\\\.)*"|[^"]+');
+
+/** DuckDB takes NaN and infinity for JSON, and writes them: null in their place, but not within strings. */
+function finiteJson(text: string): string {
+  const part = `CASE WHEN starts_with(part, '"') THEN part ELSE regexp_replace(part, '-?(nan|infinity|inf)', 'null', 'gi') END`;
+  const parts = `list_transform(regexp_extract_all(${text}, ${STRINGS_AND_REST}), lambda part: ${part})`;
+  return `CASE WHEN regexp_matches(${text}, '(?i)nan|inf') THEN array_to_string(${parts}, '') ELSE ${text} END`;
+}
