@@ -11,6 +11,8 @@ const seconds = process.env['CLUSTER_SECONDS'];
 export const isShort = seconds === undefined;
 const SEED = Number(process.env['FLEET_SEED'] ?? randomInt(2 ** 31));
 t.comment(`FLEET_SEED=${SEED}`);
+/** `removedAfter` of destinations that come and go. */
+const GRACE = isShort ? 2_000 : 5_000;
 t.setTimeout(isShort ? 230_000 : 800_000);
 
 /** An empty database of a server that ends with the test. */
@@ -44,7 +46,7 @@ export async function rollToAndFro(t: Test, { processes, kills, rolls, database 
   for (let n = 0; n < processes; n += 1) await fleet.start(randomVariant(fleet.random));
   fleet.load();
   const end = performance.now() + Number(seconds ?? 0) * 1_000;
-  for (let roll = 0; roll < rolls || performance.now() < end; roll += 1) await fleet.roll(kills);
+  for (let roll = 0; roll < rolls || performance.now() < end; roll += 1) await fleet.roll({ kills, once: !isShort });
   await fleet.settle();
   const turns = await fleet.turns('big');
   const { starts, reloads, once } = fleet.counts;
@@ -60,7 +62,7 @@ export async function rollToAndFro(t: Test, { processes, kills, rolls, database 
 
 /** A destination that fewer and fewer know, a downtime, and its end. */
 export async function comeAndGo(t: Test, database?: string): Promise<void> {
-  const fleet = await open(t, '5s', database);
+  const fleet = await open(t, `${GRACE}ms`, database);
   const without = { ...WHOLE, erp: 'removed' } as const;
   fleet.ledger.down.add('erp');
   await fleet.start(WHOLE);
@@ -68,11 +70,11 @@ export async function comeAndGo(t: Test, database?: string): Promise<void> {
   fleet.load();
   await fleet.until(() => fleet.expected.size > 200);
   // One that knows it and one that does not, for longer than the grace period.
-  await pause(7_000);
+  await pause(1.4 * GRACE);
   t.same(await fleet.deadLetters(), [], 'one process knows it');
   await fleet.endLoad();
   await fleet.stopAll();
-  await pause(7_000);
+  await pause(1.4 * GRACE);
   const counting = fleet
     .untilOrphans((orphans) => orphans.some(({ unknownFor }) => unknownFor > 0))
     .then(async () => t.same(await fleet.deadLetters(), [], 'a downtime does not count'));

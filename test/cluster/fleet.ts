@@ -128,7 +128,7 @@ export class FleetRun {
   }
 
   /** Rolls all members forward, sometimes back on the way, with a command of yet another configuration beside them. */
-  async roll(kills: boolean): Promise<void> {
+  async roll({ kills, once }: { readonly kills: boolean; readonly once: boolean }): Promise<void> {
     const next = randomVariant(this.random);
     const ways = ['restart', 'reload', ...(kills ? (['kill'] as const) : [])] as const;
     const turnBack = this.random(3) === 1 ? this.random(this.members.length) : Number.POSITIVE_INFINITY;
@@ -142,7 +142,7 @@ export class FleetRun {
       }
       break;
     }
-    if (this.random(2) === 1) await this.syncOnce(randomVariant(this.random));
+    if (once && this.random(2) === 1) await this.syncOnce(randomVariant(this.random));
   }
 
   load(): void {

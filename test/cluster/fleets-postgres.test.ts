@@ -1,6 +1,9 @@
 import t from 'tap';
 import { isShort, postgres, rollToAndFro } from './fleet-scenarios.ts';
 
-await t.test('Postgres: processes roll to and fro, and nothing is lost, buried or turned back', async (t) =>
-  rollToAndFro(t, { processes: isShort ? 2 : 4, kills: !isShort, rolls: 1, database: await postgres(t) }),
+// The rules are those of SQLite, which the short version looks at, and the contract of the stores holds for both.
+await t.test(
+  'Postgres: processes roll to and fro, and nothing is lost, buried or turned back',
+  { skip: isShort && 'in npm run test:cluster' },
+  async (t) => rollToAndFro(t, { processes: 4, kills: true, rolls: 1, database: await postgres(t) }),
 );

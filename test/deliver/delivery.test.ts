@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { RETRY_WINDOW } from '../../src/retry.ts';
+import { isOnPostgres } from '../helpers/store.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
@@ -197,25 +198,31 @@ t.test('a delivery is retried for four hours and no longer, then it is a dead le
   t.equal(receiver.requests.length, at.length);
 });
 
-t.test('what is held back behind a dead endpoint is never charged, and expires after four hours', async (t) => {
-  const receiver = await Receiver.start(t, (response) => void response.destroy());
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
-  await rig.send(40);
-  await rig.passAnswered(60_000, () => rig.verdicts.includes('retry'));
-  await rig.calm();
-  t.match(await rig.store.endpoints(), [{ deadSince: Number }]);
-  await rig.send(1_000);
-  await rig.passAnswered(RETRY_WINDOW - 120_000);
-  t.same(await rig.deadLetters(), []);
-  await rig.passAnswered(300_000);
-  const letters = await rig.deadLetters();
-  t.equal(letters.length, 1_040);
-  t.same(new Set(letters.map(({ reason }) => reason)), new Set(['expired']));
-  const untried = letters.filter(({ attempts }) => attempts === 0);
-  t.ok(untried.length >= 1_000 - 500, `most were never sent (${untried.length})`);
-  t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1_040, queued: 0, heldOut: 0 }]);
-  t.ok(receiver.requests.length < 600, `a dead endpoint gets probes only (${receiver.requests.length})`);
-});
+// Four hours of probes are 25 s of Postgres. What ends there by time, the contract of the stores says.
+const skip = isOnPostgres && 'on SQLite only';
+t.test(
+  'what is held back behind a dead endpoint is never charged, and expires after four hours',
+  { skip },
+  async (t) => {
+    const receiver = await Receiver.start(t, (response) => void response.destroy());
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
+    await rig.send(40);
+    await rig.passAnswered(60_000, () => rig.verdicts.includes('retry'));
+    await rig.calm();
+    t.match(await rig.store.endpoints(), [{ deadSince: Number }]);
+    await rig.send(1_000);
+    await rig.passAnswered(RETRY_WINDOW - 120_000);
+    t.same(await rig.deadLetters(), []);
+    await rig.passAnswered(300_000);
+    const letters = await rig.deadLetters();
+    t.equal(letters.length, 1_040);
+    t.same(new Set(letters.map(({ reason }) => reason)), new Set(['expired']));
+    const untried = letters.filter(({ attempts }) => attempts === 0);
+    t.ok(untried.length >= 1_000 - 500, `most were never sent (${untried.length})`);
+    t.same(await rig.store.backlog(), [{ destination: 'crm', pending: 0, dead: 1_040, queued: 0, heldOut: 0 }]);
+    t.ok(receiver.requests.length < 600, `a dead endpoint gets probes only (${receiver.requests.length})`);
+  },
+);
 
 for (const [form, header] of [
   ['seconds', () => '90'],

@@ -11,8 +11,12 @@ export interface Purchase {
   readonly cents: number;
 }
 
-/** Null where the file is absent. */
-export function readPurchases(): readonly Purchase[] | null {
+/**
+ * The purchases of one customer in so many; of all 23,570 with CDNOW=all (`npm run test:cdnow`), which makes 144,475 messages
+ * and takes a minute or two. Null where the file is absent.
+ */
+export function readPurchases(oneIn: number): readonly Purchase[] | null {
+  const every = process.env['CDNOW'] === 'all' ? 1 : oneIn;
   if (!existsSync(FILE)) return null;
   return readFileSync(FILE, 'utf8')
     .split('\n')
@@ -21,7 +25,8 @@ export function readPurchases(): readonly Purchase[] | null {
       const [customer = '', date = '', , dollars = ''] = line.trim().split(/\s+/);
       const day = Date.parse(`${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}T00:00:00Z`);
       return { customer, day, cents: Math.round(Number(dollars) * 100) };
-    });
+    })
+    .filter(({ customer }) => Number(customer) % every === 0);
 }
 
 /** What Rollcall is asked to compute, over a table `orders` (user_id, day, amount), in words of both engines. */
