@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isoTime } from '../src/timestamp.ts';
 import type { Kind } from './engines/port.ts';
 
 export interface BodySpec {
@@ -10,10 +11,18 @@ export interface BodySpec {
   readonly removed: readonly string[];
   /** The run's time. */
   readonly at: number;
+  /** The time that a body is made at. */
+  readonly now: () => number;
 }
 
 /** Makes the JSON text of one user's identify (docs/wire.md). `value` is the traits object of a computed trait. */
-export type BodyBuilder = (userId: string, present: boolean, value: string | null, sequence: number) => string;
+export type BodyBuilder = (
+  messageId: string,
+  userId: string,
+  present: boolean,
+  value: string | null,
+  sequence: number,
+) => string;
 
 /** The constant parts are made once: a backfill makes tens of thousands of bodies a second. */
 export function bodyBuilder(spec: BodySpec): BodyBuilder {
@@ -24,10 +33,10 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
     computation_key: spec.key,
     sequence: 0,
   };
-  const rest = JSON.stringify({ timestamp: new Date(spec.at).toISOString(), context: { personas } });
-  const beforeSequence = `,${rest.slice(1, -'0}}}'.length)}`;
-  return (userId, present, value, sequence) =>
-    `{"version":1,"type":"identify","userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${beforeSequence}${sequence}}}}`;
+  const timestamp = `,"timestamp":${JSON.stringify(isoTime(spec.at))},"receivedAt":"`;
+  const context = `","context":${JSON.stringify({ personas }).slice(0, -'0}}'.length)}`;
+  return (messageId, userId, present, value, sequence) =>
+    `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${timestamp}${isoTime(spec.now())}${context}${sequence}}}}`;
 }
 
 type TraitsText = (present: boolean, value: string | null) => string;

@@ -44,18 +44,19 @@ async function offer(
 ): Promise<number> {
   const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
-  const body = bodiesOf(run, record.columns, record);
+  const body = bodiesOf(run, record.columns, record, context.clock);
   const sequence = record.sequence + 1;
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
       const userId = userOf(letter);
       const standing = standings.get(userId);
+      const messageId = `${run.id}:again:${letter.id}`;
       return {
         type: 'identify' as const,
-        messageId: `${run.id}:again:${letter.id}`,
+        messageId,
         userId,
         integrations: null,
-        body: body(userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        body: body(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
         conflict: conflictKey(run.key, userId),
       };
     });

@@ -153,9 +153,9 @@ function sampleBodies(
   at: number,
 ): readonly string[] {
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
-  const body = bodyBuilder({ key, kind, columns, removed, at });
+  const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
   return sample.userIds.map((user, index) =>
-    body(user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+    body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
   );
 }

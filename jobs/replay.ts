@@ -8,7 +8,7 @@ import { asRollcallError, type WithEngine } from './runner.ts';
 import { bodiesOf } from './send.ts';
 
 /** A dead letter, as far as it says whom and what it is about. */
-export type DeadChange = Pick<DeadLetter, 'conflict' | 'body'>;
+export type DeadChange = Pick<DeadLetter, 'conflict' | 'messageId' | 'body'>;
 
 /**
  * A body that tells what is so now; null for what is no membership change, which is sent as it is; the error where the
@@ -95,12 +95,12 @@ async function bodiesOfNow(
     const at = deps.clock.now();
     const body =
       unfinished && staged
-        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record)
-        : bodyBuilder({ key, kind, columns, removed: [], at });
+        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock)
+        : bodyBuilder({ key, kind, columns, removed: [], at, now: () => at });
     const sequence = record.sequence + (staged?.total ?? 0);
-    return ({ user }) => {
+    return ({ user, letter }) => {
       const standing = standings.get(user);
-      return body(user, standing?.present ?? false, standing?.value ?? null, sequence);
+      return body(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
     };
   } catch (error) {
     return () => asRollcallError(error);
@@ -120,5 +120,6 @@ function retiredBody({ key, user, letter }: Change, at: number, sequence: number
     readonly context?: { readonly personas?: { readonly computation_class?: string } };
   };
   const kind = context?.personas?.computation_class === 'trait' ? 'trait' : 'audience';
-  return bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at })(user, false, null, sequence);
+  const body = bodyBuilder({ key, kind, columns: Object.keys(traits), removed: [], at, now: () => at });
+  return body(letter.messageId, user, false, null, sequence);
 }

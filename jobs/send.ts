@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import { failpoint } from '../src/failpoint.ts';
 import type { Message } from '../src/message.ts';
@@ -33,7 +34,7 @@ export async function sendPlan(
   const { engine } = context;
   let scope = await stillConnected(context, run, record, run.destinations ?? []);
   if (staged.total === 0) return scope;
-  const toMessage = changeMessage(run, staged, record, await context.store.hashKey());
+  const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
   const lane = laneOf(run);
   let sent = run.sent;
   let next = engine.changes(run.id, Number(run.cursor ?? 0), BATCH);
@@ -118,7 +119,7 @@ export async function acceptPatiently(
 }
 
 /** The bodies of a run. */
-export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord): BodyBuilder {
+export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
   return bodyBuilder({
     key: run.key,
     kind: run.kind,
@@ -126,26 +127,30 @@ export function bodiesOf(run: Run, columns: readonly string[], record: AudienceR
     removed:
       run.action === 'sync' || run.action === 'resync' ? record.columns.filter((name) => !columns.includes(name)) : [],
     at: run.asOf,
+    now: () => clock.now(),
   });
 }
 
 type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
 
 /** Ids are the same whenever the plan is streamed: plan, scope, and a keyed hash of the user, since they outlive a deletion. */
-function changeMessage(run: Run, staged: Staged, record: AudienceRecord, key: string): ToMessage {
-  const body = bodiesOf(run, staged.columns, record);
+function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
+  const body = bodiesOf(run, staged.columns, record, clock);
   const scope = run.action === 'backfill' ? (run.destinations ?? []).join(',') : '*';
   const idPrefix = `${run.id}:`;
   const hashPrefix = `${key}\0${run.id}\0${scope}\0`;
   const conflictPrefix = conflictKey(run.key, '');
-  return (position, userId, present, value) => ({
-    type: 'identify',
-    messageId: idPrefix + hash('sha256', hashPrefix + userId, 'base64url').slice(0, HASH_LENGTH),
-    userId,
-    integrations: null,
-    body: body(userId, present, value, record.sequence + position),
-    conflict: conflictPrefix + userId,
-  });
+  return (position, userId, present, value) => {
+    const messageId = idPrefix + hash('sha256', hashPrefix + userId, 'base64url').slice(0, HASH_LENGTH);
+    return {
+      type: 'identify',
+      messageId,
+      userId,
+      integrations: null,
+      body: body(messageId, userId, present, value, record.sequence + position),
+      conflict: conflictPrefix + userId,
+    };
+  };
 }
 
 function toMessages(batch: ChangeBatch, from: number, to: number, toMessage: ToMessage): Message[] {

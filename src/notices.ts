@@ -2,6 +2,7 @@ import type { Accept } from './accept.ts';
 import type { Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { type Destination, endpointId } from './destination.ts';
+import { isoTime } from './timestamp.ts';
 
 /** What people are told of: a held, failed or overdue run. */
 export interface RunNotice {
@@ -70,14 +71,11 @@ async function send(
   event: string,
   properties: Readonly<Record<string, string | null>>,
 ): Promise<void> {
-  const body = JSON.stringify({
-    version: 1,
-    type: 'track',
-    event,
-    properties,
-    timestamp: new Date(clock.now()).toISOString(),
-    context: {},
-  });
   const messageId = clock.uuid();
+  const timestamp = isoTime(clock.now());
+  const body = JSON.stringify({
+    ...{ version: 1, type: 'track', messageId, event, properties },
+    ...{ timestamp, receivedAt: timestamp, context: {} },
+  });
   await accept(NOTICE_SOURCE, [{ type: 'track', messageId, userId: null, integrations: null, body }]);
 }

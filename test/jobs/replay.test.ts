@@ -75,9 +75,9 @@ t.test('what is no membership change goes as it is, in its place among the other
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 1))];
   await rig.sync.run();
-  const change = { conflict: conflictKey('a', 'u0'), body: '{}' };
-  const bodies = await rig.sync.currentBodies([{ conflict: null, body: '{}' }, change, { conflict: 'x', body: '{}' }]);
-  t.match(bodies, [null, /"userId":"u0","traits":\{"a":true\}/, null]);
+  const letter = (conflict: string | null) => ({ conflict, messageId: 'm1', body: '{}' });
+  const bodies = await rig.sync.currentBodies([letter(null), letter(conflictKey('a', 'u0')), letter('x')]);
+  t.match(bodies, [null, /"messageId":"m1","userId":"u0","traits":\{"a":true\}/, null]);
 });
 
 t.test('of an audience that is retired nobody is a member, and its traits have no value', async (t) => {

@@ -51,8 +51,12 @@ t.test('a body says what the design says, with a rising sequence', async (t) => 
       },
     },
   });
-  t.same(Object.keys(bodies[0]), ['version', 'type', 'userId', 'traits', 'timestamp', 'context']);
-  for (const { body } of claims) t.equal(JSON.stringify(JSON.parse(body)), body);
+  const names = ['version', 'type', 'messageId', 'userId', 'traits', 'timestamp', 'receivedAt', 'context'];
+  t.same(Object.keys(bodies[0]), names);
+  for (const { body, messageId } of claims) {
+    t.equal(JSON.stringify(JSON.parse(body)), body);
+    t.match(JSON.parse(body), { messageId, receivedAt: /^2026-03-01T/ }, 'taken now, whatever day the run is for');
+  }
   t.ok(bodies[1].context.personas.sequence > bodies[0].context.personas.sequence);
   t.ok(Number.isSafeInteger(bodies[1].context.personas.sequence));
 });
