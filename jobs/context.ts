@@ -1,5 +1,5 @@
 import type { Clock } from '../src/clock.ts';
-import type { GuardConfig } from '../src/config/config.ts';
+import type { ExpectConfig, GuardConfig } from '../src/config/config.ts';
 import type { Message } from '../src/message.ts';
 import type { AcceptResult, AudienceRecord, Lane, PlanStep, Run, Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
@@ -46,7 +46,12 @@ export interface Subject {
   readonly kind: Kind;
   readonly engine: string;
   readonly source: string;
-  readonly definition: { readonly sql: string; readonly hash: string; readonly guard: GuardConfig } | null;
+  readonly definition: {
+    readonly sql: string;
+    readonly hash: string;
+    readonly guard: GuardConfig;
+    readonly expect: ExpectConfig;
+  } | null;
 }
 
 /** One subject's run in one process, under its lease, with its engine open. */

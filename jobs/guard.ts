@@ -12,12 +12,17 @@ export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   return null;
 }
 
-function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
+/** Whether a count is beyond what a threshold allows, of so many members before. */
+export function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
   if (threshold === null) return false;
   return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;
 }
 
+/** A threshold as it is written in the configuration. */
+export function shown(threshold: Threshold): string {
+  return 'count' in threshold ? String(threshold.count) : `${threshold.percent}%`;
+}
+
 function over(count: number, before: number, verb: string, name: string, threshold: Threshold): string {
-  const limit = 'count' in threshold ? String(threshold.count) : `${threshold.percent}%`;
-  return `${count} of ${before} users would ${verb}, more than ${name} (${limit}) allows.`;
+  return `${count} of ${before} users would ${verb}, more than ${name} (${shown(threshold)}) allows.`;
 }

@@ -5,6 +5,7 @@ import { bodyBuilder } from './body.ts';
 import { connectedTo, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
 import type { Engine, Preview, StageRequest } from './engines/port.ts';
+import { disbelief } from './expect.ts';
 import { holdReason } from './guard.ts';
 import { missing } from './snapshot.ts';
 
@@ -34,7 +35,7 @@ export interface SyncPlan {
   readonly calls: number;
   /** How long the calls take at the rate of an earlier run's; null when the attempt log has none to go by. */
   readonly estimatedMs: number | null;
-  /** Why a guard would hold it. */
+  /** Why a guard or an expectation would hold it. */
   readonly held: string | null;
   /** The audience that this one was renamed from; it would be retired, and `retired` members told `false`. */
   readonly renamedFrom: string | null;
@@ -99,7 +100,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     newcomers,
     calls,
     estimatedMs: rate === null ? null : Math.ceil(calls / rate),
-    held: definition ? holdReason(preview, definition.guard) : null,
+    held: definition ? (disbelief(preview, definition.expect, asOf) ?? holdReason(preview, definition.guard)) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
@@ -121,6 +122,7 @@ function stageRequest({ clock, subject, asOf }: PlanRequest, record: AudienceRec
     toVersion: (record?.version ?? 0) + 1,
     leavers: false,
     leasedAt: clock.now(),
+    freshness: definition?.expect.freshness?.column,
   };
 }
 

@@ -4,6 +4,7 @@ import { connectedTo } from './computation.ts';
 import { newRecord, type RunContext } from './context.ts';
 import type { Action, Staged } from './engines/port.ts';
 import { Exclusions } from './exclusions.ts';
+import { disbelief } from './expect.ts';
 import { holdReason } from './guard.ts';
 import { offerAgain } from './offer.ts';
 import { areBack } from './room.ts';
@@ -102,9 +103,11 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
       leavers: newcomer !== undefined && known.lapsed.includes(newcomer),
       leasedAt: lease.since,
       signal: context.signal,
+      freshness: subject.definition?.expect.freshness?.column,
     });
     failpoint('sync_stage');
-    const reason = order.action === 'sync' || order.action === 'resync' ? guard(context, staged) : null;
+    const runsDefinition = order.action === 'sync' || order.action === 'resync';
+    const reason = runsDefinition ? whyHeld(context, staged, order.asOf) : null;
     const counted: Run = {
       ...withCounts(run, staged),
       state: reason ? 'held' : 'sending',
@@ -126,8 +129,10 @@ async function stageRun(context: RunContext, order: Order, known: AudienceRecord
   }
 }
 
-function guard({ subject }: RunContext, staged: Staged): string | null {
-  return subject.definition ? holdReason(staged, subject.definition.guard) : null;
+/** What a person has to look at first: a source that is not to be believed, or too large a change. */
+function whyHeld({ subject: { definition } }: RunContext, staged: Staged, asOf: number): string | null {
+  if (!definition) return null;
+  return disbelief(staged, definition.expect, asOf) ?? holdReason(staged, definition.guard);
 }
 
 /**

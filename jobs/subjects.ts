@@ -71,8 +71,8 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
   return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
 }
 
-export function configured({ key, kind, engine, source, sql, guard }: Computation): Subject {
-  return { key, kind, engine, source, definition: { sql, hash: definitionHash({ kind, engine, sql }), guard } };
+export function configured({ key, kind, engine, source, sql, guard, expect }: Computation): Subject {
+  return { key, kind, engine, source, definition: { sql, hash: definitionHash({ kind, engine, sql }), guard, expect } };
 }
 
 function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

@@ -139,7 +139,13 @@ export function createSync(options: SyncOptions): Sync {
     const { key, kind, definition } = subject;
     if (kind === 'audience') return { key, kind, columns: [] };
     const described = withEngine(subject.engine, true, (engine) =>
-      engine.describe({ key, kind, sql: definition?.sql ?? '', asOf: clock.now() }),
+      engine.describe({
+        key,
+        kind,
+        sql: definition?.sql ?? '',
+        asOf: clock.now(),
+        freshness: definition?.expect.freshness?.column,
+      }),
     );
     const columns = await described.catch((error) => {
       throw naming(key, asRollcallError(error));

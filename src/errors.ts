@@ -42,6 +42,7 @@ export type ErrorCode =
   | 'epoch_moved'
   // sync
   | 'sql_failed'
+  | 'source_incomplete'
   | 'column_missing'
   | 'column_type'
   | 'snapshot_lost'

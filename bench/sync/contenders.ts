@@ -162,6 +162,7 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
     timezone: null,
     sql: `select user_id from '${data}/old.parquet'`,
     paused: false,
+    expect: { freshness: null, minRows: null, maxChange: null },
     guard,
   };
   const path = join(folder, 'audiences.duckdb');

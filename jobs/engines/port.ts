@@ -9,7 +9,7 @@ export interface Engine {
    * Runs the definition once, compares it with the snapshot, and keeps the difference as a durable plan.
    * Writes all of it or nothing; the snapshot stays as it is.
    *
-   * @throws RollcallError `sql_failed`, `column_missing`, `column_type`
+   * @throws RollcallError `sql_failed`, `source_incomplete`, `column_missing`, `column_type`
    */
   stage(request: StageRequest): Promise<Staged>;
   /**
@@ -63,6 +63,8 @@ export interface Definition {
   readonly sql: string;
   /** The value of `$now`, milliseconds since 1970. */
   readonly asOf: number;
+  /** A column of the result that says how fresh it is; a trait does not send it. */
+  readonly freshness?: string | undefined;
 }
 
 /** What JSON makes of a column's values, null aside. */
@@ -114,6 +116,8 @@ export interface Staged {
   readonly total: number;
   /** The traits' keys, in order. */
   readonly columns: readonly string[];
+  /** The greatest value of the request's `freshness` column, in milliseconds since 1970; null where it has none. */
+  readonly newest?: number | null;
 }
 
 /** Rows of a plan, by column. */

@@ -28,7 +28,7 @@ Exit codes:
   0  done
   1  failed
   2  bad usage or configuration
-  3  held by a guard: see rollcall runs, approve, reject
+  3  held by a guard or an expectation: see rollcall runs, approve, reject
   4  done, but not all of it is delivered yet
 
 In a checkout: npm run -s rollcall -- ARGS`;

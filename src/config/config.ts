@@ -64,6 +64,7 @@ interface ComputationConfig {
   readonly sql: string;
   readonly paused: boolean;
   readonly guard: GuardConfig;
+  readonly expect: ExpectConfig;
 }
 
 export interface AudienceConfig extends ComputationConfig {
@@ -81,6 +82,15 @@ export interface GuardConfig {
   /** The thresholds count only from so many members before the run on. */
   readonly minMembers: number;
   readonly allowEmpty: boolean;
+}
+
+/** What a source must look like to be believed. */
+export interface ExpectConfig {
+  /** The greatest value of a column must be no older than this, in milliseconds. */
+  readonly freshness: { readonly column: string; readonly within: number } | null;
+  readonly minRows: number | null;
+  /** Users who enter, leave or change their value. */
+  readonly maxChange: Threshold | null;
 }
 
 /** A count, or a percentage of the members before the run. */

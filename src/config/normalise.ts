@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Destination, endpointId, type Source } from '../destination.ts';
-import type { AudienceConfig, Config, EngineConfig, GuardConfig, StoreConfig } from './config.ts';
+import type { AudienceConfig, Config, EngineConfig, ExpectConfig, GuardConfig, StoreConfig } from './config.ts';
 import type { Mistake } from './mistakes.ts';
 import { engineNames, keyOf } from './references.ts';
 import type { ConfigFile } from './schema.ts';
@@ -121,7 +121,12 @@ function computationOf(item: ConfigFile['audiences'][number], defaultEngine: str
     sql: item.sql,
     paused: item.paused,
     guard: guardOf(item.guard),
+    expect: expectOf(item.expect),
   };
+}
+
+function expectOf({ freshness, minRows, maxChange }: ConfigFile['audiences'][number]['expect']): ExpectConfig {
+  return { freshness: freshness ?? null, minRows: minRows ?? null, maxChange: maxChange ?? null };
 }
 
 function guardOf(guard: ConfigFile['audiences'][number]['guard']): GuardConfig {

@@ -62,6 +62,17 @@ const guard = section({
   allowEmpty: flag.default(false).describe('Lets an empty result pass over a snapshot that is not empty'),
 });
 
+const expectation = section({
+  freshness: section({
+    column: text.describe('A date or time among the columns of the result; a trait does not send it'),
+    within: duration.describe("Its greatest value may be this much older than the run's time"),
+  }).optional(),
+  minRows: whole(1).optional().describe('Fewer rows than this hold the run, the first one too'),
+  maxChange: threshold
+    .optional()
+    .describe('More users who enter, leave or change than this hold the run: a count, or a percentage of the members'),
+});
+
 const computation = {
   name: text,
   key: z
@@ -76,6 +87,7 @@ const computation = {
   sql: text.describe('A single query that returns user_id; $now is the time of the run, a UTC TIMESTAMP'),
   paused: flag.default(false).describe('No runs while it is true'),
   guard: guard.prefault({}),
+  expect: expectation.prefault({}),
 };
 
 const engine = z.discriminatedUnion(

@@ -9,7 +9,7 @@ t.test('the help names every command, the exit codes, and how to run it in a che
   const commands =
     'start serve sync plan runs approve reject why retire resync forget dead-letters endpoints attempts listen config migrate backup doctor';
   for (const command of commands.split(' ')) t.match(stdout, new RegExp(`^  ${command} `, 'm'));
-  t.match(stdout, /3 {2}held by a guard/);
+  t.match(stdout, /3 {2}held by a guard or an expectation/);
   t.match(stdout, /npm run -s rollcall -- /);
 });
 

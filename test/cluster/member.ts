@@ -101,9 +101,10 @@ const change = (user: string, tick: number): Message => ({
 });
 
 const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
+const expect = { freshness: null, minRows: null, maxChange: null };
 const audience = {
   ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),
-  ...{ schedule: '* * * * * *', timezone: null, paused: false, guard },
+  ...{ schedule: '* * * * * *', timezone: null, paused: false, guard, expect },
   sql: `SELECT 'p' || n AS user_id FROM generate_series(1, ${PARITY.users}) AS n
         WHERE (n + floor(extract(epoch FROM $now))::bigint) % 2 = 0
         UNION ALL SELECT 'v' || n FROM generate_series(1, ${PARITY.victims}) AS n

@@ -23,6 +23,28 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'the newest value of a column is found where it is asked for, and is no trait',
+    async run(open) {
+      const { engine } = await open();
+      const sql = `select 'a' as user_id, 1 as score, timestamp '2026-02-28 10:00:00.250' as "Seen"
+        union all select 'b', 2, timestamp '2026-02-27 10:00:00' union all select 'c', 3, null`;
+      const trait = request({ key: 'score', kind: 'trait', sql, freshness: 'seen' });
+      const staged = await engine.stage(trait);
+      assert.equal(staged.newest, Date.parse('2026-02-28T10:00:00.250Z'));
+      assert.deepEqual(staged.columns, ['score']);
+      assert.equal((await engine.preview({ ...trait, plan: 'preview' }, 1)).newest, staged.newest);
+      const days = `select 'a' as user_id, date '2026-02-28' as day`;
+      const audience = await engine.stage(request({ key: 'days', sql: days, freshness: 'day' }));
+      assert.equal(audience.newest, Date.parse('2026-02-28T00:00:00Z'));
+      const nothing = await engine.stage(request({ key: 'none', sql: `${days} where false`, freshness: 'day' }));
+      assert.equal(nothing.newest, null);
+      await assert.rejects(engine.stage(request({ sql: usersSql('a'), freshness: 'seen' })), {
+        code: 'column_missing',
+      });
+    },
+  },
+
+  {
     name: 'ids of other types are told as text',
     async run(open) {
       const { engine } = await open();

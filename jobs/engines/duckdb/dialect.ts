@@ -4,6 +4,10 @@ import { toldValue } from './values.ts';
 const ID_TYPE = /^(VARCHAR|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|UUID|ENUM\b.*)$/;
 const BLANK = `[${whiteSpace((code) => `\\x{${code}}`)}]*`;
 
+/** How DuckDB's readers complain of Parquet, JSON, CSV and gzip files that end too early. */
+const INCOMPLETE =
+  /No magic bytes found at end|too small to be a Parquet file|unexpected end of data|unterminated quote|not a GZIP stream|Error when sniffing file|Invalid TType|TProtocolException|Snappy|ZSTD/;
+
 export const duckdbDialect: Dialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern.
   blank: (id) => `(${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}')`,
@@ -17,6 +21,7 @@ export const duckdbDialect: Dialect = {
   isIdType: (type) => ID_TYPE.test(type),
   numbered: (rows) =>
     `SELECT CAST(row_number() OVER () AS integer) AS n, * FROM (SELECT * FROM (${rows}) AS unordered ORDER BY user_id NULLS LAST) AS ordered`,
+  isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
 };
 

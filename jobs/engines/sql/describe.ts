@@ -1,12 +1,15 @@
 import { RollcallError } from '../../../src/errors.ts';
+import { suggestion } from '../../../src/spelling.ts';
 import type { Definition, TraitColumn } from '../port.ts';
-import { type Column, type Dialect, freshAudience, freshTrait } from './plan-query.ts';
+import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';
 
 /** What a definition gives, once its columns are known. */
 export interface Described {
   /** A query of (id, value, rows). */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
+  /** A query of one value: the newest of the column that was asked for; null where none was. */
+  readonly newest: string | null;
 }
 
 /**
@@ -33,8 +36,12 @@ export function describe(
       `The column user_id is a ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
     );
   }
-  if (definition.kind === 'audience') return { fresh: freshAudience(statement, userId.name, dialect), traits: [] };
-  const values = columns.filter((column) => column !== userId);
+  const freshness = freshnessColumn(definition, columns);
+  const newest = freshness === null ? null : newestValue(statement, freshness.name);
+  if (definition.kind === 'audience') {
+    return { fresh: freshAudience(statement, userId.name, dialect), traits: [], newest };
+  }
+  const values = columns.filter((column) => column !== userId && column !== freshness);
   if (values.length === 0) {
     throw new RollcallError('column_missing', `The SQL must return a value column beside user_id.`);
   }
@@ -51,5 +58,16 @@ export function describe(
   return {
     fresh: freshTrait(statement, userId.name, fields, dialect),
     traits: fields.map(({ key, type, isList }) => ({ key, type, isList })),
+    newest,
   };
+}
+
+function freshnessColumn({ freshness }: Definition, columns: readonly Column[]): Column | null {
+  if (freshness === undefined) return null;
+  const wanted = freshness.toLowerCase();
+  const found = columns.find((column) => column.name.toLowerCase() === wanted);
+  if (found) return found;
+  const names = columns.map((column) => column.name);
+  const message = `expect.freshness names the column ${freshness}, which the SQL does not return${suggestion(freshness, names)}`;
+  throw new RollcallError('column_missing', message);
 }

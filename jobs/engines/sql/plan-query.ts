@@ -33,6 +33,8 @@ export interface Dialect {
   isIdType(type: string): boolean;
   /** Numbers rows by user id, those without one last. */
   numbered(rows: string): string;
+  /** Whether a file that the definition reads is not whole: half written, or cut off. */
+  isIncomplete(error: Error): boolean;
   /** Has text compared by its bytes, whatever its collation. */
   readonly binary: string;
 }
@@ -142,6 +144,13 @@ export function freshTrait(
     ) AS cleaned
     GROUP BY id
     HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
+}
+
+/** Milliseconds since 1970 of the greatest date or time in a column. */
+export function newestValue(statement: string, column: string): string {
+  return `SELECT CAST(extract(epoch FROM max(moment)) * 1000 AS bigint)
+    FROM (SELECT CAST(${name(column)} AS timestamp) AS moment FROM (\n${statement}\n) AS definition) AS times
+    WHERE isfinite(moment)`;
 }
 
 function idText(userId: string, { binary }: Dialect): string {

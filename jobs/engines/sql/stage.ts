@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
-import { planQuery, type Tables } from './plan-query.ts';
+import { type Dialect, planQuery, type Tables } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
@@ -34,23 +34,33 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
       : { members: membersTable(request.key), leavers: leaversTable(request.key) };
   const temporary = table.includes('.') ? '' : 'TEMPORARY ';
   try {
-    const { fresh, traits } = await freshRows(database, request);
+    const { fresh, traits, newest } = await freshRows(database, request);
     request.signal?.throwIfAborted();
+    // Asked for first: what is written meanwhile makes the result newer than was said, never older.
+    const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
     await session.run(`CREATE ${temporary}TABLE ${table} AS ${planQuery(request, fresh, tables, dialect)}`);
-    return { ...(await count(session, request, table, snapshot)), columns: traits.map(({ key }) => key) };
+    const counts = await count(session, request, table, snapshot);
+    return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
   } catch (error) {
-    throw definitionError(request.key, error);
+    throw definitionError(request.key, error, dialect);
   }
 }
 
-function definitionError(key: string, error: unknown): RollcallError {
-  const code = error instanceof RollcallError ? error.code : 'sql_failed';
+async function newestOf(session: Session, query: string): Promise<number | null> {
+  const [row] = await session.rows(query);
+  const newest = row?.[0] ?? null;
+  return newest === null ? null : Number(newest);
+}
+
+function definitionError(key: string, error: unknown, dialect: Dialect): RollcallError {
+  const isIncomplete = error instanceof Error && dialect.isIncomplete(error);
+  const code = error instanceof RollcallError ? error.code : isIncomplete ? 'source_incomplete' : 'sql_failed';
   const message = error instanceof Error ? error.message : String(error);
   return new RollcallError(code, `${key}: ${message}`, { cause: error });
 }
 
 function freshRows(database: SqlDatabase, request: StageRequest): Promise<Described> | Described {
-  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', traits: [] };
+  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', traits: [], newest: null };
   return described(database, request);
 }
 
@@ -65,7 +75,7 @@ export async function traitColumns(database: SqlDatabase, definition: Definition
   try {
     return (await described(database, definition)).traits;
   } catch (error) {
-    throw definitionError(definition.key, error);
+    throw definitionError(definition.key, error, database.dialect);
   }
 }
 

@@ -4,11 +4,18 @@ import type { Test } from 'tap';
 import { createSync, type Notice, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
 import { type Clock, systemClock } from '../../../src/clock.ts';
-import type { AudienceConfig, EngineConfig, GuardConfig, TraitConfig } from '../../../src/config/config.ts';
+import type {
+  AudienceConfig,
+  EngineConfig,
+  ExpectConfig,
+  GuardConfig,
+  TraitConfig,
+} from '../../../src/config/config.ts';
 import { type Destination, endpointId } from '../../../src/destination.ts';
 import type { Claim, Store, Verdict } from '../../../src/store/port.ts';
 import { openTestStore } from '../../helpers/store.ts';
 
+export const NO_EXPECT: ExpectConfig = { freshness: null, minRows: null, maxChange: null };
 export const NO_GUARD: GuardConfig = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: true };
 
 /** A configuration that tests change as they go. */
@@ -164,6 +171,7 @@ function computation(key: string, sql: string) {
     sql,
     paused: false,
     guard: NO_GUARD,
+    expect: NO_EXPECT,
   };
 }
 

@@ -1,0 +1,115 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { ExpectConfig } from '../../src/config/config.ts';
+import { audience, createRig, NO_EXPECT, trait, values } from './helpers/rig.ts';
+
+const expecting = (changes: Partial<ExpectConfig>) => ({ expect: { ...NO_EXPECT, ...changes } });
+const HOUR = 3_600_000;
+
+t.test('a source that is old holds the run, the first one too, until it is fresh or a person approves', async (t) => {
+  const rig = await createRig(t);
+  const sql = "select user_id, seen from read_csv('logins.csv')";
+  const freshness = { column: 'SEEN', within: 24 * HOUR };
+  rig.config.audiences = [audience('a', sql, expecting({ freshness }))];
+  rig.write('logins', ['user_id,seen', '1,2026-02-01 10:00:00', '2,2026-02-28 11:59:59']);
+  t.match(await rig.sync.plan(), [{ held: /^The source is old: the newest SEEN is 2026-02-28T11:59:59.000Z; .* 1d/ }]);
+  const [held] = await rig.sync.run();
+  t.match(held?.runs, [{ state: 'held', members: 2, sent: 0, reason: /^The source is old/ }]);
+  t.match(rig.notices, [{ event: 'held', key: 'a', message: /^The source is old/ }]);
+  t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
+  await rig.sync.reject(held?.runs[0]?.id ?? '');
+  rig.write('logins', ['user_id,seen', '1,2026-02-01 10:00:00', '2,2026-02-28 12:00:00']);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', sent: 2 }] }], 'to the millisecond');
+  rig.setTime('2026-03-02T12:00:01Z');
+  rig.write('logins', ['user_id,seen', '2,2026-02-28 12:00:00']);
+  const [again] = await rig.sync.run();
+  t.match(again?.runs, [{ state: 'held' }]);
+  t.match(await rig.sync.approve(again?.runs[0]?.id ?? ''), { runs: [{ state: 'done', exited: 1, sent: 1 }] });
+  rig.write('logins', ['user_id,seen', '2,']);
+  t.match(await rig.sync.run(), [
+    {
+      runs: [{ state: 'held', reason: 'The source has no value in SEEN; expect.freshness wants one of the last 1d.' }],
+    },
+  ]);
+});
+
+t.test('as of another day, a source is judged by that day', async (t) => {
+  const rig = await createRig(t);
+  const sql = "select 'u' as user_id, timestamp '1998-03-01 00:00:00' as seen";
+  rig.config.audiences = [audience('a', sql, expecting({ freshness: { column: 'seen', within: HOUR } }))];
+  t.match(await rig.sync.plan([], { now: Date.parse('1998-03-01T00:30:00Z') }), [{ held: null }]);
+  t.match(await rig.sync.plan([], { now: Date.parse('1998-03-01T02:00:00Z') }), [{ held: /is old/ }]);
+});
+
+t.test('a trait does not send the column that says how fresh it is', async (t) => {
+  const rig = await createRig(t);
+  const sql = "select 'u' as user_id, 7 as score, date '2026-03-01' as day";
+  rig.config.traits = [trait('points', sql, expecting({ freshness: { column: 'day', within: 24 * HOUR } }))];
+  t.match(await rig.sync.run(), [{ error: null, runs: [{ state: 'done' }] }]);
+  t.same(values((await rig.deliver()).get('crm'), 'points'), { u: 7 });
+  t.match(await rig.sync.types(), [{ columns: [{ key: 'points', type: 'number' }] }]);
+  rig.config.traits = [trait('points', sql, expecting({ freshness: { column: 'days', within: HOUR } }))];
+  const message = /^points: expect\.freshness names the column days, .*Did you mean day\?/;
+  t.match(await rig.sync.run(), [{ error: { code: 'column_missing', message } }]);
+});
+
+t.test('too few rows hold a run, the first one too', async (t) => {
+  const rig = await createRig(t);
+  const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+  const last = async (...users: string[]) => {
+    rig.config.audiences = [audience('a', list(...users), expecting({ minRows: 3 }))];
+    return (await rig.sync.run())[0]?.runs.at(-1);
+  };
+  const held = await last('1', '2');
+  t.match(held, { state: 'held', first: true, reason: 'The SQL returned 2 rows; expect.minRows wants 3.' });
+  await rig.sync.reject(held?.id ?? '');
+  t.match(await last('1', '1', ''), { state: 'done', members: 1 }, 'rows are counted, not users');
+});
+
+t.test('more changes than expected hold a run: entries, exits and values together', async (t) => {
+  const rig = await createRig(t);
+  const rows = (list: string) => `select * from (values ${list}) as rows(user_id, value)`;
+  const last = async (list: string) => {
+    rig.config.traits = [trait('ltv', rows(list), expecting({ maxChange: { percent: 50 } }))];
+    return (await rig.sync.run())[0]?.runs.at(-1);
+  };
+  t.match(await last("('a', 1), ('b', 2), ('c', 3), ('d', 4)"), { state: 'done', first: true }, 'never a first one');
+  t.match(await last("('a', 1), ('b', 2), ('c', 4), ('e', 4)"), {
+    state: 'held',
+    reason: '3 of 4 users would change, more than expect.maxChange (50%) allows.',
+  });
+});
+
+t.test(
+  'a file that is half written fails the run and says so; nothing is sent, and the next run goes on',
+  async (t) => {
+    const rig = await createRig(t);
+    rig.config.audiences = [audience('a', "select user_id from read_json('users.json')")];
+    const file = join(rig.config.folder, 'users.json');
+    const whole = Array.from({ length: 100 }, (_, user) => JSON.stringify({ user_id: `u${user}` })).join('\n');
+    writeFileSync(file, whole);
+    await rig.sync.run();
+    writeFileSync(file, whole.slice(0, whole.length / 2 - 1));
+    t.match(await rig.sync.run(), [{ error: { code: 'source_incomplete', message: /^a: .*unexpected end of data/ } }]);
+    t.match(await rig.store.runs({ key: 'a', limit: 1 }), [{ state: 'failed', code: 'source_incomplete' }]);
+    t.match(rig.notices, [{ event: 'failed', code: 'source_incomplete' }]);
+    writeFileSync(file, whole);
+    t.match(await rig.sync.run(), [{ runs: [{ state: 'done', entered: 0, exited: 0 }] }]);
+  },
+);
+
+t.test(
+  'what DuckDB reads in another way where a CSV is cut off within a quote is held by what is expected',
+  async (t) => {
+    const rig = await createRig(t);
+    const sql = "select user_id from read_csv('notes.csv') where note not like '\"%'";
+    rig.config.audiences = [audience('a', sql, expecting({ minRows: 90 }))];
+    const rows = Array.from({ length: 100 }, (_, user) => `u${user},"note ${user}"`);
+    rig.write('notes', ['user_id,note', ...rows]);
+    t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 100 }] }]);
+    writeFileSync(join(rig.config.folder, 'notes.csv'), ['user_id,note', ...rows].join('\n').slice(0, -4));
+    const [report] = await rig.sync.run();
+    t.match(report?.runs, [{ state: 'held', reason: /The SQL returned \d+ rows; expect.minRows wants 90/ }]);
+  },
+);
