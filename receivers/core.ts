@@ -87,8 +87,11 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   }
 
   function work(parsed: Parsed, opening: Opening | undefined, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
-    const done = attempt(
-      () => handle(parsed, request),
+    return attempt(
+      () => {
+        const handled = handle(parsed, request);
+        return handled instanceof Promise ? leases.keep(opening, request, handled, log) : handled;
+      },
       (answer) => settle(answer, opening, request, log),
       (error) => {
         const message = parsed.ok ? parsed.message : undefined;
@@ -96,7 +99,6 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
         return settle(reply.failed, opening, request, log);
       },
     );
-    return done instanceof Promise ? leases.keep(opening, request, done, log) : done;
   }
 
   /** Begins the request in the store, and handles it if it is ours. */

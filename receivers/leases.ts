@@ -25,7 +25,7 @@ interface Held {
 export interface Leases {
   /** Names whoever handles one request. */
   newHolder(): string;
-  /** The outcome of the work; a handler that never returns is given up, so that others get their turn. */
+  /** The outcome of a handler; one that never returns is given up, so that others get their turn. */
   keep(opening: Opening | undefined, request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
   close(): void;
 }
@@ -37,13 +37,15 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
   let holders = 0;
   let disarm: (() => void) | undefined;
 
-  function renew({ opening, request, log }: Held): void {
+  function renew(each: Held): void {
+    const { opening, request, log } = each;
     if (opening === undefined) return;
     const failed = (error: unknown) => report(error, { stage: 'store', request }, log);
     void attempt(
       () => store.renew(opening),
       (ours) => {
-        if (ours) return;
+        // What has ended meanwhile has given its lease back.
+        if (ours || !held.has(each)) return;
         request.expire();
         failed(new Error('its lease ended while the handler worked: another process may handle it too'));
       },
@@ -51,19 +53,11 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
     );
   }
 
-  function giveUp({ opening, request, log, giveUp }: Held): void {
+  function giveUp({ request, log, giveUp }: Held): void {
     request.expire();
     const error = new Error(`the handler has not returned for ${stuckAfter} ms: it is given up`);
     report(error, { stage: 'handler', late: true, gaveUp: true, request }, log);
-    const end = () => giveUp(reply.failed);
-    void attempt(
-      () => opening && store.release(opening),
-      end,
-      (failure) => {
-        report(failure, { stage: 'store', request }, log);
-        end();
-      },
-    );
+    giveUp(reply.failed);
   }
 
   function look(): void {
@@ -93,9 +87,16 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
         const entry = { opening, request, since: clock.now(), log, giveUp: resolve };
         held.add(entry);
         arm();
-        const end = () => void held.delete(entry);
-        work.then(end, end);
-        work.then(resolve, reject);
+        work.then(
+          (answer) => {
+            held.delete(entry);
+            resolve(answer);
+          },
+          (error) => {
+            held.delete(entry);
+            reject(error);
+          },
+        );
       }),
     close() {
       disarm?.();

@@ -236,6 +236,59 @@ t.test("ack 'stored': a user's requests are handled in order, and others go on b
   store.close();
 });
 
+t.test('a handler whose lease was lost hears of it by its signal, and so does on.error', async (t) => {
+  const clock = manualClock();
+  const failures: Failure[] = [];
+  const begun = signal<AbortSignal>();
+  const release = signal();
+  const { send } = start({
+    clock,
+    store: { ...memoryStore({ now: clock.now, lease: 3_000 }), renew: () => false },
+    on: {
+      async track(_, { signal: aborted }) {
+        begun.resolve(aborted);
+        await release.promise;
+      },
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  const answer = send(webhook('track'));
+  const aborted = await begun.promise;
+  t.equal(aborted.aborted, false);
+  clock.advance(1_000);
+  t.equal(aborted.aborted, true);
+  t.match(failures, [{ stage: 'store' }]);
+  release.resolve();
+  await answer;
+});
+
+t.test('a renewal that the end of its handler has overtaken reports no lost lease', async (t) => {
+  const clock = manualClock();
+  const failures: Failure[] = [];
+  const begun = signal();
+  const release = signal();
+  const renewal = signal<boolean>();
+  const { send } = start({
+    clock,
+    store: { ...memoryStore({ now: clock.now, lease: 3_000 }), renew: () => renewal.promise },
+    on: {
+      async track() {
+        begun.resolve();
+        await release.promise;
+      },
+      error: (_, failure) => void failures.push(failure),
+    },
+  });
+  const answer = send(webhook('track'));
+  await begun.promise;
+  clock.advance(1_000);
+  release.resolve();
+  t.match(await answer, { status: 200 });
+  renewal.resolve(false);
+  await turn();
+  t.same(failures, []);
+});
+
 /** Ends the lease of the process that had the file, as time does. */
 function expire(file: string): void {
   const db = new DatabaseSync(file);
