@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 import { type IpRule, withIp } from './ip.ts';
+import { built, RawObject } from './raw-object.ts';
 import { inRange, isoInstant, isoTime, otherInstant } from './timestamp.ts';
 
 /** The seven kinds. Their places are codes of the store's disk format. */
@@ -49,7 +50,7 @@ export type TimeField = 'timestamp' | 'sentAt';
 /** A call, and an item of a batch, in bytes of JSON. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
 /** Levels of nesting; the parsers of common languages give up from 512 on. */
-const MAX_DEPTH = 500;
+export const MAX_DEPTH = 500;
 
 // Free-form objects are not walked: that costs more than parsing them did.
 const object = (code: ErrorCode) =>
@@ -117,8 +118,12 @@ const EXPLANATIONS: Partial<Record<ErrorCode, string>> = {
   too_deep: `A message must not be nested deeper than ${MAX_DEPTH} levels.`,
 };
 
-/** Checks what a client sent and makes the message of it, or says what is wrong with it. Leaves the input as it is. */
-export function readMessage(input: unknown, envelope: Envelope): Message | Rejection {
+/**
+ * Checks what a client sent and makes the message of it, or says what is wrong with it. Leaves the input as it is.
+ *
+ * @param bytes - the input's length as it was sent; measured where it is not known
+ */
+export function readMessage(input: unknown, envelope: Envelope, bytes?: number): Message | Rejection {
   if (!isPlainObject(input)) return rejection('invalid_message');
   const type = envelope.type ?? input['type'];
   if (!isClientType(type)) return rejection('unknown_type');
@@ -127,10 +132,10 @@ export function readMessage(input: unknown, envelope: Envelope): Message | Rejec
   const missing = missingId(type, input);
   if (missing) return rejection(missing);
   const messageId = idText(input['messageId']) ?? envelope.newId();
-  const integrations = mergedIntegrations(envelope.integrations, input['integrations']);
+  const integrations = mergedIntegrations(envelope.integrations, built(input['integrations']));
   const body = bodyText(webhookBody(type, messageId, input, integrations, envelope));
   if (body === null) return rejection('too_deep');
-  if (isTooLarge(input, body)) return rejection('too_large');
+  if (isTooLarge(input, body, bytes)) return rejection('too_large');
   return {
     type,
     messageId,
@@ -189,7 +194,7 @@ function webhookBody(
   if (integrations !== null) body['integrations'] = integrations;
   writeTimestamps(body, input, envelope);
   const context = merged(envelope.context, input['context']) ?? {};
-  body['context'] = envelope.ip === undefined ? context : withIp(context, envelope.ip);
+  body['context'] = envelope.ip === undefined ? context : withIp(built(context), envelope.ip);
   return body;
 }
 
@@ -202,9 +207,10 @@ function normalised(name: string, value: unknown): unknown {
 const PAGE_STRINGS = ['path', 'referrer', 'title', 'url'];
 
 /** A page's four own properties are strings (docs/wire.md): numbers and booleans become text, all else is left out. */
-function pageProperties(properties: Record<string, unknown>): Record<string, unknown> {
+function pageProperties(given: Record<string, unknown>): Record<string, unknown> {
+  const properties = built(given);
   const others = PAGE_STRINGS.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');
-  if (others.length === 0) return properties;
+  if (others.length === 0) return given;
   const result = { ...properties };
   for (const key of others) {
     const value = properties[key];
@@ -246,11 +252,25 @@ function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onU
 
 /** Null when it is nested too deep. Keys named `__proto__` are left out, as they are a trap for receivers. */
 function bodyText(body: Record<string, unknown>): string | null {
-  const json = toJson(body);
+  const json = withRawText(body);
   // Each level takes two characters at least, which spares nearly all messages the walk.
   if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
   if (!json.includes('__proto__')) return json;
   return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
+}
+
+/** As JSON.stringify, but that objects which are there as text are taken as they are, behind all others. */
+function withRawText(body: Record<string, unknown>): string | null {
+  const others: Record<string, unknown> = {};
+  let raw = '';
+  for (const name of Object.keys(body)) {
+    const value = body[name];
+    // A key that is a number has its place before all others.
+    if (value instanceof RawObject && !/^\d/.test(name)) raw += `,${JSON.stringify(name)}:${value.text}`;
+    else others[name] = value;
+  }
+  const json = toJson(others);
+  return json === null ? null : `${json.slice(0, -1)}${raw}}`;
 }
 
 /** Null when the engine's stack ends before the nesting does; JSON.parse has no such end. */
@@ -268,8 +288,9 @@ function isShallow(value: unknown, levels: number): boolean {
   return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
 }
 
-/** The input is measured only where its body, which has nearly all of it, comes near the limit. */
-function isTooLarge(input: Record<string, unknown>, body: string): boolean {
+/** Where its length is not known, it is measured only where its body, which has nearly all of it, comes near the limit. */
+function isTooLarge(input: Record<string, unknown>, body: string, bytes: number | undefined): boolean {
+  if (bytes !== undefined) return bytes > MAX_MESSAGE_BYTES;
   if (body.length < MAX_MESSAGE_BYTES / 4) return false;
   const json = toJson(input);
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
@@ -278,7 +299,7 @@ function isTooLarge(input: Record<string, unknown>, body: string): boolean {
 /** What the request says of all its messages, overruled by what the message says; null when neither says anything. */
 function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
   const given = isPlainObject(own) ? own : null;
-  return shared === undefined ? given : { ...shared, ...given };
+  return shared === undefined ? given : { ...shared, ...built(given) };
 }
 
 /** The same of the integrations object, in which `all` and `All` are one name. */
@@ -307,7 +328,8 @@ function missingId(type: ClientType, input: Record<string, unknown>): ErrorCode 
   return (idText(input['userId']) ?? idText(input['anonymousId'])) === null ? 'no_user_anon_id' : null;
 }
 
-function rejection(code: ErrorCode): Rejection {
+/** With the words that explain it. */
+export function rejection(code: ErrorCode): Rejection {
   return { code, message: EXPLANATIONS[code] ?? code };
 }
 

@@ -63,6 +63,7 @@ const leaves = [
   'spelling',
   'timestamp',
   'ip',
+  'raw-object',
 ];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');

@@ -1,6 +1,8 @@
 import { RollcallError } from '../errors.ts';
-import { type Envelope, isRejection, type Message, readMessage } from '../message.ts';
+import { type Envelope, isRejection, type Message, type Rejection, readMessage, rejection } from '../message.ts';
+import { built } from '../raw-object.ts';
 import { instant } from '../timestamp.ts';
+import type { JsonBody, Part } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
 /** An item of a batch that was not taken, while the others were. */
@@ -22,50 +24,62 @@ const MAX_GROWTH = 4;
 /**
  * Takes a batch apart. Its `context` and `integrations` count for every message; what a message says itself wins.
  *
- * @throws RollcallError `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
- *   `integrations_not_object`, `too_large`
+ * @throws RollcallError `invalid_json`, `invalid_message`, `empty_batch`, `too_many_messages`, `context_not_object`,
+ *   `integrations_not_object`, `too_large`, `too_deep`
  */
-export function readBatch(body: unknown, envelope: Envelope, limits: CollectLimits): BatchContent {
-  const batch = objectOf(body);
-  const items = itemsOf(batch, limits);
+export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLimits): BatchContent {
+  const batch = objectOf(body.whole);
+  const items = itemsOf(body, limits);
   const shared = { ...envelope, sentAt: sentAtOf(batch, envelope), ...sharedFields(batch, items.length, limits) };
   const messages: Message[] = [];
   const rejected: RejectedItem[] = [];
   for (const [index, item] of items.entries()) {
-    const result = readMessage(item, shared);
-    if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(item), ...result });
+    const value = item.value();
+    const result = readPart(item, value, shared);
+    if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(value), ...result });
     else messages.push(result);
   }
   return { messages, rejected };
 }
 
 /** @throws RollcallError with the code of what is wrong */
-export function readCall(body: unknown, envelope: Envelope): Message {
-  const result = readMessage(body, envelope);
+export function readCall({ whole }: JsonBody, envelope: Envelope): Message {
+  const result = readPart(whole, whole.value(), envelope);
   if (isRejection(result)) throw new RollcallError(result.code, result.message);
   return result;
 }
 
-function objectOf(body: unknown): Record<string, unknown> {
-  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
-  throw new RollcallError('invalid_message', 'A batch must be a JSON object.');
+function readPart({ bytes, isTooDeep }: Part, value: unknown, envelope: Envelope): Message | Rejection {
+  const result = readMessage(value, envelope, bytes);
+  const isFine = !isRejection(result) || result.code === 'too_large';
+  return isTooDeep && isFine ? rejection('too_deep') : result;
 }
 
-function itemsOf({ batch }: Record<string, unknown>, { batchMessages }: CollectLimits): readonly unknown[] {
-  if (!Array.isArray(batch) || batch.length === 0) {
+function objectOf(whole: Part): Record<string, unknown> {
+  const value = whole.value();
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new RollcallError('invalid_message', 'A batch must be a JSON object.');
+  }
+  if (whole.isTooDeep)
+    throw new RollcallError('too_deep', 'What the batch says of all its messages is nested too deep.');
+  return value as Record<string, unknown>;
+}
+
+function itemsOf({ items }: JsonBody, { batchMessages }: CollectLimits): readonly Part[] {
+  if (items === null || items.length === 0) {
     throw new RollcallError('empty_batch', 'A batch needs a list of messages named `batch`.');
   }
-  if (batch.length > batchMessages) {
+  if (items.length > batchMessages) {
     throw new RollcallError('too_many_messages', `A batch must not have more than ${batchMessages} messages.`);
   }
-  return batch;
+  return items;
 }
 
 function sharedFields(batch: Record<string, unknown>, count: number, { batchBytes }: CollectLimits) {
   const context = sharedField(batch, 'context');
   const integrations = sharedField(batch, 'integrations');
   if (context === null && integrations === null) return {};
-  if (lengthOf([context, integrations]) * count > MAX_GROWTH * batchBytes) {
+  if (JSON.stringify([context, integrations]).length * count > MAX_GROWTH * batchBytes) {
     throw new RollcallError('too_large', 'context and integrations of the batch are too large to count for so many.');
   }
   return { ...(context && { context }), ...(integrations && { integrations }) };
@@ -84,15 +98,7 @@ function sharedField(batch: Record<string, unknown>, name: 'context' | 'integrat
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw new RollcallError(`${name}_not_object`, `${name} of the batch must be an object.`);
   }
-  return value as Record<string, unknown>;
-}
-
-function lengthOf(value: unknown): number {
-  try {
-    return JSON.stringify(value).length;
-  } catch {
-    throw new RollcallError('too_deep', 'context and integrations of the batch are nested too deep.');
-  }
+  return built(value as Record<string, unknown>);
 }
 
 function messageIdOf(item: unknown): string | null {

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import cors from '@fastify/cors';
 import rateLimit from '@fastify/rate-limit';
 import type {
@@ -14,16 +15,21 @@ import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
 import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
 import { readBatch, readCall } from './batch.ts';
-import { readBody } from './body.ts';
+import { inflated, readBytes, tooLarge } from './body.ts';
+import { Gate } from './gate.ts';
+import { JsonBody } from './json-body.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
-import { createPressure } from './pressure.ts';
+import { Hold, Pressure } from './pressure.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
-import { basicWriteKey, createWriteKeys } from './write-keys.ts';
+import { Strangers } from './strangers.ts';
+import { basicWriteKey, createWriteKeys, queryWriteKey } from './write-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The source that the write key of a collection request proved; null on other requests. */
     collectSource: Source | null;
+    /** What a collection request holds; null on other requests. */
+    collectHold: Hold | null;
   }
 }
 
@@ -32,7 +38,7 @@ export interface CollectOptions {
   readonly sources: () => readonly Source[];
   /** Resolves once the messages are durable. */
   readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
-  readonly clock: Pick<Clock, 'now' | 'uuid'>;
+  readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
   readonly limits?: Partial<CollectLimits>;
   /** Called with each time of a message that can't be read. */
   readonly onUnreadable?: (source: string, field: TimeField) => void;
@@ -57,6 +63,9 @@ const CALLS = {
 /** `import` is what older libraries send to, `b` mobile ones. */
 const BATCHES = ['batch', 'import', 'b'] as const;
 
+/** The threads that inflate are few, and shared with all that reads files. */
+const INFLATED_AT_ONCE = 2;
+
 const DONE = '{"success":true}';
 
 /** The Tracking API under `/v1`. Register it as it is: it keeps its parsers, hooks and error handler to itself. */
@@ -68,11 +77,9 @@ async function serve(app: FastifyInstance, { sources, accept, clock, ...options 
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   app.setErrorHandler(answerError);
   app.setNotFoundHandler(answerNotFound);
-  readAnyContentType(app);
   await app.register(cors, { origin: '*', methods: ['POST'], maxAge: 86_400, exposedHeaders: ['retry-after'] });
-  authenticate(app, sources);
+  readBodies(app, { sources, clock, limits });
   await limitRate(app);
-  const onRequest = createPressure(limits.pendingBytes);
 
   const newId = () => clock.uuid();
   const envelopeOf = (request: FastifyRequest): Envelope => ({
@@ -81,22 +88,22 @@ async function serve(app: FastifyInstance, { sources, accept, clock, ...options 
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
   const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const message = readCall(request.body, { type, ...envelopeOf(request) });
+    const message = readCall(bodyOf(request), { type, ...envelopeOf(request) });
     await accept(sourceOf(request).id, [message]);
     return reply.type('application/json').send(DONE);
   };
   const batch = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { messages, rejected } = readBatch(request.body, envelopeOf(request), limits);
+    const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request), limits);
     if (messages.length > 0) await accept(sourceOf(request).id, messages);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
   };
   for (const [path, type] of Object.entries(CALLS)) {
     const schema = path === type ? callRoute(type) : hiddenRoute;
-    post(app, path, { bodyLimit: limits.callBytes, schema, onRequest }, call(type));
+    post(app, path, { bodyLimit: limits.callBytes, schema }, call(type));
   }
   for (const path of BATCHES) {
     const schema = path === 'batch' ? batchRoute() : hiddenRoute;
-    post(app, path, { bodyLimit: limits.batchBytes, schema, onRequest }, batch);
+    post(app, path, { bodyLimit: limits.batchBytes, schema }, batch);
   }
 }
 
@@ -106,38 +113,78 @@ function post(app: FastifyInstance, path: string, options: RouteShorthandOptions
   app.post(`/${path}/`, { ...options, schema: hiddenRoute }, handler);
 }
 
-/** Clients send JSON as text, as a form, as nothing at all. */
-function readAnyContentType(app: FastifyInstance): void {
+type Guarded = Pick<CollectOptions, 'sources' | 'clock'> & { readonly limits: CollectLimits };
+
+/**
+ * Who sends a request is looked for as early as it can be known: in its head, else in its body, of which no more than the outline
+ * is read before. Until then the request has only the room that strangers have.
+ */
+function readBodies(app: FastifyInstance, { sources, clock, limits }: Guarded): void {
+  const enabledSource = createEnabledSource(sources);
+  const pressure = new Pressure(limits.pendingBytes);
+  const strangers = new Strangers(limits, clock);
+  const [gate, strangersGate] = [new Gate(INFLATED_AT_ONCE), new Gate(INFLATED_AT_ONCE)];
+  app.server.on('connection', (socket) => strangers.connected(socket));
+  app.decorateRequest('collectSource', null);
+  app.decorateRequest('collectHold', null);
+  const recognise = (request: FastifyRequest, writeKey: string) => {
+    request.collectSource = enabledSource(writeKey);
+    strangers.known(request.raw.socket);
+    return pressure.account(request.collectSource.id);
+  };
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) return;
+    // Clients send JSON as text, as a form, under types that are none.
+    delete request.raw.headers['content-type'];
+    const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
+    const account = writeKey === null ? strangers : recognise(request, writeKey);
+    const { bodyLimit } = request.routeOptions;
+    const announced = Number(request.headers['content-length'] ?? 0);
+    if (announced > bodyLimit) {
+      // What is still on its way would have to be read.
+      reply.header('connection', 'close');
+      throw tooLarge(bodyLimit);
+    }
+    account.expect(announced);
+    const hold = new Hold(account);
+    request.collectHold = hold;
+    reply.raw.once('close', () => hold.end());
+  });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request: FastifyRequest, body: Buffer) =>
-    readBody(body, request.headers['content-encoding'], request.routeOptions.bodyLimit),
-  );
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
+    const { collectHold: hold, headers, routeOptions, collectSource } = request;
+    if (hold === null) return undefined;
+    const maxBytes = routeOptions.bodyLimit;
+    const sent = await readBytes(payload, hold, maxBytes);
+    const encoding = headers['content-encoding'] ?? '';
+    const bytes = await inflated(sent, encoding, maxBytes, collectSource ? gate : strangersGate);
+    hold.resize(bytes.length);
+    const body = new JsonBody(bytes);
+    if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
+    return body;
+  });
+  app.addHook('preHandler', async (request) => {
+    if (!request.is404 && request.body === undefined)
+      throw new RollcallError('invalid_json', 'The request has no body.');
+  });
   // The schemas are for the documentation; messages are checked one by one.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
 }
 
-/** By the header before the body is read, else by the write key in the body. */
-function authenticate(app: FastifyInstance, sources: () => readonly Source[]): void {
+function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
   const findSource = createWriteKeys(sources);
-  const enabledSource = (writeKey: string): Source => {
+  return (writeKey) => {
     const source = findSource(writeKey);
     if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
     if (!source.enabled) throw new RollcallError('source_disabled', 'The source of this write key is disabled.');
     return source;
   };
-  app.decorateRequest('collectSource', null);
-  app.addHook('onRequest', async (request) => {
-    const writeKey = basicWriteKey(request.headers.authorization);
-    if (writeKey !== null) request.collectSource = enabledSource(writeKey);
-  });
-  app.addHook('preHandler', async (request) => {
-    if (request.is404) return;
-    if (request.body === undefined) throw new RollcallError('invalid_json', 'The request has no body.');
-    if (request.collectSource !== null) return;
-    const writeKey = (request.body as { writeKey?: unknown } | null | undefined)?.writeKey;
-    request.collectSource = enabledSource(typeof writeKey === 'string' ? writeKey : '');
-  });
+}
+
+function bodyOf(request: FastifyRequest): JsonBody {
+  if (request.body instanceof JsonBody) return request.body;
+  throw new RollcallError('invalid_json', 'The body must be JSON.');
 }
 
 /** Per source, where one has a limit; a rate below a whole number gets a longer window. */

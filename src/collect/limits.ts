@@ -1,14 +1,15 @@
 import { MAX_MESSAGE_BYTES } from '../message.ts';
+import type { StrangerLimits } from './strangers.ts';
 
 /** What a request may ask of the service; the defaults are those that clients of this field expect. */
-export interface CollectLimits {
+export interface CollectLimits extends StrangerLimits {
   /** Bytes of a single call after inflating. */
   readonly callBytes: number;
   /** Bytes of a batch after inflating. */
   readonly batchBytes: number;
   /** Messages in a batch. */
   readonly batchMessages: number;
-  /** Bytes of all requests being worked on; beyond them new ones are answered 503. */
+  /** Bytes of all requests whose source is known, from their arrival until they are answered; beyond them new ones get 503. */
   readonly pendingBytes: number;
 }
 
@@ -17,4 +18,7 @@ export const DEFAULT_LIMITS: CollectLimits = {
   batchBytes: 512_000,
   batchMessages: 2_500,
   pendingBytes: 128 * 1024 * 1024,
+  strangerBytes: 8 * 1024 * 1024,
+  strangerSockets: 1_024,
+  strangerTime: 10_000,
 };

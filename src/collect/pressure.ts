@@ -1,22 +1,127 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RollcallError } from '../errors.ts';
 
+/** Who answers for the memory of a request: its source or, while its key is not known, all such requests together. */
+export interface Account {
+  /**
+   * Refuses at its start what could not be held to its end.
+   *
+   * @throws RollcallError `overloaded`
+   */
+  expect(bytes: number): void;
+  /** @throws RollcallError `overloaded` when there is no room for so many more */
+  charge(hold: Hold, bytes: number): void;
+  release(hold: Hold): void;
+}
+
+/** The bytes that one request holds, as they arrive and until it is answered. */
+export class Hold {
+  /** Written by its account. */
+  bytes = 0;
+  private account: Account;
+  private failure: RollcallError | null = null;
+  private onFailure: (error: RollcallError) => void = () => {};
+
+  constructor(account: Account) {
+    this.account = account;
+    account.charge(this, 0);
+  }
+
+  /** @throws RollcallError `overloaded`, or why it was evicted */
+  resize(bytes: number): void {
+    if (this.failure) throw this.failure;
+    this.account.charge(this, bytes - this.bytes);
+    if (this.failure) throw this.failure;
+  }
+
+  /** @throws RollcallError `overloaded`, or why it was evicted */
+  moveTo(account: Account): void {
+    if (this.failure) throw this.failure;
+    const { bytes } = this;
+    this.account.release(this);
+    this.account = account;
+    account.charge(this, bytes);
+  }
+
+  /** Takes its room away; whoever reads the request is to give up. */
+  evict(error: RollcallError): void {
+    this.end();
+    this.failure = error;
+    this.onFailure(error);
+  }
+
+  whenEvicted(giveUp: (error: RollcallError) => void): void {
+    this.onFailure = giveUp;
+  }
+
+  end(): void {
+    this.account.release(this);
+    this.account = NOBODY;
+  }
+}
+
+const NOBODY: Account = { expect: () => {}, charge: () => {}, release: () => {} };
+
+/** How much a source may hold, measured by what is still free. */
+const SHARE = 4;
+
 /**
- * Bounds the memory of requests that are being read or accepted: a hook that answers 503 once all of them together may
- * hold more than `maxBytes`. A compressed body, or one of unknown length, counts as large as it may become.
+ * Bounds the memory of requests whose source is known. A source may hold four times what is free: one that floods gets 80 %,
+ * two get 44 % each, and there is always room for another.
  */
-export function createPressure(maxBytes: number): (request: FastifyRequest, reply: FastifyReply) => Promise<void> {
-  let pending = 0;
-  return async (request, reply) => {
-    const limit = request.routeOptions.bodyLimit;
-    const { 'content-length': length, 'content-encoding': encoding } = request.headers;
-    const bytes = encoding === undefined && length !== undefined ? Math.min(Number(length) || 0, limit) : limit;
-    if (pending + bytes > maxBytes) {
+export class Pressure {
+  private readonly maxBytes: number;
+  private readonly accounts = new Map<string, SourceAccount>();
+  private held = 0;
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes;
+  }
+
+  account(source: string): SourceAccount {
+    let account = this.accounts.get(source);
+    if (account === undefined) {
+      account = new SourceAccount(this);
+      this.accounts.set(source, account);
+    }
+    return account;
+  }
+
+  /** Whether who holds so much may have more. */
+  hasRoom(held: number, more: number): boolean {
+    return held + more <= SHARE * (this.maxBytes - this.held - more);
+  }
+
+  add(bytes: number): void {
+    this.held += bytes;
+  }
+}
+
+class SourceAccount implements Account {
+  private readonly pressure: Pressure;
+  private held = 0;
+
+  constructor(pressure: Pressure) {
+    this.pressure = pressure;
+  }
+
+  expect(bytes: number): void {
+    if (!this.pressure.hasRoom(this.held, bytes)) {
       throw new RollcallError('overloaded', 'Too many requests are waiting; try again.');
     }
-    pending += bytes;
-    reply.raw.once('close', () => {
-      pending -= bytes;
-    });
-  };
+  }
+
+  charge(hold: Hold, bytes: number): void {
+    if (bytes > 0) this.expect(bytes);
+    this.add(hold, bytes);
+  }
+
+  release(hold: Hold): void {
+    this.add(hold, -hold.bytes);
+  }
+
+  private add(hold: Hold, bytes: number): void {
+    hold.bytes += bytes;
+    this.held += bytes;
+    this.pressure.add(bytes);
+  }
 }

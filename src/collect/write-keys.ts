@@ -26,6 +26,12 @@ export function basicWriteKey(authorization: string | undefined): string | null 
   return writeKey === '' ? null : writeKey;
 }
 
+/** For requests that can't set a header: `?writeKey=`. */
+export function queryWriteKey(query: unknown): string | null {
+  const writeKey = (query as { writeKey?: unknown } | null)?.writeKey;
+  return typeof writeKey === 'string' && writeKey !== '' ? writeKey : null;
+}
+
 function digest(writeKey: string): string {
   return createHash('sha256').update(writeKey).digest('base64');
 }

@@ -1,5 +1,6 @@
 import Fastify from 'fastify';
 import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
 import { openApi } from '../../src/collect/openapi.ts';
 import { regulations } from '../../src/deletion/routes.ts';
@@ -7,7 +8,7 @@ import { regulations } from '../../src/deletion/routes.ts';
 async function documented() {
   const app = Fastify();
   await app.register(openApi, { serviceName: 'Rollcall', version: '1.2.3' });
-  await app.register(collect, { sources: () => [], accept: async () => {}, clock: { now: () => 0, uuid: () => '' } });
+  await app.register(collect, { sources: () => [], accept: async () => {}, clock: systemClock });
   await app.register(regulations, {
     guard: async () => {},
     hasSource: () => false,

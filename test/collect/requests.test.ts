@@ -115,7 +115,9 @@ t.test('tells what is wrong with a body, in JSON', async (t) => {
     ['{}', { 'content-encoding': 'gzip' }, 400, 'invalid_json'],
     ['{}', { 'content-encoding': 'zstd' }, 415, 'unsupported_media_type'],
     ['{}', { 'content-encoding': '__proto__' }, 415, 'unsupported_media_type'],
-    ['{}', { 'content-type': 'nonsense' }, 415, 'unsupported_media_type'],
+    ['{}', { 'content-type': 'nonsense' }, 400, 'empty_batch'],
+    ['{}', { 'content-type': '' }, 400, 'empty_batch'],
+    ['{}', { 'content-type': 'json' }, 400, 'empty_batch'],
   ];
   for (const [payload, headers, status, code] of cases) {
     const request = { method: 'POST', url: '/v1/batch', headers: { authorization, ...headers } } as const;

@@ -1,5 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
 import { type CollectOptions, collect } from '../../src/collect/collect.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Source } from '../../src/destination.ts';
@@ -26,7 +27,7 @@ export function startService(t: Test, options: Partial<CollectOptions> = {}, ser
   let ids = 0;
   app.register(collect, {
     sources: () => sources,
-    clock: { now: () => NOW, uuid: () => `id-${++ids}` },
+    clock: { ...systemClock, now: () => NOW, uuid: () => `id-${++ids}` },
     accept: async (source, messages) => {
       accepted.push({ source, messages });
     },

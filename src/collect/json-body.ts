@@ -1,0 +1,259 @@
+import { isAscii } from 'node:buffer';
+import { RollcallError } from '../errors.ts';
+import { MAX_DEPTH } from '../message.ts';
+import { RawObject } from '../raw-object.ts';
+import { CanonicalJson } from './canonical-json.ts';
+import { keyOf } from './known-keys.ts';
+
+const TAB = 0x09;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** How a value is had from its bytes. */
+const PARSED = 0;
+const TEXT = 1;
+const CANONICAL = 2;
+const DEEP = 3;
+
+/** Numbers that stand for a field: start and end of its key, of its value, and how the value is had. */
+const FIELD = 5;
+
+/** A value within a body, of which nothing is built before it is asked for. */
+export interface Part {
+  /** Its length as it was sent. */
+  readonly bytes: number;
+  /** Whether something in it is nested deeper than a message may be; there, `value` is empty. */
+  readonly isTooDeep: boolean;
+  /**
+   * Objects within an object are a `RawObject` where they are as JSON.stringify would write them. Keys named `__proto__` are
+   * left out.
+   *
+   * @throws RollcallError `invalid_json`
+   */
+  value(): unknown;
+}
+
+/**
+ * The outline of a JSON body: the fields of the outermost object, and of each message in its `batch`. Reading it takes time in
+ * proportion to its length, whatever it holds, so that it may be done for anybody.
+ */
+export class JsonBody {
+  /** The messages, where `batch` is a list. */
+  items: readonly Part[] | null = null;
+  /** The value of `writeKey`, where it is a string. */
+  writeKey: string | null = null;
+  /** All of it, but for `batch` where that is a list. */
+  readonly whole: Part;
+  private readonly bytes: Buffer;
+  /** All in one, where it may be cut to pieces: one byte for each character. */
+  private readonly text: string | null;
+  private readonly canonical: CanonicalJson;
+  private kind = PARSED;
+
+  /** @throws RollcallError `invalid_json` */
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.text = isAscii(bytes) ? bytes.toString('latin1') : null;
+    this.canonical = new CanonicalJson(bytes);
+    const start = this.afterSpace(hasByteOrderMark(bytes) ? 3 : 0);
+    const fields: number[] = [];
+    const isObject = bytes[start] === OPEN_BRACE;
+    const end = isObject ? this.readFields(start, fields, true) : this.readValue(start);
+    if (this.afterSpace(end) !== bytes.length) throw invalid();
+    this.whole = isObject ? this.objectPart(fields, 0, end - start) : this.valuePart(start, end);
+  }
+
+  private readFields(start: number, fields: number[], isWhole: boolean): number {
+    const { bytes } = this;
+    let at = this.afterSpace(start + 1);
+    if (bytes[at] === CLOSE_BRACE) return at + 1;
+    for (;;) {
+      if (bytes[at] !== QUOTE) throw invalid();
+      const keyStart = at + 1;
+      const keyEnd = this.readString(at) - 1;
+      at = this.afterSpace(keyEnd + 1);
+      if (bytes[at] !== COLON) throw invalid();
+      at = this.afterSpace(at + 1);
+      const valueStart = at;
+      const isList = isWhole && bytes[at] === OPEN_BRACKET && this.isNamed('batch', keyStart, keyEnd);
+      at = isList ? this.readItems(at) : this.readValue(at);
+      if (!isList) fields.push(keyStart, keyEnd, valueStart, at, this.kind);
+      if (isWhole && !isList) this.notice(keyStart, keyEnd, valueStart, at);
+      at = this.afterSpace(at);
+      if (bytes[at] === CLOSE_BRACE) return at + 1;
+      if (bytes[at] !== COMMA) throw invalid();
+      at = this.afterSpace(at + 1);
+    }
+  }
+
+  /** The last of several counts, as in JSON.parse. */
+  private notice(keyStart: number, keyEnd: number, start: number, end: number): void {
+    if (this.isNamed('batch', keyStart, keyEnd)) this.items = null;
+    if (!this.isNamed('writeKey', keyStart, keyEnd)) return;
+    this.writeKey = this.bytes[start] === QUOTE ? (this.parse(start, end) as string) : null;
+  }
+
+  private isNamed(name: string, start: number, end: number): boolean {
+    return end - start === name.length && this.bytes.toString('latin1', start, end) === name;
+  }
+
+  private readItems(start: number): number {
+    const { bytes } = this;
+    const items: Part[] = [];
+    const fields: number[] = [];
+    this.items = items;
+    let at = this.afterSpace(start + 1);
+    if (bytes[at] === CLOSE_BRACKET) return at + 1;
+    for (;;) {
+      const first = fields.length;
+      const isObject = bytes[at] === OPEN_BRACE;
+      const end = isObject ? this.readFields(at, fields, false) : this.readValue(at);
+      items.push(isObject ? this.objectPart(fields, first, end - at) : this.valuePart(at, end));
+      at = this.afterSpace(end);
+      if (bytes[at] === CLOSE_BRACKET) return at + 1;
+      if (bytes[at] !== COMMA) throw invalid();
+      at = this.afterSpace(at + 1);
+    }
+  }
+
+  /** Finds the end of a value, and how it can be had. */
+  private readValue(at: number): number {
+    const { bytes, canonical } = this;
+    const byte = bytes[at];
+    if (byte === QUOTE) return this.readString(at);
+    if (byte === OPEN_BRACE && canonical.isObject(at, MAX_DEPTH - 1)) {
+      this.kind = CANONICAL;
+      return canonical.end;
+    }
+    if (byte === OPEN_BRACE || byte === OPEN_BRACKET) return this.readNested(at);
+    this.kind = PARSED;
+    let end = at;
+    while (isOfScalar(bytes[end])) end += 1;
+    if (end === at) throw invalid();
+    return end;
+  }
+
+  private readString(start: number): number {
+    const { bytes } = this;
+    this.kind = TEXT;
+    for (let at = start + 1; at < bytes.length; at += 1) {
+      const byte = bytes[at] as number;
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) at += 1;
+      if (byte === BACKSLASH || byte < SPACE) this.kind = PARSED;
+    }
+    throw invalid();
+  }
+
+  /** By its brackets alone: whether it is JSON shows when it is parsed. */
+  private readNested(start: number): number {
+    const { bytes } = this;
+    let kind = PARSED;
+    let depth = 0;
+    for (let at = start; at < bytes.length; at += 1) {
+      const byte = bytes[at];
+      if (byte === QUOTE) at = this.readString(at) - 1;
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        depth += 1;
+        if (depth >= MAX_DEPTH) kind = DEEP;
+      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+        depth -= 1;
+        if (depth > 0) continue;
+        this.kind = kind;
+        return at + 1;
+      }
+    }
+    throw invalid();
+  }
+
+  private objectPart(fields: readonly number[], first: number, bytes: number): Part {
+    const last = fields.length;
+    let isTooDeep = false;
+    for (let at = first + FIELD - 1; at < last; at += FIELD) isTooDeep ||= fields[at] === DEEP;
+    return { bytes, isTooDeep, value: () => this.build(fields, first, last) };
+  }
+
+  private valuePart(start: number, end: number): Part {
+    const { kind } = this;
+    return { bytes: end - start, isTooDeep: kind === DEEP, value: () => this.valueOf(start, end, kind) };
+  }
+
+  private build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
+    const object: Record<string, unknown> = {};
+    for (let at = first; at < last; at += FIELD) {
+      const key = this.key(fields[at] as number, fields[at + 1] as number);
+      const value = this.valueOf(fields[at + 2] as number, fields[at + 3] as number, fields[at + 4] as number);
+      // Setting it would not make a field, and it is left out of messages anyway.
+      if (key !== '__proto__') object[key] = value;
+    }
+    return object;
+  }
+
+  private key(start: number, end: number): string {
+    try {
+      return keyOf(this.bytes, start, end);
+    } catch {
+      throw invalid();
+    }
+  }
+
+  private valueOf(start: number, end: number, kind: number): unknown {
+    // Not cut from the whole, which it would keep in memory for as long as it is kept itself.
+    if (kind === TEXT) return this.bytes.toString(this.text === null ? 'utf8' : 'latin1', start + 1, end - 1);
+    if (kind === DEEP && this.bytes[start] === OPEN_BRACKET) return [];
+    if (kind === DEEP || (kind === CANONICAL && end - start === 2)) return {};
+    return kind === CANONICAL ? new RawObject(this.cut(start, end)) : this.parse(start, end);
+  }
+
+  /** Bytes that are not UTF-8 become U+FFFD: one bad character must not cost its neighbours. */
+  private cut(start: number, end: number): string {
+    return this.text?.slice(start, end) ?? this.bytes.toString('utf8', start, end);
+  }
+
+  private parse(start: number, end: number): unknown {
+    try {
+      return JSON.parse(this.cut(start, end));
+    } catch {
+      throw invalid();
+    }
+  }
+
+  private afterSpace(start: number): number {
+    let at = start;
+    while (isSpace(this.bytes[at])) at += 1;
+    return at;
+  }
+}
+
+function invalid(): RollcallError {
+  return new RollcallError('invalid_json', 'The body must be JSON.');
+}
+
+function hasByteOrderMark(bytes: Buffer): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === SPACE || byte === LINE_FEED || byte === CARRIAGE_RETURN || byte === TAB;
+}
+
+/** Numbers, `true`, `false` and `null`. */
+function isOfScalar(byte: number | undefined): boolean {
+  return (
+    byte !== undefined &&
+    byte > SPACE &&
+    byte !== COMMA &&
+    byte !== CLOSE_BRACE &&
+    byte !== CLOSE_BRACKET &&
+    byte !== QUOTE
+  );
+}

@@ -1,0 +1,85 @@
+import type { Socket } from 'node:net';
+import type { Clock } from '../clock.ts';
+import { RollcallError } from '../errors.ts';
+import type { Account, Hold } from './pressure.ts';
+
+export interface StrangerLimits {
+  /** Bytes of all requests whose write key is not known yet. */
+  readonly strangerBytes: number;
+  /** Connections on which no write key was shown yet. */
+  readonly strangerSockets: number;
+  /** Milliseconds for a request without a known key to arrive. */
+  readonly strangerTime: number;
+}
+
+const LOOK_EVERY = 1_000;
+
+/**
+ * Requests and connections that have shown no write key. There is little room for them, and nobody new is refused for want
+ * of it: those who have stayed longest go. An honest request stays for milliseconds, so the oldest are those that hold on.
+ */
+export class Strangers implements Account {
+  private readonly limits: StrangerLimits;
+  private readonly clock: Pick<Clock, 'monotonic' | 'after'>;
+  /** When each came; oldest first. */
+  private readonly arrivals = new Map<Hold, number>();
+  private readonly sockets = new Set<Socket>();
+  private bytes = 0;
+  private watching = false;
+
+  constructor(limits: StrangerLimits, clock: Pick<Clock, 'monotonic' | 'after'>) {
+    this.limits = limits;
+    this.clock = clock;
+  }
+
+  /** There is always room for one more. */
+  expect(): void {}
+
+  charge(hold: Hold, bytes: number): void {
+    if (!this.arrivals.has(hold)) this.arrivals.set(hold, this.clock.monotonic());
+    this.watch();
+    hold.bytes += bytes;
+    this.bytes += bytes;
+    for (const [oldest] of this.arrivals) {
+      if (this.bytes <= this.limits.strangerBytes) break;
+      oldest.evict(new RollcallError('overloaded', 'Too many requests without a write key are waiting; try again.'));
+    }
+  }
+
+  release(hold: Hold): void {
+    if (!this.arrivals.delete(hold)) return;
+    this.bytes -= hold.bytes;
+    hold.bytes = 0;
+  }
+
+  connected(socket: Socket): void {
+    this.sockets.add(socket);
+    socket.once('close', () => this.sockets.delete(socket));
+    if (this.sockets.size <= this.limits.strangerSockets) return;
+    for (const oldest of this.sockets) {
+      this.sockets.delete(oldest);
+      oldest.destroy();
+      break;
+    }
+  }
+
+  /** A write key was shown on this connection. */
+  known(socket: Socket): void {
+    this.sockets.delete(socket);
+  }
+
+  /** Looks from time to time, while there is anyone, for requests whose time is over. */
+  private watch(): void {
+    if (this.watching) return;
+    this.watching = true;
+    this.clock.after(LOOK_EVERY, () => {
+      this.watching = false;
+      const since = this.clock.monotonic() - this.limits.strangerTime;
+      for (const [hold, at] of this.arrivals) {
+        if (at > since) break;
+        hold.evict(new RollcallError('request_timeout', 'The request took too long to arrive.'));
+      }
+      if (this.arrivals.size > 0) this.watch();
+    });
+  }
+}

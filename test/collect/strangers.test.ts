@@ -1,0 +1,185 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { authorization, type Service, startService, track } from './service.ts';
+
+const withKey = JSON.stringify({ ...track, writeKey: 'WK_shop' });
+
+/** What may be sent without a key: `size` bytes announced, and so many of them sent. */
+function head(size: number, headers = ''): string {
+  return `POST /v1/batch HTTP/1.1\r\nhost: a\r\n${headers}content-length: ${size}\r\n\r\n`;
+}
+
+async function hold(t: Test, service: Service, bytes: string | Buffer): Promise<Socket> {
+  const { hostname, port } = new URL(await service.url());
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  t.teardown(() => socket.destroy());
+  await once(socket, 'connect');
+  socket.write(bytes);
+  return socket;
+}
+
+/** Status of an honest call: with its key in the head, and with its key in the body. */
+async function honest(service: Service): Promise<number[]> {
+  const url = `${await service.url()}/v1/track`;
+  const answers = await Promise.all([
+    fetch(url, { method: 'POST', headers: { authorization }, body: JSON.stringify(track) }),
+    fetch(`${url}?writeKey=WK_shop`, { method: 'POST', body: JSON.stringify(track) }),
+    fetch(url, { method: 'POST', body: withKey }),
+    fetch(url, { method: 'POST', body: gzipSync(withKey), headers: { 'content-encoding': 'gzip' } }),
+  ]);
+  return answers.map(({ status }) => status);
+}
+const served = [200, 200, 200, 200];
+
+t.test('300 requests that hold on without a key cost nobody else anything', async (t) => {
+  const service = startService(t);
+  const seen = countRequests(service, 300);
+  for (let n = 0; n < 300; n += 1) await hold(t, service, `${head(512_000, 'content-encoding: gzip\r\n')}x`);
+  await seen;
+  t.strictSame(await honest(service), served);
+});
+
+t.test('600 small requests with gzip at once are all taken', async (t) => {
+  const { app } = startService(t);
+  const payload = gzipSync(JSON.stringify({ batch: [track, track, track] }));
+  const headers = { authorization, 'content-encoding': 'gzip' };
+  const answers = await Promise.all(
+    Array.from({ length: 600 }, () => app.inject({ method: 'POST', url: '/v1/batch', payload, headers })),
+  );
+  t.strictSame(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200]));
+});
+
+t.test('a body without a known key is never built, however it is nested', async (t) => {
+  const { app } = startService(t);
+  const parse = JSON.parse;
+  let longest = 0;
+  JSON.parse = (json, reviver) => {
+    longest = Math.max(longest, String(json).length);
+    return parse(json, reviver);
+  };
+  t.teardown(() => (JSON.parse = parse));
+  const bomb = `{"batch":[${'['.repeat(250_000)}${']'.repeat(250_000)}]`;
+  for (const writeKey of ['', ',"writeKey":"nobody"']) {
+    const payload = gzipSync(`${bomb}${writeKey}}`);
+    t.ok(payload.length < 1_000);
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/v1/batch',
+      payload,
+      headers: { 'content-encoding': 'gzip' },
+    });
+    t.equal(answer.statusCode, 401);
+  }
+  const known = await app.inject({ method: 'POST', url: '/v1/batch', payload: `${bomb},"writeKey":"WK_shop"}` });
+  t.match(parse(known.body), { rejected: [{ code: 'invalid_message' }] });
+  t.ok(longest < 100_000, `${longest} characters were parsed`);
+});
+
+t.test('whoever has held on longest without a key makes room for who comes', async (t) => {
+  const service = startService(t, { limits: { strangerBytes: 100_000 } });
+  const filler = 'x'.repeat(60_000);
+  const seen = countRequests(service, 1);
+  const first = await hold(t, service, head(500_000) + filler);
+  await seen;
+  const second = await hold(t, service, head(500_000) + filler);
+  const [answer, body = ''] = (await text(first)).split('\r\n\r\n');
+  t.match(answer, /^HTTP\/1\.1 503 /);
+  t.match(JSON.parse(body), { code: 'overloaded' });
+  t.strictSame(await honest(service), served);
+  t.equal(second.destroyed, false, 'it may go on');
+});
+
+t.test('a body in chunks of one byte is charged what it really holds', async (t) => {
+  const service = startService(t, { limits: { strangerBytes: 100_000 } });
+  const chunks = '1\r\nx\r\n'.repeat(5_000);
+  const socket = await hold(
+    t,
+    service,
+    `POST /v1/batch HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n${chunks}`,
+  );
+  t.match(await text(socket), /^HTTP\/1\.1 503 .*"overloaded"/s);
+});
+
+t.test('a request without a key has little time', async (t) => {
+  const timers: (() => void)[] = [];
+  let now = 0;
+  const clock = {
+    ...systemClock,
+    monotonic: () => now,
+    after: (_ms: number, callback: () => void) => {
+      timers.push(callback);
+      return () => {};
+    },
+  };
+  const service = startService(t, { clock });
+  const seen = countRequests(service, 2);
+  const stranger = await hold(t, service, `${head(1_000)}x`);
+  const known = await hold(t, service, `${head(1_000, `authorization: ${authorization}\r\n`)}x`);
+  await seen;
+  now = 9_000;
+  timers.shift()?.();
+  t.equal(timers.length, 1, 'it goes on looking');
+  now = 11_000;
+  timers.shift()?.();
+  const [answer, body = ''] = (await text(stranger)).split('\r\n\r\n');
+  t.match(answer, /^HTTP\/1\.1 408 /);
+  t.match(JSON.parse(body), { code: 'request_timeout' });
+  t.equal(timers.length, 0, 'nobody is left to look after');
+  t.equal(known.destroyed, false);
+});
+
+t.test('of idle connections that showed no key, the oldest make room', async (t) => {
+  const service = startService(t, { limits: { strangerSockets: 3 } });
+  const body = JSON.stringify(track);
+  const known = await hold(
+    t,
+    service,
+    `POST /v1/track HTTP/1.1\r\nhost: a\r\nauthorization: ${authorization}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  await once(known, 'data');
+  const oldest = await hold(t, service, '');
+  const closed = once(oldest, 'close');
+  for (let n = 0; n < 3; n += 1) await hold(t, service, '');
+  await closed;
+  t.equal(known.destroyed, false);
+  t.strictSame(await honest(service), served);
+});
+
+t.test('one source that floods leaves others their share', async (t) => {
+  const never = new Promise<never>(() => {});
+  const sources = ['flood', 'other'].map((id) => ({ id, writeKey: id, enabled: true }));
+  let held = 0;
+  const accept = async (source: string) => {
+    if (source !== 'flood') return;
+    held += 1;
+    await never;
+  };
+  const { app } = startService(t, { sources: () => sources, accept, limits: { pendingBytes: 300_000 } });
+  const payload = JSON.stringify({ ...track, filler: 'x'.repeat(20_000) });
+  const send = (key: string) => app.inject({ method: 'POST', url: `/v1/track?writeKey=${key}`, payload });
+  let refused = false;
+  while (!refused) refused = (await Promise.race([send('flood'), turn(30)]))?.statusCode === 503;
+  t.ok(held * payload.length > 200_000, `${held} were taken`);
+  t.equal((await send('other')).statusCode, 200);
+  t.equal((await send('flood')).statusCode, 503);
+});
+
+/** Resolves once the service has the heads of so many requests. */
+function countRequests({ app }: Service, count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = count;
+    app.server.on('request', () => {
+      left -= 1;
+      if (left === 0) resolve();
+    });
+  });
+}
+
+async function turn(times: number): Promise<undefined> {
+  for (let n = 0; n < times; n += 1) await new Promise((resolve) => setImmediate(resolve));
+}
