@@ -82,13 +82,12 @@ export const TABLES: readonly Table[] = [
       ...{ endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },
       ...{ refusing_since: 'time', refused_from: 'time', taken_at: 'time' },
     },
-    from: `SELECT ${nameOf('endpoint.id')}, ${nameOf('destination')}, paused_at, dead_since,
-      refusing_since, refused_from, taken_at FROM endpoint`,
+    from: 'SELECT endpoint, destination, paused_at, dead_since, refusing_since, refused_from, taken_at FROM endpoint',
   },
   {
     name: 'lease',
-    columns: { name: 'text', token: 'int8', lease_until: 'int8' },
-    from: 'SELECT name, token, 0 FROM lease',
+    columns: { name: 'text', token: 'int8', lease_until: 'int8', holder: 'text' },
+    from: "SELECT name, token, 0, '' FROM lease",
   },
   {
     name: 'orphan',
@@ -116,7 +115,7 @@ export const TABLES: readonly Table[] = [
     columns: {
       ...{ id: 'text', key: 'text', state: 'text', started_at: 'int8', cursor: 'text', sent: 'int8', record: 'text' },
     },
-    from: `SELECT ${nameOf('run.id')}, key, state, record ->> 'startedAt', cursor, sent, record FROM run`,
+    from: 'SELECT id, key, state, started_at, cursor, sent, record FROM run ORDER BY seq',
   },
   {
     name: 'run_progress',
@@ -125,10 +124,10 @@ export const TABLES: readonly Table[] = [
       superseded: 'int8',
     },
     // Claims that are over with count as superseded.
-    from: `SELECT ${nameOf('r.id')}, 0, deliveries, r.untried - coalesce(o.untried, 0), delivered, dead,
-      superseded + coalesce(o.count, 0) FROM run r LEFT JOIN (
-        SELECT run, count(*) AS count, sum(tries = 0) AS untried FROM delivery d
-        WHERE state = ${CLAIMED} AND conflict IS NOT NULL AND ${IS_REPLACED} GROUP BY run) o ON o.run = r.id`,
+    from: `SELECT r.run, 0, deliveries, r.untried - coalesce(o.untried, 0), delivered, dead,
+      superseded + coalesce(o.count, 0) FROM run_progress r LEFT JOIN (
+        SELECT ${nameOf('run')} AS run, count(*) AS count, sum(tries = 0) AS untried FROM delivery d
+        WHERE state = ${CLAIMED} AND conflict IS NOT NULL AND ${IS_REPLACED} GROUP BY d.run) o ON o.run = r.run`,
   },
   {
     name: 'regulation',

@@ -462,15 +462,8 @@ export interface ToldPart {
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
 
-/**
- * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
- * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
- */
-export interface Store {
-  readonly time: StoreTime;
-  /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
-  readonly maxQueued: number;
-
+/** Deliveries on their way: what takes them in, hands them to processes, and takes them out again. */
+export interface Queue {
   /** Writes a batch or nothing. What is beyond a destination's limit becomes a dead letter `queue_full`. */
   accept(request: AcceptRequest): Promise<AcceptResult>;
 
@@ -478,19 +471,6 @@ export interface Store {
   join(ttl: number): Promise<number>;
   /** Extends the lease; false when it had ended and the claims were given to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
-  /** The owners whose leases live. */
-  owners(): Promise<readonly Owner[]>;
-  /** Publishes what a process knows from now on. The time of orphans among it starts anew. */
-  publish(owner: number, roster: Roster): Promise<void>;
-  /** Rosters by id; those that are gone are missing. */
-  rosters(ids: readonly string[]): Promise<ReadonlyMap<string, Roster>>;
-  /** The destinations with pending deliveries that no live process knows. */
-  orphans(): Promise<readonly Orphan[]>;
-  /**
-   * As `orphans`, and adds `elapsed` milliseconds to those that were so at the last count. Counts nothing while a live
-   * process has not published. Throws `fence_lost`.
-   */
-  countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
   /**
    * Since when some process has been delivering, without a gap of more than a minute: in a gap nobody can have known whether
    * an endpoint answers. What looks like a gap may be a step of the clock.
@@ -510,6 +490,7 @@ export interface Store {
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
   /** Verdicts over claims that this owner no longer holds are passed over. */
   settle(owner: number, settlements: readonly Settlement[]): Promise<void>;
+
   /**
    * Makes dead letters of deliveries first held back or tried before `before`; resolves to their number, at most `limit`.
    * With `untriedToo` also of those that were never tried, held out ones included.
@@ -530,24 +511,7 @@ export interface Store {
    * is free; resolves to their number, at most `limit`.
    */
   requeue(destination: string, limit: number): Promise<number>;
-  /** One row per destination that was ever delivered to. */
-  backlog(): Promise<readonly Backlog[]>;
 
-  endpoints(): Promise<readonly EndpointState[]>;
-  markEndpoint(state: EndpointState): Promise<void>;
-
-  attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
-  /** Drops attempts made before `before`, and message ids older than the dedupe window; at most `limit` rows. */
-  prune(before: number, limit: number): Promise<number>;
-
-  /**
-   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key, and
-   * regulations that are over and were filed before `regulationsBefore`; at most `limit` of each. With a regulation go the
-   * hashes of its users, so it stays while a run is unfinished that was computed before it. Resolves to the larger number.
-   */
-  pruneRecords(runsBefore: number, regulationsBefore: number, limit: number): Promise<number>;
-
-  deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
   /** Queues dead letters again; one whose conflict key has a newer delivery pending is dropped instead. */
   replay(replays: readonly Replay[]): Promise<number>;
   drop(ids: readonly string[]): Promise<number>;
@@ -558,6 +522,21 @@ export interface Store {
    */
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
+  /**
+   * Takes users out of pending deliveries, dead letters and attempts, a part at a time, from where `cursor` says;
+   * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
+   */
+  erase(
+    users: readonly string[],
+    sources: readonly string[] | null,
+    cursor: string | null,
+  ): Promise<{ readonly cursor: string | null; readonly inFlight: number }>;
+  /** Drops attempts made before `before`, and message ids older than the dedupe window; at most `limit` rows. */
+  prune(before: number, limit: number): Promise<number>;
+}
+
+/** What is known beside the queue, one small record at a time. */
+export interface Records {
   /** Takes a lease for `ttl` ms; null while another holds it. The fence's token rises with every taking. */
   takeLease(lease: string, ttl: number): Promise<Fence | null>;
   renewLease(fence: Fence, ttl: number): Promise<boolean>;
@@ -576,6 +555,7 @@ export interface Store {
   takeGeneration(hash: string): Promise<number>;
   /** Whether a process may run an audience; with a fence, the audience records that it does. Throws `fence_lost`. */
   admit(candidate: Candidate, fence: Fence | null): Promise<Admission>;
+
   /** Records a run, new or changed, and with it what is known of its audience. Throws `fence_lost`. */
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;
@@ -603,26 +583,56 @@ export interface Store {
   excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
   /** Who was told of these users, as far as the attempt log reaches; a part at a time, as `erase`. */
   told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPart>;
+  /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
+  suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
+  /** A key of this store for hashes that stand in for user ids. */
+  hashKey(): Promise<string>;
+
+  /** The owners whose leases live. */
+  owners(): Promise<readonly Owner[]>;
+  /** Publishes what a process knows from now on. The time of orphans among it starts anew. */
+  publish(owner: number, roster: Roster): Promise<void>;
+  /** Rosters by id; those that are gone are missing. */
+  rosters(ids: readonly string[]): Promise<ReadonlyMap<string, Roster>>;
+  /** The destinations with pending deliveries that no live process knows. */
+  orphans(): Promise<readonly Orphan[]>;
   /**
-   * Takes users out of pending deliveries, dead letters and attempts, a part at a time, from where `cursor` says;
-   * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
+   * As `orphans`, and adds `elapsed` milliseconds to those that were so at the last count. Counts nothing while a live
+   * process has not published. Throws `fence_lost`.
    */
-  erase(
-    users: readonly string[],
-    sources: readonly string[] | null,
-    cursor: string | null,
-  ): Promise<{ readonly cursor: string | null; readonly inFlight: number }>;
+  countOrphans(fence: Fence, elapsed: number): Promise<readonly Orphan[]>;
+
+  /** One row per destination that was ever delivered to. */
+  backlog(): Promise<readonly Backlog[]>;
+  endpoints(): Promise<readonly EndpointState[]>;
+  markEndpoint(state: EndpointState): Promise<void>;
+
+  attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
+  deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
+
+  /**
+   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key, and
+   * regulations that are over and were filed before `regulationsBefore`; at most `limit` of each. With a regulation go the
+   * hashes of its users, so it stays while a run is unfinished that was computed before it. Resolves to the larger number.
+   */
+  pruneRecords(runsBefore: number, regulationsBefore: number, limit: number): Promise<number>;
+}
+
+/**
+ * Durable memory of the service. Every verb that writes resolves only once the change is on disk.
+ * Failures are `RollcallError`s: `store_full`, `store_busy`, `store_failed`, `fence_lost`.
+ */
+export interface Store extends Queue, Records {
+  readonly time: StoreTime;
+  /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
+  readonly maxQueued: number;
+
   /**
    * Removes what erased rows left behind in the database's own files, as far as the database lets us.
    *
    * @throws RollcallError `store_busy` while others keep it from that
    */
   scrub(): Promise<void>;
-  /** A key of this store for hashes that stand in for user ids. */
-  hashKey(): Promise<string>;
-  /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
-  suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
-
   /** Resolves when the store answers, and is sound as far as it knows; throws otherwise. */
   ping(): Promise<void>;
   /**

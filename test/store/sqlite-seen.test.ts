@@ -9,21 +9,28 @@ const HOUR = 3_600_000;
 let files = 0;
 
 /** Processes on one file, each with its own memory of it; buckets of four ids. */
-function processes(folder: string, count: number) {
+async function processes(folder: string, count: number): Promise<Process[]> {
   files += 1;
   const path = join(folder, `${files}.db`);
-  return Array.from({ length: count }, () => {
+  const opened: Process[] = [];
+  while (opened.length < count) {
     const db = new Connection(path);
-    migrate(db);
-    return { db, seen: new SeenIds(db, 4) };
-  });
+    await migrate(db);
+    opened.push({ db, seen: new SeenIds(db, 4) });
+  }
+  return opened;
 }
 
-type Process = ReturnType<typeof processes>[number];
+interface Process {
+  readonly db: Connection;
+  readonly seen: SeenIds;
+}
 class Refused extends Error {}
 
+type End = 'commit' | 'refusal' | 'rollback';
+
 /** As `accept` does it: all or nothing; returns the ids that were new. */
-function accept({ db, seen }: Process, ids: readonly number[], now: number, end: 'commit' | 'refusal' | 'rollback') {
+async function accept({ db, seen }: Process, ids: readonly number[], now: number, end: End): Promise<number[]> {
   const work = () => {
     seen.begin();
     const fresh = ids.filter((id) => seen.add('shop', `m${id}`));
@@ -36,7 +43,7 @@ function accept({ db, seen }: Process, ids: readonly number[], now: number, end:
     return fresh;
   };
   try {
-    return db.transaction(() => db.savepoint(work));
+    return await db.transaction(() => db.savepoint(work));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (end === 'rollback') seen.forget();
@@ -64,18 +71,18 @@ const step = fc.oneof(
 
 t.test('every id is new once, whichever process brings it, and known for at least a day', async (t) => {
   const folder = t.testdir();
-  fc.assert(
-    fc.property(fc.array(step, { minLength: 10, maxLength: 30 }), (steps) => {
-      const all = processes(folder, 2);
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 30 }), async (steps) => {
+      const all = await processes(folder, 2);
       const acceptedAt = new Map<number, number>();
       let now = 0;
       for (const step of steps) {
         if (step.kind === 'wait') now += step.hours * HOUR;
         else if (step.kind === 'prune') {
           const { db, seen } = all[step.by] as Process;
-          db.transaction(() => seen.prune(now));
+          await db.transaction(() => seen.prune(now));
         } else {
-          const fresh = accept(all[step.by] as Process, step.ids, now, step.end);
+          const fresh = await accept(all[step.by] as Process, step.ids, now, step.end);
           const isKnown = (id: number) => now - (acceptedAt.get(id) ?? Number.NEGATIVE_INFINITY) <= 24 * HOUR;
           if (fresh.some(isKnown)) return false;
           const strange = new Set(step.ids.filter((id) => !acceptedAt.has(id)));
@@ -93,35 +100,38 @@ t.test('every id is new once, whichever process brings it, and known for at leas
 });
 
 t.test('after a day and the pruning of each bucket nothing is left', async (t) => {
-  const [one] = processes(t.testdir(), 1) as [Process];
-  for (let from = 0; from < 20; from += 5) accept(one, [from, from + 1, from + 2, from + 3, from + 4], from, 'commit');
+  const [one] = (await processes(t.testdir(), 1)) as [Process];
+  for (let from = 0; from < 20; from += 5) {
+    await accept(one, [from, from + 1, from + 2, from + 3, from + 4], from, 'commit');
+  }
   const rows = () =>
     ['seen', 'seen_bucket', 'seen_log'].map((table) => one.db.get(`SELECT count(*) AS n FROM ${table}`)?.['n']);
   t.same(rows(), [4, 4, 0]);
-  accept(one, [99], 20, 'commit');
-  for (let call = 0; call < 4; call += 1) one.db.transaction(() => one.seen.prune(25 * HOUR));
+  await accept(one, [99], 20, 'commit');
+  for (let call = 0; call < 4; call += 1) await one.db.transaction(() => one.seen.prune(25 * HOUR));
   t.same(rows(), [0, 0, 0]);
-  t.same(accept(one, [0, 99], 25 * HOUR, 'commit'), [0, 99]);
+  t.same(await accept(one, [0, 99], 25 * HOUR, 'commit'), [0, 99]);
   one.db.close();
 });
 
 t.test('a hundred thousand random ids, in buckets of the usual size, are new once', async (t) => {
-  const [{ db }] = processes(t.testdir(), 1) as [Process];
+  const [{ db }] = (await processes(t.testdir(), 1)) as [Process];
   const { seen } = db;
   const batches = Array.from({ length: 100 }, (_, batch) =>
     Array.from({ length: 1_000 }, (_, index) => `${Math.imul(batch * 1_000 + index, 0x9e3779b1) >>> 0}-id`),
   );
-  const fresh = () =>
-    batches.reduce((sum, batch) => {
-      const count = db.transaction(() => {
+  const fresh = async () => {
+    let count = 0;
+    for (const batch of batches) {
+      await db.transaction(() => {
         seen.begin();
-        const added = batch.filter((id) => seen.add('shop', id)).length;
+        count += batch.filter((id) => seen.add('shop', id)).length;
         seen.write(0);
-        return added;
       });
-      return sum + count;
-    }, 0);
-  t.equal(fresh(), 100_000);
-  t.equal(fresh(), 0);
+    }
+    return count;
+  };
+  t.equal(await fresh(), 100_000);
+  t.equal(await fresh(), 0);
   db.close();
 });

@@ -36,7 +36,7 @@ t.test(
     const { store, failures, failed } = await open(t, 'throw');
     t.equal(await codeOf(accept(store, message())), null);
     await store.ping();
-    const asked = Promise.all(Array.from({ length: 200 }, () => codeOf(accept(store, message()))));
+    const asked = Promise.all(Array.from({ length: 2_000 }, () => codeOf(accept(store, message()))));
     t.match(await failed, { code: 'store_failed', message: /a fault that a test asked for/ });
     t.same(new Set((await asked).filter((code) => code !== null)), new Set(['store_failed']));
     t.equal(await codeOf(store.ping()), 'store_failed');

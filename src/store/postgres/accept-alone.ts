@@ -1,24 +1,16 @@
-import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
-import {
-  type AcceptRequest,
-  type AcceptResult,
-  type DeadReason,
-  type Fence,
-  LANES,
-  type NewMessage,
-  type PlanStep,
-} from '../port.ts';
+import { type AcceptRequest, type AcceptResult, type DeadReason, LANES, type NewMessage } from '../port.ts';
+import { moveCursor } from '../records/fence.ts';
 import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
 import { Changes } from './counters.ts';
 import type { Session } from './database.ts';
-import { checkEpoch } from './deletions.ts';
 import { countersOf, stateOf } from './held-out.ts';
 import { remember } from './seen.ts';
+import { sessionOf } from './session.ts';
 import { suppressed } from './suppression.ts';
 
 /**
@@ -30,10 +22,7 @@ import { suppressed } from './suppression.ts';
 export function acceptAlone(context: Context, { messages, step }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
-    if (step) {
-      await moveCursor(session, step, messages.length);
-      await checkEpoch(session, step.epoch);
-    }
+    if (step) await moveCursor(sessionOf(context, session), step, messages.length);
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
     const fresh = await notSeen(context, session, wanted);
@@ -48,29 +37,6 @@ export function acceptAlone(context: Context, { messages, step }: AcceptRequest)
       suppressed: messages.length - wanted.length,
     };
   });
-}
-
-const MOVE_CURSOR = `
-  UPDATE rollcall.run SET cursor = $2, sent = sent + $3
-  WHERE id = $1 AND (SELECT token FROM rollcall.lease WHERE name = $4 FOR SHARE) = $5`;
-
-async function moveCursor(session: Session, { run, cursor, fence }: PlanStep, sent: number): Promise<void> {
-  const moved = await session.run(MOVE_CURSOR, [run, cursor, sent, fence.lease, fence.token]);
-  if (moved > 0) return;
-  await checkFence(session, fence);
-  throw new RollcallError('unknown_run', `There is no run ${run}.`);
-}
-
-/**
- * Holds the lease's row until the transaction ends, so that no other process takes it over meanwhile.
- *
- * @throws RollcallError `fence_lost` when another process has taken the lease since
- */
-export async function checkFence(session: Session, { lease, token }: Fence): Promise<void> {
-  const [row] = await session.rows<[number]>('SELECT token FROM rollcall.lease WHERE name = $1 FOR SHARE', [lease]);
-  if (row?.[0] !== token) {
-    throw new RollcallError('fence_lost', `Another process has taken over ${lease}; this one stops.`);
-  }
 }
 
 /** Notes the message ids; the messages whose ids are new. */

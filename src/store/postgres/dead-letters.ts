@@ -1,70 +1,14 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import { usersIn } from '../alias.ts';
-import type { DeadLetter, DeadLetterFilter, DeadReason, Replay } from '../port.ts';
+import type { Replay } from '../port.ts';
+import { isUnknownFor } from '../records/fleet.ts';
+import { lettersBeingDeleted } from '../records/letters.ts';
 import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
-import { Conditions } from './conditions.ts';
-import { type Context, idName, idNumber } from './context.ts';
+import { type Context, idNumber } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
-import { holdEpoch, lettersBeingDeleted } from './deletions.ts';
-import { isUnknownFor } from './fleet.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
-
-type LetterRow = readonly [
-  id: number,
-  destination: string,
-  source: string,
-  type: number,
-  userId: string | null,
-  messageId: string,
-  reason: DeadReason,
-  status: number | null,
-  attempts: number,
-  first: number | null,
-  last: number,
-  body: string,
-  conflict: string | null,
-];
-
-export async function deadLetters(context: Context, filter: DeadLetterFilter): Promise<DeadLetter[]> {
-  const { db } = context;
-  const time = (value: number | undefined) => (value === undefined ? undefined : db.fromWallNow(value));
-  const conditions = new Conditions()
-    .add('destination = ?', filter.destination)
-    .add('source = ?', filter.source)
-    .add('reason = ?', filter.reason)
-    .add('type = ?', filter.type && MESSAGE_TYPES.indexOf(filter.type))
-    .add('user_id = ?', filter.userId)
-    .add(`last_at >= ${db.now} + ?::bigint`, time(filter.since))
-    .add(`last_at < ${db.now} + ?::bigint`, time(filter.until))
-    .add('id > ?', filter.after === undefined ? undefined : idNumber(context, filter.after))
-    .add('left(conflict, length(?)) = ?', filter.conflictPrefix)
-    .add('id = ANY (?::bigint[])', filter.ids && int8(filter.ids, (id) => idNumber(context, id)));
-  const rows = await db.rows<LetterRow>(
-    `SELECT id, destination, source, type, user_id, message_id, reason, status, tries, first_at - ${db.now},
-       last_at - ${db.now}, body, conflict
-     FROM rollcall.dead_letter ${conditions.where()} ORDER BY id LIMIT ${conditions.parameter(filter.limit)}`,
-    conditions.values,
-  );
-  return rows.map(
-    ([id, destination, source, type, userId, messageId, reason, status, attempts, first, last, ...rest]) => ({
-      id: idName(context, id),
-      destination,
-      source,
-      type: MESSAGE_TYPES[type] as DeadLetter['type'],
-      userId,
-      messageId,
-      reason,
-      status,
-      attempts,
-      firstAt: db.wall(first),
-      lastAt: db.wall(last),
-      body: rest[0],
-      conflict: rest[1],
-    }),
-  );
-}
+import { sessionOf } from './session.ts';
 
 /** Of the letters that are gone, those to queue again: the others have a newer change of their key. */
 const WANTED = `wanted AS (
@@ -98,25 +42,11 @@ WITH gone AS (
 )})
 SELECT count(*) FROM queued`;
 
-/** Letters about users who are being deleted: they stay where the deletion finds them. The epoch is held meanwhile. */
-async function beingDeleted(context: Context, session: Session, ids: readonly number[]): Promise<readonly number[]> {
-  await holdEpoch(session);
-  const open = await session.rows('SELECT 1 FROM rollcall.deletion WHERE is_open = 1 LIMIT 1');
-  if (open.length === 0) return [];
-  const rows = await session.rows<[number, string, number, string | null, string]>(
-    'SELECT id, source, type, user_id, body FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[])',
-    [int8(ids)],
-  );
-  const letters = rows
-    .filter(([, , type]) => MESSAGE_TYPES[type] !== 'delete')
-    .map(([id, source, type, user, body]) => ({ id, source, users: usersIn(MESSAGE_TYPES[type], user, body) }));
-  return lettersBeingDeleted(context, session, letters);
-}
-
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
   return context.db.transaction(async (session) => {
     const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
-    for (const id of await beingDeleted(context, session, [...byId.keys()])) byId.delete(id);
+    const out = await lettersBeingDeleted(sessionOf(context, session), [...byId.keys()]);
+    for (const id of out) byId.delete(id);
     const heldOut = await replayHeldOut(context, session, byId);
     const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
     const [row] = await session.rows<[number]>(replaySql(context.db.now), values);
@@ -192,7 +122,7 @@ export function resend(
       [destination, acceptedAt, id, db.fromNow(from), limit],
     );
     const ids = rows.map(([id]) => id);
-    const out = new Set(await beingDeleted(context, session, ids));
+    const out = await lettersBeingDeleted(sessionOf(context, session), ids);
     const wanted = ids.filter((id) => !out.has(id));
     if (wanted.length > 0) await session.rows(resendSql(db.now), [int8(wanted), parts.settle]);
     const last = rows.at(-1);
@@ -260,7 +190,9 @@ export function bury(context: Context, destination: string, limit: number, unkno
   const { db, parts } = context;
   const sql = burySql(db.now, `${READY_ONES} LIMIT $4`);
   return db.transaction(async (session) => {
-    if (unknownFor !== undefined && !(await isUnknownFor(session, destination, unknownFor))) return 0;
+    if (unknownFor !== undefined && !(await isUnknownFor(sessionOf(context, session), destination, unknownFor))) {
+      return 0;
+    }
     const [row] = await session.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit]);
     const buried = row?.[0] ?? 0;
     if (buried === limit) return buried;

@@ -1,6 +1,6 @@
 import { RETRY_WINDOW } from '../../retry.ts';
 import type { OwnOwners } from '../own-owners.ts';
-import { type Fence, type Owner, SERVED_GAP } from '../port.ts';
+import { SERVED_GAP } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
@@ -16,11 +16,6 @@ export async function join({ db }: Context, ttl: number): Promise<number> {
 export async function heartbeat({ db }: Context, owner: number, ttl: number): Promise<boolean> {
   const sql = `UPDATE rollcall.owner SET lease_until = ${db.now} + $2 WHERE id = $1 AND lease_until > ${db.now}`;
   return (await db.run(sql, [owner, ttl])) > 0;
-}
-
-export async function owners({ db }: Context): Promise<readonly Owner[]> {
-  const sql = `SELECT id, roster FROM rollcall.owner WHERE lease_until > ${db.now} ORDER BY id`;
-  return (await db.rows<[number, string | null]>(sql)).map(([id, roster]) => ({ id, roster }));
 }
 
 export async function servedSince({ db }: Context): Promise<number> {
@@ -69,24 +64,4 @@ async function recallAbsurd(db: Context['db']): Promise<void> {
          AND d.due_at > ${db.now} + ${RETRY_WINDOW} LIMIT ${RECALLED} FOR UPDATE SKIP LOCKED
        ) AS q))`,
   );
-}
-
-export async function takeLease({ db }: Context, lease: string, ttl: number): Promise<Fence | null> {
-  const [row] = await db.rows<[number]>(
-    `INSERT INTO rollcall.lease (name, token, lease_until) VALUES ($1, 1, ${db.now} + $2)
-     ON CONFLICT (name) DO UPDATE SET token = lease.token + 1, lease_until = excluded.lease_until
-     WHERE lease.lease_until <= ${db.now} RETURNING token`,
-    [lease, ttl],
-  );
-  return row ? { lease, token: row[0] } : null;
-}
-
-export async function renewLease({ db }: Context, { lease, token }: Fence, ttl: number): Promise<boolean> {
-  const sql = `UPDATE rollcall.lease SET lease_until = ${db.now} + $3 WHERE name = $1 AND token = $2`;
-  return (await db.run(sql, [lease, token, ttl])) > 0;
-}
-
-/** Ends the lease but keeps its row: the token must rise for ever. */
-export async function releaseLease({ db }: Context, { lease, token }: Fence): Promise<void> {
-  await db.run('UPDATE rollcall.lease SET lease_until = 0 WHERE name = $1 AND token = $2', [lease, token]);
 }

@@ -1,37 +1,24 @@
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
+import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import type { Store, StoreEvents } from '../port.ts';
+import { performRecord, recordsBy } from '../records/records.ts';
 import { Intake } from './accept.ts';
-import { attempts, prune } from './attempts.ts';
 import { check } from './check.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
-import { bury, deadLetters, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
-import { deletions, excluded } from './deletions.ts';
-import { backlog, endpoints, markEndpoint } from './endpoints.ts';
-import { countOrphans, orphans, publish, rosters } from './fleet.ts';
-import { admit, takeGeneration } from './generations.ts';
+import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
+import { erase } from './erase.ts';
 import { requeue } from './held-out.ts';
-import { heartbeat, join, leave, owners, releaseLease, renewLease, rescue, servedSince, takeLease } from './leases.ts';
+import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
 import { checkVersion } from './migrate.ts';
-import { erase, openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
-import {
-  audience,
-  audiences,
-  forgetAudience,
-  lastSequence,
-  pruneRecords,
-  run,
-  runProgress,
-  runs,
-  saveRun,
-} from './runs.ts';
+import { prune } from './prune.ts';
 import { scrub } from './scrub.ts';
+import { sessionOf } from './session.ts';
 import { Settlements } from './settle.ts';
-import { suppress } from './suppression.ts';
 
 export interface PostgresOptions {
   readonly url: string;
@@ -67,10 +54,10 @@ export async function openPostgresStore({ maxQueued, events, ...options }: Postg
 }
 
 /** Learns whose database this is, once its tables are known to be ours. */
-async function identify(db: Database): Promise<Pick<Context, 'store' | 'suppressionKey'>> {
+async function identify(db: Database): Promise<Pick<Context, 'ids' | 'suppressionKey'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
-  return { store: meta.get('store') ?? '', suppressionKey: meta.get('suppression_key') ?? '' };
+  return { ids: new DeliveryIds(meta.get('store') ?? ''), suppressionKey: meta.get('suppression_key') ?? '' };
 }
 
 function storeOn(context: Context): Store {
@@ -98,7 +85,9 @@ function storeOn(context: Context): Store {
   /** Refuses also once the database has been found damaged. */
   const soundly = <T>(work: () => Promise<T>) => (db.damage ? Promise.reject(db.damage) : during(work));
 
+  const session = sessionOf(context);
   return {
+    ...recordsBy((verb, given) => during(() => performRecord(session, verb, given))),
     time: db.time,
     maxQueued: context.maxQueued,
     accept: (request) => soundly(() => intake.accept(request)),
@@ -117,11 +106,6 @@ function storeOn(context: Context): Store {
         else await claims.ended(owner);
         return held;
       }),
-    owners: () => during(() => owners(context)),
-    publish: (owner, roster) => during(() => publish(context, owner, roster)),
-    rosters: (ids) => during(() => rosters(context, ids)),
-    orphans: () => during(() => orphans(context)),
-    countOrphans: (fence, elapsed) => during(() => countOrphans(context, fence, elapsed)),
     leave: (owner) =>
       during(async () => {
         await claims.ended(owner);
@@ -159,13 +143,7 @@ function storeOn(context: Context): Store {
         if (queued > 0) claims.accepted([destination]);
         return queued;
       }),
-    backlog: () => during(() => backlog(context)),
-    endpoints: () => during(() => endpoints(context)),
-    markEndpoint: (state) => during(() => markEndpoint(context, state)),
-    attempts: (filter) => during(() => attempts(context, filter)),
-    pruneRecords: (...given) => during(() => pruneRecords(context, ...given)),
     prune: (before, limit) => during(() => prune(context, before, limit)),
-    deadLetters: (filter) => during(() => deadLetters(context, filter)),
     replay: (replays) => during(() => replay(context, replays)),
     resend: (destination, ...given) =>
       during(async () => {
@@ -174,35 +152,13 @@ function storeOn(context: Context): Store {
         return last;
       }),
     drop: (ids) => during(() => drop(context, ids)),
-    takeLease: (lease, ttl) => during(() => takeLease(context, lease, ttl)),
-    renewLease: (fence, ttl) => during(() => renewLease(context, fence, ttl)),
-    releaseLease: (fence) => during(() => releaseLease(context, fence)),
-    audience: (key) => during(() => audience(context, key)),
-    audiences: () => during(() => audiences(context)),
-    forgetAudience: (key, fence) => during(() => forgetAudience(context, key, fence)),
-    lastSequence: (key) => during(() => lastSequence(context, key)),
-    takeGeneration: (hash) => during(() => takeGeneration(context, hash)),
-    admit: (candidate, fence) => during(() => admit(context, candidate, fence)),
-    saveRun: (...given) => during(() => saveRun(context, ...given)),
-    run: (id) => during(() => run(context, id)),
-    runs: (filter) => during(() => runs(context, filter)),
-    runProgress: (id) => during(() => runProgress(context, id)),
-    saveRegulation: (given) => during(() => saveRegulation(context, given)),
-    stripRegulation: (id) => during(() => stripRegulation(context, id)),
-    regulation: (id) => during(() => regulation(context, id)),
-    openRegulations: () => during(() => openRegulations(context)),
     erase: (users, sources, cursor) =>
       during(async () => {
         // Once, before the deliveries are looked through.
         if (cursor === null) await claims.freeStock(free);
         return erase(context, users, sources, cursor);
       }),
-    deletions: (since) => during(() => deletions(context, since)),
-    excluded: (...given) => during(() => excluded(context, ...given)),
-    told: (...given) => during(() => told(context, ...given)),
     scrub: () => during(() => scrub(context)),
-    hashKey: () => during(async () => context.suppressionKey),
-    suppress: (users, sources, on) => during(() => suppress(context, users, sources, on)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
     ping: () => soundly(async () => void (await db.run('SELECT 1'))),
     close() {

@@ -1,18 +1,13 @@
-import { createHmac } from 'node:crypto';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { usersIn } from '../alias.ts';
 import type { NewMessage } from '../port.ts';
+import { userHash } from '../user-hash.ts';
 import { hash } from './arrays.ts';
 import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 
 /** A deletion notice is never suppressed. */
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
-
-/** Scope is a source, or empty for every source. */
-export function hashOf(key: string, scope: string, user: string): Buffer {
-  return createHmac('sha256', key).update(`${scope}\0${user}`).digest();
-}
 
 /** Those of `messages` whose users are to be kept out. */
 export async function suppressed(
@@ -27,7 +22,7 @@ export async function suppressed(
     if (users.length === 0) continue;
     hashes.set(
       message,
-      users.flatMap((user) => ['', message.source].map((scope) => hashOf(suppressionKey, scope, user))),
+      users.flatMap((user) => ['', message.source].map((scope) => userHash(suppressionKey, scope, user))),
     );
   }
   const rows = await session.rows<[Buffer]>('SELECT hash FROM rollcall.suppression WHERE hash = ANY ($1::bytea[])', [
@@ -36,19 +31,4 @@ export async function suppressed(
   const kept = new Set(rows.map(([found]) => found.toString('hex')));
   const isKept = (message: NewMessage) => hashes.get(message)?.some((each) => kept.has(each.toString('hex'))) ?? false;
   return new Set(kept.size === 0 ? [] : messages.filter(isKept));
-}
-
-export async function suppress(
-  { db, suppressionKey }: Context,
-  users: readonly string[],
-  sources: readonly string[] | null,
-  on: boolean,
-): Promise<void> {
-  const hashes = users.flatMap((user) => (sources ?? ['']).map((scope) => hashOf(suppressionKey, scope, user)));
-  await db.run(
-    on
-      ? 'INSERT INTO rollcall.suppression SELECT DISTINCT h FROM unnest($1::bytea[]) AS h ORDER BY h ON CONFLICT DO NOTHING'
-      : 'DELETE FROM rollcall.suppression WHERE hash = ANY ($1::bytea[])',
-    [hash(hashes)],
-  );
 }

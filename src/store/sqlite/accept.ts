@@ -1,15 +1,15 @@
-import { createHmac } from 'node:crypto';
-import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { usersIn } from '../alias.ts';
-import type { AcceptResult, Fence, PlanStep } from '../port.ts';
+import type { AcceptResult, PlanStep } from '../port.ts';
+import { moveCursor } from '../records/fence.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
+import { userHash } from '../user-hash.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
-import { checkEpoch } from './deletions.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
+import { SqliteSession } from './session.ts';
 
 /** source, message id, index of the type, user id, body, index into `routes`, index of the lane, conflict key. */
 export type MessageTuple = readonly [string, string, number, string | null, string, number, number, string | null];
@@ -33,8 +33,10 @@ export interface Accepted extends AcceptResult {
 export const DELETION_LANE = 0;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
-export function accept(db: Connection, now: number, request: AcceptArguments): Accepted {
+export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   failpoint('accept');
+  const { step, messages } = request;
+  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, messages.length);
   db.seen.begin();
   try {
     const result = write(db, now, request);
@@ -47,7 +49,7 @@ export function accept(db: Connection, now: number, request: AcceptArguments): A
 }
 
 function write(db: Connection, now: number, request: AcceptArguments): Accepted {
-  const run = request.step ? moveCursor(db, request.step, request.messages.length) : null;
+  const run = request.step ? db.nameId(request.step.run) : null;
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   const routes = request.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
@@ -180,33 +182,10 @@ function dropDeadChange(
   }
 }
 
-function moveCursor(db: Connection, step: PlanStep, sent: number): number {
-  checkFence(db, step.fence);
-  checkEpoch(db, step.epoch);
-  const run = db.nameId(step.run);
-  const moved = db.run('UPDATE run SET cursor = ?, sent = sent + ? WHERE id = ?', step.cursor, sent, run);
-  if (moved === 0) throw new RollcallError('unknown_run', `There is no run ${step.run}.`);
-  return run;
-}
-
-/** @throws RollcallError `fence_lost` when another process has taken the lease since */
-export function checkFence(db: Connection, fence: Fence): void {
-  const row = db.get<{ token: number }>('SELECT token FROM lease WHERE name = ?', fence.lease);
-  if (row?.token !== fence.token) {
-    throw new RollcallError('fence_lost', `Another process has taken over ${fence.lease}; this one stops.`);
-  }
-}
-
 function suppressionCheck(db: Connection): ((source: string, userId: string) => boolean) | null {
   if (db.get('SELECT 1 FROM suppression LIMIT 1') === undefined) return null;
-  const hash = suppressionHash(db);
-  const isKept = (scope: string, userId: string) =>
-    db.get('SELECT 1 FROM suppression WHERE hash = ?', hash(scope, userId)) !== undefined;
-  return (source, userId) => isKept('', userId) || isKept(source, userId);
-}
-
-/** Scope is a source, or empty for every source. */
-export function suppressionHash(db: Connection): (scope: string, userId: string) => Buffer {
   const key = db.meta('suppression_key') ?? '';
-  return (scope, userId) => createHmac('sha256', key).update(`${scope}\0${userId}`).digest();
+  const isKept = (scope: string, userId: string) =>
+    db.get('SELECT 1 FROM suppression WHERE hash = ?', userHash(key, scope, userId)) !== undefined;
+  return (source, userId) => isKept('', userId) || isKept(source, userId);
 }

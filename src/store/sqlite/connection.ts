@@ -80,10 +80,10 @@ export class Connection {
   }
 
   /** Runs `work` in one transaction that holds the write lock from its start. */
-  transaction<T>(work: () => T): T {
+  async transaction<T>(work: () => T | Promise<T>): Promise<T> {
     this.exec('BEGIN IMMEDIATE');
     try {
-      const result = work();
+      const result = await work();
       this.exec('COMMIT');
       return result;
     } catch (error) {
@@ -95,10 +95,10 @@ export class Connection {
   }
 
   /** Undoes what `work` wrote when it throws, and nothing else of the transaction. */
-  savepoint<T>(work: () => T): T {
+  async savepoint<T>(work: () => T | Promise<T>): Promise<T> {
     this.run('SAVEPOINT operation');
     try {
-      const result = work();
+      const result = await work();
       this.run('RELEASE operation');
       return result;
     } catch (error) {
@@ -128,18 +128,19 @@ export class Connection {
     return row?.id ?? null;
   }
 
+  /** Empty for one that was dropped. */
   name(id: number): string {
     const known = this.nameOfId.get(id);
     if (known !== undefined) return known;
-    const value = this.get<{ value: string }>('SELECT value FROM name WHERE id = ?', id)?.value ?? '';
-    this.rememberName(id, value);
-    return value;
+    const value = this.get<{ value: string }>('SELECT value FROM name WHERE id = ?', id)?.value;
+    if (value !== undefined) this.rememberName(id, value);
+    return value ?? '';
   }
 
   /** Forgets names that no row needs any more. */
-  dropNames(ids: readonly number[]): void {
-    if (ids.length === 0) return;
-    this.run('DELETE FROM name WHERE id IN (SELECT value FROM json_each(?))', JSON.stringify(ids));
+  dropNames(names: readonly string[]): void {
+    if (names.length === 0) return;
+    this.run('DELETE FROM name WHERE value IN (SELECT value FROM json_each(?))', JSON.stringify(names));
     this.forgetNames();
   }
 

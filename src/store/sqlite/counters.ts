@@ -102,15 +102,19 @@ export class RunChanges {
 
   write(): void {
     for (const [run, { deliveries, untried, delivered, dead, superseded }] of this.changes) {
+      const name = this.db.name(run);
+      // A run that was pruned has no name any more.
+      if (name === '') continue;
       this.db.run(
-        `UPDATE run SET deliveries = deliveries + ?, untried = untried + ?, delivered = delivered + ?,
-           dead = dead + ?, superseded = superseded + ? WHERE id = ?`,
+        `INSERT INTO run_progress VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (run, part) DO UPDATE SET deliveries = deliveries + ?2, untried = untried + ?3,
+           delivered = delivered + ?4, dead = dead + ?5, superseded = superseded + ?6`,
+        name,
         deliveries,
         untried,
         delivered,
         dead,
         superseded,
-        run,
       );
     }
   }

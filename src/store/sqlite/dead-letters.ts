@@ -1,64 +1,13 @@
 import { MESSAGE_TYPES } from '../../message.ts';
-import { usersIn } from '../alias.ts';
 import type { DeadReason } from '../port.ts';
+import { isUnknownFor } from '../records/fleet.ts';
+import { lettersBeingDeleted } from '../records/letters.ts';
 import { READY } from '../states.ts';
 import { DELETION_LANE } from './accept.ts';
-import { Conditions } from './conditions.ts';
 import type { Connection, Row } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
-import { isBeingDeleted } from './deletions.ts';
-import { isUnknownFor } from './fleet.ts';
 import { giveUpHeldOut, isHeldOut, nextDeliveryId, queueAgain } from './held-out.ts';
-
-export interface StoredDeadLetter extends Row {
-  id: number;
-  destination: number;
-  source: number;
-  type: number;
-  user_id: string | null;
-  message_id: string;
-  reason: string;
-  status: number | null;
-  tries: number;
-  first_at: number | null;
-  last_at: number;
-  body: string;
-  conflict: string | null;
-}
-
-export interface DeadLetterQuery {
-  readonly ids?: readonly number[];
-  readonly destination?: string;
-  readonly source?: string;
-  readonly reason?: string;
-  readonly type?: string;
-  readonly userId?: string;
-  readonly conflictPrefix?: string;
-  readonly since?: number;
-  readonly until?: number;
-  readonly after?: number;
-  readonly limit: number;
-}
-
-export function deadLetters(db: Connection, _now: number, query: DeadLetterQuery) {
-  const conditions = new Conditions()
-    .equals('destination', query.destination, (name) => db.knownNameId(name))
-    .equals('source', query.source, (name) => db.knownNameId(name))
-    .equals('reason', query.reason)
-    .equals('type', query.type, (type) => (MESSAGE_TYPES as readonly string[]).indexOf(type))
-    .equals('user_id', query.userId)
-    .from('last_at', query.since)
-    .before('last_at', query.until)
-    .after('id', query.after)
-    .prefix('conflict', query.conflictPrefix)
-    .oneOf('id', query.ids);
-  const rows = db.all<StoredDeadLetter>(
-    `SELECT * FROM dead_letter ${conditions.where()} ORDER BY id LIMIT ?`,
-    ...conditions.values,
-    query.limit,
-  );
-  return rows.map((row) => ({ ...row, destination: db.name(row.destination), source: db.name(row.source) }));
-}
+import { SqliteSession } from './session.ts';
 
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
@@ -67,14 +16,6 @@ interface ReplayedLetter extends Row {
   lane: number;
   conflict: string | null;
   reason: string;
-  source: number;
-  type: number;
-  user_id: string | null;
-  body: string;
-}
-
-function usersOf({ type, user_id, body }: ReplayedLetter): string[] {
-  return usersIn(MESSAGE_TYPES[type], user_id, body);
 }
 
 export interface ReplayArguments {
@@ -85,19 +26,21 @@ export interface ReplayArguments {
  * A changed body gets a new id, since receivers take the same id for the same message. Letters about users who are being
  * deleted stay where the deletion finds them.
  */
-export function replay(db: Connection, now: number, { replays }: ReplayArguments): number {
+export async function replay(db: Connection, now: number, { replays }: ReplayArguments): Promise<number> {
+  const session = new SqliteSession(db, { now, ahead: 0 });
+  const out = await lettersBeingDeleted(
+    session,
+    replays.map(({ id }) => id),
+  );
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  const isOut = isBeingDeleted(db);
   let queued = 0;
   for (const { id, body } of replays) {
     const letter = db.get<ReplayedLetter>(
-      'SELECT destination, lane, conflict, reason, source, type, user_id, body FROM dead_letter WHERE id = ?',
+      'SELECT destination, lane, conflict, reason FROM dead_letter WHERE id = ?',
       id,
     );
-    if (!letter) continue;
-    if (isOut && letter.type !== DELETE_TYPE && usersOf(letter).some((user) => isOut(db.name(letter.source), user)))
-      continue;
+    if (!letter || out.has(id)) continue;
     const { destination, lane, conflict, reason } = letter;
     if (reason === 'queue_full') {
       const heldOut = body === null ? id : renew(db, id, body);
@@ -149,15 +92,15 @@ export interface ResendArguments {
 }
 
 /** What was accepted first is due first, and before what was held since. */
-export function resend(
+export async function resend(
   db: Connection,
   now: number,
   { destination, from, after, limit }: ResendArguments,
-): number | null {
+): Promise<number | null> {
   const id = db.knownNameId(destination);
   if (id === null) return null;
   const letters = db.all<ReplayedLetter & { id: number }>(
-    `SELECT id, destination, lane, conflict, reason, source, type, user_id, body
+    `SELECT id, destination, lane, conflict, reason
      FROM dead_letter INDEXED BY dead_letter_denied
      WHERE destination = ? AND marks IS NOT NULL AND id > ? AND last_at >= ? ORDER BY id LIMIT ? + 0`,
     id,
@@ -166,10 +109,13 @@ export function resend(
     limit,
   );
   const backlog = new BacklogChanges(db);
-  const isOut = isBeingDeleted(db);
+  const session = new SqliteSession(db, { now, ahead: 0 });
+  const out = await lettersBeingDeleted(
+    session,
+    letters.map((letter) => letter.id),
+  );
   for (const letter of letters) {
-    if (isOut && letter.type !== DELETE_TYPE && usersOf(letter).some((user) => isOut(db.name(letter.source), user)))
-      continue;
+    if (out.has(letter.id)) continue;
     if (!hasNewer(db, letter.conflict, id)) {
       db.run(
         `INSERT INTO delivery (id, destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, first_at, conflict, marks, body)
@@ -257,9 +203,11 @@ export interface BuryArguments {
   readonly unknownFor: number | null;
 }
 
-export function bury(db: Connection, now: number, { destination, limit, unknownFor }: BuryArguments): number {
+export async function bury(db: Connection, now: number, { destination, limit, unknownFor }: BuryArguments) {
   const id = db.knownNameId(destination);
-  if (id === null || (unknownFor !== null && !isUnknownFor(db, destination, unknownFor))) return 0;
+  if (id === null) return 0;
+  const session = new SqliteSession(db, { now, ahead: 0 });
+  if (unknownFor !== null && !(await isUnknownFor(session, destination, unknownFor))) return 0;
   const ids = db.tuples<[number]>(
     `SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY} AND destination = ?
      AND (tries > 0) IN (0, 1) AND lane IN (0, 1, 2) LIMIT ?`,

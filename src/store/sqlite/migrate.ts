@@ -6,13 +6,13 @@ import type { Connection } from './connection.ts';
 const FOLDER = new URL('./migrations/', import.meta.url);
 
 /** Brings the schema to the newest version, each step in a transaction of its own. */
-export function migrate(connection: Connection): void {
+export async function migrate(connection: Connection): Promise<void> {
   const steps = readdirSync(FOLDER)
     .filter((file) => file.endsWith('.sql'))
     .sort();
   for (const [index, file] of steps.entries()) {
     const version = index + 1;
-    connection.transaction(() => {
+    await connection.transaction(() => {
       // Read inside the transaction: another process may have migrated meanwhile.
       if (currentVersion(connection) >= version) return;
       connection.exec(readFileSync(new URL(file, FOLDER), 'utf8'));

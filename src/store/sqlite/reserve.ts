@@ -31,15 +31,15 @@ export class Reserve {
   }
 
   /** Opens the database: its log and the index of that need room as well. */
-  opening<T>(open: () => T): T {
+  async opening<T>(open: () => Promise<T>): Promise<T> {
     try {
-      return open();
+      return await open();
     } catch (error) {
       if (!this.isTaken || error instanceof RollcallError) throw this.explained(error);
     }
     this.release();
     try {
-      return open();
+      return await open();
     } catch (error) {
       throw this.explained(error);
     }
@@ -124,18 +124,18 @@ const FULL = {
   message: 'The disk is full: nothing is taken until there is room. Nothing was lost.',
 };
 
-type Perform = (operations: readonly Operation[]) => readonly OperationResult[];
+type Perform = (operations: readonly Operation[]) => Promise<readonly OperationResult[]>;
 
 /** Performs a group of operations; once the disk is full, with the space kept back and without intake. */
-export function performInSpace(
+export async function performInSpace(
   connection: Connection,
   reserve: Reserve,
   operations: readonly Operation[],
   perform: Perform,
-): readonly OperationResult[] {
+): Promise<readonly OperationResult[]> {
   reserve.look(connection);
   const wasFull = reserve.isFull;
-  const results = wasFull ? performSome(operations, perform) : perform(operations);
+  const results = await (wasFull ? performSome(operations, perform) : perform(operations));
   if (!wasFull && results.some((result) => 'code' in result && result.code === 'store_full')) {
     reserve.release();
     // The log must not take what little room there is.
@@ -146,9 +146,10 @@ export function performInSpace(
   return results;
 }
 
-const isRefused = (operation: Operation | undefined) => operation !== undefined && REFUSED.has(operation.verb);
+const isRefused = (operation: Operation) => 'verb' in operation && REFUSED.has(operation.verb);
 
-function performSome(operations: readonly Operation[], perform: Perform): readonly OperationResult[] {
-  const others = perform(operations.filter((operation) => !isRefused(operation)))[Symbol.iterator]();
+async function performSome(operations: readonly Operation[], perform: Perform): Promise<readonly OperationResult[]> {
+  const results = await perform(operations.filter((operation) => !isRefused(operation)));
+  const others = results[Symbol.iterator]();
   return operations.map((operation) => (isRefused(operation) ? FULL : (others.next().value ?? FULL)));
 }

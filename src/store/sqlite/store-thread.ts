@@ -3,18 +3,13 @@ import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 import { armedFailpoint } from '../../failpoint.ts';
 import type { StoreEvents } from '../port.ts';
+import { READING_RECORDS, type RecordVerb } from '../records/records.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 import { startOffset } from './clock.ts';
 import { damaged } from './files.ts';
+import type { Moment } from './session.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
-import {
-  type Operation,
-  type OperationResult,
-  READING,
-  type VerbArguments,
-  type VerbName,
-  type VerbResult,
-} from './verbs.ts';
+import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
 /** Operations in one transaction at most; what exceeds it goes into the next. */
 const GROUP_LIMIT = 64;
@@ -94,11 +89,25 @@ export class StoreThread {
   }
 
   call<V extends VerbName>(verb: V, args: VerbArguments<V>): Promise<VerbResult<V>> {
+    if (this.damage) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), verb, args }) as Promise<VerbResult<V>>;
+  }
+
+  /** As `call`, of a record; damaged data is still read. */
+  record(verb: RecordVerb, args: readonly unknown[]): Promise<unknown> {
+    if (this.damage && !READING_RECORDS.has(verb)) return Promise.reject(this.closed ?? this.damage);
+    return this.perform({ ...this.moment(), record: verb, args });
+  }
+
+  private moment(): Moment {
+    const now = this.time.now();
+    return { now, ahead: this.time.offset };
+  }
+
+  private perform(operation: Operation): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
-    if (this.damage && !READING.has(verb)) return Promise.reject(this.damage);
     return new Promise((resolve, reject) => {
-      const operation: Operation = { verb, now: this.time.now(), args };
-      this.queue.push({ operation, resolve: resolve as (value: unknown) => void, reject });
+      this.queue.push({ operation, resolve, reject });
       this.schedule();
     });
   }

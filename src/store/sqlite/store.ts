@@ -1,7 +1,9 @@
 import { type Clock, withTime } from '../../clock.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
+import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
+import { recordsBy } from '../records/records.ts';
 import type { HandedTuple, MessageTuple } from './accept.ts';
 import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
@@ -54,6 +56,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       ),
   );
   return {
+    ...recordsBy((verb, given) => thread.record(verb, given)),
     time,
     maxQueued,
     accept: async (request) => {
@@ -81,11 +84,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       else handOver.ended(owner);
       return isHeld;
     },
-    owners: () => thread.call('owners', undefined),
-    publish: (owner, roster) => thread.call('publish', { owner, roster }),
-    rosters: async (ids) => new Map(await thread.call('rosters', { ids })),
-    orphans: () => thread.call('orphans', undefined),
-    countOrphans: (fence, elapsed) => thread.call('countOrphans', { fence, elapsed }),
     leave: (owner) => {
       handOver.ended(owner);
       own.delete(owner);
@@ -116,59 +114,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       if (queued > 0) handOver.left(destination);
       return queued;
     },
-    backlog: () => thread.call('backlog', undefined),
-    endpoints: () => thread.call('endpoints', undefined),
-    markEndpoint: (state) => thread.call('markEndpoint', state),
-    attempts: async ({ delivery, outcome, since, ...filter }) => {
-      const rows = await thread.call('attempts', {
-        ...filter,
-        ...(since === undefined ? {} : { since: time.fromWall(since) }),
-        ...(delivery === undefined ? {} : { delivery: ids.number(delivery) }),
-        ...(outcome === undefined ? {} : { outcome: port.OUTCOMES.indexOf(outcome) }),
-      });
-      return rows.map((row) => ({
-        delivery: ids.name(row.delivery),
-        destination: row.destination,
-        endpoint: row.endpoint,
-        source: row.source,
-        type: typeOf(row.type),
-        userId: row.user_id,
-        messageId: row.message_id,
-        at: row.at - ahead(),
-        ms: row.ms,
-        outcome: port.OUTCOMES[row.outcome] as port.Outcome,
-        status: row.status,
-        error: row.error,
-        response: row.response,
-      }));
-    },
-    pruneRecords: (runsBefore, regulationsBefore, limit) =>
-      thread.call('pruneRecords', { runsBefore, regulationsBefore, limit }),
     prune: (before, limit) => thread.call('prune', { before, limit }),
-    deadLetters: async ({ ids: only, after, since, until, ...filter }) => {
-      const rows = await thread.call('deadLetters', {
-        ...filter,
-        ...(since === undefined ? {} : { since: time.fromWall(since) }),
-        ...(until === undefined ? {} : { until: time.fromWall(until) }),
-        ...(only === undefined ? {} : { ids: only.map((id) => ids.number(id)) }),
-        ...(after === undefined ? {} : { after: ids.number(after) }),
-      });
-      return rows.map(({ id, type, user_id, message_id, tries, first_at, last_at, reason, ...row }) => ({
-        id: ids.name(id),
-        destination: row.destination,
-        source: row.source,
-        type: typeOf(type),
-        userId: user_id,
-        messageId: message_id,
-        reason: reason as port.DeadReason,
-        status: row.status,
-        attempts: tries,
-        firstAt: first_at === null ? null : first_at - ahead(),
-        lastAt: last_at - ahead(),
-        body: row.body,
-        conflict: row.conflict,
-      }));
-    },
     replay: (replays) =>
       thread.call('replay', { replays: replays.map(({ id, body }) => ({ id: ids.number(id), body })) }),
     resend: async (destination, from, after, limit) => {
@@ -182,33 +128,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       return last === null ? null : ids.name(last);
     },
     drop: (letters) => thread.call('drop', { ids: letters.map((id) => ids.number(id)) }),
-    takeLease: (lease, ttl) => thread.call('takeLease', { lease, ttl }),
-    renewLease: (fence, ttl) => thread.call('renewLease', { fence, ttl }),
-    releaseLease: (fence) => thread.call('releaseLease', { fence }),
-    audience: (key) => thread.call('audience', { key }),
-    audiences: () => thread.call('audiences', undefined),
-    forgetAudience: (key, fence) => thread.call('forgetAudience', { key, fence }),
-    lastSequence: (key) => thread.call('lastSequence', { key }),
-    takeGeneration: (hash) => thread.call('takeGeneration', { hash }),
-    admit: (candidate, fence) => thread.call('admit', { candidate, fence }),
-    saveRun: (run, fence, audience) => thread.call('saveRun', { run, fence, audience: audience ?? null }),
-    run: (id) => thread.call('run', { id }),
-    runs: (filter) => thread.call('runs', filter),
-    runProgress: (id) => thread.call('runProgress', { id }),
-    saveRegulation: (regulation) => thread.call('saveRegulation', { regulation }),
-    stripRegulation: (id) => thread.call('stripRegulation', { id }),
-    regulation: (id) => thread.call('regulation', { id }),
-    openRegulations: () => thread.call('openRegulations', undefined),
     erase: async (users, sources, cursor) => {
       await handOver.free();
       return thread.call('erase', { users, sources, cursor });
     },
-    deletions: (since) => thread.call('deletions', { since }),
-    excluded: (users, source, since) => thread.call('excluded', { users, source, since }),
-    told: (users, sources, cursor) => thread.call('told', { users, sources, cursor }),
     scrub: () => thread.scrub(),
-    hashKey: async () => thread.call('hashKey', undefined),
-    suppress: (users, sources, on) => thread.call('suppress', { users, sources, on }),
     ping: async () => thread.call('ping', undefined),
     check: async (thorough) => {
       const found = await checkFile(path, thorough);
@@ -217,25 +141,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     },
     close: () => thread.close(),
   };
-}
-
-/** Ids that stay unique when a database is made anew: receivers may remember those of the old one. */
-class DeliveryIds {
-  private readonly prefix: string;
-
-  constructor(store: string) {
-    this.prefix = `${store}-`;
-  }
-
-  name(id: number): string {
-    return this.prefix + id.toString(36);
-  }
-
-  /** -1, which no row has, for an id of another store. */
-  number(name: string): number {
-    const digits = name.slice(this.prefix.length);
-    return name.startsWith(this.prefix) && /^[0-9a-z]{1,11}$/.test(digits) ? Number.parseInt(digits, 36) : -1;
-  }
 }
 
 function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number, taker: Taker | null) {

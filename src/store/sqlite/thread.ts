@@ -7,7 +7,7 @@ import { checkFiles, markFile } from './files.ts';
 import { migrate } from './migrate.ts';
 import { performInSpace, Reserve } from './reserve.ts';
 import { quickLook } from './soundness.ts';
-import { type Operation, type OperationResult, verbs } from './verbs.ts';
+import { type Operation, type OperationResult, perform } from './verbs.ts';
 
 /** What the thread is started with. */
 export interface ThreadData {
@@ -30,15 +30,15 @@ export type ThreadReply =
  * SQLite is synchronous, so it lives in a thread of its own: neither a sync to disk nor a wait for another process's
  * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
  */
-function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
+async function serve(port: NonNullable<typeof parentPort>, data: ThreadData): Promise<void> {
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
   const reserve = new Reserve(data.path);
   let connection: Connection;
   try {
     checkFiles(data.path);
-    const opened = reserve.opening(() => {
+    const opened = await reserve.opening(async () => {
       const connection = new Connection(data.path);
-      return { connection, reply: open(connection, data) };
+      return { connection, reply: await open(connection, data) };
     });
     connection = opened.connection;
     port.postMessage(opened.reply);
@@ -47,27 +47,31 @@ function serve(port: NonNullable<typeof parentPort>, data: ThreadData): void {
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
-  port.on('message', (request: ThreadRequest) => {
+  const hear = async (request: ThreadRequest) => {
     if (request === 'close') {
       connection.close();
       port.close();
-      return;
-    }
-    if (request === 'scrub') {
+    } else if (request === 'scrub') {
       port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
-      return;
+    } else {
+      const results = await performInSpace(connection, reserve, request.operations, (some) =>
+        performAll(connection, data.path, some),
+      );
+      port.postMessage({ results } satisfies ThreadReply);
     }
-    const perform = (some: readonly Operation[]) => performAll(connection, data.path, some);
-    const results = performInSpace(connection, reserve, request.operations, perform);
-    port.postMessage({ results } satisfies ThreadReply);
+  };
+  let last = Promise.resolve();
+  port.on('message', (request: ThreadRequest) => {
+    // One after the other; what fails here ends the thread, as nobody handles it.
+    last = last.then(() => hear(request));
   });
 }
 
-function open(connection: Connection, { path, identity }: ThreadData): ThreadReply {
+async function open(connection: Connection, { path, identity }: ThreadData): Promise<ThreadReply> {
   const damage = quickLook(connection, path);
   if (damage !== null) return openDamaged(connection, damage);
-  migrate(connection);
-  connection.transaction(() => {
+  await migrate(connection);
+  await connection.transaction(() => {
     if (connection.meta('store') !== null) return;
     connection.setMeta('store', identity.store);
     connection.setMeta('suppression_key', identity.suppressionKey);
@@ -99,10 +103,15 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
 }
 
 /** All operations share one commit; an operation that is refused undoes itself only. */
-function performAll(connection: Connection, path: string, operations: readonly Operation[]): OperationResult[] {
+async function performAll(
+  connection: Connection,
+  path: string,
+  operations: readonly Operation[],
+): Promise<OperationResult[]> {
   try {
-    const results = connection.transaction(() => {
-      const done = operations.map((operation) => performOne(connection, path, operation));
+    const results = await connection.transaction(async () => {
+      const done: OperationResult[] = [];
+      for (const operation of operations) done.push(await performOne(connection, path, operation));
       failpoint('commit');
       return done;
     });
@@ -116,10 +125,9 @@ function performAll(connection: Connection, path: string, operations: readonly O
 
 const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run']);
 
-function performOne(connection: Connection, path: string, { verb, now, args }: Operation): OperationResult {
+async function performOne(connection: Connection, path: string, operation: Operation): Promise<OperationResult> {
   try {
-    const work = verbs[verb] as (db: Connection, now: number, args: unknown) => unknown;
-    return { value: connection.savepoint(() => work(connection, now, args)) };
+    return { value: await connection.savepoint(() => perform(connection, operation)) };
   } catch (error) {
     const { code, message } = storeError(error, path);
     if (!REFUSALS.has(code)) throw error;
@@ -127,4 +135,4 @@ function performOne(connection: Connection, path: string, { verb, now, args }: O
   }
 }
 
-if (parentPort) serve(parentPort, workerData as ThreadData);
+if (parentPort) await serve(parentPort, workerData as ThreadData);

@@ -1,101 +1,44 @@
+import { performRecord, type RecordVerb } from '../records/records.ts';
 import { accept } from './accept.ts';
-import { attempts, prune } from './attempts.ts';
 import { claim } from './claim.ts';
 import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
-import { bury, deadLetters, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
-import { deletions, excluded, hashKey } from './deletions.ts';
-import { backlog, endpoints, markEndpoint } from './endpoints.ts';
-import { countOrphans, orphans, publish, rosters } from './fleet.ts';
-import { admit, takeGeneration } from './generations.ts';
+import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
+import { erase } from './erase.ts';
 import { requeue } from './held-out.ts';
-import { heartbeat, join, leave, owners, releaseLease, renewLease, takeLease } from './leases.ts';
-import { erase, openRegulations, regulation, saveRegulation, stripRegulation, suppress, told } from './regulations.ts';
-import {
-  audience,
-  audiences,
-  forgetAudience,
-  lastSequence,
-  pruneRecords,
-  run,
-  runProgress,
-  runs,
-  saveRun,
-} from './runs.ts';
+import { heartbeat, join, leave } from './leases.ts';
+import { prune } from './prune.ts';
+import { SqliteSession } from './session.ts';
 import { begin, rescue, settle } from './settle.ts';
 
-/** What the store's thread can be asked to do, each within the transaction that it opens. */
-export const verbs = {
-  accept,
-  admit,
-  attempts,
-  audience,
-  audiences,
-  backlog,
-  begin,
-  bury,
-  claim,
-  countOrphans,
-  deadLetters,
-  deletions,
-  drop,
-  endpoints,
-  erase,
-  excluded,
-  expire,
-  restNotices,
-  forgetAudience,
-  hashKey,
-  heartbeat,
-  join,
-  lastSequence,
-  leave,
-  markEndpoint,
-  openRegulations,
-  orphans,
-  owners,
+/** The queue's verbs, each performed within the transaction of its group. */
+const VERBS = {
+  ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
+  ...{ expire, restNotices, bury, requeue, replay, resend, drop, erase, prune },
   ping: () => undefined,
-  prune,
-  pruneRecords,
-  publish,
-  regulation,
-  releaseLease,
-  renewLease,
-  replay,
-  resend,
-  requeue,
-  rescue,
-  rosters,
-  run,
-  runProgress,
-  runs,
-  saveRegulation,
-  saveRun,
-  servedSince,
-  settle,
-  stripRegulation,
-  suppress,
-  takeGeneration,
-  takeLease,
-  told,
 } satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
 
-export type Verbs = typeof verbs;
+type Verbs = typeof VERBS;
 export type VerbName = keyof Verbs;
 export type VerbArguments<V extends VerbName> =
   Parameters<Verbs[V]> extends [unknown, unknown, infer A] ? A : undefined;
-export type VerbResult<V extends VerbName> = ReturnType<Verbs[V]>;
+export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
 
-/** What a damaged file is still asked, so that people see what there is. */
-export const READING: ReadonlySet<VerbName> = new Set<VerbName>([
-  ...(['attempts', 'audience', 'audiences', 'backlog', 'deadLetters', 'endpoints', 'openRegulations'] as const),
-  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
-]);
-
-export interface Operation {
-  readonly verb: VerbName;
+/** What the store's thread is asked to do. */
+export type Operation = {
+  /** The store's time, and how far it is ahead of the wall clock. */
   readonly now: number;
-  readonly args: unknown;
+  readonly ahead: number;
+} & (
+  | { readonly verb: VerbName; readonly args: unknown }
+  | { readonly record: RecordVerb; readonly args: readonly unknown[] }
+);
+
+export function perform(db: Connection, operation: Operation): unknown {
+  const { now } = operation;
+  if ('record' in operation) return performRecord(new SqliteSession(db, operation), operation.record, operation.args);
+  const work = VERBS[operation.verb] as (db: Connection, now: number, args: unknown) => unknown;
+  return work(db, now, operation.args);
 }
 
 /** What became of an operation; a failure crosses threads as code and message. */

@@ -133,13 +133,14 @@ CREATE TABLE rollcall.owner (
 );
 
 -- What processes know of destinations: one row for all that know the same.
-CREATE TABLE rollcall.roster (id text PRIMARY KEY, written_at bigint NOT NULL, names text[] NOT NULL, record text NOT NULL);
+CREATE TABLE rollcall.roster (id text PRIMARY KEY, written_at bigint NOT NULL, record text NOT NULL);
 
 -- Destinations with pending deliveries that no live process knows, and for how many milliseconds processes were alive
 -- meanwhile. A process that publishes a destination deletes its row.
 CREATE TABLE rollcall.orphan (destination text PRIMARY KEY, since bigint NOT NULL, unknown_for bigint NOT NULL);
 
-CREATE TABLE rollcall.lease (name text PRIMARY KEY, token bigint NOT NULL, lease_until bigint NOT NULL);
+-- holder: empty here. In SQLite it names the process, which can be seen to have exited.
+CREATE TABLE rollcall.lease (name text PRIMARY KEY, token bigint NOT NULL, lease_until bigint NOT NULL, holder text NOT NULL);
 
 CREATE TABLE rollcall.audience (key text PRIMARY KEY, record text NOT NULL);
 -- The sequence that a forgotten audience had: one of the same key goes on above it.
@@ -164,6 +165,7 @@ CREATE TABLE rollcall.run (
 );
 CREATE INDEX run_started ON rollcall.run (started_at);
 CREATE INDEX run_key ON rollcall.run (key, started_at);
+CREATE INDEX run_open ON rollcall.run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
 
 CREATE TABLE rollcall.regulation (id text PRIMARY KEY, status text NOT NULL, created_at bigint NOT NULL, record text NOT NULL);
 CREATE INDEX regulation_open ON rollcall.regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');

@@ -1,4 +1,4 @@
--- Strings that stand in many rows (destinations, sources, endpoints, runs) are kept once.
+-- Strings that stand in many rows of the queue (destinations, sources, endpoints, runs) are kept once.
 -- AUTOINCREMENT, because rows may outlive the name of a run, and must not get that of another.
 CREATE TABLE name (id INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE) STRICT;
 
@@ -94,15 +94,15 @@ CREATE TABLE attempt (
 ) STRICT;
 
 CREATE TABLE endpoint (
-  id INTEGER PRIMARY KEY,
-  destination INTEGER NOT NULL,
+  endpoint TEXT PRIMARY KEY,
+  destination TEXT NOT NULL,
   paused_at INTEGER,
   dead_since INTEGER,
   -- It refuses everything: since when; what it refused from when on is to be sent again; when it took one again.
   refusing_since INTEGER,
   refused_from INTEGER,
   taken_at INTEGER
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- Processes that deliver. A holder is a process as holder.ts describes it: one that has exited has lost its lease at once.
 CREATE TABLE owner (
@@ -113,7 +113,7 @@ CREATE TABLE owner (
 ) STRICT;
 
 -- What processes know of destinations: one row for all that know the same.
-CREATE TABLE roster (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE roster (id TEXT PRIMARY KEY, written_at INTEGER NOT NULL, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Destinations with pending deliveries that no live process knows, and for how many milliseconds processes were alive
 -- meanwhile. A process that publishes a destination deletes its row.
@@ -144,23 +144,31 @@ CREATE TABLE audience_generation (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO meta VALUES ('generation', '0');
 
+-- seq: of runs that began in the same millisecond, which came first.
 CREATE TABLE run (
-  id INTEGER PRIMARY KEY,
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
   key TEXT NOT NULL,
   state TEXT NOT NULL,
   started_at INTEGER NOT NULL,
   cursor TEXT,
   sent INTEGER NOT NULL,
-  record TEXT NOT NULL,
-  deliveries INTEGER NOT NULL DEFAULT 0,
-  untried INTEGER NOT NULL DEFAULT 0,
-  delivered INTEGER NOT NULL DEFAULT 0,
-  dead INTEGER NOT NULL DEFAULT 0,
-  superseded INTEGER NOT NULL DEFAULT 0
+  record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX run_started ON run (started_at);
 CREATE INDEX run_key ON run (key, started_at);
 CREATE INDEX run_open ON run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
+-- Postgres keeps it in parts; here there is one.
+CREATE TABLE run_progress (
+  run TEXT NOT NULL,
+  part INTEGER NOT NULL,
+  deliveries INTEGER NOT NULL,
+  untried INTEGER NOT NULL,
+  delivered INTEGER NOT NULL,
+  dead INTEGER NOT NULL,
+  superseded INTEGER NOT NULL,
+  PRIMARY KEY (run, part)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE regulation (
   id TEXT PRIMARY KEY,

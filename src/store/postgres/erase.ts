@@ -1,54 +1,9 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import { aliasNeedles } from '../alias.ts';
-import { deletes, isOver, type Regulation, type ToldPart } from '../port.ts';
 import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';
 import type { Context } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
-import type { Session } from './database.ts';
-import { closeDeletion, openDeletion } from './deletions.ts';
-import { hashOf } from './suppression.ts';
-
-export async function saveRegulation(context: Context, regulation: Regulation): Promise<void> {
-  await context.db.transaction(async (session) => {
-    if (deletes(regulation.type) && regulation.status === 'RUNNING') await openDeletion(context, session, regulation);
-    if (isOver(regulation.status)) await closeDeletion(session, regulation.id);
-    await write(session, isOver(regulation.status) ? stripped(context, regulation) : regulation);
-  });
-}
-
-export async function stripRegulation(context: Context, id: string): Promise<void> {
-  const known = await regulation(context, id);
-  if (known) await write(context.db, stripped(context, known));
-}
-
-async function write(session: Session, regulation: Regulation): Promise<void> {
-  const { id, status, createdAt } = regulation;
-  await session.run(
-    `INSERT INTO rollcall.regulation VALUES ($1, $2, $3, $4)
-     ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record`,
-    [id, status, createdAt, JSON.stringify(regulation)],
-  );
-}
-
-function stripped({ suppressionKey }: Context, regulation: Regulation): Regulation {
-  const { userIds } = regulation;
-  if (userIds.length === 0) return regulation;
-  const hashes = userIds.map((user) => hashOf(suppressionKey, '', user).toString('base64url'));
-  return { ...regulation, userIds: [], told: null, hashes };
-}
-
-export async function regulation({ db }: Context, id: string): Promise<Regulation | null> {
-  const [row] = await db.rows<[string]>('SELECT record FROM rollcall.regulation WHERE id = $1', [id]);
-  return row ? (JSON.parse(row[0]) as Regulation) : null;
-}
-
-export async function openRegulations({ db }: Context): Promise<Regulation[]> {
-  const rows = await db.rows<[string]>(
-    "SELECT record FROM rollcall.regulation WHERE status IN ('INITIALIZED', 'RUNNING') ORDER BY created_at",
-  );
-  return rows.map(([record]) => JSON.parse(record) as Regulation);
-}
 
 /** Rows looked at in one statement, so that others get their turn. */
 const ERASE_STEP = 20_000;
@@ -119,30 +74,4 @@ export async function erase(
     [theirs, scope, needles],
   );
   return { cursor: next, inFlight: Math.max(left?.[0] ?? 0, posting?.[0] ?? 0) };
-}
-
-/** Who was posted to about these users. */
-export async function told(
-  { db }: Context,
-  users: readonly string[],
-  sources: readonly string[] | null,
-  cursor: string | null,
-): Promise<ToldPart> {
-  const from = Number(cursor ?? 0);
-  const [row] = await db.rows<[number | null, number]>(
-    `SELECT max(id), count(*) FROM (SELECT id FROM rollcall.attempt WHERE id > $1 ORDER BY id LIMIT ${ERASE_STEP}) AS part`,
-    [from],
-  );
-  const [end = null, count = 0] = row ?? [];
-  if (end === null) return { cursor: null, told: [] };
-  const rows = await db.rows<[string, string, string]>(
-    `SELECT DISTINCT source, destination, user_id FROM rollcall.attempt
-     WHERE id > $1 AND id <= $2 AND type <> ${NOTICE} AND user_id = ANY ($3::text[])
-       AND ($4::text[] IS NULL OR source = ANY ($4::text[]))`,
-    [from, end, text(users), sources && text(sources)],
-  );
-  return {
-    cursor: count === ERASE_STEP ? String(end) : null,
-    told: rows.map(([source, destination, user]) => ({ source, destination, user })),
-  };
 }

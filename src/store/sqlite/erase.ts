@@ -1,55 +1,8 @@
 import { MESSAGE_TYPES } from '../../message.ts';
 import { aliasNeedles } from '../alias.ts';
-import { deletes, isOver, type Regulation } from '../port.ts';
 import { CLAIMED } from '../states.ts';
-import { suppressionHash } from './accept.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
-import { closeDeletion, openDeletion } from './deletions.ts';
-
-export function saveRegulation(
-  db: Connection,
-  _now: number,
-  { regulation }: { readonly regulation: Regulation },
-): void {
-  if (deletes(regulation.type) && regulation.status === 'RUNNING') openDeletion(db, regulation);
-  if (isOver(regulation.status)) closeDeletion(db, regulation.id);
-  write(db, isOver(regulation.status) ? stripped(db, regulation) : regulation);
-}
-
-export function stripRegulation(db: Connection, _now: number, { id }: { readonly id: string }): void {
-  const known = regulation(db, 0, { id });
-  if (known) write(db, stripped(db, known));
-}
-
-function write(db: Connection, regulation: Regulation): void {
-  const { id, status, createdAt } = regulation;
-  db.run('INSERT OR REPLACE INTO regulation VALUES (?, ?, ?, ?)', id, status, createdAt, JSON.stringify(regulation));
-}
-
-function stripped(db: Connection, regulation: Regulation): Regulation {
-  const { userIds } = regulation;
-  if (userIds.length === 0) return regulation;
-  const hash = suppressionHash(db);
-  return {
-    ...regulation,
-    userIds: [],
-    told: null,
-    hashes: userIds.map((user) => hash('', user).toString('base64url')),
-  };
-}
-
-export function regulation(db: Connection, _now: number, { id }: { readonly id: string }): Regulation | null {
-  const row = db.get<{ record: string }>('SELECT record FROM regulation WHERE id = ?', id);
-  return row ? (JSON.parse(row.record) as Regulation) : null;
-}
-
-export function openRegulations(db: Connection): Regulation[] {
-  const rows = db.all<{ record: string }>(
-    "SELECT record FROM regulation WHERE status IN ('INITIALIZED', 'RUNNING') ORDER BY created_at",
-  );
-  return rows.map((row) => JSON.parse(row.record) as Regulation);
-}
 
 /** Rows looked at in one transaction, so that others get their turn. */
 const ERASE_STEP = 20_000;
@@ -140,38 +93,4 @@ function inFlight(db: Connection, scope: Scope): number {
     ...scope,
   );
   return row?.count ?? 0;
-}
-
-/** Who was posted to about these users. */
-export function told(db: Connection, _now: number, { users, sources, cursor }: EraseArguments) {
-  const start = Number(cursor ?? 0);
-  const last = db.get<{ last: number | null }>('SELECT max(id) AS last FROM attempt')?.last ?? 0;
-  const first = db.get<{ id: number }>('SELECT min(id) AS id FROM attempt WHERE id > ?', start)?.id ?? last;
-  const end = Math.max(start, first - 1) + ERASE_STEP;
-  const rows = db.tuples<[number, number, string]>(
-    `SELECT DISTINCT source, destination, user_id FROM attempt WHERE ${IN_SCOPE.attempt} AND id > ?4 AND id <= ?5`,
-    ...scopeOf(users, sources),
-    start,
-    end,
-  );
-  return {
-    cursor: end < last ? String(end) : null,
-    told: rows.map(([source, destination, user]) => ({
-      source: db.name(source),
-      destination: db.name(destination),
-      user,
-    })),
-  };
-}
-
-export interface SuppressArguments {
-  readonly users: readonly string[];
-  readonly sources: readonly string[] | null;
-  readonly on: boolean;
-}
-
-export function suppress(db: Connection, _now: number, { users, sources, on }: SuppressArguments): void {
-  const hash = suppressionHash(db);
-  const sql = on ? 'INSERT OR IGNORE INTO suppression VALUES (?)' : 'DELETE FROM suppression WHERE hash = ?';
-  for (const user of users) for (const scope of sources ?? ['']) db.run(sql, hash(scope, user));
 }

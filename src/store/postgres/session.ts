@@ -1,0 +1,58 @@
+import type { Dialect, ListTypes, Session, Times } from '../records/session.ts';
+import { raw, type Sql, sql } from '../sql.ts';
+import { hash, int8, storable, text } from './arrays.ts';
+import type { Context } from './context.ts';
+import type * as database from './database.ts';
+
+const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]) => Sql } = {
+  text: (values) => sql`${text(values)}::text[]`,
+  id: (values) => sql`${int8(values)}::bigint[]`,
+  hash: (values) => sql`${hash(values)}::bytea[]`,
+};
+
+export const POSTGRES: Dialect = {
+  oneOf: (column, type, values) => sql`${column} = ANY (${LISTS[type](values)})`,
+  rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
+  name: (value) => sql`${value}`,
+  nameOf: (column) => column,
+  startsWith: (column, prefix) => sql`left(${column}, length(${prefix})) = ${prefix}`,
+  numberIn: (column, field) => sql`(${column}::json ->> ${raw(`'${field}'`)})::bigint`,
+  using: () => raw(''),
+  forShare: raw('FOR SHARE'),
+  forUpdate: raw('FOR UPDATE'),
+};
+
+/** A session for the records: of the whole database, or of a transaction. */
+export function sessionOf(context: Context, on: database.Session = context.db): Session {
+  const { db, ids, suppressionKey: hashKey } = context;
+  const session: Session = {
+    dialect: POSTGRES,
+    time: timesOf(db),
+    // Who holds a lease may be anywhere: only the lease tells.
+    processes: { own: '', hasExited: () => false },
+    ids,
+    hashKey,
+    rows: (query) => on.rows(textOf(query), valuesOf(query)),
+    run: (query) => on.run(textOf(query), valuesOf(query)),
+    transaction: (work) =>
+      on === db ? db.transaction((transaction) => work(sessionOf(context, transaction))) : work(session),
+    dropNames: async () => undefined,
+  };
+  return session;
+}
+
+const textOf = (query: Sql) => query.text((n) => `$${n}`);
+const valuesOf = ({ values }: Sql) => values.map((value) => (typeof value === 'string' ? storable(value) : value));
+
+/** The database's clock decides: times cross as distances from its now. */
+function timesOf(db: Context['db']): Times {
+  const now = raw(db.now);
+  return {
+    now,
+    at: (time) => sql`${now} + ${db.fromNow(time)}::bigint`,
+    atWall: (time) => sql`${now} + ${db.fromWallNow(time)}::bigint`,
+    read: (column) => sql`${column} - ${now}`,
+    local: (distance: number | null) => db.local(distance) as number,
+    wall: (distance: number | null) => db.wall(distance) as number,
+  };
+}

@@ -1,0 +1,53 @@
+import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
+import { type AttemptFilter, type AttemptRecord, OUTCOMES, type Outcome } from '../port.ts';
+import { raw, sql, where } from '../sql.ts';
+import type { Session } from './session.ts';
+
+type AttemptRow = readonly [
+  delivery: number,
+  destination: string,
+  endpoint: string,
+  source: string,
+  type: number,
+  messageId: string,
+  userId: string | null,
+  at: number,
+  ms: number,
+  outcome: number,
+  status: number | null,
+  error: string | null,
+  response: string | null,
+];
+
+/** Newest first. */
+export async function attempts({ rows, dialect, time, ids }: Session, filter: AttemptFilter): Promise<AttemptRecord[]> {
+  const { destination, endpoint, delivery, messageId, userId, outcome, since, limit } = filter;
+  const conditions = where(
+    destination === undefined ? null : sql`destination = ${dialect.name(destination)}`,
+    endpoint === undefined ? null : sql`endpoint = ${dialect.name(endpoint)}`,
+    delivery === undefined ? null : sql`delivery = ${ids.number(delivery)}`,
+    messageId === undefined ? null : sql`message_id = ${messageId}`,
+    userId === undefined ? null : sql`user_id = ${userId}`,
+    outcome === undefined ? null : sql`outcome = ${OUTCOMES.indexOf(outcome)}`,
+    since === undefined ? null : sql`at >= ${time.atWall(since)}`,
+  );
+  const name = (column: string) => dialect.nameOf(raw(column));
+  const found = await rows<AttemptRow>(sql`
+    SELECT delivery, ${name('destination')}, ${name('endpoint')}, ${name('source')}, type, message_id, user_id,
+      ${time.read(raw('at'))}, ms, outcome, status, error, response
+    FROM rollcall.attempt ${conditions} ORDER BY id DESC LIMIT ${limit}`);
+  return found.map((row) => {
+    const [delivery, destination, endpoint, source, type, messageId, userId, at, ms, outcome, status, ...rest] = row;
+    const [error, response] = rest;
+    return {
+      ...{ delivery: ids.name(delivery), destination, endpoint, source, messageId, userId, at: time.wall(at), ms },
+      ...{ type: MESSAGE_TYPES[type] as MessageType, outcome: OUTCOMES[outcome] as Outcome, status, error, response },
+    };
+  });
+}
+
+/** Drops attempts made before `before`, `limit` at most. They stand in the order of time: the oldest have the smallest ids. */
+export function pruneAttempts({ run, time }: Session, before: number, limit: number): Promise<number> {
+  return run(sql`DELETE FROM rollcall.attempt WHERE id IN (
+    SELECT id FROM (SELECT id, at FROM rollcall.attempt ORDER BY id LIMIT ${limit}) AS oldest WHERE at < ${time.at(before)})`);
+}

@@ -1,0 +1,109 @@
+import { RollcallError } from '../../errors.ts';
+import type { Deletions, Regulation } from '../port.ts';
+import { raw, sql } from '../sql.ts';
+import { userHash } from '../user-hash.ts';
+import type { Session } from './session.ts';
+
+const EPOCH = raw("(SELECT CAST(value AS bigint) FROM rollcall.meta WHERE key = 'deletion_epoch')");
+
+/** Hashes for users within sources; null for every source. */
+function hashesOf(key: string, users: readonly string[], sources: readonly string[] | null): Buffer[] {
+  return users.flatMap((user) => (sources ?? ['']).map((scope) => userHash(key, scope, user)));
+}
+
+/**
+ * Raises the epoch for a request, once. It waits for the steps that hold the epoch: what they bring is on disk before
+ * anything is erased, and what comes later names an older epoch.
+ */
+export async function openDeletion(session: Session, { id, userIds, sources }: Regulation): Promise<void> {
+  const { rows, run, dialect, hashKey } = session;
+  const known = await rows(sql`SELECT 1 FROM rollcall.deletion WHERE regulation = ${id} LIMIT 1`);
+  if (userIds.length === 0 || known.length > 0) return;
+  await run(sql`UPDATE rollcall.meta SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE key = 'deletion_epoch'`);
+  await run(sql`INSERT INTO rollcall.deletion (hash, regulation, epoch, is_open)
+    SELECT DISTINCT value, ${id}, ${EPOCH}, 1 FROM ${dialect.rowsOf('hash', hashesOf(hashKey, userIds, sources))}`);
+}
+
+export async function closeDeletion({ run }: Session, regulation: string): Promise<void> {
+  await run(sql`UPDATE rollcall.deletion SET is_open = 0 WHERE regulation = ${regulation} AND is_open = 1`);
+}
+
+/** The epoch, which nobody raises until the transaction ends. */
+export async function holdEpoch({ rows, dialect }: Session): Promise<number> {
+  const [row] = await rows<[string]>(
+    sql`SELECT value FROM rollcall.meta WHERE key = 'deletion_epoch' ${dialect.forShare}`,
+  );
+  return Number(row?.[0] ?? 0);
+}
+
+/**
+ * Holds the epoch until the transaction ends.
+ *
+ * @throws RollcallError `epoch_moved`
+ */
+export async function checkEpoch(session: Session, epoch: number): Promise<void> {
+  if ((await holdEpoch(session)) === epoch) return;
+  throw new RollcallError('epoch_moved', 'Users were deleted since this was computed.');
+}
+
+export async function deletions({ rows }: Session, since: number | null): Promise<Deletions> {
+  const [row] = await rows<[number, number | null]>(
+    sql`SELECT ${EPOCH}, (SELECT min(epoch) FROM rollcall.deletion WHERE is_open = 1)`,
+  );
+  const [epoch, open] = row ?? [0, null];
+  return { epoch, settled: open === null ? epoch : open - 1, some: epoch > (since ?? epoch) };
+}
+
+export async function excluded(
+  { rows, dialect, hashKey }: Session,
+  users: readonly string[],
+  source: string,
+  since: number,
+): Promise<string[]> {
+  const hashes = users.map((user) => hashesOf(hashKey, [user], ['', source]));
+  const isTheirs = dialect.oneOf(raw('hash'), 'hash', hashes.flat());
+  const out = keysOf(
+    await rows<[Uint8Array]>(sql`SELECT hash FROM rollcall.deletion WHERE ${isTheirs} AND epoch > ${since}
+      UNION ALL SELECT hash FROM rollcall.suppression WHERE ${isTheirs}`),
+  );
+  return users.filter((_, index) => hashes[index]?.some((hash) => out.has(keyOf(hash))));
+}
+
+interface Subject {
+  readonly id: number;
+  readonly source: string;
+  readonly users: readonly string[];
+}
+
+/** The ids of those whose users are being taken out right now. */
+export async function beingDeleted(session: Session, subjects: readonly Subject[]): Promise<ReadonlySet<number>> {
+  const { rows, dialect, hashKey } = session;
+  const hashed = subjects.map(({ id, source, users }) => ({ id, hashes: hashesOf(hashKey, users, ['', source]) }));
+  const isTheirs = dialect.oneOf(
+    raw('hash'),
+    'hash',
+    hashed.flatMap(({ hashes }) => hashes),
+  );
+  const out = keysOf(
+    await rows<[Uint8Array]>(sql`SELECT hash FROM rollcall.deletion WHERE ${isTheirs} AND is_open = 1`),
+  );
+  return new Set(hashed.filter(({ hashes }) => hashes.some((hash) => out.has(keyOf(hash)))).map(({ id }) => id));
+}
+
+const keyOf = (hash: Uint8Array) => Buffer.from(hash).toString('hex');
+const keysOf = (rows: readonly (readonly [Uint8Array])[]) => new Set(rows.map(([hash]) => keyOf(hash)));
+
+export async function suppress(
+  { run, dialect, hashKey }: Session,
+  users: readonly string[],
+  sources: readonly string[] | null,
+  on: boolean,
+): Promise<void> {
+  const hashes = hashesOf(hashKey, users, sources);
+  await run(
+    on
+      ? sql`INSERT INTO rollcall.suppression (hash)
+          SELECT DISTINCT value FROM ${dialect.rowsOf('hash', hashes)} WHERE true ORDER BY value ON CONFLICT DO NOTHING`
+      : sql`DELETE FROM rollcall.suppression WHERE ${dialect.oneOf(raw('hash'), 'hash', hashes)}`,
+  );
+}

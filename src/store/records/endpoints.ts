@@ -1,0 +1,50 @@
+import { type Backlog, type EndpointState, isOrdinary, refusalOf } from '../port.ts';
+import { join, raw, sql } from '../sql.ts';
+import type { Session } from './session.ts';
+
+const TIMES = ['paused_at', 'dead_since', 'refusing_since', 'refused_from', 'taken_at'];
+
+export async function endpoints({ rows, time }: Session): Promise<EndpointState[]> {
+  const times = TIMES.map((column) => time.read(raw(column)));
+  const found = await rows<[string, string, ...(number | null)[]]>(
+    sql`SELECT endpoint, destination, ${join(times, ', ')} FROM rollcall.endpoint`,
+  );
+  return found.map(([endpoint, destination, paused = null, dead = null, ...refusal]) => ({
+    endpoint,
+    destination,
+    pausedAt: time.local(paused),
+    deadSince: time.local(dead),
+    ...refusalOf(...refusal.map((at) => time.local(at))),
+  }));
+}
+
+export async function markEndpoint({ run, time }: Session, state: EndpointState): Promise<void> {
+  const { endpoint, destination, pausedAt, deadSince, refusal } = state;
+  if (isOrdinary(state)) {
+    await run(sql`DELETE FROM rollcall.endpoint WHERE endpoint = ${endpoint}`);
+    return;
+  }
+  const times = [pausedAt, deadSince, refusal?.since ?? null, refusal?.from ?? null, refusal?.takenAt ?? null];
+  const changed = ['destination', ...TIMES].map((column) => `${column} = excluded.${column}`).join(', ');
+  await run(sql`INSERT INTO rollcall.endpoint (endpoint, destination, ${raw(TIMES.join(', '))})
+    VALUES (${endpoint}, ${destination}, ${join(
+      times.map((at) => time.at(at)),
+      ', ',
+    )})
+    ON CONFLICT (endpoint) DO UPDATE SET ${raw(changed)}`);
+}
+
+const SUMS = raw(['pending', 'dead', 'queued', 'held_out'].map((name) => `CAST(sum(${name}) AS bigint)`).join(', '));
+
+export async function backlog({ rows, dialect }: Session): Promise<Backlog[]> {
+  const found = await rows<[string, number, number, number, number]>(
+    sql`SELECT ${dialect.nameOf(raw('destination'))}, ${SUMS} FROM rollcall.backlog GROUP BY destination`,
+  );
+  return found.map(([destination, pending, dead, queued, heldOut]) => ({
+    destination,
+    pending,
+    dead,
+    queued,
+    heldOut,
+  }));
+}

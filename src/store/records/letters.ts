@@ -1,0 +1,79 @@
+import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
+import { usersIn } from '../alias.ts';
+import type { DeadLetter, DeadLetterFilter, DeadReason } from '../port.ts';
+import { raw, sql, where } from '../sql.ts';
+import { beingDeleted, holdEpoch } from './deletions.ts';
+import type { Session } from './session.ts';
+
+type LetterRow = readonly [
+  id: number,
+  destination: string,
+  source: string,
+  type: number,
+  userId: string | null,
+  messageId: string,
+  reason: DeadReason,
+  status: number | null,
+  tries: number,
+  firstAt: number | null,
+  lastAt: number,
+  body: string,
+  conflict: string | null,
+];
+
+export async function deadLetters(session: Session, filter: DeadLetterFilter): Promise<DeadLetter[]> {
+  const { rows, dialect, time, ids } = session;
+  const name = (column: string) => dialect.nameOf(raw(column));
+  const found = await rows<LetterRow>(sql`
+    SELECT id, ${name('destination')}, ${name('source')}, type, user_id, message_id, reason, status, tries,
+      ${time.read(raw('first_at'))}, ${time.read(raw('last_at'))}, body, conflict
+    FROM rollcall.dead_letter ${conditionsOf(session, filter)} ORDER BY id LIMIT ${filter.limit}`);
+  return found.map((row) => {
+    const [id, destination, source, type, userId, messageId, reason, status, tries, firstAt, lastAt, ...rest] = row;
+    const [body, conflict] = rest;
+    return {
+      ...{ id: ids.name(id), destination, source, type: MESSAGE_TYPES[type] as MessageType, userId, messageId, reason },
+      ...{ status, attempts: tries, firstAt: time.wall(firstAt), lastAt: time.wall(lastAt), body, conflict },
+    };
+  });
+}
+
+function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter) {
+  const { ids: only, destination, source, reason, type, userId, conflictPrefix, since, until, after } = filter;
+  return where(
+    only === undefined
+      ? null
+      : dialect.oneOf(
+          raw('id'),
+          'id',
+          only.map((id) => ids.number(id)),
+        ),
+    destination === undefined ? null : sql`destination = ${dialect.name(destination)}`,
+    source === undefined ? null : sql`source = ${dialect.name(source)}`,
+    reason === undefined ? null : sql`reason = ${reason}`,
+    type === undefined ? null : sql`type = ${MESSAGE_TYPES.indexOf(type)}`,
+    userId === undefined ? null : sql`user_id = ${userId}`,
+    conflictPrefix === undefined ? null : dialect.startsWith(raw('conflict'), conflictPrefix),
+    since === undefined ? null : sql`last_at >= ${time.atWall(since)}`,
+    until === undefined ? null : sql`last_at < ${time.atWall(until)}`,
+    after === undefined ? null : sql`id > ${ids.number(after)}`,
+  );
+}
+
+/**
+ * Those of these letters whose users are being deleted: they stay where the deletion finds them. No other deletion begins
+ * until the transaction ends.
+ */
+export async function lettersBeingDeleted(session: Session, ids: readonly number[]): Promise<ReadonlySet<number>> {
+  const { rows, dialect } = session;
+  await holdEpoch(session);
+  const open = await rows(sql`SELECT 1 FROM rollcall.deletion WHERE is_open = 1 LIMIT 1`);
+  if (open.length === 0) return new Set();
+  const found = await rows<[number, string, number, string | null, string]>(sql`
+    SELECT id, ${dialect.nameOf(raw('source'))}, type, user_id, body FROM rollcall.dead_letter
+    WHERE ${dialect.oneOf(raw('id'), 'id', ids)}`);
+  const subjects = found
+    .filter(([, , type]) => MESSAGE_TYPES[type] !== 'delete')
+    .map(([id, source, type, user, body]) => ({ id, source, users: usersIn(MESSAGE_TYPES[type], user, body) }));
+  return beingDeleted(session, subjects);
+}

@@ -1,0 +1,51 @@
+import type { Records } from '../port.ts';
+import { attempts } from './attempts.ts';
+import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
+import { deletions, excluded, suppress } from './deletions.ts';
+import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
+import { releaseLease, renewLease, takeLease } from './leases.ts';
+import { deadLetters } from './letters.ts';
+import { pruneRecords } from './prune-records.ts';
+import { openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
+import { run, runProgress, runs, saveRun } from './runs.ts';
+import type { Session } from './session.ts';
+
+type Over<V> = {
+  readonly [N in keyof V]: V[N] extends (...given: infer A) => infer R ? (session: Session, ...given: A) => R : never;
+};
+
+/** Every verb of the records, over a session of either database. */
+export const RECORDS = {
+  ...{ takeLease, renewLease, releaseLease },
+  ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
+  ...{ saveRun, run, runs, runProgress },
+  ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
+  hashKey: async ({ hashKey }) => hashKey,
+  ...{ endpoints, markEndpoint, backlog, attempts, deadLetters },
+  ...{ owners, publish, rosters, orphans, countOrphans },
+  pruneRecords,
+} satisfies Over<Records>;
+
+export type RecordVerb = keyof Records;
+
+/** What is asked of damaged data too, so that people see what there is. */
+export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
+  ...(['attempts', 'audience', 'audiences', 'backlog', 'deadLetters', 'endpoints', 'openRegulations'] as const),
+  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
+]);
+
+/** The records of a store that performs verbs by their names. */
+export function recordsBy(perform: (verb: RecordVerb, given: readonly unknown[]) => Promise<unknown>): Records {
+  const bound = Object.keys(RECORDS).map((verb) => [
+    verb,
+    (...given: readonly unknown[]) => perform(verb as RecordVerb, given),
+  ]);
+  return Object.fromEntries(bound) as Records;
+}
+
+/** Performs a verb that is known by its name only. */
+export function performRecord(session: Session, verb: RecordVerb, given: readonly unknown[]): Promise<unknown> {
+  const work = RECORDS[verb] as (session: Session, ...given: readonly unknown[]) => Promise<unknown>;
+  return work(session, ...given);
+}

@@ -1,0 +1,73 @@
+import { MESSAGE_TYPES } from '../../message.ts';
+import { deletes, isOver, type Regulation, type ToldPart } from '../port.ts';
+import { raw, sql } from '../sql.ts';
+import { userHash } from '../user-hash.ts';
+import { closeDeletion, openDeletion } from './deletions.ts';
+import type { Session } from './session.ts';
+
+export function saveRegulation(session: Session, given: Regulation): Promise<void> {
+  return session.transaction(async (session) => {
+    if (deletes(given.type) && given.status === 'RUNNING') await openDeletion(session, given);
+    if (isOver(given.status)) await closeDeletion(session, given.id);
+    await write(session, isOver(given.status) ? stripped(session, given) : given);
+  });
+}
+
+export async function stripRegulation(session: Session, id: string): Promise<void> {
+  const known = await regulation(session, id);
+  if (known) await write(session, stripped(session, known));
+}
+
+async function write({ run }: Session, regulation: Regulation): Promise<void> {
+  const { id, status, createdAt } = regulation;
+  await run(sql`INSERT INTO rollcall.regulation (id, status, created_at, record)
+    VALUES (${id}, ${status}, ${createdAt}, ${JSON.stringify(regulation)})
+    ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record`);
+}
+
+function stripped({ hashKey }: Session, regulation: Regulation): Regulation {
+  const { userIds } = regulation;
+  if (userIds.length === 0) return regulation;
+  const hashes = userIds.map((user) => userHash(hashKey, '', user).toString('base64url'));
+  return { ...regulation, userIds: [], told: null, hashes };
+}
+
+export async function regulation({ rows }: Session, id: string): Promise<Regulation | null> {
+  const [row] = await rows<[string]>(sql`SELECT record FROM rollcall.regulation WHERE id = ${id}`);
+  return row ? (JSON.parse(row[0]) as Regulation) : null;
+}
+
+export async function openRegulations({ rows }: Session): Promise<Regulation[]> {
+  const found = await rows<[string]>(
+    sql`SELECT record FROM rollcall.regulation WHERE status IN ('INITIALIZED', 'RUNNING') ORDER BY created_at`,
+  );
+  return found.map(([record]) => JSON.parse(record) as Regulation);
+}
+
+/** Attempts looked at in one call, so that others get their turn. */
+const STEP = 20_000;
+const NOTICE = MESSAGE_TYPES.indexOf('delete');
+
+/** Who was posted to about these users. The log is scanned by id: deletions are rare, and an index would cost every settlement. */
+export async function told(
+  { rows, dialect }: Session,
+  users: readonly string[],
+  sources: readonly string[] | null,
+  cursor: string | null,
+): Promise<ToldPart> {
+  const from = Number(cursor ?? 0);
+  const [part] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
+    SELECT id FROM rollcall.attempt WHERE id > ${from} ORDER BY id LIMIT ${STEP}) AS part`);
+  const [end = null, count = 0] = part ?? [];
+  if (end === null) return { cursor: null, told: [] };
+  const source = dialect.nameOf(raw('source'));
+  const inSources = sources ? sql`AND ${dialect.oneOf(source, 'text', sources)}` : raw('');
+  const found = await rows<[string, string, string]>(sql`
+    SELECT DISTINCT ${source}, ${dialect.nameOf(raw('destination'))}, user_id FROM rollcall.attempt
+    WHERE id > ${from} AND id <= ${end} AND type <> ${NOTICE}
+      AND ${dialect.oneOf(raw('user_id'), 'text', users)} ${inSources}`);
+  return {
+    cursor: count === STEP ? String(end) : null,
+    told: found.map(([source, destination, user]) => ({ source, destination, user })),
+  };
+}

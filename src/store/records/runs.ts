@@ -1,0 +1,67 @@
+import type { AudienceRecord, Fence, Run, RunProgress, RunState } from '../port.ts';
+import { raw, type Sql, sql, where } from '../sql.ts';
+import { saveAudience } from './audiences.ts';
+import { checkFence } from './fence.ts';
+import type { Dialect, Session } from './session.ts';
+
+/** `cursor` and `sent` of a run that is known belong to `accept`, which moves them with each batch. */
+export function saveRun(session: Session, run: Run, fence: Fence, audience?: AudienceRecord): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(sql`INSERT INTO rollcall.run (id, key, state, started_at, cursor, sent, record)
+      VALUES (${run.id}, ${run.key}, ${run.state}, ${run.startedAt}, ${run.cursor}, ${run.sent}, ${JSON.stringify(run)})
+      ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record`);
+    if (audience) await saveAudience(session, audience);
+  });
+}
+
+type RunRow = readonly [record: string, cursor: string | null, sent: number];
+
+const runOf = ([record, cursor, sent]: RunRow): Run => ({ ...(JSON.parse(record) as Run), cursor, sent });
+
+export async function run({ rows }: Session, id: string): Promise<Run | null> {
+  const [row] = await rows<RunRow>(sql`SELECT record, cursor, sent FROM rollcall.run WHERE id = ${id}`);
+  return row ? runOf(row) : null;
+}
+
+export interface RunFilter {
+  readonly key?: string;
+  readonly states?: readonly RunState[];
+  readonly limit: number;
+}
+
+const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 'sending', 'committed']);
+/** As in the condition of the index `run_open`. */
+export const IS_OPEN = raw("state IN ('staged', 'held', 'sending', 'committed')");
+
+/** A listing; each finds its rows by an index of its own. */
+export function runsQuery(dialect: Dialect, { key, states, limit }: RunFilter): Sql {
+  const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
+  const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : 'run_started';
+  const conditions = where(
+    isOpen ? IS_OPEN : null,
+    key === undefined ? null : sql`key = ${key}`,
+    states ? dialect.oneOf(raw('state'), 'text', states) : null,
+  );
+  return sql`SELECT record, cursor, sent FROM rollcall.run ${dialect.using(index)} ${conditions}
+    ORDER BY started_at DESC, seq DESC LIMIT ${limit}`;
+}
+
+/** The newest first. */
+export async function runs({ rows, dialect }: Session, filter: RunFilter): Promise<Run[]> {
+  return (await rows<RunRow>(runsQuery(dialect, filter))).map(runOf);
+}
+
+const SUMS = raw(
+  ['deliveries', 'untried', 'delivered', 'dead', 'superseded']
+    .map((name) => `CAST(coalesce(sum(${name}), 0) AS bigint)`)
+    .join(', '),
+);
+
+export async function runProgress({ rows }: Session, id: string): Promise<RunProgress> {
+  const [row] = await rows<[number, number, number, number, number]>(
+    sql`SELECT ${SUMS} FROM rollcall.run_progress WHERE run = ${id}`,
+  );
+  const [deliveries = 0, untried = 0, delivered = 0, dead = 0, superseded = 0] = row ?? [];
+  return { deliveries, untried, delivered, dead, superseded };
+}

@@ -1,0 +1,15 @@
+import { pruneAttempts } from '../records/attempts.ts';
+import type { Connection } from './connection.ts';
+import { SqliteSession } from './session.ts';
+
+export interface PruneArguments {
+  readonly before: number;
+  readonly limit: number;
+}
+
+export async function prune(db: Connection, now: number, { before, limit }: PruneArguments): Promise<number> {
+  const mayHaveMore = db.seen.prune(now);
+  const removed = await pruneAttempts(new SqliteSession(db, { now, ahead: 0 }), before, limit);
+  // A bucket is as many rows as may go in one step: with one in each look, a day of heavy traffic would take weeks to go.
+  return mayHaveMore ? limit : removed;
+}
