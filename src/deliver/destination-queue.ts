@@ -1,17 +1,16 @@
-import isEqual from 'lodash/isEqual.js';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { failpoint } from '../failpoint.ts';
-import type { Attempt, Claim, EndpointState, Refusal, Settlement } from '../store/port.ts';
+import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
-import { Outlet } from './outlet.ts';
+import type { Outlet } from './outlet.ts';
+import { Outlets } from './outlets.ts';
 import { Rate } from './rate.ts';
-import { isDenial, REFUSALS } from './refusals.ts';
-import { type PreparedEndpoint, prepareEndpoint } from './request.ts';
+import { isDenial } from './refusals.ts';
+import type { PreparedEndpoint } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
 import { type EndpointResult, isExpired, judge } from './verdict.ts';
-import { Window } from './window.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
@@ -49,8 +48,8 @@ export interface QueueHooks {
 /** What is claimed for one destination and on its way to the destination's endpoints. */
 export class DestinationQueue {
   readonly name: string;
+  readonly outlets: Outlets;
   private destination: Destination;
-  private outlets: readonly Outlet[] = [];
   private buffer: Claim[] = [];
   private readonly hooks: QueueHooks;
   private readonly rate: Rate;
@@ -79,51 +78,18 @@ export class DestinationQueue {
     this.name = destination.name;
     this.destination = destination;
     this.hooks = hooks;
+    this.outlets = new Outlets(hooks.clock, hooks.onEndpointChange);
     this.rate = new Rate(hooks.clock, destination.ratePerSecond);
     this.configure(destination, serviceName, states);
   }
 
   /** Takes a changed configuration; what is known of unchanged endpoints stays, and what has not begun is given back. */
   configure(destination: Destination, serviceName: string, states: ReadonlyMap<string, EndpointState>): void {
-    const before = this.outlets;
     if (destination.enabled && !this.destination.enabled) this.enabledAt = this.hooks.clock.now();
     this.destination = destination;
     this.changeRate();
-    this.outlets = destination.endpoints.map((endpoint) => {
-      const prepared = prepareEndpoint(endpoint, destination, serviceName);
-      const known = before.find(({ id }) => id === endpoint.id);
-      if (known) return reconfigured(known, prepared);
-      return this.newOutlet(prepared, states);
-    });
+    this.outlets.configure(destination, serviceName, states, this.share);
     this.halt();
-    for (const outlet of before) outlet.wakeAll();
-  }
-
-  private newOutlet(prepared: PreparedEndpoint, states: ReadonlyMap<string, EndpointState>): Outlet {
-    const { clock } = this.hooks;
-    const { id } = prepared.endpoint;
-    const known = states.get(id);
-    // A wrong URL was mended: what it refused is the new one's to take.
-    const inherited = known ? null : this.refusalOfRemoved(states);
-    const { pausedAt = null, deadSince = null, refusal = inherited } = known ?? {};
-    const window = new Window({
-      pausedAt,
-      deadSince,
-      refusingSince: refusal?.since ?? null,
-      share: this.share ?? WHOLE,
-    });
-    if (inherited)
-      this.hooks.onEndpointChange({ endpoint: id, destination: this.name, pausedAt, deadSince, refusal: inherited });
-    return new Outlet(prepared, window, clock, refusal);
-  }
-
-  /** What is still to be sent again of an endpoint that is configured no longer. */
-  private refusalOfRemoved(states: ReadonlyMap<string, EndpointState>): Refusal | null {
-    const removed = [...states.values()].filter(
-      ({ endpoint, destination }) =>
-        destination === this.name && !this.destination.endpoints.some(({ id }) => id === endpoint),
-    );
-    return removed.find(({ refusal }) => refusal)?.refusal ?? null;
   }
 
   /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
@@ -133,7 +99,7 @@ export class DestinationQueue {
     if (share === null) this.halt();
     else {
       this.changeRate();
-      for (const { window } of this.outlets) window.changeShare(share);
+      this.outlets.changeShare(share);
       this.hooks.onRoom(this);
     }
   }
@@ -171,12 +137,12 @@ export class DestinationQueue {
   room(): number {
     if (!this.enabled || this.share === null) return 0;
     let size = 0;
-    for (const { window, waiting } of this.outlets) {
+    for (const { window, waiting } of this.outlets.list) {
       if (!window.open) continue;
       if (waiting >= WAITING_LIMIT) return 0;
       size = Math.max(size, window.size);
     }
-    if (size === 0) return this.idle && this.outlets.some(({ hasRoom }) => hasRoom) ? 1 : 0;
+    if (size === 0) return this.idle && this.outlets.hasRoom ? 1 : 0;
     // As many again as the window holds, for it may double at any moment.
     const ahead = Math.max(size, this.ahead);
     const wanted = size + ahead - this.held;
@@ -188,36 +154,7 @@ export class DestinationQueue {
   nextRoomIn(): number | null {
     if (!this.enabled || this.share === null) return null;
     if (this.rate.available < 1) return this.rate.delay;
-    if (!this.idle || !this.probing || !this.share.leads) return null;
-    const probes = this.outlets.filter(({ window }) => window.pausedAt === null).map(({ untilProbe }) => untilProbe);
-    return probes.length > 0 ? Math.max(1, Math.min(...probes)) : null;
-  }
-
-  /** Whether only a probe can be sent: then a delivery that was tried already should be it. */
-  get probing(): boolean {
-    return !this.outlets.some(({ window }) => window.open);
-  }
-
-  /** Whether a probe should be with what was never tried, if there is such: so each is with another message. */
-  get probesUntried(): boolean {
-    return this.outlets.some(({ window }) => window.refusingSince !== null);
-  }
-
-  /** Endpoints that seem to refuse everything, as far as this process alone can tell. */
-  get suspected(): readonly Outlet[] {
-    return this.outlets.filter(
-      ({ refusals, window }) => window.leads && window.open && refusals.row >= REFUSALS / window.sharers,
-    );
-  }
-
-  outlet(endpoint: string): Outlet | undefined {
-    return this.outlets.find(({ id }) => id === endpoint);
-  }
-
-  /** What is known of an endpoint. */
-  stateOf(outlet: Outlet): EndpointState {
-    const { pausedAt, deadSince } = outlet.window;
-    return { endpoint: outlet.id, destination: this.name, pausedAt, deadSince, refusal: outlet.refusals.state };
+    return this.idle && this.outlets.areClosed && this.share.leads ? this.outlets.untilProbe : null;
   }
 
   /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
@@ -232,21 +169,12 @@ export class DestinationQueue {
 
   /** Since when no endpoint takes anything, as far as anyone looked; null while one does. */
   get heldBackSince(): number | null {
-    let since: number | null = null;
-    for (const { window } of this.outlets) {
-      const closed = window.pausedAt ?? window.refusingSince ?? window.deadSince;
-      if (closed === null) return null;
-      since = Math.max(since ?? this.askedSince, closed);
-    }
-    return since;
+    return this.outlets.heldBackSince(this.askedSince);
   }
 
   /** Whether this process has seen for itself that the endpoints take nothing; a paused one can't be asked. */
   get hasProbed(): boolean {
-    const since = this.askedSince;
-    return this.outlets.every(
-      ({ window, triedAt }) => window.pausedAt !== null || (triedAt !== null && triedAt >= since),
-    );
+    return this.outlets.haveBeenTried(this.askedSince);
   }
 
   add(claims: readonly Claim[]): void {
@@ -262,7 +190,7 @@ export class DestinationQueue {
 
   /** Whether an attempt could begin at once. */
   get hasRoom(): boolean {
-    return this.enabled && this.share !== null && this.outlets.some(({ hasRoom }) => hasRoom);
+    return this.enabled && this.share !== null && this.outlets.hasRoom;
   }
 
   /** Posts a delivery past the buffer, while nothing else is in flight; resolves once it has ended. */
@@ -289,31 +217,27 @@ export class DestinationQueue {
   /** Gives back what has not begun, and has attempts that wait for a busy endpoint look again whether they may begin. */
   halt(): void {
     this.releaseBuffer();
-    for (const outlet of this.outlets) outlet.wakeAll();
+    this.outlets.wakeAll();
   }
 
   /** Drops what is in hand without a word: the claims are no longer ours. */
   abandon(): void {
     this.generation += 1;
     this.buffer = [];
-    for (const outlet of this.outlets) outlet.wakeAll();
+    this.outlets.wakeAll();
   }
 
   /** Takes over what another process or a person found of an endpoint. */
   hear(state: EndpointState): void {
-    const outlet = this.outlet(state.endpoint);
-    if (!outlet) return;
-    const before = outlet.window.open;
-    outlet.hear(state);
-    if (outlet.window.open !== before) this.hooks.onRoom(this);
+    if (this.outlets.hear(state)) this.hooks.onRoom(this);
   }
 
   /** Begins what there is room for, and gives back what has no prospect of it. */
   private pump(): void {
     const { isStopping, holdsClaims } = this.hooks;
     while (this.buffer.length > 0 && !isStopping() && holdsClaims()) {
-      if (!this.outlets.some(({ hasRoom }) => hasRoom)) {
-        if (this.probing) break;
+      if (!this.outlets.hasRoom) {
+        if (this.outlets.areClosed) break;
         return;
       }
       if (!this.rate.take()) break;
@@ -366,14 +290,14 @@ export class DestinationQueue {
   /** One try: every endpoint that has not answered for good is posted to, at once. */
   private async try(claim: Claim, generation: number): Promise<Settlement> {
     const body = Buffer.from(claim.body);
-    const open = this.outlets.filter(({ id }) => claim.marks[id] === undefined);
+    const open = this.outlets.list.filter(({ id }) => claim.marks[id] === undefined);
     const tries = open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
     // Most have one endpoint, for which Promise.all would make promises of its own.
     const results = tries[0] && tries.length === 1 ? [await tries[0]] : await Promise.all(tries);
     const { clock } = this.hooks;
     const now = clock.now();
     const { require } = this.destination;
-    const endpoints = this.outlets.map(({ id }) => id);
+    const endpoints = this.outlets.list.map(({ id }) => id);
     const verdict = judge({ claim, require, endpoints, results, now, random: clock.random() });
     return {
       claim,
@@ -406,11 +330,11 @@ export class DestinationQueue {
     }
     failpoint('post');
     if (claim.tries > 0) this.noteRetry(outlet, exchange);
-    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(this.stateOf(outlet));
+    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(outlet.stateIn(this.name));
     const denial = isDenial(exchange) ? outlet.standing : null;
     // The endpoint is free for the next delivery, though this one may wait for another endpoint.
     this.pump();
-    if (this.outlets.length > 1) this.hooks.onRoom(this);
+    if (this.outlets.list.length > 1) this.hooks.onRoom(this);
     return { endpoint, exchange, at, denial };
   }
 
@@ -422,7 +346,7 @@ export class DestinationQueue {
   private mayPost(outlet: Outlet, generation: number): boolean {
     const { isStopping, holdsClaims } = this.hooks;
     const isOurs = generation === this.generation && holdsClaims();
-    return isOurs && !isStopping() && this.enabled && this.outlets.includes(outlet);
+    return isOurs && !isStopping() && this.enabled && this.outlets.list.includes(outlet);
   }
 }
 
@@ -446,13 +370,4 @@ function attemptsOf(claim: Claim, results: readonly EndpointResult[], now: numbe
     }
   }
   return attempts;
-}
-
-/** A changed secret or header may be what an endpoint waits for that takes nothing: it is probed at once. */
-function reconfigured(outlet: Outlet, prepared: PreparedEndpoint): Outlet {
-  const { key, ...rest } = prepared;
-  const { key: keyBefore, ...restBefore } = outlet.prepared;
-  const isSameKey = key === null || keyBefore === null ? key === keyBefore : key.equals(keyBefore);
-  if (!isSameKey || !isEqual(rest, restBefore)) outlet.window.probeSoon();
-  return Object.assign(outlet, { prepared });
 }

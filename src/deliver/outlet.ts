@@ -34,6 +34,12 @@ export class Outlet {
     return this.prepared.endpoint.id;
   }
 
+  /** What is known of it. */
+  stateIn(destination: string): EndpointState {
+    const { pausedAt, deadSince } = this.window;
+    return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
+  }
+
   /** Attempts that wait for room. */
   get waiting(): number {
     return this.queue.length;

@@ -176,9 +176,9 @@ function requestOf(turn: Turn, limit: number): ClaimRequest {
 /** First tries before retries, but some claims begin with retries, and one in eight with backfills, so that none starves. */
 function orderOf(turn: Turn): ClaimRequest['order'] {
   turn.claims += 1;
-  if (turn.queue.probing && turn.queue.probesUntried) return 'usual';
+  if (turn.queue.outlets.areClosed && turn.queue.outlets.probeUntried) return 'usual';
   // Probes with what was tried already and with what was not in turn: it may be the messages' fault that those failed.
-  if (turn.queue.probing) return turn.claims % 2 === 0 ? 'retries' : 'usual';
+  if (turn.queue.outlets.areClosed) return turn.claims % 2 === 0 ? 'retries' : 'usual';
   if (turn.claims % (turn.queue.retriesAreVain ? VAIN_RETRIES_TURN : RETRIES_TURN) === 0) return 'retries';
   return turn.claims % 8 === 4 ? 'backfills' : 'usual';
 }

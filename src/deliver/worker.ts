@@ -3,7 +3,7 @@ import { type Clock, withTime } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import { backoff, RETRY_WINDOW } from '../retry.ts';
+import { backoff } from '../retry.ts';
 import type { Claim, EndpointState, Settlement, Store } from '../store/port.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
@@ -13,7 +13,7 @@ import { HeldOutLetters } from './held-out.ts';
 import { housekeeping, type RecordRetention } from './housekeeping.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
-import { isDenial, REFUSALS } from './refusals.ts';
+import { RefusingEndpoints } from './refusing.ts';
 import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Resending } from './resend.ts';
 import { Settler } from './settler.ts';
@@ -98,6 +98,7 @@ export class Worker {
   private readonly orphans: Orphans;
   private readonly heldOut: HeldOutLetters;
   private readonly resending: Resending;
+  private readonly refusing: RefusingEndpoints;
   /** What the poll has seen pending, by destination. */
   private pendingSeen = new Map<string, number>();
   private announcing: Promise<void> = Promise.resolve();
@@ -142,9 +143,18 @@ export class Worker {
       log,
       leads,
       onQueued: (name) => this.wake([name]),
-      onDone: (state) => this.forgetRefusal(state),
+      onDone: (state) => this.refusing.forget(state),
       pause: (ms) => this.pause(ms),
       isStopping: () => this.stopping,
+    });
+    this.refusing = new RefusingEndpoints({
+      store,
+      clock,
+      log,
+      states: this.states,
+      turns: this.turns,
+      onRefusing: (state) => options.onRefusing?.(state),
+      onTaken: (state) => this.resending.look([state]),
     });
     this.settler = new Settler({
       settle: (settlements) => store.settle(this.lease.owner, settlements),
@@ -312,7 +322,7 @@ export class Worker {
           { stage: 'deliver', delivery: id, destination, err: error },
           'The delivery could not be made into a request: it is a dead letter',
         ),
-      onEndpointChange: (state) => void this.changed(state),
+      onEndpointChange: (state) => void this.refusing.changed(state),
       onRoom: ({ name }) => this.turns.offer(name),
     };
   }
@@ -387,62 +397,8 @@ export class Worker {
       if (pending > queue.held) this.wake([destination]);
     }
     await this.heldOut.look(backlogs);
-    await this.lookForRefusals();
+    await this.refusing.look();
     this.resending.look(this.states.current.values());
-  }
-
-  /** Writes what was found of an endpoint, and tells people of one that refuses everything. */
-  private async changed(state: EndpointState): Promise<void> {
-    const before = this.states.current.get(state.endpoint)?.refusal ?? null;
-    const refusal = state.refusal ?? null;
-    const isNew = refusal !== null && refusal.since !== null && (before?.since ?? null) === null;
-    if (isNew) this.options.onRefusing?.(state);
-    await this.states.mark(state);
-    if (refusal !== null && refusal.takenAt !== null) this.resending.look([state]);
-    if (isNew) await this.correctRefusal(state);
-  }
-
-  /** A process that has not seen the endpoint's last success finds it in the attempt log. */
-  private async correctRefusal({ destination, endpoint }: EndpointState): Promise<void> {
-    const { store, clock, log } = this.options;
-    const queue = this.turns.queue(destination);
-    const outlet = queue?.outlet(endpoint);
-    if (!queue || !outlet || (outlet.refusals.takenAt !== null && outlet.window.sharers === 1)) return;
-    try {
-      const since = clock.now() - RETRY_WINDOW;
-      const [last] = await store.attempts({ destination, endpoint, outcome: 'success', since, limit: 1 });
-      if (!last || !outlet.refusals.correct(this.clock.now() - (clock.now() - last.at))) return;
-      await this.states.mark(queue.stateOf(outlet));
-    } catch (error) {
-      log.warn({ err: error, endpoint }, 'The last success of an endpoint could not be looked up');
-    }
-  }
-
-  /** Where several processes share an endpoint, their attempts are looked at together. */
-  private async lookForRefusals(): Promise<void> {
-    for (const queue of this.turns.queues) {
-      for (const outlet of queue.suspected) {
-        const filter = { destination: queue.name, endpoint: outlet.id, limit: REFUSALS };
-        const last = await this.options.store.attempts(filter);
-        const isAll = last.length === REFUSALS && last.every(isDenial);
-        if (!isAll || new Set(last.map(({ delivery }) => delivery)).size < 2 || !outlet.window.open) continue;
-        outlet.refuse();
-        outlet.wakeAll();
-        await this.changed(queue.stateOf(outlet));
-      }
-    }
-  }
-
-  /** All that it refused is queued again; the same goes for an endpoint that it took the place of. */
-  private async forgetRefusal({ destination }: EndpointState): Promise<void> {
-    const queue = this.turns.queue(destination);
-    for (const state of [...this.states.current.values()]) {
-      if (state.destination !== destination || !state.refusal) continue;
-      const outlet = queue?.outlet(state.endpoint);
-      if (outlet && (outlet.refusals.state?.takenAt ?? null) === null) continue;
-      if (outlet) outlet.refusals.state = null;
-      await this.states.mark({ ...state, refusal: null });
-    }
   }
 
   private async keepHouse(): Promise<void> {

@@ -1,6 +1,5 @@
 import * as fc from 'fast-check';
 import type { Test } from 'tap';
-import type { Outlet } from '../../../src/deliver/outlet.ts';
 import type { Turns } from '../../../src/deliver/turns.ts';
 import type { AttemptRecord, Settlement } from '../../../src/store/port.ts';
 import { Receiver } from '../../deliver/helpers/receiver.ts';
@@ -121,6 +120,6 @@ function faultOf(given: Answer, settled: readonly Settlement[], records: readonl
 /** Places taken in the windows of all endpoints. */
 function inFlight(rig: Rig): number {
   const { queues } = Reflect.get(rig.worker, 'turns') as Turns;
-  const outlets = queues.flatMap((queue) => Reflect.get(queue, 'outlets') as readonly Outlet[]);
+  const outlets = queues.flatMap(({ outlets }) => outlets.list);
   return outlets.reduce((sum, { window }) => sum + window.inFlight, 0);
 }
