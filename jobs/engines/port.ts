@@ -34,7 +34,15 @@ export interface Engine {
   discard(plan: string): Promise<void>;
   /** What the snapshot, once moved by `plan`, says of these users; those it never had are left out. */
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
-  /** Takes users out of the snapshots and plans of these keys, or of every key. */
+  /** The members, in no order, a batch at a time: memory stays flat. */
+  members(key: string): AsyncIterable<MemberBatch>;
+  /** Who entered, left or changed with the version that a run brought, in no order, as far as it is remembered. */
+  runChanges(key: string, version: number): AsyncIterable<readonly RunChange[]>;
+  /** The states of a user that are over, oldest first; those before the snapshot was dropped too. */
+  history(key: string, user: string): Promise<readonly Interval[]>;
+  /** Forgets states that ended before this time, in milliseconds since 1970: what `history` and `runChanges` remember. */
+  prune(before: number): Promise<void>;
+  /** Takes users out of the snapshots, plans and histories of these keys, or of every key. */
   forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
   /**
    * Removes what deleted rows left behind in the engine's own files, as far as its database lets us: after `forget` of
@@ -133,6 +141,30 @@ export interface ChangeBatch {
 
 export interface Preview extends Staged {
   readonly sample: ChangeBatch;
+}
+
+/** Members, by column. */
+export interface MemberBatch {
+  readonly userIds: readonly string[];
+  /** JSON text of the traits object (traits only). */
+  readonly values: readonly (string | null)[];
+  /** The snapshot version that brought each. */
+  readonly since: readonly number[];
+}
+
+export interface RunChange {
+  readonly userId: string;
+  readonly change: 'entered' | 'exited' | 'changed';
+  /** JSON text of the traits object (traits only; null for those who are gone). */
+  readonly value: string | null;
+}
+
+/** From one version to another a user was a member, with this value. */
+export interface Interval {
+  readonly value: string | null;
+  readonly since: number;
+  /** The version that ended it. */
+  readonly until: number;
 }
 
 /** What the snapshot says of a user. */

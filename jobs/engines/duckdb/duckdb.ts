@@ -50,7 +50,7 @@ export async function openDuckdb(
     dialect: duckdbDialect,
     session,
     writable: !readOnly,
-    tuned: { plan: () => [], members: () => [] },
+    tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, tables),
   });
   return config.path === ':memory:' ? engine : inTurns(engine, config.path);

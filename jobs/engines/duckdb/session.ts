@@ -90,6 +90,12 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
       const columns = await result.getColumns();
       return columns.length > 0 ? columns : Array.from({ length: result.columnCount }, () => []);
     },
+    async *stream(sql) {
+      const result = await connection.stream(sql);
+      for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+        yield chunk.getColumns();
+      }
+    },
     async run(sql) {
       return Number((await query(sql)).rowsChanged);
     },

@@ -23,6 +23,7 @@ export function inTurns(engine: Engine, path: string): Engine {
     stage: (request) => turn(() => engine.stage(request)),
     preview: (request, sampleSize) => turn(() => engine.preview(request, sampleSize)),
     commit: (plan) => turn(() => engine.commit(plan)),
+    prune: (before) => turn(() => engine.prune(before)),
     discard: (plan) => turn(() => engine.discard(plan)),
     forget: (users, keys) => turn(() => engine.forget(users, keys)),
     scrub: (scope) => turn(() => engine.scrub(scope)),

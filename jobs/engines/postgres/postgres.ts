@@ -23,6 +23,11 @@ export async function openPostgres(
       plan: (table) => [`CREATE INDEX ON ${table} (n)`, `ANALYZE ${table}`],
       // A hash index takes ids of any length.
       members: (table) => [`CREATE INDEX ON ${table} USING hash (user_id)`, `ANALYZE ${table}`],
+      // Rows come in the order of time, of which a range index takes next to no room.
+      history: (table) => [
+        `CREATE INDEX ON ${table} USING hash (user_id)`,
+        `CREATE INDEX ON ${table} USING brin (ended_at)`,
+      ],
     },
     // What Postgres keeps in free space and in its log is its own affair.
     async scrub(tables) {

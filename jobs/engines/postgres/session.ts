@@ -8,6 +8,8 @@ const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|5330
 /** Disk or memory full: what no other SQL would cure. */
 const EXHAUSTED = /^53[12]/;
 const CONNECT_TIMEOUT = 10_000;
+/** Rows of a long result fetched at once. */
+const BATCH = 5_000;
 
 /**
  * Connects to the customer's database.
@@ -38,6 +40,19 @@ export async function openSession(url: string): Promise<Session> {
     async byColumn(sql) {
       const { rows, fields } = await query(sql);
       return fields.map((_, column) => rows.map((row) => row[column]));
+    },
+    async *stream(sql) {
+      await query('BEGIN');
+      try {
+        await query(`DECLARE rollcall_rows NO SCROLL CURSOR FOR ${sql}`);
+        for (;;) {
+          const { rows, fields } = await query(`FETCH ${BATCH} FROM rollcall_rows`);
+          if (rows.length === 0) return;
+          yield fields.map((_, column) => rows.map((row) => row[column]));
+        }
+      } finally {
+        await query('ROLLBACK').catch(() => {});
+      }
     },
     run: async (sql) => (await query(sql)).rowCount ?? 0,
     async columns(sql) {

@@ -5,6 +5,7 @@ import type { Session, SqlDatabase } from './session.ts';
 import {
   createSnapshotTables,
   dropSnapshotTables,
+  HISTORY,
   holdPlans,
   leaversTable,
   membersTable,
@@ -30,6 +31,7 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
   if (current.version === target) return;
   if (current.version !== fromVersion) throw moved(staged);
   if (action === 'retire') {
+    await remember(session, staged);
     if ((await session.run(`DELETE FROM rollcall.snapshots WHERE ${snapshotRow(staged)}`)) !== 1) throw moved(staged);
     await dropSnapshotTables(session, key);
     return;
@@ -55,16 +57,41 @@ async function applyPlan(session: Session, staged: Staged): Promise<number> {
   const members = membersTable(staged.key);
   const leavers = leaversTable(staged.key);
   const rows = (condition: string) => `FROM ${planTable(staged.plan)} WHERE user_id IS NOT NULL AND ${condition}`;
-  // An audience's row says all there is; a trait's may have another value.
-  const [removed, added] = staged.kind === 'trait' ? ['was', 'now'] : ['was AND NOT now', 'now AND NOT was'];
   let growth = 0;
   if (staged.before > 0) {
-    growth -= await session.run(`DELETE FROM ${members} WHERE user_id IN (SELECT user_id ${rows(removed)})`);
+    await remember(session, staged);
+    growth -= await session.run(
+      `DELETE FROM ${members} WHERE user_id IN (SELECT ended.user_id ${endedStates(staged)})`,
+    );
   }
-  growth += await session.run(`INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(added)}`);
+  growth += await session.run(
+    `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(staged))}`,
+  );
   await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
   await session.run(`INSERT INTO ${leavers} SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`);
   return growth;
+}
+
+/** Keeps what members were until now, where that ends, for those who ask later. */
+async function remember(session: Session, staged: Staged): Promise<void> {
+  const { key, toVersion, plan } = staged;
+  await session.run(`INSERT INTO ${HISTORY}
+    SELECT ${literal(key)}, ended.user_id, ended.value, ended.since, ${toVersion},
+      (SELECT leased_at FROM rollcall.plans WHERE plan = ${literal(plan)}) ${endedStates(staged)}`);
+}
+
+/** Members as they were, of those who leave or get another value. */
+function endedStates({ key, plan }: Staged): string {
+  return `FROM ${membersTable(key)} AS ended JOIN ${planTable(plan)} AS planned ON planned.user_id = ended.user_id
+    WHERE planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
+}
+
+/** A condition for the plan's rows that are new in the snapshot. A resync of traits also has those that stay as they are. */
+function begunStates({ key, kind, action, plan }: Staged): string {
+  if (kind === 'audience') return 'now AND NOT was';
+  if (action !== 'resync') return 'now';
+  const present = `SELECT 1 FROM ${membersTable(key)} AS present WHERE present.user_id = ${planTable(plan)}.user_id`;
+  return `now AND NOT EXISTS (${present})`;
 }
 
 function moved({ key, fromVersion }: Staged): RollcallError {

@@ -1,9 +1,19 @@
 import type { Engine } from '../port.ts';
 import { commitPlan } from './commit.ts';
+import { pruneHistory, readHistory, readMembers, readRunChanges } from './history.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
 import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
-import { createRegistry, dataTables, dropLeftovers, dropPlan, planTable, readSnapshot, readStaged } from './tables.ts';
+import {
+  createRegistry,
+  dataTables,
+  dropLeftovers,
+  dropPlan,
+  HISTORY,
+  planTable,
+  readSnapshot,
+  readStaged,
+} from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
 
 /** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
@@ -13,7 +23,7 @@ export function createSqlEngine(database: SqlDatabase): Engine {
 
   async function prepare(): Promise<void> {
     if (prepared || !database.writable) return;
-    await createRegistry(session);
+    await createRegistry(session, database.tuned.history(HISTORY));
     prepared = true;
   }
 
@@ -56,6 +66,22 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     async lookup(key, users, plan) {
       await prepare();
       return lookupUsers(database, key, users, plan);
+    },
+    async *members(key) {
+      await prepare();
+      yield* readMembers(database, key);
+    },
+    async *runChanges(key, version) {
+      await prepare();
+      yield* readRunChanges(database, key, version);
+    },
+    async history(key, user) {
+      await prepare();
+      return readHistory(database, key, user);
+    },
+    async prune(before) {
+      await prepare();
+      await pruneHistory(database, before);
     },
     async forget(users, keys = null) {
       await prepare();

@@ -6,6 +6,8 @@ export interface Session {
   rows(sql: string, texts?: readonly string[]): Promise<unknown[][]>;
   /** As `rows`, by column: the way to read much. */
   byColumn(sql: string): Promise<unknown[][]>;
+  /** As `byColumn`, a batch at a time; nothing else may be asked of the session meanwhile. */
+  stream(sql: string): AsyncGenerator<unknown[][]>;
   /** Runs a statement; resolves to the number of rows it wrote. */
   run(sql: string): Promise<number>;
   /** The columns that a query would return. */
@@ -25,6 +27,7 @@ export interface SqlDatabase {
   readonly tuned: {
     plan(table: string): readonly string[];
     members(table: string): readonly string[];
+    history(table: string): readonly string[];
   };
   /** Removes what deleted rows left in the database's files; `tables` are those of snapshots and plans. */
   scrub(tables: readonly string[]): Promise<void>;

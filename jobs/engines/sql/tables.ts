@@ -3,7 +3,11 @@ import type { Snapshot, Staged, StageRequest } from '../port.ts';
 import { literal } from './plan-query.ts';
 import { type Session, type SqlDatabase, transaction } from './session.ts';
 
+/** States of members that are over: who was one from which version to which, and when the latter was computed. */
+export const HISTORY = 'rollcall.history';
+
 const REGISTRY = [
+  `CREATE TABLE IF NOT EXISTS ${HISTORY} (key varchar NOT NULL, user_id varchar NOT NULL, value varchar, since bigint NOT NULL, until bigint NOT NULL, ended_at bigint NOT NULL)`,
   `CREATE TABLE IF NOT EXISTS rollcall.snapshots (key varchar NOT NULL, version bigint NOT NULL, members bigint NOT NULL)`,
   `CREATE TABLE IF NOT EXISTS rollcall.plans (plan varchar NOT NULL, key varchar NOT NULL, leased_at bigint NOT NULL, staged varchar NOT NULL)`,
 ];
@@ -44,10 +48,10 @@ const TRIES = 10;
  * Creates the tables that hold all others, once. Databases fail `CREATE … IF NOT EXISTS` where two sessions come at the
  * same moment; by the next try one of them is through.
  */
-export async function createRegistry(session: Session): Promise<void> {
+export async function createRegistry(session: Session, tuned: readonly string[] = []): Promise<void> {
   for (let tries = 1; !(await findRegistry(session)); tries += 1) {
     try {
-      await transaction(session, () => tryCreate(session));
+      await transaction(session, () => tryCreate(session, tuned));
     } catch (error) {
       if (tries === TRIES) throw error;
     }
@@ -55,10 +59,10 @@ export async function createRegistry(session: Session): Promise<void> {
 }
 
 /** Looks before it creates: who may not create a schema may use the one that an administrator made. */
-async function tryCreate(session: Session): Promise<void> {
+async function tryCreate(session: Session, tuned: readonly string[]): Promise<void> {
   const schemas = await session.rows(`SELECT 1 FROM information_schema.schemata WHERE schema_name = 'rollcall'`);
   if (schemas.length === 0) await session.run('CREATE SCHEMA IF NOT EXISTS rollcall');
-  for (const statement of REGISTRY) await session.run(statement);
+  for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
 }
 
 /** Whether Rollcall has been here before; where it may write, `prepare` has seen to it. */
@@ -71,6 +75,11 @@ async function findRegistry(session: Session): Promise<boolean> {
     `SELECT 1 FROM information_schema.tables WHERE table_schema = 'rollcall' AND table_name = 'plans'`,
   );
   return tables.length > 0;
+}
+
+/** Whether there is a history to read. */
+export async function hasHistory(database: SqlDatabase): Promise<boolean> {
+  return hasRegistry(database);
 }
 
 export async function readStaged(database: SqlDatabase, plan: string): Promise<Staged | null> {
@@ -99,6 +108,7 @@ export async function dataTables(session: Session): Promise<readonly string[]> {
   return [
     ...keys.flatMap(([key]) => [membersTable(String(key)), leaversTable(String(key))]),
     ...plans.map(([plan]) => planTable(String(plan))),
+    HISTORY,
   ];
 }
 

@@ -1,7 +1,7 @@
 import type { Standing } from '../port.ts';
 import { literal } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
-import { holdPlans, leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
+import { HISTORY, holdPlans, leaversTable, membersTable, planTable, readSnapshot, readStaged } from './tables.ts';
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
@@ -62,6 +62,7 @@ export async function forgetUsers(
   const scope = keys === null ? '' : ` WHERE key IN (${keys.map(literal).join(', ')})`;
   await holdPlans(session, scope);
   const list = users.map(literal).join(', ');
+  await session.run(`DELETE FROM ${HISTORY} WHERE user_id IN (${list})${scope.replace(' WHERE', ' AND')}`);
   for (const [key] of await session.rows(`SELECT key FROM rollcall.snapshots${scope}`)) {
     const members = membersTable(String(key));
     const gone = await session.run(`DELETE FROM ${members} WHERE user_id IN (${list})`);

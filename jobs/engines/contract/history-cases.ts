@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import type { Engine, RunChange } from '../port.ts';
+import type { EngineCase } from './case.ts';
+import { request, settle, usersSql } from './fixture.ts';
+
+async function changesAt(engine: Engine, version: number, key = 'club'): Promise<readonly RunChange[]> {
+  const batches: RunChange[] = [];
+  for await (const batch of engine.runChanges(key, version)) batches.push(...batch);
+  return batches.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
+}
+
+async function membersOf(engine: Engine, key: string): Promise<readonly string[]> {
+  const users: string[] = [];
+  for await (const { userIds, values, since } of engine.members(key)) {
+    assert.equal(userIds.length, values.length);
+    assert.equal(userIds.length, since.length);
+    users.push(...userIds);
+  }
+  return users.toSorted();
+}
+
+const scores = (...rows: readonly (readonly [string, number])[]) =>
+  rows.map(([user, score]) => `select '${user}' as user_id, ${score} as score`).join(' union all ');
+
+/** What an engine remembers of runs that are over. */
+export const historyCases: readonly EngineCase[] = [
+  {
+    name: 'members are listed, a batch at a time',
+    async run(open) {
+      const { engine, reopen } = await open();
+      assert.deepEqual(await membersOf(engine, 'club'), []);
+      await settle(engine, { sql: 'select * from generate_series(1, 12345) as numbers(user_id)' });
+      let [users, batches] = [0, 0];
+      for await (const { userIds, since } of engine.members('club')) {
+        users += userIds.length;
+        batches += 1;
+        assert.ok(since.every((version) => version === 1));
+      }
+      assert.equal(users, 12_345);
+      assert.ok(batches > 1);
+      for await (const { userIds } of engine.members('club')) if (userIds.length > 0) break;
+      assert.deepEqual(
+        await engine.snapshot('club'),
+        { version: 1, members: 12_345 },
+        'and who stops early harms nothing',
+      );
+      await engine.close();
+      assert.equal((await membersOf(await reopen({ readOnly: true }), 'club')).length, 12_345);
+    },
+  },
+
+  {
+    name: 'who entered and left by each version is remembered, after a retirement and in the next life too',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      await settle(engine, { sql: usersSql('b', 'c') });
+      await settle(engine, { sql: usersSql('a', 'b') });
+      assert.deepEqual(await changesAt(engine, 1), [
+        { userId: 'a', change: 'entered', value: null },
+        { userId: 'b', change: 'entered', value: null },
+      ]);
+      assert.deepEqual(await changesAt(engine, 2), [
+        { userId: 'a', change: 'exited', value: null },
+        { userId: 'c', change: 'entered', value: null },
+      ]);
+      await settle(engine, { action: 'retire' });
+      assert.deepEqual(
+        (await changesAt(engine, 4)).map(({ userId, change }) => [userId, change]),
+        [
+          ['a', 'exited'],
+          ['b', 'exited'],
+        ],
+      );
+      assert.deepEqual(await engine.history('club', 'a'), [
+        { value: null, since: 1, until: 2 },
+        { value: null, since: 3, until: 4 },
+      ]);
+      assert.deepEqual(await engine.history('other', 'a'), []);
+      await settle(engine, { sql: usersSql('a'), toVersion: 5 });
+      assert.deepEqual(await changesAt(engine, 5), [{ userId: 'a', change: 'entered', value: null }]);
+    },
+  },
+
+  {
+    name: 'values of traits are remembered, and a resync is no change',
+    async run(open) {
+      const { engine } = await open();
+      const trait = { key: 'score', kind: 'trait' } as const;
+      await settle(engine, { ...trait, sql: scores(['a', 1], ['b', 2]) });
+      await settle(engine, { ...trait, sql: scores(['a', 3], ['b', 2]) });
+      await settle(engine, { ...trait, action: 'resync', sql: scores(['a', 3], ['b', 2], ['c', 4]) });
+      const [changed, ...others] = await changesAt(engine, 2, 'score');
+      assert.deepEqual(others, []);
+      assert.partialDeepStrictEqual(changed, { userId: 'a', change: 'changed' });
+      assert.deepEqual(JSON.parse(changed?.value ?? ''), { score: 3 });
+      assert.deepEqual(
+        (await changesAt(engine, 3, 'score')).map(({ userId, change }) => [userId, change]),
+        [['c', 'entered']],
+      );
+      const [past, ...none] = await engine.history('score', 'a');
+      assert.deepEqual(none, []);
+      assert.deepEqual([JSON.parse(past?.value ?? ''), past?.since, past?.until], [{ score: 1 }, 1, 2]);
+      assert.equal((await engine.lookup('score', ['b'])).get('b')?.since, 1);
+      assert.deepEqual(await engine.snapshot('score'), { version: 3, members: 3 });
+    },
+  },
+
+  {
+    name: 'what is remembered is forgotten with a user, and by time',
+    async run(open) {
+      const { engine } = await open();
+      const staged = async (users: readonly string[], leasedAt: number) => {
+        const { version } = await engine.snapshot('club');
+        const { plan } = await engine.stage(request({ sql: usersSql(...users), toVersion: version + 1, leasedAt }));
+        await engine.commit(plan);
+        await engine.discard(plan);
+      };
+      await staged(['a', 'b', 'c'], 1_000);
+      await staged(['b', 'c'], 2_000);
+      await staged(['c'], 3_000);
+      await engine.forget(['a']);
+      assert.deepEqual(await engine.history('club', 'a'), []);
+      await engine.prune(3_000);
+      assert.deepEqual(await engine.history('club', 'b'), [{ value: null, since: 1, until: 3 }]);
+      await engine.prune(3_001);
+      assert.deepEqual(await engine.history('club', 'b'), []);
+      await engine.scrub('all');
+      assert.deepEqual(await engine.snapshot('club'), { version: 3, members: 1 });
+    },
+  },
+];
