@@ -291,7 +291,8 @@ export class App {
 
   private async listen(): Promise<void> {
     const { log, readConfig } = this.options;
-    const server = createHttpServer(log, { alive: () => this.alive(), ready: () => this.ready() });
+    const health = { alive: () => this.alive(), ready: () => this.ready() };
+    const server = createHttpServer(log, health, this.config.listen.trustedProxies);
     const guard = createGuard(() => this.config.admin.token);
     await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
     await server.register(collect, {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { IpMode } from './ip.ts';
 
 /** A URL that deliveries are posted to, with its static headers. */
 export interface Endpoint {
@@ -47,6 +48,8 @@ export interface Source {
   readonly enabled: boolean;
   /** Collection requests per second at most; absent means no limit. */
   readonly ratePerSecond?: number;
+  /** What becomes of people's addresses; kept where absent. */
+  readonly ip?: IpMode;
 }
 
 /** The stable id of an endpoint: it follows the URL, so that a changed URL starts with a clean record. */

@@ -10,9 +10,14 @@ export interface HealthChecks {
 }
 
 /** The listening server with its health routes; the stages register theirs on it. */
-export function createHttpServer(log: FastifyBaseLogger, { alive, ready }: HealthChecks): FastifyInstance {
+export function createHttpServer(
+  log: FastifyBaseLogger,
+  { alive, ready }: HealthChecks,
+  trustedProxies: readonly string[] = [],
+): FastifyInstance {
   const server = fastify({
     ...serverOptions,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
     forceCloseConnections: 'idle',

@@ -1,11 +1,10 @@
 import type { Readable } from 'node:stream';
-import cors from '@fastify/cors';
-import rateLimit from '@fastify/rate-limit';
 import type {
   FastifyInstance,
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
+  FastifySchema,
   RouteHandlerMethod,
   RouteShorthandOptions,
 } from 'fastify';
@@ -13,21 +12,22 @@ import type { Clock } from '../clock.ts';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
+import type { IpRule } from '../ip.ts';
 import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
 import { readBatch, readCall } from './batch.ts';
 import { inflated, readBytes, tooLarge } from './body.ts';
+import { allowPages, browsers } from './browsers.ts';
 import { Gate } from './gate.ts';
 import { JsonBody } from './json-body.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import { Hold, Pressure } from './pressure.ts';
+import { limitRate, sourceOf } from './rate-limit.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
-import { basicWriteKey, createWriteKeys, queryWriteKey } from './write-keys.ts';
+import { basicWriteKey, createEnabledSource, queryWriteKey } from './write-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The source that the write key of a collection request proved; null on other requests. */
-    collectSource: Source | null;
     /** What a collection request holds; null on other requests. */
     collectHold: Hold | null;
   }
@@ -68,23 +68,33 @@ const INFLATED_AT_ONCE = 2;
 
 const DONE = '{"success":true}';
 
-/** The Tracking API under `/v1`. Register it as it is: it keeps its parsers, hooks and error handler to itself. */
+/** Rudder's library sends beacons to the same routes below another path. */
+const PREFIXES = ['/v1', '/beacon/v1'] as const;
+
+/** The Tracking API. Register it as it is: it keeps its parsers, hooks and error handlers to itself. */
 export const collect: FastifyPluginAsync<CollectOptions> = async (parent, options) => {
-  await parent.register(async (app) => serve(app, options), { prefix: '/v1' });
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const strangers = new Strangers(limits, options.clock);
+  parent.server.on('connection', (socket) => strangers.connected(socket));
+  await parent.register(async (app) => serve(app, options, limits, strangers));
+  await parent.register(browsers, { ...options, onKnown: (socket) => strangers.known(socket) });
 };
 
-async function serve(app: FastifyInstance, { sources, accept, clock, ...options }: CollectOptions): Promise<void> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+async function serve(
+  app: FastifyInstance,
+  { sources, accept, clock, ...options }: CollectOptions,
+  limits: CollectLimits,
+  strangers: Strangers,
+): Promise<void> {
   app.setErrorHandler(answerError);
-  app.setNotFoundHandler(answerNotFound);
-  await app.register(cors, { origin: '*', methods: ['POST'], maxAge: 86_400, exposedHeaders: ['retry-after'] });
-  readBodies(app, { sources, clock, limits });
+  readBodies(app, { sources, limits, strangers });
   await limitRate(app);
 
   const newId = () => clock.uuid();
   const envelopeOf = (request: FastifyRequest): Envelope => ({
     receivedAt: clock.now(),
     newId,
+    ...ipRule(request),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
   const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
@@ -97,14 +107,33 @@ async function serve(app: FastifyInstance, { sources, accept, clock, ...options 
     if (messages.length > 0) await accept(sourceOf(request).id, messages);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
   };
-  for (const [path, type] of Object.entries(CALLS)) {
-    const schema = path === type ? callRoute(type) : hiddenRoute;
-    post(app, path, { bodyLimit: limits.callBytes, schema }, call(type));
-  }
-  for (const path of BATCHES) {
-    const schema = path === 'batch' ? batchRoute() : hiddenRoute;
-    post(app, path, { bodyLimit: limits.batchBytes, schema }, batch);
-  }
+  const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {
+    under.setNotFoundHandler(answerNotFound);
+    await allowPages(under, ['POST']);
+    const documented = (schema: FastifySchema) => (prefix === '/v1' ? schema : hiddenRoute);
+    for (const [path, type] of Object.entries(CALLS)) {
+      const schema = path === type ? documented(callRoute(type)) : hiddenRoute;
+      post(under, path, { bodyLimit: limits.callBytes, schema }, call(type));
+    }
+    for (const path of BATCHES) {
+      const schema = path === 'batch' ? documented(batchRoute()) : hiddenRoute;
+      post(under, path, { bodyLimit: limits.batchBytes, schema }, batch);
+    }
+  };
+  for (const prefix of PREFIXES) await app.register(routes, { prefix });
+}
+
+const SENT_BY_BROWSERS = /^\/beacon\/|\/[agipst]\/?$/;
+
+/**
+ * Of a browser the address is the user's, of a server it is not. Browsers name the page's origin with what they post, and
+ * their libraries send single calls to paths of one letter.
+ */
+function ipRule(request: FastifyRequest): { readonly ip?: IpRule } {
+  const { ip: mode = 'keep' } = sourceOf(request);
+  const isBrowser = request.headers.origin !== undefined || SENT_BY_BROWSERS.test(request.routeOptions.url ?? '');
+  if (!isBrowser && mode === 'keep') return {};
+  return { ip: { mode, from: isBrowser ? request.ip : null } };
 }
 
 /** With and without a final slash: a redirect would lose the message, as clients don't follow it. */
@@ -113,18 +142,16 @@ function post(app: FastifyInstance, path: string, options: RouteShorthandOptions
   app.post(`/${path}/`, { ...options, schema: hiddenRoute }, handler);
 }
 
-type Guarded = Pick<CollectOptions, 'sources' | 'clock'> & { readonly limits: CollectLimits };
+type Guarded = Pick<CollectOptions, 'sources'> & { readonly limits: CollectLimits; readonly strangers: Strangers };
 
 /**
  * Who sends a request is looked for as early as it can be known: in its head, else in its body, of which no more than the outline
  * is read before. Until then the request has only the room that strangers have.
  */
-function readBodies(app: FastifyInstance, { sources, clock, limits }: Guarded): void {
+function readBodies(app: FastifyInstance, { sources, limits, strangers }: Guarded): void {
   const enabledSource = createEnabledSource(sources);
   const pressure = new Pressure(limits.pendingBytes);
-  const strangers = new Strangers(limits, clock);
   const [gate, strangersGate] = [new Gate(INFLATED_AT_ONCE), new Gate(INFLATED_AT_ONCE)];
-  app.server.on('connection', (socket) => strangers.connected(socket));
   app.decorateRequest('collectSource', null);
   app.decorateRequest('collectHold', null);
   const recognise = (request: FastifyRequest, writeKey: string) => {
@@ -172,35 +199,7 @@ function readBodies(app: FastifyInstance, { sources, clock, limits }: Guarded): 
   app.setSerializerCompiler(() => JSON.stringify);
 }
 
-function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
-  const findSource = createWriteKeys(sources);
-  return (writeKey) => {
-    const source = findSource(writeKey);
-    if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
-    if (!source.enabled) throw new RollcallError('source_disabled', 'The source of this write key is disabled.');
-    return source;
-  };
-}
-
 function bodyOf(request: FastifyRequest): JsonBody {
   if (request.body instanceof JsonBody) return request.body;
   throw new RollcallError('invalid_json', 'The body must be JSON.');
-}
-
-/** Per source, where one has a limit; a rate below a whole number gets a longer window. */
-async function limitRate(app: FastifyInstance): Promise<void> {
-  const rateOf = (request: FastifyRequest) => sourceOf(request).ratePerSecond ?? Number.POSITIVE_INFINITY;
-  await app.register(rateLimit, {
-    hook: 'preHandler',
-    keyGenerator: (request) => sourceOf(request).id,
-    allowList: (request) => rateOf(request) === Number.POSITIVE_INFINITY,
-    max: (request) => Math.ceil(rateOf(request)),
-    timeWindow: (request: FastifyRequest) => (1000 * Math.ceil(rateOf(request))) / rateOf(request),
-    errorResponseBuilder: () => new RollcallError('rate_limited', 'This source sends too many requests; try again.'),
-  });
-}
-
-function sourceOf(request: FastifyRequest): Source {
-  if (request.collectSource === null) throw new RollcallError('unknown_source', 'A write key is needed.');
-  return request.collectSource;
 }

@@ -57,6 +57,30 @@ export function batchRoute(): FastifySchema {
   return collectRoute('Many messages', batch, done.extend({ rejected: z.array(rejected).optional() }));
 }
 
+export function settingsRoute(): FastifySchema {
+  return getRoute('What analytics-next asks of its `cdnURL`', 'Where to send.', {
+    params: jsonSchema(z.object({ key: z.string().describe('A write key.') })),
+  });
+}
+
+export function sourceConfigRoute(): FastifySchema {
+  return getRoute("What Rudder's library for browsers asks of its `configUrl`", 'Whether to send.', {
+    security: [{ writeKey: [] }, {}],
+    querystring: jsonSchema(z.object({ writeKey: z.string().optional().describe('Where no header has it.') })),
+  });
+}
+
+export function pixelRoute(type: ClientType): FastifySchema {
+  const data = z.string().describe(`A ${type} message with its \`writeKey\`, as JSON in Base64.`);
+  return getRoute(`One ${type} message in the address of an image`, 'Durable; an image of one pixel.', {
+    querystring: jsonSchema(z.object({ data, writeKey: z.string().optional() })),
+  });
+}
+
+function getRoute(summary: string, description: string, asked: FastifySchema): FastifySchema {
+  return { summary, tags: ['Browsers'], ...asked, response: { 200: { description } } };
+}
+
 function collectRoute(summary: string, body: z.ZodType, answer: z.ZodType): FastifySchema {
   return {
     summary,

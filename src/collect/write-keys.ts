@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Source } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
 
 /**
  * Finds the source that a write key belongs to. Digests are compared, so that the time taken tells nothing about how
@@ -15,6 +16,17 @@ export function createWriteKeys(sources: () => readonly Source[]): (writeKey: st
       indexed = current;
     }
     return byDigest.get(digest(writeKey));
+  };
+}
+
+/** The same for who wants to send: it throws RollcallError `unknown_source`, `source_disabled`. */
+export function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
+  const findSource = createWriteKeys(sources);
+  return (writeKey) => {
+    const source = findSource(writeKey);
+    if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
+    if (!source.enabled) throw new RollcallError('source_disabled', 'The source of this write key is disabled.');
+    return source;
   };
 }
 

@@ -6,7 +6,12 @@ export interface Config {
   readonly folder: string;
   readonly serviceName: string;
   readonly store: StoreConfig;
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: {
+    readonly host: string;
+    readonly port: number;
+    /** Addresses and ranges of proxies whose forwarded headers count. */
+    readonly trustedProxies: readonly string[];
+  };
   readonly network: NetworkConfig;
   readonly admin: { readonly token: string | null };
   readonly sources: readonly Source[];

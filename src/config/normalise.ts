@@ -68,8 +68,9 @@ function certificate(path: string, folder: string, index: number, faults: Mistak
   }
 }
 
-function sourceOf({ rateLimit, ...source }: ConfigFile['sources'][number]): Source {
-  return rateLimit === undefined ? source : { ...source, ratePerSecond: rateLimit };
+function sourceOf({ rateLimit, ip, ...source }: ConfigFile['sources'][number]): Source {
+  const limited = rateLimit === undefined ? source : { ...source, ratePerSecond: rateLimit };
+  return ip === 'keep' ? limited : { ...limited, ip };
 }
 
 function destinationOf(destination: ConfigFile['destinations'][number]): Destination {

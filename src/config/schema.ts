@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { IP_MODES } from '../ip.ts';
 import { suggestion } from '../spelling.ts';
 import {
   duration,
@@ -127,7 +128,14 @@ export const fileSchema = section({
       'must be a URL such as sqlite:./rollcall.db, or { url, maxQueued }',
     )
     .default('sqlite:./rollcall.db'),
-  listen: section({ host: text.default('127.0.0.1'), port: whole(0, 65535).default(8080) }).prefault({}),
+  listen: section({
+    host: text.default('127.0.0.1'),
+    port: whole(0, 65535).default(8080),
+    trustedProxies: z
+      .array(range)
+      .default([])
+      .describe('Addresses of proxies whose X-Forwarded-For, -Proto and -Host are believed; none by default'),
+  }).prefault({}),
   network: section({
     allow: z.array(range).default([]).describe('Private ranges that endpoints may resolve to; refused otherwise'),
     ca: oneOrMore(text, 'must be a PEM file, or a list of them')
@@ -145,6 +153,12 @@ export const fileSchema = section({
         writeKey: z.string().min(1, 'must not be empty').describe('What clients prove themselves with'),
         enabled: flag.default(true),
         rateLimit: rate.optional().describe('Requests to the collection API at most, such as 100/s'),
+        ip: z
+          .enum(IP_MODES, 'must be keep, anonymise or drop')
+          .default('keep')
+          .describe(
+            "What becomes of context.ip; with keep and anonymise a browser's address is added where it is missing",
+          ),
       }),
     )
     .min(1, 'needs at least one source'),

@@ -17,9 +17,13 @@ t.test('the documented batch gets the documented answer', async (t) => {
 
 t.test('the documented paths are there', async (t) => {
   const { app } = startService(t);
-  const paths = new Set(text.match(/\/v1\/\w+/g));
+  const [, posts = ''] = /## Requests\n\n```\n(.*?)```/s.exec(text) ?? [];
+  const paths = new Set(posts.match(/\/v1\/\w+/g));
   t.equal(paths.size, 15);
   for (const url of paths) t.not((await app.inject({ method: 'POST', url, payload: {} })).statusCode, 404, url);
+  const asked = [...text.matchAll(/\| `GET (\/\S+?)(?:\?\S+)?` \|/g)].map(([, path = '']) => path);
+  t.equal(asked.length, 3);
+  for (const url of asked) t.not((await app.inject({ url })).statusCode, 404, url);
 });
 
 t.test('the documented deletion request is taken', async (t) => {

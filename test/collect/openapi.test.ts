@@ -25,8 +25,10 @@ t.test('the document has every route and field that people write against', async
   const document = (await app.inject({ url: '/docs/json' })).json();
   t.match(document, { openapi: '3.1.0', info: { title: 'Rollcall', version: '1.2.3' } });
   t.strictSame(Object.keys(document.paths).toSorted(), [
-    ...['/regulations', '/regulations/sources/{id}', '/regulations/{id}'],
-    ...['/v1/alias', '/v1/batch', '/v1/group', '/v1/identify', '/v1/page', '/v1/screen', '/v1/track'],
+    ...['/regulations', '/regulations/sources/{id}', '/regulations/{id}', '/sourceConfig/'],
+    ...['/v1/alias', '/v1/batch', '/v1/group', '/v1/identify', '/v1/page'],
+    ...['alias', 'group', 'identify', 'page', 'screen', 'track'].map((type) => `/v1/pixel/${type}`),
+    ...['/v1/projects/{key}/settings', '/v1/screen', '/v1/track'],
   ]);
   const body = (path: string) => document.paths[path].post.requestBody.content['application/json'].schema;
   t.match(body('/v1/track'), { type: 'object', properties: { event: { type: 'string' } }, required: ['event'] });

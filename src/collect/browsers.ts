@@ -1,0 +1,94 @@
+import type { Socket } from 'node:net';
+import cors from '@fastify/cors';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { Source } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
+import { answerError, answerNotFound } from '../http-errors.ts';
+import type { CollectOptions } from './collect.ts';
+import { pixels } from './pixels.ts';
+import { settingsRoute, sourceConfigRoute } from './schemas.ts';
+import { basicWriteKey, createEnabledSource, createWriteKeys, queryWriteKey } from './write-keys.ts';
+
+/**
+ * Lets pages of every origin send and read the answer, with credentials too: `sendBeacon` and some libraries always ask for
+ * them. Nothing here reads a cookie, so that a page can do no more than any program with the same key.
+ */
+export async function allowPages(app: FastifyInstance, methods: string[]): Promise<void> {
+  await app.register(cors, {
+    ...{ origin: true, credentials: true, methods },
+    ...{ maxAge: 86_400, exposedHeaders: ['retry-after'] },
+  });
+}
+
+type KeyedRequest = FastifyRequest<{ Params: { key: string } }>;
+
+export interface BrowserOptions extends CollectOptions {
+  /** Called with a connection on which a write key was shown. */
+  readonly onKnown: (socket: Socket) => void;
+}
+
+/** What the libraries for browsers ask for first, so that a page has one address to set; and pixels. */
+export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, options) => {
+  const findSource = createWriteKeys(options.sources);
+  const enabledSource = createEnabledSource(options.sources);
+  const scope = (prefix: string, routes: (app: FastifyInstance) => void) =>
+    parent.register(
+      async (app) => {
+        app.setErrorHandler(answerError);
+        app.setNotFoundHandler(answerNotFound);
+        await allowPages(app, ['GET']);
+        app.setSerializerCompiler(() => JSON.stringify);
+        routes(app);
+      },
+      { prefix },
+    );
+  const settings = async (request: FastifyRequest, reply: FastifyReply) => {
+    const source = enabledSource((request as KeyedRequest).params.key);
+    options.onKnown(request.raw.socket);
+    return cached(reply).send(librarySettings(source, request));
+  };
+  const sourceConfig = async (request: FastifyRequest, reply: FastifyReply) => {
+    const key = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query) ?? '';
+    const source = findSource(key);
+    if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
+    options.onKnown(request.raw.socket);
+    return cached(reply).send(rudderConfig(source));
+  };
+  await scope('/v1/projects', (app) => {
+    app.get('/:key/settings', { schema: settingsRoute() }, settings);
+  });
+  await scope('/sourceConfig', (app) => {
+    app.get('/', { schema: sourceConfigRoute() }, sourceConfig);
+  });
+  await parent.register(pixels, options);
+};
+
+/** For a page after the other; a key that is taken away must not live on for long. */
+function cached(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'private, max-age=60').type('application/json');
+}
+
+/** What analytics-next reads: where to send, and that there is nothing else to load, nor anybody else to tell. */
+function librarySettings({ writeKey }: Source, request: FastifyRequest): object {
+  const target = { apiKey: writeKey, apiHost: `${request.host}/v1`, protocol: protocolOf(request) };
+  const all = { __default: { enabled: true, integrations: {} } };
+  return {
+    integrations: { 'Segment.io': target },
+    plan: { track: all, identify: all, group: all },
+    middlewareSettings: {},
+    remotePlugins: [],
+    metrics: { sampleRate: 0 },
+  };
+}
+
+/** Behind a proxy that ends TLS the page must go on by https. The answer goes to nobody but who says so. */
+function protocolOf({ protocol, headers }: FastifyRequest): string {
+  const [forwarded] = String(headers['x-forwarded-proto'] ?? '').split(',', 1);
+  return forwarded?.trim().toLowerCase() === 'https' ? 'https' : protocol;
+}
+
+/** What Rudder's library reads: it sends if the source is enabled, and reports neither errors nor metrics. */
+function rudderConfig({ id, writeKey, enabled }: Source): object {
+  const silent = { errors: { enabled: false }, metrics: { enabled: false } };
+  return { source: { id, name: id, writeKey, enabled, config: { statsCollection: silent }, destinations: [] } };
+}

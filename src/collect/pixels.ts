@@ -1,0 +1,68 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { RollcallError } from '../errors.ts';
+import { statusOf } from '../http-errors.ts';
+import type { MessageType } from '../message.ts';
+import { readCall } from './batch.ts';
+import type { BrowserOptions } from './browsers.ts';
+import { JsonBody } from './json-body.ts';
+import { limitRate, sourceOf } from './rate-limit.ts';
+import { pixelRoute } from './schemas.ts';
+import { createEnabledSource, queryWriteKey } from './write-keys.ts';
+
+/** One transparent pixel. */
+const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
+const TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias'] as const satisfies MessageType[];
+
+/**
+ * One message in the address of an image, for e-mails and pages without scripts. An image is all that is ever answered, as
+ * nobody can read anything else; the status says what became of the message.
+ */
+export const pixels: FastifyPluginAsync<BrowserOptions> = async (parent, { sources, accept, clock, ...options }) => {
+  const enabledSource = createEnabledSource(sources);
+  await parent.register(
+    async (app) => {
+      app.decorateRequest('collectSource', null);
+      app.decorateRequest('pixel', null);
+      app.setErrorHandler((error, request, reply) => {
+        const known = error instanceof RollcallError;
+        if (!known) request.log.error({ err: error }, 'pixel failed');
+        return image(reply.code(known ? statusOf(error.code) : 500));
+      });
+      app.addHook('preValidation', async (request) => {
+        const { data } = request.query as { readonly data?: unknown };
+        const call = dataOf(data);
+        request.collectSource = enabledSource(call.writeKey ?? queryWriteKey(request.query) ?? '');
+        request.pixel = call;
+        options.onKnown(request.raw.socket);
+      });
+      await limitRate(app);
+      app.setValidatorCompiler(() => () => true);
+      for (const type of TYPES) {
+        const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+          const { id, ip: mode = 'keep' } = sourceOf(request);
+          const message = readCall(request.pixel ?? dataOf(null), {
+            type,
+            receivedAt: clock.now(),
+            newId: () => clock.uuid(),
+            ip: { mode, from: request.ip },
+            onUnreadable: (field) => options.onUnreadable?.(id, field),
+          });
+          await accept(id, [message]);
+          return image(reply);
+        };
+        app.get(`/${type}`, { schema: pixelRoute(type) }, handler);
+        app.get(`/${type}.gif`, { schema: { hide: true } }, handler);
+      }
+    },
+    { prefix: '/v1/pixel' },
+  );
+};
+
+function image(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store').type('image/gif').send(GIF);
+}
+
+/** The call in `data`, JSON in Base64 of either alphabet; a plus sign may have become a space on its way. */
+function dataOf(data: unknown): JsonBody {
+  return new JsonBody(Buffer.from(typeof data === 'string' ? data.replaceAll(' ', '+') : '', 'base64'));
+}

@@ -1,0 +1,32 @@
+import rateLimit from '@fastify/rate-limit';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Source } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
+import type { JsonBody } from './json-body.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The source that the write key of a collection request proved; null on other requests. */
+    collectSource: Source | null;
+    /** What the address of a pixel holds; null on other requests. */
+    pixel: JsonBody | null;
+  }
+}
+
+/** Per source, where one has a limit; a rate below a whole number gets a longer window. */
+export async function limitRate(app: FastifyInstance): Promise<void> {
+  const rateOf = (request: FastifyRequest) => sourceOf(request).ratePerSecond ?? Number.POSITIVE_INFINITY;
+  await app.register(rateLimit, {
+    hook: 'preHandler',
+    keyGenerator: (request) => sourceOf(request).id,
+    allowList: (request) => rateOf(request) === Number.POSITIVE_INFINITY,
+    max: (request) => Math.ceil(rateOf(request)),
+    timeWindow: (request: FastifyRequest) => (1000 * Math.ceil(rateOf(request))) / rateOf(request),
+    errorResponseBuilder: () => new RollcallError('rate_limited', 'This source sends too many requests; try again.'),
+  });
+}
+
+export function sourceOf(request: FastifyRequest): Source {
+  if (request.collectSource === null) throw new RollcallError('unknown_source', 'A write key is needed.');
+  return request.collectSource;
+}
