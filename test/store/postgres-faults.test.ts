@@ -274,6 +274,9 @@ await t.test('no everyday statement scans a table, however it is filled', async 
   await client.connect();
   await client.query(`INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
     SELECT 0, 0, 0, 1, 0, 0, 'd' || n % 50, 's', n::text, '{}' FROM generate_series(1, 20000) AS n`);
+  await client.query(
+    `INSERT INTO rollcall.backlog SELECT 'd' || n, 0, 400, 0, 400, 0 FROM generate_series(0, 49) AS n`,
+  );
   await client.query('VACUUM ANALYZE rollcall.delivery');
   const scans = async () => {
     await client.query('SELECT pg_stat_force_next_flush()');

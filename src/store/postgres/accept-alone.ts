@@ -163,7 +163,7 @@ export async function takeBack(session: Session, keys: readonly Key[], changes: 
   const older = await session.rows<[string, string | null, number, number]>(TAKE_BACK, keysOf(keys));
   for (const [destination, run, tries, turn] of older) {
     const untried = tries === 0 ? -1 : 0;
-    changes.add({ destination, run, pending: -1, queued: turn === 0 ? 0 : untried, superseded: 1, untried });
+    changes.add({ destination, run, pending: -1, queued: turn % 3 === 0 ? 0 : untried, superseded: 1, untried });
   }
 }
 

@@ -3,18 +3,22 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import { type Claim, type ClaimRequest, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
 import type { Found } from '../stock.ts';
-import { int2, int4, text } from './arrays.ts';
+import { int2, int4, int8, text } from './arrays.ts';
 import { type Context, idName } from './context.ts';
+import type { Cursors, Taken } from './cursors.ts';
+import { TURNS, turnArray, turnsOf } from './turns.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
 
 /** Claims what is ready in the database. */
 export class ClaimStatement {
   private readonly context: Context;
+  private readonly cursors: Cursors;
   private readonly sql: string;
 
-  constructor(context: Context) {
+  constructor(context: Context, cursors: Cursors) {
     this.context = context;
+    this.cursors = cursors;
     this.sql = claimSql(context.db.now);
   }
 
@@ -25,9 +29,24 @@ export class ClaimStatement {
       int4(requests, ({ limit }) => limit),
       int2(requests, ({ order }) => ORDERS.indexOf(order)),
       int4(requests, ({ limit, retries }) => Math.min(limit, retries ?? limit)),
+      int8(requests.flatMap(({ destination }) => this.cursors.startsOfClaim(destination))),
     ]);
     failpoint('claim');
+    this.moveCursors(requests, rows);
     return sorted(this.context, rows);
+  }
+
+  private moveCursors(requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
+    const taken = new Map(requests.map(({ destination }) => [destination, new Map<number, Taken>()]));
+    for (const [destination, id, , , , , , turn, , , , , , , due] of rows) {
+      const theirs = taken.get(destination);
+      if (id === null || !theirs) continue;
+      theirs.set(turn, { count: (theirs.get(turn)?.count ?? 0) + 1, lastDue: due ?? 0 });
+    }
+    // Where the owner's lease has ended, nothing was looked for.
+    const now = rows.find(([, id]) => id === null)?.[11] ?? null;
+    if (now === null) return;
+    for (const request of requests) this.cursors.claimed(request, taken.get(request.destination) ?? new Map(), now);
   }
 }
 
@@ -44,6 +63,7 @@ type ClaimRow = readonly [
   conflict: string | null,
   run: string | null,
   tries: number,
+  /** In those rows the time, null if the owner's lease has ended. */
   accepted: number,
   first: number | null,
   marks: string | null,
@@ -92,36 +112,42 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
 }
 
 /**
- * One statement for all destinations. Per destination the six turns are taken up in the order asked for, each from the
- * index, until the limit is reached; rows that another process is claiming right now are passed over. The ids go through an array because
+ * One statement for all destinations. Per destination the turns are taken up in the order asked for, each from the index and
+ * from its cursor on, until the limit is reached; rows that another process is claiming right now are passed over. The ids go through an array because
  * that leaves the planner one way to find them: the primary key.
  */
 const claimSql = (now: string) => `
 WITH claimed AS (
   UPDATE rollcall.delivery SET state = ${CLAIMED}, owner = $1
   WHERE id = ANY (ARRAY(
-    SELECT p.id FROM unnest($2::text[], $3::int[], $4::smallint[], $5::int[]) AS w (destination, quota, ord, retries), LATERAL (
-      SELECT q.id FROM unnest(${turns('w.ord')}) AS t (turn), LATERAL (
+    SELECT p.id FROM (
+      SELECT ${['$2::text[]', '$3::int[]', '$4::smallint[]', '$5::int[]'].map((list) => `unnest(${list})`).join(', ')},
+        generate_subscripts($2::text[], 1)
+    ) AS w (destination, quota, ord, retries, place), LATERAL (
+      SELECT q.id FROM unnest(${TURN_LISTS}) AS t (turn), LATERAL (
         SELECT d.id FROM rollcall.delivery d
-        WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn AND d.due_at <= ${now}
-        ORDER BY d.due_at LIMIT CASE WHEN t.turn < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
+        WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn
+          AND d.due_at >= ($6::bigint[])[(w.place - 1) * ${TURNS} + t.turn + 1] AND d.due_at <= ${now}
+        ORDER BY d.due_at, d.accepted_at LIMIT CASE WHEN t.turn % 6 < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
       ) AS q LIMIT w.quota
     ) AS p
-    WHERE EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})
+    WHERE ${ALIVE(now)}
   ))
   RETURNING destination, id, source, message_id, type, user_id, body, turn, conflict, run, tries,
-    accepted_at - ${now} AS accepted, first_at - ${now} AS first, marks, due_at, crashes
+    accepted_at - ${now} AS accepted, first_at - ${now} AS first, marks, due_at, crashes, accepted_at
 )
-SELECT * FROM (SELECT * FROM claimed ORDER BY turn, due_at, id) AS c
+SELECT ${CLAIMED_COLUMNS} FROM (SELECT * FROM claimed ORDER BY turn % 6, turn DESC, due_at, accepted_at, id) AS c
 UNION ALL
-SELECT w.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  (SELECT min(n.due_at) - ${now} FROM unnest(${turns('0')}) AS t (turn), LATERAL (
+SELECT w.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN ${ALIVE(now)} THEN ${now} END, NULL, NULL,
+  (SELECT min(n.due_at) - ${now} FROM unnest('{0,1,2,3,4,5}'::smallint[]) AS t (turn), LATERAL (
     SELECT d.due_at FROM rollcall.delivery d
     WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn AND d.due_at > ${now}
     ORDER BY d.due_at LIMIT 1) AS n), NULL
 FROM unnest($2::text[]) AS w (destination)`;
 
-function turns(order: string): string {
-  const lists = ["'{0,1,2,3,4,5}'", "'{3,4,5,0,1,2}'", "'{2,0,1,3,4,5}'"].map((list) => `${list}::smallint[]`);
-  return `CASE ${order} WHEN 0 THEN ${lists[0]} WHEN 1 THEN ${lists[1]} ELSE ${lists[2]} END`;
-}
+const CLAIMED_COLUMNS = `destination, id, source, message_id, type, user_id, body, turn, conflict, run, tries, accepted, first,
+  marks, due_at, crashes`;
+
+const ALIVE = (now: string) => `EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})`;
+
+const TURN_LISTS = `CASE w.ord ${ORDERS.map((order, index) => `WHEN ${index} THEN ${turnArray(turnsOf(order))}`).join(' ')} END`;

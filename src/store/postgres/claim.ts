@@ -1,12 +1,14 @@
 import { type Clock, withTime } from '../../clock.ts';
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
-import { CLAIMED } from '../states.ts';
 import { type Found, Stock } from '../stock.ts';
 import { ClaimStatement } from './claim-statement.ts';
 import { type Context, idName, idNumber } from './context.ts';
+import { Cursors } from './cursors.ts';
+import { heldBy } from './settle.ts';
 
 /** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
 export class Claims {
+  readonly cursors: Cursors;
   private readonly context: Context;
   /** Its time is the store's. */
   private readonly clock: Clock;
@@ -22,7 +24,8 @@ export class Claims {
 
   constructor(context: Context) {
     this.context = context;
-    this.statement = new ClaimStatement(context);
+    this.cursors = new Cursors(context);
+    this.statement = new ClaimStatement(context, this.cursors);
     this.clock = withTime(context.db.clock, () => context.db.time.now());
     this.stock = new Stock(this.clock);
   }
@@ -65,6 +68,7 @@ export class Claims {
     const before = this.owner;
     const claims = await this.ended(before);
     this.owner = owner;
+    await this.cursors.sweep();
     if (before !== null) await this.giveBack(before, claims, free);
   }
 
@@ -111,11 +115,7 @@ export class Claims {
       await this.handing;
       let freed = 0;
       for (const [owner, held] of this.held) {
-        const rows = await this.context.db.rows<[number]>(
-          `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`,
-          [owner],
-        );
-        const untold = rows.map(([id]) => id).filter((id) => !held.has(idName(this.context, id)));
+        const untold = (await heldBy(this.context, owner)).filter((id) => !held.has(idName(this.context, id)));
         if (untold.length > 0) freed += await free(owner, untold);
       }
       this.doubts -= 1;

@@ -14,7 +14,7 @@ export const addToBacklog = (part: string, rows: string) => `
     queued = backlog.queued + excluded.queued, held_out = backlog.held_out + excluded.held_out`;
 
 /** SQL for how many of a query's deliveries counted towards the limit of their queue. */
-export const QUEUED = 'count(*) FILTER (WHERE turn IN (1, 2))';
+export const QUEUED = 'count(*) FILTER (WHERE turn IN (1, 2, 7, 8))';
 
 /** SQL that adds to the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
 export const addToProgress = (part: string, rows: string) => `

@@ -11,6 +11,8 @@ const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000
 /** Longest statement, in milliseconds; the client gives up a little later, as when the connection leads nowhere. */
 const STATEMENT_TIMEOUT = 10_000;
 const QUERY_TIMEOUT = 12_000;
+/** For statements that pass everything that vacuum could not yet remove, in milliseconds. */
+const PATIENCE = 600_000;
 /** Longest wait for a connection, free or new. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
@@ -21,8 +23,8 @@ const CLASHES = new Set(['40001', '40P01']);
 const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
 
 export interface Session {
-  /** Rows as arrays. */
-  rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
+  /** Rows as arrays. @param timeout - for how long to wait for them, in milliseconds, if not as ever */
+  rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[], timeout?: number): Promise<T[]>;
   /** The number of rows changed. */
   run(sql: string, values?: readonly unknown[]): Promise<number>;
 }
@@ -83,13 +85,22 @@ export class Database implements Session {
     return this.attempt(async () => (await this.pool.query(this.statement(sql, values))).rowCount ?? 0);
   }
 
+  /** As `rows`, for a query that may take minutes. */
+  patient<T extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
+    return this.transaction(async (session) => {
+      await session.run(`SET LOCAL statement_timeout = ${PATIENCE}`);
+      return session.rows<T>(sql, values, PATIENCE);
+    });
+  }
+
   /** All of `work` or nothing of it; run again when it clashes with another transaction. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return this.attempt(async () => {
       const client = await this.pool.connect();
       const session: Session = {
-        rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []) =>
-          (await client.query<R>(this.statement(sql, values))).rows,
+        rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = [], timeout?: number) =>
+          (await client.query<R>({ ...this.statement(sql, values), ...(timeout ? { query_timeout: timeout } : {}) }))
+            .rows,
         run: async (sql, values = []) => (await client.query(this.statement(sql, values))).rowCount ?? 0,
       };
       try {

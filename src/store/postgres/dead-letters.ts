@@ -6,9 +6,11 @@ import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import type { Cursors } from './cursors.ts';
 import type { Session } from './database.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
 import { sessionOf } from './session.ts';
+import { again, isAgain, TRIED, turnArray, UNTRIED } from './turns.ts';
 
 /** Of the letters that are gone, those to queue again: the others have a newer change of their key. */
 const WANTED = `wanted AS (
@@ -84,20 +86,20 @@ async function renew(session: Session, byId: ReadonlyMap<number, string | null>)
   return new Map(rows);
 }
 
-/** What was accepted first is due first, and before what was held since. */
+/** What was accepted first is claimed first, and before what was held since. */
 const resendSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING *
 ), ${WANTED}, queued AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, first_at, conflict, marks, body)
-  SELECT id, destination, lane, ${READY}, least(accepted_at, ${now}), 0, type, source, message_id, user_id, accepted_at, first_at,
+  SELECT id, destination, ${again('lane')}, ${READY}, ${now}, 0, type, source, message_id, user_id, accepted_at, first_at,
     conflict, nullif(marks, '{}'), body
   FROM wanted ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
   '$2::smallint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
-     SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
+     SELECT destination, 1 AS pending, 0 AS dead, (turn % 3 <> 0)::int AS queued FROM queued
      UNION ALL SELECT destination, 0, -1, 0 FROM gone
    ) AS c GROUP BY destination`,
 )})
@@ -153,12 +155,12 @@ const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 const IS_DROPPED = `(type = ${DELETE_TYPE} AND $1 = 'destination_removed')`;
 
 /**
- * Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 and $4. Of a destination that
+ * Makes dead letters of ready deliveries; `ids` is a query for them, its first parameters $3 to $5. Of a destination that
  * is gone, notices of deletions are dropped: a letter would keep the user's id.
  */
 const burySql = (now: string, ids: string) => `
 WITH gone AS (
-  DELETE FROM rollcall.delivery WHERE id = ANY (ARRAY(${ids} FOR UPDATE SKIP LOCKED)) AND state = ${READY} RETURNING *
+  DELETE FROM rollcall.delivery WHERE id = ANY (ARRAY(${ids})) AND state = ${READY} RETURNING *
 ), buried AS (
   INSERT INTO rollcall.dead_letter
     (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
@@ -174,26 +176,37 @@ WITH gone AS (
 )})
 SELECT count(*) FROM gone`;
 
-const READY_ONES = `SELECT id FROM rollcall.delivery WHERE state = ${READY} AND destination = $3`;
+/** A query for ready deliveries of a destination ($3) from its cursors ($5) on, $4 at most; they are locked. */
+const readyOnes = (turns: readonly number[], condition = 'true') => `
+  SELECT r.id FROM unnest(${turnArray(turns)}) AS t (turn), LATERAL (
+    SELECT id FROM rollcall.delivery
+    WHERE state = ${READY} AND destination = $3 AND turn = t.turn AND due_at >= ($5::bigint[])[t.turn + 1] AND ${condition}
+    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+  ) AS r LIMIT $4`;
 
 const REST_NOTICES = `
-UPDATE rollcall.delivery SET first_at = NULL WHERE state = ${READY} AND id = ANY (ARRAY(
-  SELECT id FROM rollcall.delivery
-  WHERE state = ${READY} AND destination = $1 AND turn IN (3, 4, 5) AND type = ${DELETE_TYPE} AND first_at IS NOT NULL
-  LIMIT $2 FOR UPDATE SKIP LOCKED))`;
+UPDATE rollcall.delivery SET first_at = NULL WHERE type = $1::smallint AND state = $2::smallint AND id = ANY (ARRAY(
+  ${readyOnes(TRIED, 'type = $1::smallint AND first_at IS NOT NULL')}))`;
 
-export function restNotices({ db }: Context, destination: string, limit: number): Promise<number> {
-  return db.run(REST_NOTICES, [destination, limit]);
+export function restNotices({ db }: Context, cursors: Cursors, destination: string, limit: number): Promise<number> {
+  return db.run(REST_NOTICES, [DELETE_TYPE, READY, destination, limit, int8(cursors.starts(destination))]);
 }
 
-export function bury(context: Context, destination: string, limit: number, unknownFor?: number): Promise<number> {
+export function bury(
+  context: Context,
+  cursors: Cursors,
+  destination: string,
+  limit: number,
+  unknownFor?: number,
+): Promise<number> {
   const { db, parts } = context;
-  const sql = burySql(db.now, `${READY_ONES} LIMIT $4`);
+  const sql = burySql(db.now, readyOnes([...UNTRIED, ...TRIED]));
   return db.transaction(async (session) => {
     if (unknownFor !== undefined && !(await isUnknownFor(sessionOf(context, session), destination, unknownFor))) {
       return 0;
     }
-    const [row] = await session.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit]);
+    const starts = int8(cursors.starts(destination));
+    const [row] = await session.rows<[number]>(sql, ['destination_removed', parts.settle, destination, limit, starts]);
     const buried = row?.[0] ?? 0;
     if (buried === limit) return buried;
     return buried + (await giveUpHeldOut(context, session, destination, 'destination_removed', null, limit - buried));
@@ -202,17 +215,25 @@ export function bury(context: Context, destination: string, limit: number, unkno
 
 export async function expire(
   context: Context,
+  cursors: Cursors,
   destination: string,
   before: number,
   untriedToo: boolean,
   limit: number,
 ): Promise<number> {
   const { db, parts } = context;
-  const tried = `${READY_ONES} AND turn IN (3, 4, 5) AND due_at <= ${db.now} AND first_at <= ${db.now} + $5 LIMIT $4`;
-  const untried = `${READY_ONES} AND turn IN (0, 1, 2) AND due_at <= ${db.now} + $5 LIMIT $4`;
+  const old = `<= ${db.now} + $6`;
+  const tried = readyOnes(TRIED, `due_at <= ${db.now} AND first_at ${old}`);
+  const untried = readyOnes(
+    UNTRIED.filter((turn) => !isAgain(turn)),
+    `due_at ${old}`,
+  );
+  // Their due time is when they came back.
+  const cameBack = readyOnes(UNTRIED.filter(isAgain), `accepted_at ${old}`);
+  const starts = int8(cursors.starts(destination));
   let ended = 0;
-  for (const ids of untriedToo ? [tried, untried] : [tried]) {
-    const values = ['expired', parts.settle, destination, limit - ended, db.fromNow(before)];
+  for (const ids of untriedToo ? [tried, untried, cameBack] : [tried]) {
+    const values = ['expired', parts.settle, destination, limit - ended, starts, db.fromNow(before)];
     const [row] = await db.rows<[number]>(burySql(db.now, ids), values);
     ended += row?.[0] ?? 0;
   }

@@ -59,19 +59,20 @@ export async function erase(
   const theirs = text(users);
   const scope = sources && text(sources);
   const needles = text(aliasNeedles(users));
-  const [row] = await db.rows<[number | null, number]>(
+  const [row] = await db.patient<[number | null, number]>(
     `SELECT max(id), count(*) FROM (SELECT id FROM rollcall.${table} WHERE id > $1 ORDER BY id LIMIT ${ERASE_STEP}) AS part`,
     [Number(from)],
   );
   const [end = null, count = 0] = row ?? [];
   const values = [Number(from), end, theirs, parts.settle, scope, needles];
-  const [left] = end === null ? [] : await db.rows<[number]>(ERASE[table], values);
+  const [left] = end === null ? [] : await db.patient<[number]>(ERASE[table], values);
   const next = count === ERASE_STEP ? `${table}:${end}` : phase + 1 < TABLES.length ? `${TABLES[phase + 1]}:0` : null;
-  const [posting] = await db.rows<[number]>(
-    `SELECT count(*) FROM rollcall.delivery d JOIN rollcall.owner o ON o.id = d.owner
-     WHERE d.state = ${CLAIMED} AND d.type <> ${NOTICE} AND (d.user_id = ANY ($1::text[]) OR ${IS_FORMER('$3')})
-       AND ($2::text[] IS NULL OR d.source = ANY ($2::text[]))`,
-    [theirs, scope, needles],
-  );
+  // Not each time: it looks at all that is claimed.
+  const [posting] = next === null ? await db.patient<[number]>(POSTING, [theirs, scope, needles]) : [];
   return { cursor: next, inFlight: Math.max(left?.[0] ?? 0, posting?.[0] ?? 0) };
 }
+
+const POSTING = `
+  SELECT count(*) FROM rollcall.delivery d JOIN rollcall.owner o ON o.id = d.owner
+  WHERE d.state = ${CLAIMED} AND d.type <> ${NOTICE} AND (d.user_id = ANY ($1::text[]) OR ${IS_FORMER('$3')})
+    AND ($2::text[] IS NULL OR d.source = ANY ($2::text[]))`;

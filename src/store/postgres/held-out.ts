@@ -3,7 +3,7 @@ import { CLAIMED, READY, WAITING } from '../states.ts';
 import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, addToProgress, Changes } from './counters.ts';
+import { addToBacklog, addToProgress, Changes, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
 
 /** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
@@ -22,19 +22,19 @@ const OLDEST = `
   SELECT id, conflict FROM rollcall.dead_letter WHERE destination = $1 AND reason = 'queue_full'
   ORDER BY accepted_at, id LIMIT $2`;
 
-/** What was accepted first is due first. Whoever queued or dropped a letter meanwhile was before. */
+/** What was accepted first is claimed first. Whoever queued or dropped a letter meanwhile was before. */
 const requeueSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full' RETURNING *
 ), queued AS (
   INSERT INTO rollcall.delivery
     (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
-  SELECT id, destination, lane, ${stateOf('gone')}, least(accepted_at, ${now}), 0, type, source, message_id, user_id,
+  SELECT id, destination, lane, ${stateOf('gone')}, ${now}, 0, type, source, message_id, user_id,
     accepted_at, run, conflict, body
   FROM gone ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
   '$2::smallint',
-  `SELECT destination, count(*), -count(*), count(*) FILTER (WHERE turn <> 0), -count(*) FROM queued GROUP BY destination`,
+  `SELECT destination, count(*), -count(*), ${QUEUED}, -count(*) FROM queued GROUP BY destination`,
 )})
 SELECT count(*) FROM queued`;
 

@@ -7,6 +7,7 @@ import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
+import { again } from './turns.ts';
 
 /** What a statement changes: the owner's claims, by id. */
 export interface Ending {
@@ -155,8 +156,8 @@ const againSql = (now: string) => `
 WITH changed AS (
   UPDATE rollcall.delivery d SET
     state = ${READY}, owner = NULL, tries = d.tries + g.tried::int,
-    turn = CASE WHEN g.tried THEN d.turn % 3 + 3 ELSE d.turn END,
-    due_at = coalesce(${now} + g.due, d.due_at),
+    turn = CASE WHEN g.tried THEN d.turn % 3 + 3 WHEN g.due IS NULL THEN ${again('d.turn')} ELSE d.turn % 6 END,
+    due_at = ${now} + greatest(g.due, 0),
     first_at = CASE WHEN g.tried THEN ${now} + g.first ELSE d.first_at END,
     marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END,
     crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false

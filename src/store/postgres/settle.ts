@@ -6,6 +6,7 @@ import { type Context, idNumber } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
 import { type Ending, Statements } from './settle-statements.ts';
+import { again } from './turns.ts';
 
 interface Owned {
   readonly owner: number;
@@ -58,17 +59,27 @@ export class Settlements {
     );
   }
 
-  private free(owner: number, only: readonly number[] | null, isCrashed: boolean): Promise<number> {
+  private async free(owner: number, only: readonly number[] | null, isCrashed: boolean): Promise<number> {
+    const ids = only ?? (await heldBy(this.context, owner));
+    let freed = 0;
+    for (let from = 0; from < ids.length; from += FREED) {
+      freed += await this.freeSome(owner, ids.slice(from, from + FREED), isCrashed);
+    }
+    return freed;
+  }
+
+  private freeSome(owner: number, ids: readonly number[], isCrashed: boolean): Promise<number> {
     return this.context.db.transaction(async (session) => {
-      const held = await session.rows<HeldRow>(
-        `SELECT id, conflict, destination FROM rollcall.delivery
-         WHERE state = ${CLAIMED} AND owner = $1 AND ($2::bigint[] IS NULL OR id = ANY ($2::bigint[])) ORDER BY id FOR UPDATE`,
-        [owner, only ? int8(only) : null],
-      );
-      if (isCrashed) await session.run(COUNT_CRASH, [owner]);
+      const held = await session.rows<HeldRow>(HELD, [owner, int8(ids)]);
+      if (isCrashed) await session.run(COUNT_CRASH, [owner, int8(ids)]);
       const verdict = { kind: 'release', dueAt: null } as const;
       const endings = held.map(([id]) => ({ id, verdict }));
-      await this.statements.end(session, owner, endings, await outlived(session, held, () => true));
+      await this.statements.end(
+        session,
+        owner,
+        endings,
+        await outlived(this.context.db.now, session, held, () => true),
+      );
       return held.length;
     });
   }
@@ -107,21 +118,34 @@ export class Settlements {
     return this.context.db.transaction(async (session) => {
       await this.statements.log(session, settlements);
       const endings = this.endings(settlements);
-      const held = await session.rows<HeldRow>(
-        `SELECT id, conflict, destination FROM rollcall.delivery
-         WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`,
-        [owner, int8(endings, ({ id }) => id)],
-      );
+      const held = await session.rows<HeldRow>(HELD, [owner, int8(endings, ({ id }) => id)]);
       const ended = new Set(endings.filter(({ verdict }) => verdict.kind === 'delivered').map(({ id }) => id));
-      await this.statements.end(session, owner, endings, await outlived(session, held, (id) => !ended.has(id)));
+      await this.statements.end(
+        session,
+        owner,
+        endings,
+        await outlived(this.context.db.now, session, held, (id) => !ended.has(id)),
+      );
     });
   }
 }
 
+/** What an owner has claimed. Its index may have an entry for each delivery since vacuum last could remove them. */
+export async function heldBy({ db }: Pick<Context, 'db'>, owner: number): Promise<number[]> {
+  const sql = `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`;
+  return (await db.patient<[number]>(sql, [owner])).map(([id]) => id);
+}
+
+/** Deliveries freed in one transaction. */
+const FREED = 4_000;
+
+const HELD = `
+  SELECT id, conflict, destination FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 ORDER BY id FOR UPDATE`;
+
 /** For the first time for all that were held, then for those whose post was recorded. */
 const COUNT_CRASH = `
   UPDATE rollcall.delivery SET crashes = CASE WHEN begun THEN crashes + 1 ELSE greatest(crashes, 1) END
-  WHERE state = ${CLAIMED} AND owner = $1`;
+  WHERE id = ANY ($2::bigint[]) AND owner = $1`;
 
 type HeldRow = readonly [id: number, conflict: string | null, destination: string];
 
@@ -132,6 +156,7 @@ type HeldRow = readonly [id: number, conflict: string | null, destination: strin
  * @param isLeft - whether a claim would go on living
  */
 async function outlived(
+  now: string,
   session: Session,
   held: readonly HeldRow[],
   isLeft: (id: number) => boolean,
@@ -141,7 +166,7 @@ async function outlived(
   const freed = await session.rows<[string, string]>(
     `WITH keys AS (SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k (conflict, destination, is_left)),
      freed AS (
-       UPDATE rollcall.delivery d SET state = ${READY} FROM keys k
+       UPDATE rollcall.delivery d SET state = ${READY}, turn = ${again('d.turn')}, due_at = ${now} FROM keys k
        WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
        RETURNING d.conflict, d.destination
      )

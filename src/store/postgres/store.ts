@@ -125,17 +125,17 @@ function storeOn(context: Context): Store {
     expire: (destination, ...given) =>
       during(async () => {
         await claims.freeStock(free, destination);
-        return expire(context, destination, ...given);
+        return expire(context, claims.cursors, destination, ...given);
       }),
     restNotices: (destination, limit) =>
       during(async () => {
         await claims.freeStock(free, destination);
-        return restNotices(context, destination, limit);
+        return restNotices(context, claims.cursors, destination, limit);
       }),
     bury: (destination, ...given) =>
       during(async () => {
         await claims.freeStock(free, destination);
-        return bury(context, destination, ...given);
+        return bury(context, claims.cursors, destination, ...given);
       }),
     requeue: (destination, limit) =>
       during(async () => {

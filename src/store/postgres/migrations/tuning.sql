@@ -1,10 +1,12 @@
 -- For real Postgres only; run with every migration, harmless when repeated.
 -- A queue turns its whole content over many times an hour: the default of vacuuming once a fifth of the table has
--- changed is far too late for a table whose size is the backlog. A fixed number of dead rows, and no pauses, keeps table
--- and indexes at a few megabytes. Partitions by time would not do better here: deliveries leave in any order.
+-- changed is far too late for a table whose size is the backlog. A fixed number of dead rows keeps table and indexes small.
+-- The short pauses are for when an open transaction keeps it from removing any: then it reads the growing table again and
+-- again, and must not take a core for that.
 -- Rows are not updated in place (their state is in every index), so there is nothing to gain from a fillfactor.
 ALTER TABLE rollcall.delivery SET (
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  autovacuum_vacuum_cost_delay = 2, autovacuum_vacuum_cost_limit = 400,
   autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 50000
 );
 -- Counters are updated in place for ever: room on the page lets Postgres do that without touching the index.

@@ -1,0 +1,108 @@
+import type { Clock } from '../../clock.ts';
+import type { ClaimRequest } from '../port.ts';
+import { READY } from '../states.ts';
+import type { Context } from './context.ts';
+import { ALL_TURNS, isRetry, TURNS, turnsOf } from './turns.ts';
+
+/** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */
+const COMMIT = 500;
+/** Now and then a claim looks further back, for commits that took as long as a statement may. Milliseconds. */
+const LOOK_BACK = 12_000;
+const LOOK_BACK_EVERY = 2_000;
+/** A sweep that took long is not repeated before this many times as long has passed. */
+const SWEEP_SHARE = 100;
+
+/** What a claim took of a turn: how many, and when the last of them was due. */
+export interface Taken {
+  readonly count: number;
+  readonly lastDue: number;
+}
+
+interface Line {
+  /** By turn: nothing that is due before is ready, as far as this process knows. */
+  readonly starts: number[];
+  lookedBackAt: number;
+}
+
+/**
+ * From where on claims look for ready deliveries, by the database's clock. A row that is claimed or deleted stays in the index
+ * until vacuum may remove it, which an open transaction puts off for hours; a claim that began at the front would pass all of
+ * them each time. Since rows become ready at a due time no earlier than now, what was passed once stays passed.
+ *
+ * Cursors only decide how soon a delivery is found. A sweep looks from the very front and finds what they passed over.
+ */
+export class Cursors {
+  private readonly db: Context['db'];
+  private readonly clock: Clock;
+  private readonly lines = new Map<string, Line>();
+  /** Where lines begin that the last sweep found empty. */
+  private swept = 0;
+  private nextSweep = Number.NEGATIVE_INFINITY;
+
+  constructor({ db }: Pick<Context, 'db'>) {
+    this.db = db;
+    this.clock = db.clock;
+  }
+
+  /** By turn. */
+  starts(destination: string): readonly number[] {
+    return this.line(destination).starts;
+  }
+
+  /** As `starts`, for a claim: now and then further back. */
+  startsOfClaim(destination: string): readonly number[] {
+    const line = this.line(destination);
+    const now = this.clock.monotonic();
+    if (now - line.lookedBackAt < LOOK_BACK_EVERY) return line.starts;
+    line.lookedBackAt = now;
+    return line.starts.map((start) => Math.max(0, start - LOOK_BACK));
+  }
+
+  /** @param taken - by turn, what a claim got. @param now - the database's time of the claim */
+  claimed(
+    { destination, order, limit, retries = limit }: ClaimRequest,
+    taken: ReadonlyMap<number, Taken>,
+    now: number,
+  ) {
+    const { starts } = this.line(destination);
+    let left = limit;
+    for (const turn of turnsOf(order)) {
+      if (left <= 0) return;
+      const { count = 0, lastDue = now } = taken.get(turn) ?? {};
+      if (count > 0 || !isRetry(turn) || retries > 0) starts[turn] = Math.min(lastDue, now - COMMIT);
+      left -= count;
+    }
+  }
+
+  /** Looks from the very front, for all destinations; unless that would take more than a hundredth of the time. */
+  async sweep(): Promise<void> {
+    const begun = this.clock.monotonic();
+    if (begun < this.nextSweep) return;
+    const rows = await this.db.patient<[string | null, number, number]>(sweepSql(this.db.now));
+    this.nextSweep = begun + (this.clock.monotonic() - begun) * SWEEP_SHARE;
+    this.lines.clear();
+    for (const [destination, turn, due] of rows) {
+      if (destination === null) this.swept = due - COMMIT;
+      else this.line(destination).starts[turn] = Math.min(due, this.swept);
+    }
+  }
+
+  private line(destination: string): Line {
+    let line = this.lines.get(destination);
+    if (!line) {
+      line = { starts: Array.from({ length: TURNS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
+      this.lines.set(destination, line);
+    }
+    return line;
+  }
+}
+
+/** First the time, then where each line begins that is not empty. */
+const sweepSql = (now: string) => `
+SELECT NULL, 0, ${now}
+UNION ALL
+SELECT b.destination, t.turn, d.due_at
+FROM (SELECT DISTINCT destination FROM rollcall.backlog) AS b, unnest(${ALL_TURNS}) AS t (turn), LATERAL (
+  SELECT due_at FROM rollcall.delivery
+  WHERE state = ${READY} AND destination = b.destination AND turn = t.turn ORDER BY due_at LIMIT 1
+) AS d`;

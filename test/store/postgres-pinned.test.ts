@@ -1,0 +1,177 @@
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import { DeliveryIds } from '../../src/store/delivery-ids.ts';
+import type { Claim, ClaimRequest } from '../../src/store/port.ts';
+import { ClaimStatement } from '../../src/store/postgres/claim-statement.ts';
+import type { Context } from '../../src/store/postgres/context.ts';
+import { Cursors } from '../../src/store/postgres/cursors.ts';
+import { Database } from '../../src/store/postgres/database.ts';
+import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { openPostgresStore } from '../../src/store/postgres/store.ts';
+import { accept, bodies, DELIVERED, message, RELEASE, StandingClock, settle } from '../contract/store-fixture.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+
+const server = await startPostgres(['fsync = off', 'autovacuum = off']);
+t.teardown(() => server.stop());
+const TTL = 10_000_000;
+const HOUR = 3_600_000;
+
+/** A database whose time moves when told, an idle transaction that pins its rows, and a process's claims. */
+async function scene(t: Test) {
+  const url = await server.database();
+  await migratePostgres(url);
+  const [admin, idle] = [new pg.Client(url), new pg.Client(url)];
+  await Promise.all([admin.connect(), idle.connect()]);
+  const clock = new StandingClock();
+  await admin.query(`CREATE TABLE public.clock AS SELECT ${clock.now()}::bigint AS ms`);
+  const options = { url, clock: clock.ahead(), time: '(SELECT ms FROM public.clock)' };
+  const store = await openPostgresStore({ ...options, maxQueued: 1_000_000 });
+  const db = new Database(options);
+  t.teardown(() => Promise.all([store.close(), db.close(), admin.end(), idle.end()]));
+  const owner = await store.join(TTL);
+  const [[name] = ['']] = await db.rows<[string]>("SELECT value FROM rollcall.meta WHERE key = 'store'");
+  await idle.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+  return {
+    ...{ url, admin, store, owner, context: { db, ids: new DeliveryIds(name) } as Context },
+    async advance(ms: number) {
+      clock.move(ms);
+      await admin.query('UPDATE public.clock SET ms = ms + $1', [ms]);
+    },
+  };
+}
+
+const request = (over: Partial<ClaimRequest> = {}): ClaimRequest => ({
+  ...{ destination: 'crm', limit: 500, order: 'usual', ...over },
+});
+
+/** Claims of a process that keeps nothing in stock. */
+function claimer(context: Context, owner: number) {
+  const { db } = context;
+  const cursors = new Cursors(context);
+  const statement = new ClaimStatement(context, cursors);
+  let blocks = 0;
+  const explained = {
+    now: db.now,
+    async rows(sql: string, values: readonly unknown[]) {
+      const [plan] = await db.rows<[[{ Plan: Record<string, number> }]]>(
+        `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`,
+        values,
+      );
+      const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = plan?.[0][0].Plan ?? {};
+      blocks = hit + read;
+      return [];
+    },
+  };
+  const watched = new ClaimStatement({ ...context, db: explained as unknown as Database }, cursors);
+  return {
+    cursors,
+    claim: async (over?: Partial<ClaimRequest>): Promise<readonly Claim[]> =>
+      (await statement.run(owner, [request(over)])).claims.get('crm') ?? [],
+    /** The pages that a claim looks at. */
+    async cost(): Promise<number> {
+      await watched.run(owner, [request()]);
+      return blocks;
+    },
+  };
+}
+
+const ROUNDS = 40;
+
+t.test('claims do not pass what was delivered while an open transaction pins it', async (t) => {
+  const { store, owner, context, advance, admin } = await scene(t);
+  const { cursors, claim, cost } = claimer(context, owner);
+  await cursors.sweep();
+  const before = await cost();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await accept(store, ...Array.from({ length: 500 }, () => message()));
+    const claims = await claim();
+    t.equal(claims.length, 500);
+    await settle(store, owner, claims, DELIVERED);
+    await advance(1_000);
+  }
+  const { rows } = await admin.query('SELECT count(*)::int AS n FROM rollcall.delivery');
+  t.same(rows, [{ n: 0 }]);
+  await advance(60_000);
+  await claim();
+  const after = await cost();
+  const started = claimer(context, owner);
+  const unswept = await started.cost();
+  t.ok(unswept > 300, `one that knew nothing would pass all: ${unswept}`);
+  await started.cursors.sweep();
+  const swept = await started.cost();
+  for (const [who, pages] of Object.entries({ after, swept })) {
+    t.ok(pages < before + 50, `${who}: ${pages} pages instead of ${before}, with ${ROUNDS * 500} dead rows`);
+  }
+});
+
+t.test('what comes back, or was put off, is found, in its place', async (t) => {
+  const { store, owner, context, advance } = await scene(t);
+  const { cursors, claim } = claimer(context, owner);
+  await cursors.sweep();
+  await accept(store, ...['1', '2', '3', '4'].map((body) => message({ body })));
+  const [first, second, third] = (await claim({ limit: 3 })) as [Claim, Claim, Claim];
+  await advance(HOUR);
+  await accept(store, message({ body: '5' }));
+  t.same(bodies(await claim({ limit: 1 })), ['4']);
+  await settle(store, owner, [third], RELEASE);
+  await settle(store, owner, [second], { kind: 'release', dueAt: store.time.now() + 1_000 });
+  await settle(store, owner, [first], {
+    ...{ kind: 'retry', dueAt: store.time.now() - 60_000, firstAt: store.time.now() - 60_000, marks: {} },
+  });
+  t.same(bodies(await claim()), ['3', '5', '1'], 'first what came back, last what was tried');
+  await advance(1_000);
+  t.same(bodies(await claim()), ['2']);
+});
+
+t.test(
+  'what is committed late is found: soon if it took no longer than a statement may, else by a sweep',
+  async (t) => {
+    const { owner, context, advance, admin } = await scene(t);
+    const { cursors, claim } = claimer(context, owner);
+    await cursors.sweep();
+    t.same(await claim(), []);
+    await advance(HOUR);
+    t.same(await claim(), []);
+    const late = (ms: number) =>
+      admin.query(`WITH late AS (
+        INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
+        SELECT ms - ${ms}, ms - ${ms}, 0, 1, 0, 0, 'crm', 'shop', '${ms}', '${ms}' FROM public.clock)
+      INSERT INTO rollcall.backlog VALUES ('crm', 0, 1, 0, 1, 0)
+      ON CONFLICT (destination, part) DO UPDATE SET pending = backlog.pending + 1, queued = backlog.queued + 1`);
+    await late(100);
+    await late(5_000);
+    await late(60_000);
+    t.same(bodies(await claim()), ['100'], 'at once');
+    await advance(2_000);
+    t.same(bodies(await claim()), ['5000']);
+    await cursors.sweep();
+    t.same(bodies(await claim()), ['60000']);
+  },
+);
+
+t.test('a row that another session holds is passed over, and found again', async (t) => {
+  const { store, owner, context, advance, admin } = await scene(t);
+  const { cursors, claim } = claimer(context, owner);
+  await cursors.sweep();
+  await accept(store, message({ body: '"held"' }));
+  await advance(1_000);
+  await accept(store, message({ body: '"free"' }));
+  await admin.query(`BEGIN; SELECT FROM rollcall.delivery WHERE body = '"held"' FOR UPDATE`);
+  t.same(bodies(await claim({ limit: 1 })), ['"free"']);
+  await admin.query('ROLLBACK');
+  t.same(bodies(await claim()), []);
+  await advance(2_000);
+  t.same(bodies(await claim()), ['"held"']);
+});
+
+t.test('a sweep, and a look at all that a process holds, may take longer than a statement', async (t) => {
+  const { url } = await scene(t);
+  const hasty = new URL(url);
+  hasty.searchParams.set('statement_timeout', '100');
+  const db = new Database({ url: hasty.href, clock: systemClock });
+  t.teardown(() => db.close());
+  await t.rejects(db.rows('SELECT pg_sleep(0.3)'), { code: 'store_busy' });
+  t.equal((await db.patient('SELECT pg_sleep(0.3)')).length, 1);
+  await t.rejects(db.rows('SELECT pg_sleep(0.3)'), { code: 'store_busy' }, 'only that one');
+});
