@@ -15,6 +15,9 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'content-type',
   'x-signature',
   'idempotency-key',
+  'webhook-id',
+  'webhook-timestamp',
+  'webhook-signature',
   'content-length',
   'content-encoding',
   'host',
@@ -27,13 +30,19 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
+/** How requests are signed: `X-Signature`, the headers of Standard Webhooks, or both. */
+export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
+export type Signing = (typeof SIGNINGS)[number];
+
 /** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */
 export interface Destination {
   readonly name: string;
   readonly enabled: boolean;
   readonly sources: readonly string[];
-  /** The first one signs; empty when requests go unsigned. */
+  /** The first one signs, with Standard Webhooks each of them; empty when requests go unsigned. */
   readonly secrets: readonly string[];
+  /** `x-signature` unless given. */
+  readonly signing?: Signing;
   readonly endpoints: readonly Endpoint[];
   /** Whose success delivers a message: that of any endpoint (the spec's rule) or of all. */
   readonly require: 'any' | 'all';

@@ -1,5 +1,13 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type SignatureFault, verify } from '../../receivers/signature.ts';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { type SignatureFault, type StandardFault, standardHeaders } from '../../receivers/headers.ts';
+import { verify } from '../../receivers/signature.ts';
+import { verifyStandard } from '../../receivers/standard.ts';
 import type { Clock } from '../clock.ts';
 
 /** A request as it was received and answered. */
@@ -11,7 +19,7 @@ export interface Captured {
   readonly headers: Readonly<Record<string, string>>;
   /** What the JSON says, or the text itself where it is not JSON. */
   readonly body: unknown;
-  readonly signature: 'verified' | 'unsigned' | SignatureFault;
+  readonly signature: 'verified' | 'unsigned' | SignatureFault | StandardFault;
   readonly status: number;
 }
 
@@ -37,7 +45,7 @@ export function createCapture(options: CaptureOptions): Server {
 async function receive(request: IncomingMessage, response: ServerResponse, options: CaptureOptions): Promise<void> {
   const at = new Date(options.clock.now()).toISOString();
   const raw = await read(request, options.bodyLimit);
-  const signature = check(raw, request.headers['x-signature'], options.secrets);
+  const signature = check(raw, request.headers, options.secrets);
   const status = statusFor(raw, signature, options);
   const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
   options.onRequest({
@@ -66,14 +74,18 @@ async function read(request: IncomingMessage, limit: number): Promise<Buffer | n
   return Buffer.concat(chunks);
 }
 
-function check(
-  raw: Buffer | null,
-  header: string | string[] | undefined,
-  secrets: readonly string[],
-): Captured['signature'] {
+/** Every signature that is there has to be right; without any, `X-Signature` is missing. */
+function check(raw: Buffer | null, headers: IncomingHttpHeaders, secrets: readonly string[]): Captured['signature'] {
   if (secrets.length === 0 || raw === null) return 'unsigned';
-  const result = verify(raw, header === undefined ? undefined : String(header), secrets);
-  return result.ok ? 'verified' : result.reason;
+  const text = (name: string) => (headers[name] === undefined ? undefined : String(headers[name]));
+  const given = standardHeaders(text);
+  const isStandard = given.signature !== undefined;
+  const results = [
+    ...(isStandard ? [verifyStandard(raw, given, secrets)] : []),
+    ...(isStandard && text('x-signature') === undefined ? [] : [verify(raw, text('x-signature'), secrets)]),
+  ];
+  for (const result of results) if (!result.ok) return result.reason;
+  return 'verified';
 }
 
 function statusFor(raw: Buffer | null, signature: Captured['signature'], options: CaptureOptions): number {

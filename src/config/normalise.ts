@@ -81,6 +81,7 @@ function destinationOf(destination: ConfigFile['destinations'][number]): Destina
     enabled,
     sources: [...new Set(sources)],
     secrets: destination.sharedSecret ?? [],
+    signing: destination.signing,
     endpoints: webhooks.map(({ url, headers }) => ({ id: endpointId(name, url), url, headers })),
     require,
     ratePerSecond: destination.rateLimit ?? null,

@@ -19,6 +19,8 @@ const outline = z.object({
       .optional()
       .catch([]),
     webhookUrl: word.optional(),
+    signing: word,
+    sharedSecret: z.union([z.string().transform((secret) => [secret]), words]),
   }),
   engines: z.record(z.string(), z.unknown()).catch({}),
   audiences: list({ name: word, key: word, engine: word, source: word }),
@@ -66,8 +68,21 @@ function checkDestinations({ destinations, sources }: Outline): readonly Mistake
       ...(repeated < 0
         ? []
         : [{ path: [...path, 'webhooks', repeated, 'url'], message: 'is given twice in this destination' }]),
+      ...checkSigning(path, destination),
     ];
   });
+}
+
+/** Standard Webhooks need a key, and a secret of their form has to hold one. */
+function checkSigning(
+  path: Path,
+  { signing, sharedSecret }: { readonly signing: string; readonly sharedSecret: readonly string[] },
+): readonly Mistake[] {
+  if (signing !== 'standard' && signing !== 'both') return [];
+  if (sharedSecret.length === 0) return [{ path: [...path, 'signing'], message: 'needs a sharedSecret' }];
+  const isHollow = (secret: string) => /^whsec_/.test(secret) && Buffer.from(secret.slice(6), 'base64').length === 0;
+  if (!sharedSecret.some(isHollow)) return [];
+  return [{ path: [...path, 'sharedSecret'], message: 'begins with whsec_ and must go on with the base64 of a key' }];
 }
 
 function checkComputations({ sources, engines, audiences, traits }: Outline): readonly Mistake[] {

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { IP_MODES } from '../ip.ts';
+import { SIGNINGS } from '../destination.ts';
 import { suggestion } from '../spelling.ts';
 import {
   duration,
@@ -44,7 +45,11 @@ const destination = section({
   enabled: flag.default(true).describe('A disabled destination keeps its pending deliveries waiting'),
   sharedSecret: oneOrMore(secret, 'must be a secret, or a list of secrets while rotating')
     .optional()
-    .describe('Signs every request (X-Signature). A list while rotating: the first signs'),
+    .describe('Signs every request. A list while rotating: the first makes X-Signature, each one a webhook-signature'),
+  signing: z
+    .enum(SIGNINGS, `must be one of ${SIGNINGS.join(', ')}`)
+    .default('x-signature')
+    .describe('X-Signature, the headers of Standard Webhooks, or both'),
   webhooks: z
     .array(webhook)
     .min(1, 'needs at least one webhook')

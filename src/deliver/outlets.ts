@@ -1,4 +1,6 @@
+import { KeyObject } from 'node:crypto';
 import isEqual from 'lodash/isEqual.js';
+import isEqualWith from 'lodash/isEqualWith.js';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import type { EndpointState, Refusal } from '../store/port.ts';
@@ -137,9 +139,13 @@ function refusalOfRemoved(
 
 /** A closed endpoint may have waited for the changed secret or header, so it is probed at once. */
 function reconfigured(outlet: Outlet, prepared: PreparedEndpoint): Outlet {
-  const { key, ...rest } = prepared;
-  const { key: keyBefore, ...restBefore } = outlet.prepared;
-  const isSameKey = key === null || keyBefore === null ? key === keyBefore : key.equals(keyBefore);
-  if (!isSameKey || !isEqual(rest, restBefore)) outlet.window.probeSoon();
+  const { key, standardKeys, ...rest } = prepared;
+  const { key: keyBefore, standardKeys: standardKeysBefore, ...restBefore } = outlet.prepared;
+  const areSameKeys = isEqualWith([key, standardKeys], [keyBefore, standardKeysBefore], sameKey);
+  if (!areSameKeys || !isEqual(rest, restBefore)) outlet.window.probeSoon();
   return Object.assign(outlet, { prepared });
 }
+
+/** Two keys of the same bytes; anything else is compared as usual. */
+const sameKey = (a: unknown, b: unknown) =>
+  a instanceof KeyObject && b instanceof KeyObject ? a.equals(b) : undefined;

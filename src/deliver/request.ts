@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { sign, signingKey } from '../../receivers/signature.ts';
+import { signStandard, standardKey } from '../../receivers/standard.ts';
 import { type Destination, type Endpoint, RESERVED_HEADERS } from '../destination.ts';
 
 /** What is posted to one endpoint for any delivery, prepared once. */
@@ -9,7 +10,10 @@ export interface PreparedEndpoint {
   readonly path: string;
   /** Header names and values in turn, static ones included; those of a delivery are added. */
   readonly headers: readonly string[];
+  /** Makes `X-Signature`; null where there is none. */
   readonly key: KeyObject | null;
+  /** Each makes a signature of Standard Webhooks; null where there is none. */
+  readonly standardKeys: readonly KeyObject[] | null;
 }
 
 export function prepareEndpoint(endpoint: Endpoint, destination: Destination, serviceName: string): PreparedEndpoint {
@@ -22,13 +26,15 @@ export function prepareEndpoint(endpoint: Endpoint, destination: Destination, se
     const credentials = `${decoded(url.username)}:${decoded(url.password)}`;
     headers.push('authorization', `Basic ${Buffer.from(credentials).toString('base64')}`);
   }
-  const secret = destination.secrets[0];
+  const { secrets, signing = 'x-signature' } = destination;
+  const [secret] = secrets;
   return {
     endpoint,
     origin: url.origin,
     path: url.pathname + url.search,
     headers,
-    key: secret === undefined ? null : signingKey(secret),
+    key: secret === undefined || signing === 'standard' ? null : signingKey(secret),
+    standardKeys: secret === undefined || signing === 'x-signature' ? null : secrets.map(standardKey),
   };
 }
 
@@ -41,9 +47,16 @@ function decoded(text: string): string {
   }
 }
 
-/** The headers of one attempt. The signature is over the very bytes that are sent (docs/wire.md). */
-export function attemptHeaders(prepared: PreparedEndpoint, deliveryId: string, body: Buffer): string[] {
+/**
+ * The headers of one attempt. Signatures are over the very bytes that are sent (docs/wire.md).
+ *
+ * @param at - milliseconds since 1970, which Standard Webhooks sign
+ */
+export function attemptHeaders(prepared: PreparedEndpoint, deliveryId: string, body: Buffer, at: number): string[] {
   const headers = [...prepared.headers, 'idempotency-key', deliveryId];
   if (prepared.key) headers.push('x-signature', sign(body, prepared.key));
+  if (prepared.standardKeys) {
+    headers.push(...Object.entries(signStandard(body, prepared.standardKeys, { id: deliveryId, at })).flat());
+  }
   return headers;
 }

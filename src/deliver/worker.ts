@@ -329,7 +329,7 @@ export class Worker {
 
   private post(endpoint: PreparedEndpoint, claim: Claim, body: Buffer): Promise<Exchange> {
     const { agent, clock } = this.options;
-    const headers = attemptHeaders(endpoint, claim.id, body);
+    const headers = attemptHeaders(endpoint, claim.id, body, clock.now());
     return post(agent, clock, { origin: endpoint.origin, path: endpoint.path, headers, body });
   }
 

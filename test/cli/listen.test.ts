@@ -1,6 +1,7 @@
 import t from 'tap';
 import { request } from 'undici';
 import { sign } from '../../receivers/signature.ts';
+import { signStandard } from '../../receivers/standard.ts';
 import { listen, rollcall, start } from './helpers.ts';
 
 async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<number> {
@@ -8,6 +9,22 @@ async function post(url: string, body: string, headers: Record<string, string> =
   await answer.dump();
   return statusCode;
 }
+
+t.test('listen verifies Standard Webhooks too, and every signature that is there', async (t) => {
+  const listener = await listen(t, '--secret', 's');
+  const body = '{"type":"track"}';
+  const standard = (secret: string) => ({ ...signStandard(body, secret, { id: 'd-1', at: Date.now() }) });
+  t.equal(await post(listener.url, body, standard('s')), 200);
+  t.equal(await post(listener.url, body, { ...standard('s'), 'x-signature': sign(body, 's') }), 200);
+  t.equal(await post(listener.url, body, { ...standard('s'), 'x-signature': sign(body, 'other') }), 401);
+  t.equal(await post(listener.url, body, standard('other')), 401);
+  t.match(await listener.stop(), [
+    { signature: 'verified' },
+    { signature: 'verified' },
+    { signature: 'signature_mismatch' },
+    { signature: 'webhook_signature_mismatch' },
+  ]);
+});
 
 t.test('it verifies what arrives and prints it as JSON lines', async (t) => {
   const listener = await listen(t, '--secret', 'new', '--secret', 'old');

@@ -54,6 +54,9 @@ const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['webhookUrl: https://a.example.com/\nrequire: most', 'require', /any or all/],
   ['webhookUrl: https://a.example.com/\nrateLimit: 0/s', 'rateLimit', /100\/s/],
   ['webhookUrl: https://a.example.com/\nenabled: maybe', 'enabled', /true or false/],
+  ['webhookUrl: https://a.example.com/\nsigning: hmac', 'signing', /x-signature, standard, both/],
+  ['webhookUrl: https://a.example.com/\nsigning: both', 'signing', /needs a sharedSecret/],
+  ['webhookUrl: https://a.example.com/\nsigning: standard\nsharedSecret: whsec_', 'sharedSecret', /base64/],
 ];
 
 t.test('mistakes in a destination', async (t) => {

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
@@ -29,6 +30,37 @@ for (const [name, body] of Object.entries(bodies)) {
     t.equal(request?.headers['x-signature'], expected, 'signed with the first of the secrets');
   });
 }
+
+t.test('Standard Webhooks: id, time and bytes are signed with each secret, beside X-Signature or alone', async (t) => {
+  const secrets = ['new', `whsec_${Buffer.from('the old key').toString('base64')}`];
+  for (const signing of ['standard', 'both'] as const) {
+    const receiver = await Receiver.start(
+      t,
+      (response, _, index) => void response.writeHead(index < 1 ? 503 : 204).end(),
+    );
+    const rig = await Rig.start(t, { destinations: [destination(receiver.url, { secrets, signing })] });
+    await rig.send(1);
+    await rig.passUntil(() => rig.verdicts.includes('delivered'));
+    t.equal(receiver.requests.length, 2);
+    for (const { headers, body } of receiver.requests) {
+      const id = String(headers['webhook-id']);
+      const timestamp = String(headers['webhook-timestamp']);
+      t.equal(id, headers['idempotency-key']);
+      const signed = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]);
+      const expected = ['new', 'the old key'].map(
+        (key) => `v1,${createHmac('sha256', key).update(signed).digest('base64')}`,
+      );
+      t.equal(headers['webhook-signature'], expected.join(' '));
+      const legacy = signing === 'both' ? createHmac('sha1', 'new').update(body).digest('hex') : undefined;
+      t.equal(headers['x-signature'], legacy);
+    }
+    const [first, second] = receiver.requests.map(({ headers }) => Number(headers['webhook-timestamp']));
+    t.ok(
+      Number(second) >= Number(first) && Math.abs(Number(first) * 1_000 - rig.clock.now()) < 60_000,
+      'the time of the attempt',
+    );
+  }
+});
 
 t.test('the headers are those of the design, and the Idempotency-Key is the same on every try', async (t) => {
   const receiver = await Receiver.start(

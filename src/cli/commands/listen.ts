@@ -32,7 +32,8 @@ Examples:
   $ rollcall listen --port 9000 --slow 6s            answer later than Rollcall waits (5 s)
 
 With --json a request is {"at","method","path","headers","body","signature","status"}; signature is one of
-verified, unsigned, signature_missing, signature_malformed, signature_mismatch.`;
+verified, unsigned, signature_missing, signature_malformed, signature_mismatch, webhook_headers_missing,
+webhook_headers_malformed, webhook_signature_mismatch.`;
 
 export function addListen(program: Command, context: Context): void {
   program
@@ -41,7 +42,10 @@ export function addListen(program: Command, context: Context): void {
     .option('-p, --port <n>', 'port to listen on; 0 takes a free one', wholeNumber(0, 65535), 9000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(
-      new Option('-s, --secret <secret>', 'verify X-Signature; may be given several times while rotating')
+      new Option(
+        '-s, --secret <secret>',
+        'verify X-Signature and webhook-signature; may be given several times while rotating',
+      )
         .argParser(collect)
         .default([], 'none')
         .env('ROLLCALL_LISTEN_SECRET'),
