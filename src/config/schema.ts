@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { IP_MODES } from '../ip.ts';
 import { SIGNINGS } from '../destination.ts';
+import { IP_MODES } from '../ip.ts';
 import { suggestion } from '../spelling.ts';
 import {
   duration,
