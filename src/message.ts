@@ -250,17 +250,11 @@ function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onU
   return sent;
 }
 
-/** Null when it is nested too deep. Keys named `__proto__` are left out, as they are a trap for receivers. */
+/**
+ * As JSON.stringify, but that objects which are there as text are taken as they are, behind all others. Null when it is nested
+ * too deep. Keys named `__proto__` are left out, as they are a trap for receivers.
+ */
 function bodyText(body: Record<string, unknown>): string | null {
-  const json = withRawText(body);
-  // Each level takes two characters at least, which spares nearly all messages the walk.
-  if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
-  if (!json.includes('__proto__')) return json;
-  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
-}
-
-/** As JSON.stringify, but that objects which are there as text are taken as they are, behind all others. */
-function withRawText(body: Record<string, unknown>): string | null {
   const others: Record<string, unknown> = {};
   let raw = '';
   for (const name of Object.keys(body)) {
@@ -269,8 +263,16 @@ function withRawText(body: Record<string, unknown>): string | null {
     if (value instanceof RawObject && !/^\d/.test(name)) raw += `,${JSON.stringify(name)}:${value.text}`;
     else others[name] = value;
   }
-  const json = toJson(others);
+  const json = builtText(others);
   return json === null ? null : `${json.slice(0, -1)}${raw}}`;
+}
+
+function builtText(body: Record<string, unknown>): string | null {
+  const json = toJson(body);
+  // Each level takes two characters at least, which spares nearly all messages the walk.
+  if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
+  if (!json.includes('__proto__')) return json;
+  return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
 }
 
 /** Null when the engine's stack ends before the nesting does; JSON.parse has no such end. */

@@ -14,7 +14,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 /** 1 for a byte that stands for itself within a string. */
-const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
+export const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 );
 /** What JSON.stringify writes after a backslash, but for `\u`. */
@@ -41,7 +41,9 @@ export class CanonicalJson {
   /** Where the value that was recognised ends. */
   end = 0;
   private readonly bytes: Buffer;
+  /** Where the keys of the objects that are being read start and end; what is beyond `keyCount` is over. */
   private readonly keys: number[] = [];
+  private keyCount = 0;
   /** Bytes that may still be looked at twice. */
   private patience: number;
 
@@ -53,7 +55,7 @@ export class CanonicalJson {
   /** Whether the object at this place is one, nested no deeper than so many levels. */
   isObject(at: number, levels: number): boolean {
     this.end = at;
-    this.keys.length = 0;
+    this.keyCount = 0;
     return this.object(levels);
   }
 
@@ -66,12 +68,12 @@ export class CanonicalJson {
   }
 
   private object(levels: number): boolean {
-    const { bytes, keys } = this;
+    const { bytes } = this;
     if (bytes[this.end + 1] === CLOSE_BRACE) {
       this.end += 2;
       return true;
     }
-    const first = keys.length;
+    const first = this.keyCount;
     do {
       const start = this.end + 2;
       // Keys that are numbers change their places.
@@ -82,7 +84,7 @@ export class CanonicalJson {
       this.end = at + 2;
       if (!this.value(levels - 1)) return false;
     } while (bytes[this.end] === COMMA);
-    keys.length = first;
+    this.keyCount = first;
     return bytes[this.end++] === CLOSE_BRACE;
   }
 
@@ -173,8 +175,7 @@ export class CanonicalJson {
 
   /** Notes a key of the object whose keys are those from `first` on; false when it is there, or a trap. */
   private isNew(first: number, start: number, end: number): boolean {
-    const { keys, bytes } = this;
-    const { length } = keys;
+    const { keys, bytes, keyCount: length } = this;
     if (length - first >= 2 * MAX_KEYS) return false;
     if (end - start === 9 && bytes[start] === UNDERSCORE && bytes.toString('latin1', start, end) === '__proto__')
       return false;
@@ -182,7 +183,9 @@ export class CanonicalJson {
       const other = keys[index] as number;
       if ((keys[index + 1] as number) - other === end - start && this.isSame(other, start, end - start)) return false;
     }
-    keys.push(start, end);
+    keys[length] = start;
+    keys[length + 1] = end;
+    this.keyCount = length + 2;
     return true;
   }
 

@@ -2,7 +2,7 @@ import { isAscii } from 'node:buffer';
 import { RollcallError } from '../errors.ts';
 import { MAX_DEPTH } from '../message.ts';
 import { RawObject } from '../raw-object.ts';
-import { CanonicalJson } from './canonical-json.ts';
+import { CanonicalJson, PLAIN } from './canonical-json.ts';
 import { keyOf } from './known-keys.ts';
 
 const TAB = 0x09;
@@ -146,10 +146,10 @@ export class JsonBody {
     const { bytes } = this;
     this.kind = TEXT;
     for (let at = start + 1; at < bytes.length; at += 1) {
-      const byte = bytes[at] as number;
-      if (byte === QUOTE) return at + 1;
-      if (byte === BACKSLASH) at += 1;
-      if (byte === BACKSLASH || byte < SPACE) this.kind = PARSED;
+      while (PLAIN[bytes[at] as number] === 1) at += 1;
+      if (bytes[at] === QUOTE) return at + 1;
+      this.kind = PARSED;
+      if (bytes[at] === BACKSLASH) at += 1;
     }
     throw invalid();
   }
@@ -228,8 +228,9 @@ export class JsonBody {
   }
 
   private afterSpace(start: number): number {
+    const { bytes } = this;
     let at = start;
-    while (isSpace(this.bytes[at])) at += 1;
+    while ((bytes[at] as number) <= SPACE && isSpace(bytes[at])) at += 1;
     return at;
   }
 }
