@@ -268,7 +268,7 @@ export class App {
     },
   };
 
-  /** Counts and logs what is accepted. */
+  /** Counts what is accepted and what is not; whoever asked for it logs that it was not. */
   private observed(accept: Accept): Accept {
     const { log } = this.options;
     return async (source, messages, options) => {
@@ -283,7 +283,6 @@ export class App {
       } catch (error) {
         const code = error instanceof RollcallError ? error.code : 'internal_error';
         this.metrics.refused(source, code);
-        log.warn({ stage: 'accept', source, messages: messages.length, code, err: error }, 'not accepted');
         throw error;
       }
     };

@@ -26,6 +26,7 @@ export type ErrorCode =
   | 'context_not_object'
   | 'integrations_not_object'
   | 'not_found'
+  | 'method_not_allowed'
   | 'unauthorized'
   | 'forbidden'
   | 'rate_limited'

@@ -19,6 +19,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   not_found: 404,
   unknown_audience: 404,
   unknown_run: 404,
+  method_not_allowed: 405,
   request_timeout: 408,
   run_held: 409,
   run_in_progress: 409,
@@ -61,11 +62,22 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { code, message, error: message };
 }
 
-/** Answers in JSON whatever went wrong; what nobody foresaw, and why the store failed, is logged and told to nobody. */
-export function answerError(error: FastifyError | RollcallError, request: FastifyRequest, reply: FastifyReply): void {
+/**
+ * Answers in JSON whatever went wrong; what nobody foresaw, and why the store failed, is logged and told to nobody.
+ *
+ * @param about - fields for that line of the log
+ */
+export function answerError(
+  error: FastifyError | RollcallError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  about: object = {},
+): void {
   const known = error instanceof RollcallError ? error : fromFastify(error);
   const status = statusOf(known.code);
-  if (status >= 500) request.log.error({ err: error }, known.code === 'internal_error' ? 'request failed' : known.code);
+  if (status >= 500 && known.code !== 'overloaded') {
+    request.log.error({ ...about, code: known.code, err: error }, status === 503 ? 'not taken' : 'request failed');
+  }
   if (status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER);
   if (known.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="rollcall"');
   reply.code(status).send(errorBody(known.code, IN_THE_LOG[known.code] ?? known.message));

@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { brotliDecompress, gunzip, inflate, inflateRaw, type ZlibOptions } from 'node:zlib';
+import { brotliDecompress, crc32, gunzip, inflate, inflateRaw, type ZlibOptions } from 'node:zlib';
 import { RollcallError } from '../errors.ts';
-import type { Gate } from './gate.ts';
 import type { Hold } from './pressure.ts';
 
 /** What a chunk costs beside its bytes: else a body in chunks of one byte would hold hundreds of times what it is charged. */
@@ -48,14 +47,17 @@ const INFLATERS: ReadonlyMap<string, Inflate> = new Map<string, Inflate>([
   ['br', promisify(brotliDecompress)],
 ]);
 const RAW_DEFLATE: Inflate = promisify(inflateRaw);
+const rawWithInfo = promisify(inflateRaw) as unknown as (
+  body: Buffer,
+  options: ZlibOptions,
+) => Promise<{ readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }>;
 
 /**
  * The body without its encoding. Stops inflating once `maxBytes` are exceeded.
  *
- * @param gate - bounds how many are inflated at a time: until one is done, nobody is charged for it
  * @throws RollcallError `unsupported_media_type`, `too_large`, `invalid_json`
  */
-export async function inflated(body: Buffer, encoding: string, maxBytes: number, gate: Gate): Promise<Buffer> {
+export async function inflated(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
   const name = encoding.trim().toLowerCase();
   if (name === '' || name === 'identity') return body;
   const inflater = name === 'deflate' && !hasZlibHeader(body) ? RAW_DEFLATE : INFLATERS.get(name);
@@ -63,11 +65,26 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number,
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
   try {
-    return await gate.pass(() => inflater(body, { maxOutputLength: maxBytes }));
+    return await inflater(body, { maxOutputLength: maxBytes });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes);
+    const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;
+    if (first !== null) return first;
     throw new RollcallError('invalid_json', `The body is not valid ${name}.`);
   }
+}
+
+const GZIP_HEADER = 10;
+const GZIP_TRAILER = 8;
+
+/** What stands before something that is no gzip, such as a line break; null when that isn't whole either. */
+async function firstMember(body: Buffer, maxOutputLength: number): Promise<Buffer | null> {
+  const [first, second, method, flags] = body;
+  // Names and comments, which no client writes, would make the header longer.
+  if (first !== 0x1f || second !== 0x8b || method !== 8 || flags !== 0) return null;
+  const { buffer, engine } = await rawWithInfo(body.subarray(GZIP_HEADER), { maxOutputLength, info: true });
+  const end = GZIP_HEADER + engine.bytesWritten;
+  return body.length >= end + GZIP_TRAILER && body.readUInt32LE(end) === crc32(buffer) ? buffer : null;
 }
 
 /** Some clients send `deflate` without it, as some browsers once took it. */

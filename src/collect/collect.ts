@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import type {
   FastifyInstance,
   FastifyPluginAsync,
@@ -14,24 +13,14 @@ import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
 import type { IpRule } from '../ip.ts';
 import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
+import { admit, bodyOf } from './admission.ts';
 import { readBatch, readCall } from './batch.ts';
-import { inflated, readBytes, tooLarge } from './body.ts';
 import { allowPages, browsers } from './browsers.ts';
-import { Gate } from './gate.ts';
-import { JsonBody } from './json-body.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
-import { Hold, Pressure } from './pressure.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
-import { basicWriteKey, createEnabledSource, queryWriteKey } from './write-keys.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** What a collection request holds; null on other requests. */
-    collectHold: Hold | null;
-  }
-}
+import { Turns } from './turns.ts';
 
 export interface CollectOptions {
   /** The same list as long as nothing changed. */
@@ -63,8 +52,9 @@ const CALLS = {
 /** `import` is what older libraries send to, `b` mobile ones. */
 const BATCHES = ['batch', 'import', 'b'] as const;
 
-/** The threads that inflate are few, and shared with all that reads files. */
-const INFLATED_AT_ONCE = 2;
+/** Messages on their way into the store at a time, so that there are always two groups of them: those in work and the next. */
+const ACCEPTED_AT_ONCE = 16_000;
+const OVERLOAD_LOGGED_EVERY = 10_000;
 
 const DONE = '{"success":true}';
 
@@ -76,8 +66,12 @@ export const collect: FastifyPluginAsync<CollectOptions> = async (parent, option
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const strangers = new Strangers(limits, options.clock);
   parent.server.on('connection', (socket) => strangers.connected(socket));
-  await parent.register(async (app) => serve(app, options, limits, strangers));
-  await parent.register(browsers, { ...options, onKnown: (socket) => strangers.known(socket) });
+  const turns = new Turns(ACCEPTED_AT_ONCE);
+  const accept: CollectOptions['accept'] = (source, messages) =>
+    turns.pass(source, messages.length, () => options.accept(source, messages));
+  await parent.register(async (app) => serve(app, { ...options, accept }, limits, strangers));
+  await parent.register(browsers, { ...options, accept, onKnown: (socket) => strangers.known(socket) });
+  for (const prefix of PREFIXES) await parent.register(refuseOtherMethods, { prefix });
 };
 
 async function serve(
@@ -86,8 +80,8 @@ async function serve(
   limits: CollectLimits,
   strangers: Strangers,
 ): Promise<void> {
-  app.setErrorHandler(answerError);
-  readBodies(app, { sources, limits, strangers });
+  app.setErrorHandler(createFailureAnswer(clock));
+  admit(app, { sources, limits, strangers });
   await limitRate(app);
 
   const newId = () => clock.uuid();
@@ -136,70 +130,41 @@ function ipRule(request: FastifyRequest): { readonly ip?: IpRule } {
   return { ip: { mode, from: isBrowser ? request.ip : null } };
 }
 
+/** A path that is there for POST alone is answered 405. */
+async function refuseOtherMethods(app: FastifyInstance): Promise<void> {
+  app.setErrorHandler(answerError);
+  // Before a body is read.
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('allow', 'POST, OPTIONS');
+    throw new RollcallError('method_not_allowed', `Messages are sent with POST, not ${request.method}.`);
+  });
+  for (const path of [...Object.keys(CALLS), ...BATCHES]) {
+    for (const url of [`/${path}`, `/${path}/`]) {
+      const method = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'];
+      app.route({ method, url, schema: hiddenRoute, exposeHeadRoute: false, handler: async () => {} });
+    }
+  }
+}
+
+/** As `answerError`, with the source in the log; a flood that is refused must not fill the disk with lines. */
+function createFailureAnswer(clock: Pick<Clock, 'monotonic'>): typeof answerError {
+  let unlogged = 0;
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  return (error, request, reply) => {
+    if (error.code === 'overloaded') {
+      unlogged += 1;
+      if (clock.monotonic() - loggedAt > OVERLOAD_LOGGED_EVERY) {
+        request.log.warn({ stage: 'collect', code: error.code, refused: unlogged }, error.message);
+        loggedAt = clock.monotonic();
+        unlogged = 0;
+      }
+    }
+    answerError(error, request, reply, { source: request.collectSource?.id });
+  };
+}
+
 /** With and without a final slash: a redirect would lose the message, as clients don't follow it. */
 function post(app: FastifyInstance, path: string, options: RouteShorthandOptions, handler: RouteHandlerMethod): void {
   app.post(`/${path}`, options, handler);
   app.post(`/${path}/`, { ...options, schema: hiddenRoute }, handler);
-}
-
-type Guarded = Pick<CollectOptions, 'sources'> & { readonly limits: CollectLimits; readonly strangers: Strangers };
-
-/**
- * Who sends a request is looked for as early as it can be known: in its head, else in its body, of which no more than the outline
- * is read before. Until then the request has only the room that strangers have.
- */
-function readBodies(app: FastifyInstance, { sources, limits, strangers }: Guarded): void {
-  const enabledSource = createEnabledSource(sources);
-  const pressure = new Pressure(limits.pendingBytes);
-  const [gate, strangersGate] = [new Gate(INFLATED_AT_ONCE), new Gate(INFLATED_AT_ONCE)];
-  app.decorateRequest('collectSource', null);
-  app.decorateRequest('collectHold', null);
-  const recognise = (request: FastifyRequest, writeKey: string) => {
-    request.collectSource = enabledSource(writeKey);
-    strangers.known(request.raw.socket);
-    return pressure.account(request.collectSource.id);
-  };
-  app.addHook('onRequest', async (request, reply) => {
-    if (request.is404) return;
-    // Clients send JSON as text, as a form, under types that are none.
-    delete request.raw.headers['content-type'];
-    const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
-    const account = writeKey === null ? strangers : recognise(request, writeKey);
-    const { bodyLimit } = request.routeOptions;
-    const announced = Number(request.headers['content-length'] ?? 0);
-    if (announced > bodyLimit) {
-      // What is still on its way would have to be read.
-      reply.header('connection', 'close');
-      throw tooLarge(bodyLimit);
-    }
-    account.expect(announced);
-    const hold = new Hold(account);
-    request.collectHold = hold;
-    reply.raw.once('close', () => hold.end());
-  });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
-    const { collectHold: hold, headers, routeOptions, collectSource } = request;
-    if (hold === null) return undefined;
-    const maxBytes = routeOptions.bodyLimit;
-    const sent = await readBytes(payload, hold, maxBytes);
-    const encoding = headers['content-encoding'] ?? '';
-    const bytes = await inflated(sent, encoding, maxBytes, collectSource ? gate : strangersGate);
-    hold.resize(bytes.length);
-    const body = new JsonBody(bytes);
-    if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
-    return body;
-  });
-  app.addHook('preHandler', async (request) => {
-    if (!request.is404 && request.body === undefined)
-      throw new RollcallError('invalid_json', 'The request has no body.');
-  });
-  // The schemas are for the documentation; messages are checked one by one.
-  app.setValidatorCompiler(() => () => true);
-  app.setSerializerCompiler(() => JSON.stringify);
-}
-
-function bodyOf(request: FastifyRequest): JsonBody {
-  if (request.body instanceof JsonBody) return request.body;
-  throw new RollcallError('invalid_json', 'The body must be JSON.');
 }

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { FastifyHttpOptions } from 'fastify';
-import { answerClientError } from '../http-errors.ts';
+import { answerClientError, answerError } from '../http-errors.ts';
 
 /** What the server that carries these routes must bound, for all of them. */
 export const serverOptions = {
@@ -11,4 +11,6 @@ export const serverOptions = {
   /** Longer than load balancers keep idle connections, so that they don't send into one that is closing. */
   keepAliveTimeout: 72_000,
   clientErrorHandler: answerClientError,
+  /** Addresses that can't be decoded, such as `/%zz`. */
+  frameworkErrors: answerError,
 } satisfies FastifyHttpOptions<Server>;

@@ -1,4 +1,4 @@
-import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { authorization, basic, startService, track } from './service.ts';
 
@@ -186,11 +186,52 @@ t.test('never redirects, and answers unknown paths in JSON', async (t) => {
   for (const [method, url] of [
     ['POST', '/v1'],
     ['POST', '/v1/delete'],
-    ['GET', '/v1/batch'],
+    ['GET', '/v1/delete'],
     ['POST', '/v1//batch'],
   ] as const) {
     const answer = await app.inject({ method, url });
     t.equal(answer.statusCode, 404, url);
     t.match(answer.json(), { code: 'not_found', message: String, error: String });
   }
+});
+
+t.test('a path that takes messages answers other methods 405, before a body is read', async (t) => {
+  const { app } = startService(t);
+  for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const) {
+    for (const url of ['/v1/batch', '/v1/track/', '/v1/b', '/v1/t']) {
+      const answer = await app.inject({ method, url, ...(method === 'PUT' && { payload: '{' }) });
+      t.equal(answer.statusCode, 405, `${method} ${url}`);
+      t.equal(answer.headers['allow'], 'POST, OPTIONS');
+      if (method !== 'HEAD') t.match(answer.json(), { code: 'method_not_allowed', message: String, error: String });
+    }
+  }
+});
+
+t.test('an address that can not be decoded is answered as all that is wrong is', async (t) => {
+  const { app } = startService(t);
+  const answer = await app.inject({ method: 'POST', url: '/v1/%zz', payload: track, headers: { authorization } });
+  t.equal(answer.statusCode, 400);
+  t.match(answer.json(), { code: 'invalid_request', message: String, error: String });
+});
+
+t.test('takes deflate with and without its header, and gzip with something behind it', async (t) => {
+  const { app, accepted } = startService(t);
+  const bytes = Buffer.from(JSON.stringify(track));
+  const bodies: [encoding: string, payload: Buffer][] = [
+    ['deflate', deflateSync(bytes)],
+    ['deflate', deflateRawSync(bytes)],
+    ['gzip', Buffer.concat([gzipSync(bytes), Buffer.from('\r\n')])],
+    ['gzip', Buffer.concat([gzipSync(bytes), Buffer.alloc(512)])],
+  ];
+  for (const [encoding, payload] of bodies) {
+    const headers = { authorization, 'content-encoding': encoding };
+    t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload, headers })).statusCode, 200);
+  }
+  t.equal(accepted.length, bodies.length);
+  const damaged = gzipSync(bytes);
+  damaged.writeUInt32LE(1, damaged.length - 8);
+  const headers = { authorization, 'content-encoding': 'gzip' };
+  t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload: damaged, headers })).statusCode, 400);
+  const cut = gzipSync(bytes).subarray(0, -9);
+  t.equal((await app.inject({ method: 'POST', url: '/v1/track', payload: cut, headers })).statusCode, 400);
 });

@@ -1,0 +1,89 @@
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Source } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
+import { inflated, readBytes, tooLarge } from './body.ts';
+import { JsonBody } from './json-body.ts';
+import type { CollectLimits } from './limits.ts';
+import { Hold, Pressure } from './pressure.ts';
+import type { Strangers } from './strangers.ts';
+import { Turns } from './turns.ts';
+import { basicWriteKey, createEnabledSource, queryWriteKey } from './write-keys.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What a collection request holds; null on other requests. */
+    collectHold: Hold | null;
+  }
+}
+
+export interface AdmissionOptions {
+  /** The same list as long as nothing changed. */
+  readonly sources: () => readonly Source[];
+  readonly limits: CollectLimits;
+  readonly strangers: Strangers;
+}
+
+/** The threads that inflate are few, and shared with all that reads files. */
+const INFLATED_AT_ONCE = 2;
+
+/**
+ * Reads the requests of these routes. Who sends one is looked for as early as it can be known: in its head, else in its body, of
+ * which no more than the outline is read before. Until then it has only the room that strangers have.
+ */
+export function admit(app: FastifyInstance, { sources, limits, strangers }: AdmissionOptions): void {
+  const enabledSource = createEnabledSource(sources);
+  const pressure = new Pressure(limits.pendingBytes);
+  const inflating = new Turns(INFLATED_AT_ONCE);
+  const recognise = (request: FastifyRequest, writeKey: string) => {
+    request.collectSource = enabledSource(writeKey);
+    strangers.known(request.raw.socket);
+    return pressure.account(request.collectSource.id);
+  };
+  app.decorateRequest('collectSource', null);
+  app.decorateRequest('collectHold', null);
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) return;
+    // Clients send JSON as text, as a form, under types that are none.
+    delete request.raw.headers['content-type'];
+    const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
+    const account = writeKey === null ? strangers : recognise(request, writeKey);
+    const { bodyLimit } = request.routeOptions;
+    const announced = Number(request.headers['content-length'] ?? 0);
+    if (announced > bodyLimit) {
+      // What is still on its way would have to be read.
+      reply.header('connection', 'close');
+      throw tooLarge(bodyLimit);
+    }
+    account.expect(announced);
+    const hold = new Hold(account);
+    request.collectHold = hold;
+    reply.raw.once('close', () => hold.end());
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
+    const { collectHold: hold, collectSource, headers, routeOptions } = request;
+    if (hold === null) return undefined;
+    const maxBytes = routeOptions.bodyLimit;
+    const sent = await readBytes(payload, hold, maxBytes);
+    const inflate = () => inflated(sent, headers['content-encoding'] ?? '', maxBytes);
+    const bytes = headers['content-encoding'] ? await inflating.pass(collectSource?.id ?? '', 1, inflate) : sent;
+    hold.resize(bytes.length);
+    const body = new JsonBody(bytes);
+    if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
+    return body;
+  });
+  app.addHook('preHandler', async ({ body, method, is404 }) => {
+    if (is404 || method !== 'POST' || body !== undefined) return;
+    throw new RollcallError('invalid_json', 'The request has no body.');
+  });
+  // The schemas are for the documentation; messages are checked one by one.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+}
+
+/** @throws RollcallError `invalid_json` */
+export function bodyOf({ body }: FastifyRequest): JsonBody {
+  if (body instanceof JsonBody) return body;
+  throw new RollcallError('invalid_json', 'The body must be JSON.');
+}

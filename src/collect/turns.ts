@@ -1,0 +1,52 @@
+/** Bounds how much is in work at a time; beyond that, parties take turns, however much each of them has waiting. */
+export class Turns {
+  private readonly maxWeight: number;
+  private weight = 0;
+  /** By party, the one whose turn is next first. */
+  private readonly waiting = new Map<string, Waiting[]>();
+
+  constructor(maxWeight: number) {
+    this.maxWeight = maxWeight;
+  }
+
+  async pass<T>(party: string, weight: number, work: () => Promise<T>): Promise<T> {
+    if (this.waiting.size > 0 || !this.hasRoom(weight)) await this.wait(party, weight);
+    else this.weight += weight;
+    try {
+      return await work();
+    } finally {
+      this.weight -= weight;
+      this.next();
+    }
+  }
+
+  private wait(party: string, weight: number): Promise<void> {
+    return new Promise((go) => {
+      const queue = this.waiting.get(party);
+      if (queue) queue.push({ weight, go });
+      else this.waiting.set(party, [{ weight, go }]);
+    });
+  }
+
+  private next(): void {
+    for (const [party, queue] of this.waiting) {
+      const first = queue[0] as Waiting;
+      if (!this.hasRoom(first.weight)) return;
+      this.weight += first.weight;
+      queue.shift();
+      this.waiting.delete(party);
+      if (queue.length > 0) this.waiting.set(party, queue);
+      first.go();
+    }
+  }
+
+  /** What is heavier than all that may be in work goes alone. */
+  private hasRoom(weight: number): boolean {
+    return this.weight === 0 || this.weight + weight <= this.maxWeight;
+  }
+}
+
+interface Waiting {
+  readonly weight: number;
+  readonly go: () => void;
+}
