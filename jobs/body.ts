@@ -26,7 +26,7 @@ export type BodyBuilder = (
 
 /** The constant parts are made once: a backfill makes tens of thousands of bodies a second. */
 export function bodyBuilder(spec: BodySpec): BodyBuilder {
-  const traits = spec.kind === 'audience' ? audienceTraits(spec.key) : valueTraits(spec);
+  const traits = spec.kind === 'audience' ? audienceTraits(spec) : valueTraits(spec);
   const personas = {
     computation_class: spec.kind,
     computation_id: computationId(spec.kind, spec.key),
@@ -41,14 +41,15 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
 
 type TraitsText = (present: boolean, value: string | null) => string;
 
-function audienceTraits(key: string): TraitsText {
-  const entered = JSON.stringify({ [key]: true });
-  const exited = JSON.stringify({ [key]: false });
+function audienceTraits({ key, removed }: BodySpec): TraitsText {
+  const entered = JSON.stringify({ [key]: true, ...nulls(removed) });
+  const exited = JSON.stringify({ [key]: false, ...nulls(removed) });
   return (present) => (present ? entered : exited);
 }
 
+const nulls = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, null]));
+
 function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
-  const nulls = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, null]));
   const told = [...columns, ...removed];
   const gone = JSON.stringify(nulls(told.length > 0 ? told : [key]));
   const noLonger = nulls(removed);

@@ -6,7 +6,8 @@ import type { Destination } from '../src/destination.ts';
 export type Computation = AudienceConfig | TraitConfig;
 
 /** The part of the configuration that the sync goes by. */
-export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'>;
+export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
+  Partial<Pick<Config, 'recordRetention'>>;
 
 export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];
@@ -17,9 +18,26 @@ export function definitionHash({ kind, engine, sql }: Pick<Computation, 'kind' |
   return createHash('sha256').update(`${kind}\n${engine}\n${sql}`).digest('hex').slice(0, 16);
 }
 
-/** Names of the destinations that hear of this source's audiences. */
-export function connectedTo(source: string, destinations: readonly Destination[]): readonly string[] {
-  return destinations.filter(({ enabled, sources }) => enabled && sources.includes(source)).map(({ name }) => name);
+/** Which audience or trait it is, and the source that it speaks as. */
+export type Speaker = Pick<Computation, 'key' | 'source'>;
+
+/** Names of the destinations that hear of an audience or trait. */
+export function connectedTo({ key, source }: Speaker, destinations: readonly Destination[]): readonly string[] {
+  return reachedBy(source, destinations)
+    .filter((destination) => wants(destination, key))
+    .map(({ name }) => name);
+}
+
+/** The destinations that hear what syncs say as this source, whatever they want of it: that something is over. */
+export function reachedBy(source: string, destinations: readonly Destination[]): readonly Destination[] {
+  return destinations.filter(
+    ({ enabled, sources, wants }) =>
+      enabled && sources.includes(source) && (wants?.types?.includes('identify') ?? true),
+  );
+}
+
+export function wants(destination: Destination, key: string): boolean {
+  return destination.wants?.audiences?.includes(key) ?? true;
 }
 
 /** What a message about `user` supersedes, and is superseded by: one value per audience and user. No key holds a `|`. */

@@ -10,7 +10,7 @@ import type { Lease } from './lease.ts';
 export type AcceptChanges = (
   source: string,
   messages: readonly Message[],
-  options: { readonly lane: Lane; readonly only: readonly string[]; readonly step: PlanStep },
+  options: { readonly lane: Lane; readonly to: readonly string[]; readonly step: PlanStep },
 ) => Promise<AcceptResult>;
 
 /** A pino logger, or what looks like one. */
@@ -68,6 +68,8 @@ export interface RunContext {
   readonly engine: Engine;
   /** Aborts when the lease is lost or the process stops. */
   readonly signal: AbortSignal;
+  /** Does something to another subject meanwhile, under its lease too and in the same engine. */
+  beside<T>(subject: Subject, work: (context: RunContext) => Promise<T>): Promise<T>;
 }
 
 /** An audience that the store knows nothing of yet. */
@@ -83,6 +85,8 @@ export function newRecord(subject: Subject): AudienceRecord {
     destinations: [],
     lapsed: [],
     columns: [],
+    formerColumns: [],
     lastRunAt: null,
+    endedAt: null,
   };
 }

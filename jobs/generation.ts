@@ -62,7 +62,7 @@ function fingerprint(key: string, config: SyncConfig): string {
 /** Without `paused`: a process that runs some of the audiences has the configuration of one that runs the others. */
 function definitionOf(computation: Computation, { destinations }: SyncConfig): string {
   const { kind, key, engine, source, sql, schedule, timezone, guard, expect } = computation;
-  const connected = connectedTo(source, destinations).toSorted();
+  const connected = connectedTo({ key, source }, destinations).toSorted();
   return digest([kind, key, engine, source, sql, schedule, timezone, guard, expect, connected]);
 }
 

@@ -12,6 +12,18 @@ export function holdReason(staged: Staged, guard: GuardConfig): string | null {
   return null;
 }
 
+/** The counts as they would be, had the audience kept its name. */
+export function asRename(staged: Staged, before: number): Staged {
+  const growth = staged.members - before;
+  return { ...staged, before, entered: Math.max(0, growth), exited: Math.max(0, -growth) };
+}
+
+/** A rename ends one audience and fills another, so a person has to agree; null where nobody is in either. */
+export function renameReason(former: string, before: number, { members }: Staged): string | null {
+  if (before === 0) return null;
+  return `It was ${former} until now: ${before} users would leave ${former}, and ${members} enter the new name.`;
+}
+
 /** Whether a count is beyond what a threshold allows, of so many members before. */
 export function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
   if (threshold === null) return false;

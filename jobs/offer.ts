@@ -1,5 +1,6 @@
 import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
-import { conflictKey, connectedTo, parseConflictKey } from './computation.ts';
+import type { BodyBuilder } from './body.ts';
+import { conflictKey, parseConflictKey, reachedBy, wants } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { Exclusions } from './exclusions.ts';
 import { areBack } from './room.ts';
@@ -8,8 +9,8 @@ import { acceptPatiently, bodiesOf } from './send.ts';
 const PAGE = 1000;
 
 /**
- * Offers changes that died in delivery again, each to its destination, with the value of now.
- * Resolves to the sequence after them.
+ * Offers changes that died in delivery again, each to its destination, with the value of now: `false` where
+ * the audience is over. Whatever source they were sent as. Resolves to the sequence after them.
  */
 export async function offerAgain(
   context: RunContext,
@@ -19,16 +20,19 @@ export async function offerAgain(
 ): Promise<number> {
   const { store, subject } = context;
   const isBack = await areBack(context);
-  const connected = new Set(connectedTo(subject.source, context.config().destinations).filter(isBack));
-  const conflictPrefix = conflictKey(run.key, '');
+  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
+  const reached = reachedBy(subject.source, context.config().destinations).filter(
+    ({ name }) => isBack(name) && (!isForOne || run.destinations?.includes(name)),
+  );
+  const isOver = new Map(reached.map((each) => [each.name, record.endedAt !== null || !wants(each, run.key)]));
   let sequence = record.sequence;
   for (let after: string | undefined; ; ) {
     // What dies while this run goes on waits for the next one.
-    const filter = { source: subject.source, conflictPrefix, until: run.startedAt, limit: PAGE };
+    const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit: PAGE };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
     // What is held out of a full queue comes by itself.
-    const offered = letters.filter(({ destination, reason }) => connected.has(destination) && reason !== 'queue_full');
-    sequence = await offer(context, run, { ...record, sequence }, offered, exclusions);
+    const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
+    sequence = await offer(context, run, { ...record, sequence }, offered, isOver, exclusions);
     await store.drop(offered.map(({ id }) => id));
     after = letters.at(-1)?.id;
     if (letters.length < PAGE) return sequence;
@@ -40,28 +44,44 @@ async function offer(
   run: Run,
   record: AudienceRecord,
   letters: readonly DeadLetter[],
+  isOver: ReadonlyMap<string, boolean>,
   exclusions: Exclusions,
 ): Promise<number> {
+  if (letters.length === 0) return record.sequence;
   const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
-  const body = bodiesOf(run, record.columns, record, context.clock);
+  const bodyFor = bodiesFor((removed) => bodiesOf(run, record.columns, record, context.clock, removed));
   const sequence = record.sequence + 1;
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
       const userId = userOf(letter);
-      const standing = standings.get(userId);
+      const standing = isOver.get(destination) ? undefined : standings.get(userId);
       const messageId = `${run.id}:again:${letter.id}`;
       return {
         type: 'identify' as const,
         messageId,
         userId,
         integrations: null,
-        body: body(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        body: bodyFor(letter)(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
         conflict: conflictKey(run.key, userId),
       };
     });
-    const step = { lane: 'live' as const, only: [destination], run: run.id, cursor: run.cursor ?? '0' };
+    const step = { lane: 'live' as const, to: [destination], run: run.id, cursor: run.cursor ?? '0' };
     await exclusions.accept(messages, (wanted, epoch) => acceptPatiently(context, wanted, { ...step, epoch }));
   }
-  return letters.length > 0 ? sequence : record.sequence;
+  return sequence;
+}
+
+/** Builders of bodies for letters: what a letter tells of, and the definition no longer gives, is null. */
+export function bodiesFor(
+  builder: (told: readonly string[]) => BodyBuilder,
+): (letter: Pick<DeadLetter, 'body'>) => BodyBuilder {
+  const builders = new Map<string, BodyBuilder>();
+  return ({ body }) => {
+    const { traits = {} } = JSON.parse(body) as { readonly traits?: object };
+    const told = Object.keys(traits);
+    const known = builders.get(told.join('\0')) ?? builder(told);
+    builders.set(told.join('\0'), known);
+    return known;
+  };
 }

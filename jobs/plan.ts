@@ -77,7 +77,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   if (record && preview.fromVersion < record.version) throw missing(request, record);
   const first = (record?.version ?? 0) === 0;
   const all = request.config().destinations;
-  const connected = connectedTo(subject.source, all);
+  const connected = connectedTo(subject, all);
   const destinations = first ? connected : connected.filter((name) => record?.destinations.includes(name));
   const newcomers = connected.filter((name) => !destinations.includes(name));
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;

@@ -4,6 +4,8 @@ import type { AudienceRecord, DeadLetter, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { parseConflictKey } from './computation.ts';
 import type { Engine } from './engines/port.ts';
+import { bodiesFor } from './offer.ts';
+import { toldKeys } from './run-record.ts';
 import { asRollcallError, type WithEngine } from './runner.ts';
 import { bodiesOf } from './send.ts';
 
@@ -52,10 +54,10 @@ export async function currentBodies(
   const audiences: Audience[] = [];
   for (const [key, changes] of Map.groupBy(letters.flatMap(toChange), (change) => change.key)) {
     const record = await deps.store.audience(key);
-    if (record) audiences.push({ record, changes });
+    if (record && record.endedAt === null) audiences.push({ record, changes });
     else {
       const at = deps.clock.now();
-      const last = await deps.store.lastSequence(key);
+      const last = record?.sequence ?? (await deps.store.lastSequence(key));
       // Above all changes of its life, and below all of the next one.
       const sequence = last > 0 ? last + 1 : at * 1000;
       tell(changes, (change) => retiredBody(change, at, sequence));
@@ -93,14 +95,16 @@ async function bodiesOfNow(
     const users = [...new Set(changes.map(({ user }) => user))];
     const standings = await engine.lookup(key, users, staged?.plan);
     const at = deps.clock.now();
-    const body =
+    const given = toldKeys(kind, key, columns);
+    const bodyFor = bodiesFor((told) =>
       unfinished && staged
-        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock)
-        : bodyBuilder({ key, kind, columns, removed: [], at, now: () => at });
+        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock, told)
+        : bodyBuilder({ key, kind, columns, removed: told.filter((name) => !given.includes(name)), at, now: () => at }),
+    );
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user, letter }) => {
       const standing = standings.get(user);
-      return body(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
+      return bodyFor(letter)(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
     };
   } catch (error) {
     return () => asRollcallError(error);

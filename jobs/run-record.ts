@@ -1,35 +1,69 @@
+import type { Destination } from '../src/destination.ts';
 import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
-import type { RunContext } from './context.ts';
-import type { Action, Staged } from './engines/port.ts';
+import { connectedTo, reachedBy, wants } from './computation.ts';
+import type { RunContext, Subject } from './context.ts';
+import type { Action, Kind, Staged } from './engines/port.ts';
 
-/** A sync speaks to those who have the membership so far; a first one or a resync to all; a backfill to one. */
+/** A first sync fills an audience that is new, or that was retired before. */
+export function isFirst({ version, endedAt }: AudienceRecord): boolean {
+  return version === 0 || endedAt !== null;
+}
+
+/**
+ * A sync speaks to those who have the membership so far; a first one or a resync to all. Those who missed something are told
+ * all of it afterwards.
+ */
 export function scopeOf(
   action: Action,
   record: AudienceRecord,
-  connected: readonly string[],
-  newcomer: string | undefined,
-) {
-  if (newcomer !== undefined) return [newcomer];
-  const everyone = action === 'resync' || (action === 'sync' && record.version === 0);
-  return everyone ? connected : connected.filter((name) => record.destinations.includes(name));
+  subject: Subject,
+  destinations: readonly Destination[],
+): readonly string[] {
+  const connected = connectedTo(subject, destinations);
+  const isInStep = (name: string) => record.destinations.includes(name) && !record.lapsed.includes(name);
+  if (action === 'resync') return connected;
+  if (action === 'retire') return namesOf(reachedBy(subject.source, destinations)).filter(isInStep);
+  return isFirst(record) ? connected.filter((name) => !record.lapsed.includes(name)) : connected.filter(isInStep);
+}
+
+/** Those who may go on hearing of a run that has begun. */
+export function audibleTo(
+  { action }: Run,
+  record: AudienceRecord,
+  subject: Subject,
+  destinations: readonly Destination[],
+): readonly string[] {
+  if (action !== 'retire' && action !== 'withdraw') return connectedTo(subject, destinations);
+  const isOver = (each: Destination) => action === 'retire' || record.endedAt !== null || !wants(each, record.key);
+  return namesOf(reachedBy(subject.source, destinations).filter(isOver));
+}
+
+const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
+
+/** What makes one run differ from another of its audience. */
+export interface RunOrder {
+  readonly action: Action;
+  readonly asOf: number;
+  readonly destinations: readonly string[];
+  readonly epoch: number;
+  readonly renamedFrom?: string | undefined;
 }
 
 export function newRun(
   { clock, subject }: RunContext,
-  { action, asOf }: { readonly action: Action; readonly asOf: number },
+  { renamedFrom, ...order }: RunOrder,
   record: AudienceRecord,
   startedAt: number,
-  destinations: readonly string[],
-  epoch: number,
 ): Run {
   return {
     id: `${startedAt.toString(36)}-${clock.token(4)}`,
     key: subject.key,
     kind: subject.kind,
-    action,
+    ...order,
+    ...(renamedFrom === undefined ? {} : { renamedFrom }),
     state: 'staged',
-    first: action === 'sync' && record.version === 0,
+    first: order.action === 'sync' && isFirst(record),
     members: 0,
     entered: 0,
     exited: 0,
@@ -44,9 +78,6 @@ export function newRun(
     fromVersion: record.version,
     toVersion: record.version,
     definitionHash: subject.definition?.hash ?? record.definitionHash,
-    destinations,
-    asOf,
-    epoch,
     startedAt,
     finishedAt: null,
   };
@@ -57,19 +88,52 @@ export function withCounts(run: Run, staged: Staged): Run {
   return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
 }
 
-export function recordAfter(run: Run, staged: Staged, before: AudienceRecord, told: readonly string[]): AudienceRecord {
-  const isBackfill = run.action === 'backfill';
-  const destinations = isBackfill ? [...before.destinations, ...told] : told;
+/** What is known of an audience once `told` have heard all of a run. */
+export function recordAfter(
+  run: Run,
+  staged: Staged,
+  before: AudienceRecord,
+  told: readonly string[],
+  now: number,
+): AudienceRecord {
+  const { action } = run;
+  const isOver = action === 'retire' || action === 'withdraw';
+  const isForOne = action === 'backfill' || action === 'withdraw';
+  const others = isForOne ? before.destinations.filter((name) => !run.destinations?.includes(name)) : [];
+  const destinations = isOver ? others : [...others, ...told];
   const once = new Set([...before.lapsed, ...before.destinations, ...(run.destinations ?? [])]);
-  const after = {
-    ...before,
-    sequence: before.sequence + staged.total,
-    destinations,
-    lapsed: [...once].filter((name) => !destinations.includes(name)),
+  const lapsed = [...once].filter((name) => !destinations.includes(name) && !told.includes(name));
+  const sequence = before.sequence + staged.total;
+  const after = { ...before, sequence, destinations, lapsed };
+  if (action === 'retire') {
+    // Without its snapshot nobody can be told any more.
+    const left = staged.fromVersion === 0 ? [] : lapsed;
+    return { ...after, endedAt: now, lapsed: left, version: left.length > 0 ? run.toVersion : 0 };
+  }
+  // All who were told of it know of its end: nobody needs the snapshot.
+  if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
+  const formerColumns = lapsed.length > 0 ? [...before.formerColumns, ...noLonger(run, staged.columns, before)] : [];
+  return {
+    ...after,
+    kind: run.kind,
+    version: run.toVersion,
+    definitionHash: run.definitionHash,
+    columns: staged.columns,
+    formerColumns: formerColumns.filter((name) => !toldKeys(run.kind, run.key, staged.columns).includes(name)),
+    endedAt: null,
   };
-  if (isBackfill) return after;
-  const version = run.action === 'retire' ? 0 : run.toVersion;
-  return { ...after, version, definitionHash: run.definitionHash, columns: staged.columns };
+}
+
+/** The keys in the traits object that tell of an audience or trait. */
+export function toldKeys(kind: Kind, key: string, columns: readonly string[]): readonly string[] {
+  return kind === 'audience' ? [key] : columns;
+}
+
+/** The keys that members were told before a run, and that its definition does not give. */
+export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
+  if (before.version === 0) return [];
+  const now = toldKeys(run.kind, run.key, columns);
+  return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
 }
 
 export function failed(run: Run, error: unknown, at: number): Run {

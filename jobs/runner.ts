@@ -63,6 +63,8 @@ export interface Runner {
    */
   report(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport>;
   notify(notice: Notice): Promise<void>;
+  /** Aborts when the process stops. */
+  readonly stopping: AbortSignal;
   /** Takes users out of all snapshots and plans, and out of the engines' files. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Which of these users the audiences of these sources know, and whom they told. */
@@ -101,6 +103,18 @@ export function createRunner(options: SyncOptions): Runner {
         throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
       }
       await pause(clock, LEASE_RETRY, stopping.signal);
+    }
+  }
+
+  /** @throws RollcallError `run_in_progress`, `older_configuration` */
+  async function leased<T>({ key }: Subject, patience: number, work: (lease: Lease) => Promise<T>): Promise<T> {
+    // First without the lease, which the process that may run it must not miss.
+    await generations.check(key, null);
+    const lease = await waitForLease(key, patience);
+    try {
+      return await work(lease);
+    } finally {
+      await lease.release();
     }
   }
 
@@ -154,17 +168,20 @@ export function createRunner(options: SyncOptions): Runner {
   return {
     withEngine,
     generations,
-    async underLease(subject, work, patience = PATIENCE) {
-      // First without the lease, which the process that may run it must not miss.
-      await generations.check(subject.key, null);
-      const lease = await waitForLease(subject.key, patience);
-      const signal = AbortSignal.any([lease.signal, stopping.signal]);
+    underLease(subject, work, patience = PATIENCE) {
       const deps = { store, accept, config, clock, log, onProgress, onHeld };
-      try {
-        return await withEngine(subject.engine, false, (engine) => work({ ...deps, subject, lease, engine, signal }));
-      } finally {
-        await lease.release();
-      }
+      const contextOf = (subject: Subject, lease: Lease, engine: Engine, signal: AbortSignal): RunContext => ({
+        ...deps,
+        ...{ subject, lease, engine, signal: AbortSignal.any([lease.signal, signal]) },
+        beside: (other, work) =>
+          leased(other, PATIENCE, async (second) => {
+            await generations.check(other.key, second.fence);
+            return work(contextOf(other, second, engine, AbortSignal.any([lease.signal, signal])));
+          }),
+      });
+      return leased(subject, patience, (lease) =>
+        withEngine(subject.engine, false, (engine) => work(contextOf(subject, lease, engine, stopping.signal))),
+      );
     },
     async report(subject, work) {
       const done = makeReport(subject, work);
@@ -176,6 +193,7 @@ export function createRunner(options: SyncOptions): Runner {
       }
     },
     notify,
+    stopping: stopping.signal,
     async forget(users, sources) {
       const failures: unknown[] = [];
       for (const [name, audiences] of await byEngine(sources)) {

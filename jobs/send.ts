@@ -5,12 +5,13 @@ import { failpoint } from '../src/failpoint.ts';
 import type { Message } from '../src/message.ts';
 import type { AcceptResult, AudienceRecord, Lane, Run } from '../src/store/port.ts';
 import { type BodyBuilder, bodyBuilder } from './body.ts';
-import { conflictKey, connectedTo } from './computation.ts';
+import { conflictKey } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
 import type { Exclusions } from './exclusions.ts';
 import { pause } from './pause.ts';
 import { waitForRoom } from './room.ts';
+import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
 const BATCH = 5000;
 /** 132 bits. */
@@ -32,7 +33,7 @@ export async function sendPlan(
   exclusions: Exclusions,
 ): Promise<readonly string[]> {
   const { engine } = context;
-  let scope = await stillConnected(context, run, record, run.destinations ?? []);
+  let scope = await stillAudible(context, run, record, run.destinations ?? []);
   if (staged.total === 0) return scope;
   const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
   const lane = laneOf(run);
@@ -42,12 +43,12 @@ export async function sendPlan(
     for (;;) {
       const batch = await next;
       const last = batch.positions.at(-1);
-      if (last === undefined) return await stillConnected(context, run, record, scope);
+      if (last === undefined) return await stillAudible(context, run, record, scope);
       context.signal.throwIfAborted();
       next = engine.changes(run.id, last, BATCH);
       next.catch(() => {});
       for (let from = 0; from < batch.positions.length; ) {
-        scope = await stillConnected(context, run, record, scope);
+        scope = await stillAudible(context, run, record, scope);
         const room = await waitForRoom(context, run, scope, batch.positions.length - from);
         scope = await keep(context, run, record, scope, room.scope);
         if (scope.length === 0) {
@@ -55,7 +56,7 @@ export async function sendPlan(
           return scope;
         }
         const to = from + room.free;
-        const step = { lane, only: scope, run: run.id, cursor: String(batch.positions[to - 1]) };
+        const step = { lane, to: scope, run: run.id, cursor: String(batch.positions[to - 1]) };
         sent += await exclusions.accept(toMessages(batch, from, to, toMessage), (messages, epoch) =>
           acceptPatiently(context, messages, { ...step, epoch }),
         );
@@ -69,10 +70,10 @@ export async function sendPlan(
   }
 }
 
-/** A destination that is disconnected or disabled during a run leaves it. */
-function stillConnected(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
-  const connected = connectedTo(context.subject.source, context.config().destinations);
-  return keep(context, run, record, scope, connected);
+/** A destination leaves a run that is disconnected or disabled meanwhile, or wants something else. */
+function stillAudible(context: RunContext, run: Run, record: AudienceRecord, scope: readonly string[]) {
+  const audible = audibleTo(run, record, context.subject, context.config().destinations);
+  return keep(context, run, record, scope, audible);
 }
 
 /** Who leaves a run misses a part of it: the run goes on without it, for good, and it is told anew once it is back. */
@@ -83,18 +84,19 @@ async function keep(
   scope: readonly string[],
   stay: readonly string[],
 ): Promise<readonly string[]> {
-  const destinations = scope.filter((name) => stay.includes(name));
-  if (destinations.length < scope.length) {
-    const gone = (run.destinations ?? []).filter((name) => !destinations.includes(name));
+  const staying = scope.filter((name) => stay.includes(name));
+  if (staying.length < scope.length) {
+    const gone = (run.destinations ?? []).filter((name) => !staying.includes(name));
     const lapsed = [...new Set([...record.lapsed, ...gone])];
-    await store.saveRun({ ...run, destinations }, lease.fence, { ...record, lapsed });
+    const destinations = record.destinations.filter((name) => !gone.includes(name));
+    await store.saveRun({ ...run, destinations: staying }, lease.fence, { ...record, destinations, lapsed });
   }
-  return destinations;
+  return staying;
 }
 
 export interface Batch {
   readonly lane: Lane;
-  readonly only: readonly string[];
+  readonly to: readonly string[];
   readonly run: string;
   readonly cursor: string;
   readonly epoch: number;
@@ -104,12 +106,12 @@ export interface Batch {
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal }: RunContext,
   messages: readonly Message[],
-  { lane, only, run, cursor, epoch }: Batch,
+  { lane, to, run, cursor, epoch }: Batch,
 ): Promise<AcceptResult> {
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
     try {
-      return await accept(subject.source, messages, { lane, only, step: { run, fence: lease.fence, cursor, epoch } });
+      return await accept(subject.source, messages, { lane, to, step: { run, fence: lease.fence, cursor, epoch } });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'sync waits for the store');
@@ -118,14 +120,34 @@ export async function acceptPatiently(
   }
 }
 
-/** The bodies of a run. */
-export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
+/**
+ * The bodies of a run.
+ *
+ * @param told - keys that it makes null, beside others, where the definition does not give them
+ */
+export function bodiesOf(
+  run: Run,
+  columns: readonly string[],
+  record: AudienceRecord,
+  clock: Clock,
+  told: readonly string[] = [],
+): BodyBuilder {
+  const runsDefinition = run.action === 'sync' || run.action === 'resync';
+  const isForLapsed = run.action === 'resync' || (run.destinations ?? []).some((name) => record.lapsed.includes(name));
+  const removed = [
+    // Who has heard the end of an audience has no values of it.
+    ...(runsDefinition && record.endedAt === null ? noLonger(run, columns, record) : []),
+    ...(isForLapsed ? record.formerColumns : []),
+    ...told,
+  ];
+  const kind = runsDefinition ? run.kind : record.kind;
+  const current = runsDefinition ? columns : record.columns;
+  const given = toldKeys(kind, run.key, current);
   return bodyBuilder({
     key: run.key,
-    kind: run.kind,
-    columns: run.action === 'sync' || run.action === 'resync' ? columns : record.columns,
-    removed:
-      run.action === 'sync' || run.action === 'resync' ? record.columns.filter((name) => !columns.includes(name)) : [],
+    kind,
+    columns: current,
+    removed: [...new Set(removed)].filter((name) => !given.includes(name)),
     at: run.asOf,
     now: () => clock.now(),
   });
@@ -136,7 +158,8 @@ type ToMessage = (position: number, userId: string, present: boolean, value: str
 /** Ids are the same whenever the plan is streamed: plan, scope, and a keyed hash of the user, since they outlive a deletion. */
 function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
   const body = bodiesOf(run, staged.columns, record, clock);
-  const scope = run.action === 'backfill' ? (run.destinations ?? []).join(',') : '*';
+  const isForOne = run.action === 'backfill' || run.action === 'withdraw';
+  const scope = isForOne ? (run.destinations ?? []).join(',') : '*';
   const idPrefix = `${run.id}:`;
   const hashPrefix = `${key}\0${run.id}\0${scope}\0`;
   const conflictPrefix = conflictKey(run.key, '');

@@ -3,6 +3,7 @@ import { nothingNamed } from '../src/spelling.ts';
 import type { AudienceRecord, Store } from '../src/store/port.ts';
 import { type Computation, computations, definitionHash, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
+import { isFirst } from './run-record.ts';
 
 /** What can be synced: what is configured, and what the store still knows. */
 export interface Subjects {
@@ -18,8 +19,10 @@ export interface Subjects {
   findWhereItLies(key: string): Promise<Subject>;
   /** The audience that a new one was renamed from: gone from the configuration, with the same definition. */
   formerSelf(subject: Subject): Promise<Subject | null>;
-  /** Audiences that the store knows and the configuration does not. */
+  /** Audiences that the store knows and the configuration does not, but those that were retired. */
   orphans(): Promise<readonly AudienceRecord[]>;
+  /** Audiences that were retired, and that are remembered. */
+  ended(): Promise<readonly Subject[]>;
 }
 
 export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, config: () => SyncConfig): Subjects {
@@ -36,10 +39,12 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     return [...configured, ...(await orphans()).map((record) => record.key)];
   }
 
-  async function orphans(): Promise<readonly AudienceRecord[]> {
+  async function unconfigured(): Promise<readonly AudienceRecord[]> {
     const known = new Set(computations(config()).map(({ key }) => key));
     return (await store.audiences()).filter(({ key }) => !known.has(key));
   }
+
+  const orphans = async () => (await unconfigured()).filter(({ endedAt }) => endedAt === null);
 
   return {
     selected(keys = []) {
@@ -59,11 +64,13 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
       return engine !== undefined && engine in config().engines ? { ...subject, engine } : subject;
     },
     async formerSelf({ key, definition }) {
-      if (await store.audience(key)) return null;
+      const own = await store.audience(key);
+      if (own && !isFirst(own)) return null;
       const former = (await orphans()).find((record) => record.definitionHash === definition?.hash);
       return former ? orphan(former) : null;
     },
     orphans,
+    ended: async () => (await unconfigured()).filter(({ endedAt }) => endedAt !== null).map(orphan),
   };
 }
 
@@ -75,6 +82,6 @@ export function configured({ key, kind, engine, source, sql, guard, expect }: Co
   return { key, kind, engine, source, definition: { sql, hash: definitionHash({ kind, engine, sql }), guard, expect } };
 }
 
-function orphan({ key, kind, engine, source }: AudienceRecord): Subject {
+export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {
   return { key, kind, engine, source, definition: null };
 }

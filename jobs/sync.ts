@@ -2,7 +2,7 @@ import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
 import { computations } from './computation.ts';
 import type { RunContext, Subject } from './context.ts';
-import type { Action, TraitColumn } from './engines/port.ts';
+import type { TraitColumn } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { approveRun, type Order, performOrder, rejectRun, unfinishedRuns } from './run.ts';
@@ -23,6 +23,8 @@ import { type Story, tellStory } from './why.ts';
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
   readonly now?: number | undefined;
+  /** Whether renamed audiences end under their former names without being held for a person. */
+  readonly renames?: boolean | undefined;
 }
 
 /** The audience sync (docs/audiences.md). */
@@ -85,18 +87,14 @@ export function createSync(options: SyncOptions): Sync {
 
   function order(
     subject: Subject,
-    action: Action,
-    { now, tick }: SyncTime & { readonly tick?: number } = {},
+    action: Order['action'],
+    { now, tick, renames }: SyncTime & { readonly tick?: number } = {},
     patience = PATIENCE,
   ): Promise<SyncReport> {
     const asOf = now ?? clock.now();
     return report(subject, async (onRun) => {
-      await generations.check(subject.key, null);
       const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
-      if (former) {
-        await perform(former, { action: 'retire', asOf }, onRun, patience);
-      }
-      await perform(subject, { action, asOf, tick }, onRun, patience);
+      await perform(subject, { action, asOf, tick, former, renames }, onRun, patience);
     });
   }
 
@@ -153,6 +151,13 @@ export function createSync(options: SyncOptions): Sync {
     return { key, kind, columns };
   }
 
+  /** Tells of the end of audiences that were retired, whoever was away then; reports what it did. */
+  async function settleEnded(time?: SyncTime): Promise<SyncReport[]> {
+    const reports: SyncReport[] = [];
+    for (const subject of await subjects.ended()) reports.push(await order(subject, 'settle', time));
+    return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
+  }
+
   async function warnOfOrphans(): Promise<void> {
     for (const { key } of await subjects.orphans()) {
       log.warn({ event: 'sync_orphan', key }, `${key} is no longer configured; \`rollcall retire ${key}\` ends it`);
@@ -163,7 +168,10 @@ export function createSync(options: SyncOptions): Sync {
     config,
     clock,
     log,
-    lastRunAt: async (key) => (await store.audience(key))?.lastRunAt ?? null,
+    lastRunAt: async (key) => {
+      const record = await store.audience(key);
+      return record?.endedAt === null ? record.lastRunAt : null;
+    },
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
     run: async (computation, tick) => {
       const { error } = await order(configured(computation), 'sync', { tick }, NO_PATIENCE);
@@ -176,6 +184,8 @@ export function createSync(options: SyncOptions): Sync {
     async run(keys, time) {
       const reports: SyncReport[] = [];
       for (const subject of subjects.selected(keys)) reports.push(await order(subject, 'sync', time));
+      if (runner.stopping.aborted) return reports;
+      if (!keys?.length) reports.push(...(await settleEnded(time)));
       await warnOfOrphans();
       return reports;
     },

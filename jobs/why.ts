@@ -32,7 +32,7 @@ export interface StoryParts {
 /** @throws RollcallError `snapshot_lost`, `engine_changed` */
 export async function tellStory(parts: StoryParts, user: string): Promise<Story> {
   const { store, engine, subject } = parts;
-  const { key, source } = subject;
+  const { key } = subject;
   const record = await store.audience(key);
   if (record && (await engine.snapshot(key)).version < record.version) throw missing(parts, record);
   const standing = (await engine.lookup(key, [user])).get(user);
@@ -40,7 +40,6 @@ export async function tellStory(parts: StoryParts, user: string): Promise<Story>
   const ids = new Set(runs.map(({ id }) => id));
   const attempts = await store.attempts({ userId: user, limit: RECENT });
   const letters = await store.deadLetters({
-    source,
     userId: user,
     conflictPrefix: conflictKey(key, user),
     limit: RECENT,

@@ -1,14 +1,12 @@
 import type { Destination } from './destination.ts';
 import type { Message } from './message.ts';
-import { route } from './route/route.ts';
+import { createRouter } from './route/route.ts';
 import type { AcceptResult, Lane, NewMessage, PlanStep, Store } from './store/port.ts';
 
 export interface AcceptOptions {
   /** `live` unless the messages are a backfill or deletion notices. */
   readonly lane?: Lane;
-  /** Only these destinations, of those that the message would go to. */
-  readonly only?: readonly string[];
-  /** These destinations and no others, whatever they are connected to: notices of deletions. */
+  /** These destinations and no others, whatever they are connected to and want: notices of deletions, and what syncs send. */
   readonly to?: readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
@@ -32,23 +30,20 @@ export function createAccept(
 ): Accept {
   return async (source, messages, options = {}) => {
     const lane = options.lane ?? 'live';
-    const eligible = route(source, null, destinations()).filter(({ name }) => options.only?.includes(name) ?? true);
-    const everywhere = options.to ?? eligible.map(({ name }) => name);
-    const routed: NewMessage[] = messages.map((message) => ({
+    const { to } = options;
+    const routed = to === undefined ? createRouter(source, destinations()) : () => to;
+    const accepted: NewMessage[] = messages.map((message) => ({
       source,
       messageId: message.messageId,
       type: message.type,
       userId: message.userId,
       body: message.body,
-      destinations:
-        message.integrations === null
-          ? everywhere
-          : route(source, message.integrations, eligible).map(({ name }) => name),
+      destinations: routed(message),
       lane,
       conflict: message.conflict ?? null,
     }));
-    const result = await store.accept({ messages: routed, step: options.step ?? null });
-    onWork(new Set(routed.flatMap((message) => message.destinations)));
+    const result = await store.accept({ messages: accepted, step: options.step ?? null });
+    onWork(new Set(accepted.flatMap((message) => message.destinations)));
     return result;
   };
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IpMode } from './ip.ts';
+import type { MessageType } from './message.ts';
 
 /** A URL that deliveries are posted to, with its static headers. */
 export interface Endpoint {
@@ -34,11 +35,22 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 export type Signing = (typeof SIGNINGS)[number];
 
+/** What a destination wants of all that its sources say. What is absent is everything. */
+export interface Wants {
+  readonly types?: readonly MessageType[];
+  /** Names of track events; other kinds pass. */
+  readonly events?: readonly string[];
+  /** Keys of audiences and computed traits. */
+  readonly audiences?: readonly string[];
+}
+
 /** A "Webhooks" setting: 1 to 5 endpoints, a shared secret, the sources connected to it. */
 export interface Destination {
   readonly name: string;
   readonly enabled: boolean;
   readonly sources: readonly string[];
+  /** Notices of deletions ignore it. */
+  readonly wants?: Wants;
   /** The first one signs, with Standard Webhooks each of them; empty when requests go unsigned. */
   readonly secrets: readonly string[];
   /** `x-signature` unless given. */

@@ -14,6 +14,8 @@ export interface Message {
   /** Deduplicated per source. */
   readonly messageId: string;
   readonly userId: string | null;
+  /** Name of what happened (track only). */
+  readonly event?: string | undefined;
   /** Destinations switched on or off for this message; null when it says nothing. */
   readonly integrations: Readonly<Record<string, unknown>> | null;
   /** The webhook body (docs/wire.md) as JSON text. */
@@ -140,6 +142,7 @@ export function readMessage(input: unknown, envelope: Envelope, bytes?: number):
     type,
     messageId,
     userId: idText(input['userId']),
+    event: type === 'track' ? (input['event'] as string) : undefined,
     integrations: integrations && Object.keys(integrations).length > 0 ? integrations : null,
     body,
   };

@@ -32,6 +32,8 @@ export interface Engine {
   commit(plan: string): Promise<void>;
   /** Removes a plan, committed or not. */
   discard(plan: string): Promise<void>;
+  /** Removes the snapshot of a key; again is harmless. */
+  drop(key: string): Promise<void>;
   /** What the snapshot, once moved by `plan`, says of these users; those it never had are left out. */
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
   /** The members, in no order, a batch at a time: memory stays flat. */
@@ -55,10 +57,11 @@ export interface Engine {
 export type Kind = 'audience' | 'trait';
 
 /**
- * `sync`: what changed. `resync`: everything again, leavers included. `retire`: `false` to every member, then no
- * snapshot. `backfill`: the snapshot as it stands, for a destination that lacks it.
+ * `sync`: what changed. `resync`: everything again, leavers included. `retire`: `false` to every member, who all leave.
+ * For one destination, and without a change of the snapshot: `backfill`, the snapshot as it stands, and `withdraw`, `false`
+ * to every member.
  */
-export type Action = 'sync' | 'resync' | 'retire' | 'backfill';
+export type Action = 'sync' | 'resync' | 'retire' | 'backfill' | 'withdraw';
 
 export interface Snapshot {
   readonly version: number;
@@ -86,14 +89,14 @@ export interface TraitColumn {
   readonly isList: boolean;
 }
 
-/** The definition's SQL is not used by `retire` and `backfill`. */
+/** The definition's SQL is used by `sync` and `resync` only. */
 export interface StageRequest extends Definition {
   /** Names the plan; letters, digits, `_` and `-` only. */
   readonly plan: string;
   readonly action: Action;
   /** The version that the snapshot gets by `commit`. */
   readonly toVersion: number;
-  /** Whether a backfill tells those who left, too. */
+  /** Whether a backfill or withdrawal tells those who left, too. */
   readonly leavers: boolean;
   /** When the run took its lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;

@@ -268,8 +268,11 @@ export interface Run {
   readonly id: string;
   readonly key: string;
   readonly kind: 'audience' | 'trait';
-  /** What was asked for: the changes, everything again, or `false` to everyone. */
-  readonly action: 'sync' | 'resync' | 'retire' | 'backfill';
+  /**
+   * The changes, everything again, or `false` to everyone; or for one destination that is behind, the whole membership or
+   * `false` to everyone.
+   */
+  readonly action: 'sync' | 'resync' | 'retire' | 'backfill' | 'withdraw';
   readonly state: RunState;
   readonly first: boolean;
   readonly members: number;
@@ -291,6 +294,8 @@ export interface Run {
   readonly definitionHash: string;
   /** The only destinations to send to; null for all that the source is connected to. */
   readonly destinations: readonly string[] | null;
+  /** The audience that this one was until now, which the first sync of the new name ends. */
+  readonly renamedFrom?: string;
   readonly asOf: number;
   /** Deletions up to this epoch were over when it was begun; users of later ones are left out of what it computed. */
   readonly epoch: number;
@@ -325,12 +330,16 @@ export interface AudienceRecord {
   readonly definitionHash: string;
   /** Destinations that have the whole membership. */
   readonly destinations: readonly string[];
-  /** Destinations that once had it and missed changes since: on their return they are told the leavers too. */
+  /** Destinations that once had it and missed changes since, its end too: on their return they are told the leavers too. */
   readonly lapsed: readonly string[];
   /** The trait keys that members were told, for `retire`. */
   readonly columns: readonly string[];
-  /** Start of the last run, by schedule or by hand. */
+  /** Keys that only those in `lapsed` still have values of. */
+  readonly formerColumns: readonly string[];
+  /** Start of the last run of the definition, by schedule or by hand. */
   readonly lastRunAt: number | null;
+  /** When it was retired; the record stays until everybody who was told of it knows. */
+  readonly endedAt: number | null;
 }
 
 /** A process that wants to run an audience. */

@@ -177,6 +177,8 @@ export function audience(over: Partial<AudienceRecord> = {}): AudienceRecord {
     definitionHash: 'h',
     destinations: ['crm'],
     lapsed: [],
+    formerColumns: [],
+    endedAt: null,
     columns: [],
     lastRunAt: START,
     ...over,

@@ -81,7 +81,7 @@ t.test('a renamed audience retires its old key and fills the new one', async (t)
   await rig.deliver();
   rig.config.audiences = [audience('new', list('1'))];
   t.match(await rig.sync.plan(), [{ key: 'new', first: true, renamedFrom: 'old', messages: 1 }]);
-  t.match(await rig.sync.run(), [
+  t.match(await rig.sync.run([], { renames: true }), [
     {
       runs: [
         { key: 'old', action: 'retire' },

@@ -39,7 +39,26 @@ export const lifeCases: readonly EngineCase[] = [
   },
 
   {
-    name: 'retire tells everybody that it is over, and leaves nothing',
+    name: 'a withdrawal takes everybody back, with leavers where asked for, and the snapshot stays',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b') });
+      await settle(engine, { sql: usersSql('b', 'c') });
+      const members = await engine.stage(request({ action: 'withdraw', toVersion: 3 }));
+      assert.partialDeepStrictEqual(members, { total: 2, members: 2, exited: 2, fromVersion: 2 });
+      assert.deepEqual(told(await engine.changes(members.plan, 0, 10)), [
+        ['b', false],
+        ['c', false],
+      ]);
+      const all = await engine.stage(request({ action: 'withdraw', toVersion: 3, leavers: true }));
+      assert.deepEqual((await engine.changes(all.plan, 0, 10)).userIds, ['a', 'b', 'c']);
+      await engine.commit(all.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
+    },
+  },
+
+  {
+    name: 'retire tells everybody that it is over, keeps them as leavers, and a drop leaves nothing',
     async run(open) {
       const { engine } = await open();
       await settle(engine, { sql: usersSql('a', 'b') });
@@ -50,7 +69,18 @@ export const lifeCases: readonly EngineCase[] = [
       ]);
       await engine.commit(staged.plan);
       await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 0 });
+      const left = await engine.stage(request({ action: 'withdraw', toVersion: 3, leavers: true, leasedAt: 0 }));
+      assert.deepEqual(told(await engine.changes(left.plan, 0, 10)), [
+        ['a', false],
+        ['b', false],
+      ]);
+      await engine.drop('club');
+      await engine.drop('club');
       assert.deepEqual(await engine.snapshot('club'), { version: 0, members: 0 });
+      assert.deepEqual(await engine.lookup('club', ['a']), new Map());
+      await engine.commit(staged.plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 0, members: 0 }, 'also if it is committed again');
       await engine.discard(staged.plan);
       await settle(engine, { sql: usersSql('a') });
       assert.deepEqual(await engine.snapshot('club'), { version: 1, members: 1 }, 'and it can begin anew');

@@ -25,6 +25,7 @@ export function inTurns(engine: Engine, path: string): Engine {
     commit: (plan) => turn(() => engine.commit(plan)),
     prune: (before) => turn(() => engine.prune(before)),
     discard: (plan) => turn(() => engine.discard(plan)),
+    drop: (key) => turn(() => engine.drop(key)),
     forget: (users, keys) => turn(() => engine.forget(users, keys)),
     scrub: (scope) => turn(() => engine.scrub(scope)),
   };

@@ -4,7 +4,6 @@ import { literal } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
 import {
   createSnapshotTables,
-  dropSnapshotTables,
   HISTORY,
   holdPlans,
   leaversTable,
@@ -25,17 +24,12 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
   const staged = await readStaged(database, plan);
   if (!staged) throw new RollcallError('snapshot_lost', `The plan ${plan} is gone from its engine.`);
   const { key, action, fromVersion, toVersion } = staged;
-  if (action === 'backfill') return;
+  if (action === 'backfill' || action === 'withdraw') return;
   const current = await readSnapshot(database, key);
-  const target = action === 'retire' ? 0 : toVersion;
-  if (current.version === target) return;
+  if (current.version === toVersion) return;
+  // Who retires drops the snapshot, once it was committed.
+  if (action === 'retire' && current.version === 0) return;
   if (current.version !== fromVersion) throw moved(staged);
-  if (action === 'retire') {
-    await remember(session, staged);
-    if ((await session.run(`DELETE FROM rollcall.snapshots WHERE ${snapshotRow(staged)}`)) !== 1) throw moved(staged);
-    await dropSnapshotTables(session, key);
-    return;
-  }
   if (fromVersion === 0) {
     await session.run(`INSERT INTO rollcall.snapshots VALUES (${literal(key)}, 0, 0)`);
     await createSnapshotTables(database, key);
@@ -86,10 +80,9 @@ function endedStates({ key, plan }: Staged): string {
     WHERE planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
 }
 
-/** A condition for the plan's rows that are new in the snapshot. A resync of traits also has those that stay as they are. */
+/** A condition for the plan's rows that are new in the snapshot. A resync also has those that stay as they are. */
 function begunStates({ key, kind, action, plan }: Staged): string {
-  if (kind === 'audience') return 'now AND NOT was';
-  if (action !== 'resync') return 'now';
+  if (action !== 'resync') return kind === 'audience' ? 'now AND NOT was' : 'now';
   const present = `SELECT 1 FROM ${membersTable(key)} AS present WHERE present.user_id = ${planTable(plan)}.user_id`;
   return `now AND NOT EXISTS (${present})`;
 }

@@ -9,6 +9,7 @@ import {
   dataTables,
   dropLeftovers,
   dropPlan,
+  dropSnapshot,
   HISTORY,
   planTable,
   readSnapshot,
@@ -62,6 +63,10 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     async discard(plan) {
       await prepare();
       await transaction(session, () => dropPlan(session, plan));
+    },
+    async drop(key) {
+      await prepare();
+      await transaction(session, () => dropSnapshot(session, key));
     },
     async lookup(key, users, plan) {
       await prepare();

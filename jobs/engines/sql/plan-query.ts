@@ -84,9 +84,10 @@ function planRows(request: StageRequest, fresh: string, tables: Tables): string 
   const leavers = tables.leavers ?? NO_ROWS;
   switch (request.action) {
     case 'retire':
-      return `SELECT user_id, NULL::varchar AS value, TRUE AS was, FALSE AS now, 1 AS rows FROM ${members} AS members`;
+    case 'withdraw':
     case 'backfill': {
-      const whole = `SELECT user_id, value, TRUE AS was, TRUE AS now, 1 AS rows FROM ${members} AS members`;
+      const [value, now] = request.action === 'backfill' ? ['value', 'TRUE'] : ['NULL::varchar', 'FALSE'];
+      const whole = `SELECT user_id, ${value} AS value, TRUE AS was, ${now} AS now, 1 AS rows FROM ${members} AS members`;
       if (!request.leavers) return whole;
       return `${whole} UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers`;
     }

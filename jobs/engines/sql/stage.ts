@@ -60,8 +60,11 @@ function definitionError(key: string, error: unknown, dialect: Dialect): Rollcal
 }
 
 function freshRows(database: SqlDatabase, request: StageRequest): Promise<Described> | Described {
-  if (request.action === 'retire' || request.action === 'backfill') return { fresh: '', traits: [], newest: null };
-  return described(database, request);
+  return runsDefinition(request) ? described(database, request) : { fresh: '', traits: [], newest: null };
+}
+
+function runsDefinition({ action }: StageRequest): boolean {
+  return action === 'sync' || action === 'resync';
 }
 
 async function described({ session, dialect }: SqlDatabase, definition: Definition): Promise<Described> {
@@ -88,8 +91,8 @@ async function count(session: Session, request: StageRequest, table: string, sna
   const rows = (group: string) => Number(found.get(group)?.rows ?? 0);
   const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
   const before = snapshot.members;
-  const runsDefinition = request.action === 'sync' || request.action === 'resync';
-  const members = request.action === 'backfill' ? before : before + entered - exited;
+  const stays = request.action === 'backfill' || request.action === 'withdraw';
+  const members = stays ? before : before + entered - exited;
   return {
     plan: request.plan,
     key: request.key,
@@ -103,7 +106,7 @@ async function count(session: Session, request: StageRequest, table: string, sna
     exited,
     changed: request.action === 'sync' ? kept : 0,
     invalid: rows('001'),
-    duplicates: runsDefinition ? rows('111') + rows('110') + rows('010') - members : 0,
+    duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
     total: entered + exited + kept + leavers,
   };
 }

@@ -127,7 +127,12 @@ export async function createSnapshotTables({ session, dialect }: SqlDatabase, ke
   await session.run(`CREATE TABLE ${leaversTable(key)} (${id}, since bigint NOT NULL)`);
 }
 
-export async function dropSnapshotTables(session: Session, key: string): Promise<void> {
+export async function dropSnapshot(session: Session, key: string): Promise<void> {
+  await session.run(`DELETE FROM rollcall.snapshots WHERE key = ${literal(key)}`);
+  await dropSnapshotTables(session, key);
+}
+
+async function dropSnapshotTables(session: Session, key: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${membersTable(key)}`);
   await session.run(`DROP TABLE IF EXISTS ${leaversTable(key)}`);
 }

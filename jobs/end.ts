@@ -1,0 +1,44 @@
+import type { AudienceRecord } from '../src/store/port.ts';
+import { conflictKey, reachedBy } from './computation.ts';
+import type { RunContext } from './context.ts';
+import type { Debt } from './debts.ts';
+import { areBack } from './room.ts';
+
+/** Runs looked at for deliveries that are still under way. */
+const RECENT = 100;
+
+type Place = Pick<RunContext, 'store' | 'config' | 'subject'>;
+
+/** Whether a destination is to be told of the end once more: some of it, or of what came before, died on the way. */
+export async function endedFor(context: Place, record: AudienceRecord, destination: string): Promise<Debt | null> {
+  const { store, config, subject } = context;
+  const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
+  if (record.endedAt === null || !isReached || !(await areBack(context))(destination)) return null;
+  const filter = { destination, conflictPrefix: conflictKey(record.key, ''), limit: 1 };
+  const letters = (await store.deadLetters(filter)).filter(({ reason }) => reason !== 'queue_full');
+  return letters.length > 0 ? { destination, action: 'withdraw', leavers: record.lapsed.includes(destination) } : null;
+}
+
+/** Forgets an audience that has ended, once everybody who was told of it knows, or nobody is left to be told. */
+export async function forgetEnded(context: RunContext): Promise<void> {
+  const { store, engine, subject, lease } = context;
+  const record = await store.audience(subject.key);
+  if (!record || record.endedAt === null || !(await isSettled(context, record))) return;
+  await engine.drop(record.key);
+  await store.forgetAudience(record.key, lease.fence);
+}
+
+async function isSettled({ store, clock, config }: RunContext, record: AudienceRecord): Promise<boolean> {
+  const { key, endedAt, lapsed } = record;
+  const names = new Set(config().destinations.map(({ name }) => name));
+  const isOld = clock.now() - (endedAt ?? 0) > (config().recordRetention?.runs ?? Number.POSITIVE_INFINITY);
+  // Who left the configuration may come back, but not for ever.
+  if (isOld) return !lapsed.some((name) => names.has(name));
+  if (lapsed.length > 0) return false;
+  if ((await store.deadLetters({ conflictPrefix: conflictKey(key, ''), limit: 1 })).length > 0) return false;
+  for (const { id } of await store.runs({ key, states: ['done'], limit: RECENT })) {
+    const { deliveries, delivered, dead, superseded } = await store.runProgress(id);
+    if (deliveries > delivered + dead + superseded) return false;
+  }
+  return true;
+}

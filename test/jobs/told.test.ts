@@ -1,0 +1,225 @@
+import t, { type Test } from 'tap';
+import type { Claim, Verdict } from '../../src/store/port.ts';
+import { audience, createRig, destination, type Rig, trait } from './helpers/rig.ts';
+
+const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+const REFUSED: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
+const away = (name: string) => ({ ...destination(name), enabled: false });
+
+/** Two destinations, what each believes, and audiences that both were told of. */
+async function createWorld(t: Test) {
+  const rig = await createRig(t);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  const believed = new Map<string, Map<string, unknown>>();
+  const deliver = async (verdict?: (claim: Claim) => Verdict) => {
+    let messages = 0;
+    for (const [name, told] of await rig.deliver(verdict)) {
+      const state = believed.get(name) ?? new Map<string, unknown>();
+      believed.set(name, state);
+      for (const { userId, traits } of told) {
+        messages += 1;
+        for (const [key, value] of Object.entries(traits)) state.set(`${key} ${userId}`, value);
+      }
+    }
+    return messages;
+  };
+  return {
+    rig,
+    deliver,
+    /** What a destination holds for true, or for a value. */
+    held: (name: string) =>
+      Object.fromEntries([...(believed.get(name) ?? [])].filter(([, value]) => value !== false && value !== null)),
+    async run(verdict?: (claim: Claim) => Verdict) {
+      tick(rig);
+      const reports = await rig.sync.run();
+      await deliver(verdict);
+      for (const { error } of reports) if (error) throw error;
+      return reports.flatMap(({ runs }) => runs);
+    },
+  };
+}
+
+function tick(rig: Rig): void {
+  rig.setTime(new Date(rig.time() + 3_600_000).toISOString());
+}
+
+t.test('a destination that was disabled while an audience was retired hears of its end', async (t) => {
+  const { rig, run, deliver, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2', '3'))];
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
+  await run();
+  rig.config.audiences = [audience('a', list('2', '3'))];
+  rig.config.destinations = [destination('crm'), away('mail')];
+  await run();
+  rig.config.audiences = [];
+  rig.config.traits = [];
+  await rig.sync.retire('a');
+  await rig.sync.retire('n');
+  await deliver();
+  t.same(held('crm'), {});
+  t.same(held('mail'), { 'a 1': true, 'a 2': true, 'a 3': true, 'n 1': 5 });
+  t.same(await rig.sync.orphans(), [], 'nobody has to retire it again');
+  t.same(await run(), [], 'nothing is sent while it is away');
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  t.match(await run(), [
+    { action: 'withdraw', key: 'a', destinations: ['mail'], sent: 3 },
+    { action: 'withdraw', key: 'n', destinations: ['mail'], sent: 1 },
+  ]);
+  t.same(held('mail'), {});
+  t.same(await run(), []);
+  t.same(await rig.store.audiences(), [], 'then it is forgotten');
+});
+
+t.test('a destination that was away while an audience was renamed hears of the end of the former name', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('old', list('1', '2'))];
+  await run();
+  rig.config.destinations = [destination('crm')];
+  rig.config.audiences = [audience('new', list('1', '2'))];
+  tick(rig);
+  await rig.sync.run(['new'], { renames: true });
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await run();
+  t.same(held('mail'), { 'new 1': true, 'new 2': true });
+  t.same(held('crm'), held('mail'));
+});
+
+t.test('an audience that comes back before a destination has heard of its end begins anew for all', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.destinations = [destination('crm'), away('mail')];
+  await rig.sync.retire('a');
+  rig.config.audiences = [audience('a', list('2', '3'))];
+  t.match(await run(), [{ action: 'sync', first: true, entered: 2, sent: 2, destinations: ['crm'] }]);
+  t.same(held('crm'), { 'a 2': true, 'a 3': true });
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await run();
+  t.same(held('mail'), { 'a 2': true, 'a 3': true });
+});
+
+t.test('a trait that a definition no longer gives is null for a destination that was away', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.traits = [trait('n', "select unnest(['1', '2']) as user_id, 5 as n, 6 as m")];
+  await run();
+  rig.config.destinations = [destination('crm'), away('mail')];
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
+  await run();
+  await run();
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await run();
+  t.same(held('mail'), { 'n 1': 5 });
+  t.same(held('crm'), { 'n 1': 5 });
+});
+
+t.test('a null that died is offered again, also once its trait is gone from the definition', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n, 6 as m")];
+  await run();
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
+  await run(() => REFUSED);
+  await run();
+  t.same(held('crm'), { 'n 1': 5 });
+});
+
+t.test('an end that died is offered again', async (t) => {
+  const { rig, run, deliver, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.audiences = [audience('a', list('2'))];
+  await run(() => REFUSED);
+  rig.config.audiences = [];
+  tick(rig);
+  await rig.sync.retire('a');
+  await deliver(({ destination }) => (destination === 'mail' ? REFUSED : { kind: 'delivered' }));
+  t.same(held('crm'), {}, 'with the retirement, what had died before');
+  t.same(held('mail'), { 'a 1': true, 'a 2': true });
+  await run();
+  t.same(held('mail'), {});
+  await run();
+  t.same(await rig.store.audiences(), []);
+});
+
+t.test('a changed source leaves no dead letter behind, and why shows them', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  const both = ['personas', 'shop'];
+  rig.config.destinations = [destination('crm', both), destination('mail', both)];
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.audiences = [audience('a', list('2'))];
+  await run(() => REFUSED);
+  rig.config.audiences = [audience('a', list('2'), { source: 'shop' })];
+  t.match((await rig.sync.why('a', '1')).deadLetters, { length: 2 });
+  await run();
+  t.same(held('crm'), { 'a 2': true });
+  t.same(await rig.store.deadLetters({ limit: 10 }), []);
+});
+
+t.test('a key that is taken out of the filter of a destination is false for each member, once', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2', '3')), audience('b', list('1'))];
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n")];
+  await run();
+  rig.config.audiences = [audience('a', list('1', '2', '4')), audience('b', list('1'))];
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: ['b'] } }];
+  t.match(await run(), [
+    { key: 'a', action: 'withdraw', destinations: ['mail'], sent: 3 },
+    { key: 'a', action: 'sync', destinations: ['crm'], sent: 2 },
+    { key: 'b', action: 'sync', destinations: ['crm', 'mail'], sent: 0 },
+    { key: 'n', action: 'withdraw', destinations: ['mail'], sent: 1 },
+    { key: 'n', action: 'sync', sent: 0 },
+  ]);
+  t.same(held('mail'), { 'b 1': true });
+  t.match(await run(), [{ sent: 0 }, { sent: 0 }, { sent: 0 }], 'once');
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  t.match(await run(), [
+    { key: 'a', action: 'sync', sent: 0 },
+    { key: 'a', action: 'backfill', destinations: ['mail'], sent: 3 },
+    { key: 'b', action: 'sync', sent: 0 },
+    { key: 'n', action: 'sync', sent: 0 },
+    { key: 'n', action: 'backfill', destinations: ['mail'], sent: 1 },
+  ]);
+  t.same(held('mail'), held('crm'));
+});
+
+t.test('a key that is taken out while its destination is away is false once that is back', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.destinations = [destination('crm'), { ...away('mail'), wants: { audiences: [] } }];
+  rig.config.audiences = [audience('a', list('2'))];
+  await run();
+  t.same(held('mail'), { 'a 1': true, 'a 2': true });
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: [] } }];
+  await run();
+  t.same(held('mail'), {});
+  rig.config.audiences = [];
+  await rig.sync.retire('a');
+  t.match(await run(), [], 'and its end tells it nothing');
+});
+
+t.test('changes that died are false for a destination that no longer wants the audience', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.audiences = [audience('a', list('2'))];
+  await run(() => REFUSED);
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: [] } }];
+  await run(({ userId }) => (userId === '2' ? REFUSED : { kind: 'delivered' }));
+  t.same(held('mail'), { 'a 2': true });
+  await run();
+  t.same(held('mail'), {});
+});
+
+t.test('a destination without identifies is told nothing, and everything once it wants them', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await run();
+  rig.config.audiences = [audience('a', list('2'))];
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { types: ['track'] } }];
+  t.match(await run(), [{ destinations: ['crm'], sent: 1 }]);
+  t.same(held('mail'), { 'a 1': true, 'a 2': true });
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  await run();
+  t.same(held('mail'), { 'a 2': true });
+});
