@@ -37,5 +37,5 @@ export function tookMs({ startedAt, finishedAt, waited = 0 }: Run): number | nul
 /** Members before the run; null where it failed before they were counted. */
 export function membersBefore({ state, action, members, entered, exited }: Run): number | null {
   if (state === 'failed') return null;
-  return action === 'backfill' ? members : members - entered + exited;
+  return action === 'backfill' || action === 'withdraw' ? members : members - entered + exited;
 }

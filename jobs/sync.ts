@@ -1,5 +1,6 @@
 import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
+import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
 import type { RunContext, Subject } from './context.ts';
 import type { TraitColumn } from './engines/port.ts';
@@ -63,8 +64,12 @@ export interface Sync {
   configured(): Promise<void>;
   /** Which of these users the audiences of these sources know, and whom they told. */
   told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
-  /** Runs the schedules; missed ticks are caught up once. */
-  start(): Promise<void>;
+  /**
+   * Runs the schedules; missed ticks are caught up once.
+   *
+   * @param renames - whether renamed audiences end under their former names without being held for a person
+   */
+  start(renames?: boolean): Promise<void>;
   /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
   stop(): Promise<void>;
 }
@@ -164,6 +169,15 @@ export function createSync(options: SyncOptions): Sync {
     }
   }
 
+  /** Whether whoever started the schedules agreed to every change of a name. */
+  let agreed = false;
+  const catchUps = createCatchUps({
+    config,
+    clock,
+    log,
+    store,
+    settle: async ({ key }) => (await order(await subjects.find(key), 'settle', {}, NO_PATIENCE)).error === null,
+  });
   const schedules = createSchedules({
     config,
     clock,
@@ -174,7 +188,7 @@ export function createSync(options: SyncOptions): Sync {
     },
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
     run: async (computation, tick) => {
-      const { error } = await order(configured(computation), 'sync', { tick }, NO_PATIENCE);
+      const { error } = await order(configured(computation), 'sync', { tick, renames: agreed }, NO_PATIENCE);
       return error?.code !== 'run_in_progress';
     },
     overdue: (key, message) => runner.notify({ event: 'overdue', key, run: null, code: null, message }),
@@ -213,12 +227,15 @@ export function createSync(options: SyncOptions): Sync {
     forget: runner.forget,
     configured: generations.take,
     told: runner.told,
-    async start() {
+    async start(renames = false) {
+      agreed = renames;
       await schedules.start();
+      catchUps.start();
       await warnOfOrphans();
     },
     async stop() {
       schedules.stop();
+      catchUps.stop();
       await runner.stop();
     },
   };

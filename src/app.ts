@@ -36,6 +36,8 @@ export interface AppOptions {
 export interface StartOptions {
   readonly collect: boolean;
   readonly schedules: boolean;
+  /** Whether renamed audiences end under their former names without being held for a person. */
+  readonly renames?: boolean;
 }
 
 /** The whole service: knows every part, starts them in order and stops them in reverse. */
@@ -60,7 +62,8 @@ export class App {
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private started = false;
-  private scheduling = false;
+  /** What was said of schedules at the start; null without any. */
+  private scheduling: { readonly renames: boolean } | null = null;
   private cancelResume = () => {};
   private stopping = false;
   private readonly failure = Promise.withResolvers<never>();
@@ -148,7 +151,7 @@ export class App {
     this.started = true;
   }
 
-  private async startParts({ collect: collects, schedules }: StartOptions): Promise<void> {
+  private async startParts({ collect: collects, schedules, renames = false }: StartOptions): Promise<void> {
     // Who collects answers that it can't, for as long as the store is damaged; others have nothing to do.
     if (this.damage && !collects) throw this.damage;
     if (!this.damage) {
@@ -157,8 +160,8 @@ export class App {
       await this.resumeRegulations();
     }
     if (collects && !this.stopping) await this.listen();
-    this.scheduling = schedules;
-    if (schedules && !this.damage && !this.stopping) await this.sync.start();
+    this.scheduling = schedules ? { renames } : null;
+    if (schedules && !this.damage && !this.stopping) await this.sync.start(renames);
     if (collects || schedules) this.lookForDamage();
   }
 
@@ -180,7 +183,7 @@ export class App {
     await this.sync
       .configured()
       .catch((err) => this.options.log.warn({ err }, 'The configuration has no generation yet'));
-    if (this.scheduling) await this.sync.start();
+    if (this.scheduling) await this.sync.start(this.scheduling.renames);
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }
 

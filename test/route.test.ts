@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Destination } from '../src/destination.ts';
-import { route } from '../src/route/route.ts';
+import type { MessageType } from '../src/message.ts';
+import { createRouter, route } from '../src/route/route.ts';
 
 const make = (name: string, sources: string[], enabled = true): Destination => ({
   name,
@@ -54,4 +55,24 @@ for (const [integrations, isSent] of rules) {
 t.test('keys that an object inherits say nothing', async (t) => {
   t.same(names('shop', Object.create({ All: false, Webhooks: false })), ['a', 'b']);
   t.same(names('shop', JSON.parse('{"__proto__":{"All":false}}')), ['a', 'b']);
+});
+
+t.test('a destination gets the kinds and events that it wants', async (t) => {
+  const destinations: Destination[] = [
+    make('all', ['shop']),
+    { ...make('tracks', ['shop']), wants: { types: ['track'] } },
+    { ...make('orders', ['shop']), wants: { events: ['Order Completed'] } },
+    { ...make('none', ['shop']), wants: { types: [] } },
+    { ...make('off', ['shop'], false), wants: { types: ['track'] } },
+    { ...make('people', ['shop']), wants: { audiences: [] } },
+  ];
+  const routed = createRouter('shop', destinations);
+  const to = (type: MessageType, event?: string) => routed({ type, event, integrations: null });
+  t.same(to('track', 'Order Completed'), ['all', 'tracks', 'orders', 'people']);
+  t.same(to('track', 'Order Cancelled'), ['all', 'tracks', 'people']);
+  t.same(to('page'), ['all', 'orders', 'people'], 'other kinds than track pass a filter of events');
+  t.same(to('identify'), ['all', 'orders', 'people'], 'what an app says of users is no audience');
+  t.same(routed({ type: 'track', event: 'x', integrations: { All: false } }), []);
+  t.same(createRouter('other', destinations)({ type: 'track', event: 'x', integrations: null }), []);
+  t.equal(to('track', '__proto__'), to('track', '__proto__'), 'one list for all of a sort');
 });

@@ -4,18 +4,19 @@ import { createProgress } from './progress.ts';
 import { reportRuns, TOLD } from './report-runs.ts';
 import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
 
-/** Does one thing to one audience, sends what comes of it, and reports it as a sync does. */
+/** Does one thing to one audience, sends what comes of it, and reports it as a sync does; null where nothing was done. */
 export async function order(
   options: AppCommandOptions,
   context: Context,
-  work: (opened: Opened) => Promise<SyncReport>,
+  work: (opened: Opened) => Promise<SyncReport | null>,
 ): Promise<void> {
   const { terminal } = context;
   const progress = createProgress(terminal);
   try {
     await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
-      await reportRuns([await work(opened)], opened, progress, options, context);
+      const report = await work(opened);
+      if (report) await reportRuns([report], opened, progress, options, context);
     });
   } finally {
     progress.stop();

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type Destination, endpointId, type Source } from '../destination.ts';
+import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
 import type { AudienceConfig, Config, EngineConfig, ExpectConfig, GuardConfig, StoreConfig } from './config.ts';
 import type { Mistake } from './mistakes.ts';
 import { engineNames, keyOf } from './references.ts';
@@ -74,18 +74,23 @@ function sourceOf({ rateLimit, ip, ...source }: ConfigFile['sources'][number]): 
 }
 
 function destinationOf(destination: ConfigFile['destinations'][number]): Destination {
-  const { name, enabled, sources, require, webhookUrl } = destination;
+  const { name, enabled, sources, types, events, audiences, require, webhookUrl } = destination;
   const webhooks = destination.webhooks ?? (webhookUrl === undefined ? [] : [{ url: webhookUrl, headers: {} }]);
   return {
     name,
     enabled,
     sources: [...new Set(sources)],
+    ...(types || events || audiences ? { wants: wantsOf(destination) } : {}),
     secrets: destination.sharedSecret ?? [],
     signing: destination.signing,
     endpoints: webhooks.map(({ url, headers }) => ({ id: endpointId(name, url), url, headers })),
     require,
     ratePerSecond: destination.rateLimit ?? null,
   };
+}
+
+function wantsOf({ types, events, audiences }: ConfigFile['destinations'][number]): Wants {
+  return { ...(types && { types }), ...(events && { events }), ...(audiences && { audiences }) };
 }
 
 function engineOf(engine: ConfigFile['engines'][string], folder: string): EngineConfig {

@@ -14,6 +14,7 @@ const outline = z.object({
   destinations: list({
     name: word,
     sources: words,
+    audiences: words,
     webhooks: z
       .array(z.object({ url: word }))
       .optional()
@@ -55,8 +56,9 @@ function duplicates<K extends string>(
   });
 }
 
-function checkDestinations({ destinations, sources }: Outline): readonly Mistake[] {
+function checkDestinations({ destinations, sources, audiences, traits }: Outline): readonly Mistake[] {
   const ids = sources.flatMap((source) => source?.id || []);
+  const keys = [...audiences, ...traits].flatMap((item) => (item ? keyOf(item) : []));
   return destinations.flatMap((destination, index) => {
     if (!destination) return [];
     const path: Path = ['destinations', index];
@@ -65,6 +67,9 @@ function checkDestinations({ destinations, sources }: Outline): readonly Mistake
     return [
       ...exactlyOne(path, destination, 'webhooks', 'webhookUrl'),
       ...destination.sources.flatMap((source, place) => unknown([...path, 'sources', place], source, ids, 'source')),
+      ...destination.audiences.flatMap((key, place) =>
+        unknown([...path, 'audiences', place], key, keys, 'audience or trait'),
+      ),
       ...(repeated < 0
         ? []
         : [{ path: [...path, 'webhooks', repeated, 'url'], message: 'is given twice in this destination' }]),

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { SIGNINGS } from '../destination.ts';
 import { IP_MODES } from '../ip.ts';
+import { MESSAGE_TYPES } from '../message.ts';
 import { suggestion } from '../spelling.ts';
 import {
   duration,
@@ -39,10 +40,20 @@ const webhook = section({
   headers: headers.default({}).describe('Static headers, at most 5'),
 });
 
+const messageType = z.enum(MESSAGE_TYPES, {
+  error: ({ input }) => `is no kind of message${suggestion(String(input), MESSAGE_TYPES)}`,
+});
+
 const destination = section({
   name: label.describe('Names the destination in logs, dead letters and on the command line'),
   sources: z.array(text).min(1, 'needs at least one source').describe('Ids of the sources connected to it'),
   enabled: flag.default(true).describe('A disabled destination keeps its pending deliveries waiting'),
+  types: z.array(messageType).optional().describe('Kinds of messages that it gets; all unless given'),
+  events: z.array(text).optional().describe('Names of the track events that it gets; all unless given'),
+  audiences: z
+    .array(text)
+    .optional()
+    .describe('Keys of the audiences and traits that it hears of; all unless given, [] for none'),
   sharedSecret: oneOrMore(secret, 'must be a secret, or a list of secrets while rotating')
     .optional()
     .describe('Signs every request. A list while rotating: the first makes X-Signature, each one a webhook-signature'),

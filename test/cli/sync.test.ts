@@ -45,6 +45,10 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
   });
   t.match(await rollcall(['forget', 'ada', '-c', config]), { code: 0, stdout: /FINISHED, 1 user\./ });
   t.match(await rollcall(['retire', 'big_spenders', '-c', config]), {
+    code: 2,
+    stderr: /2 members of big_spenders would be told false\. There is no terminal to ask at: add --yes/,
+  });
+  t.match(await rollcall(['retire', 'big_spenders', '--yes', '-c', config]), {
     code: 0,
     stdout: /1 delivered/,
     stderr: /big_spenders is still configured/,
@@ -145,7 +149,7 @@ t.test('an audience that is gone from the configuration is told of until it is r
   const words = /gone is no longer configured: rollcall retire gone/;
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stderr: words });
   t.match(await rollcall(['plan', '-c', config]), { code: 0, stderr: words });
-  t.match(await rollcall(['retire', 'gone', '-c', config]), { code: 0, stderr: '' });
+  t.match(await rollcall(['retire', 'gone', '-y', '-c', config]), { code: 0, stderr: '' });
   t.notMatch((await rollcall(['plan', '-c', config])).stderr, words);
   t.equal((await listener.stop()).length, 4);
 });

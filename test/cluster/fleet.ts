@@ -119,7 +119,7 @@ export class FleetRun {
     this.counts.once += 1;
     const file = join(this.folder, 'once.yaml');
     await writeFile(file, fileOf(variant, this.surroundings));
-    const child = this.fork(['sync', '--once', '-c', file]);
+    const child = this.fork(['sync', '--once', '--yes', '-c', file]);
     const exited = once(child, 'exit');
     // It waits for what it sent, which under load may take long; a person would not wait either.
     await Promise.race([exited, pause(ONCE_PATIENCE, undefined, { ref: false })]);
@@ -177,8 +177,7 @@ export class FleetRun {
   astray(): string[] {
     const wanted = { big: usersOf(WHOLE.sql), stars: usersOf('same'), vip: [] as string[] };
     return Object.entries(wanted).flatMap(([key, users]) =>
-      // A destination that is away while an audience is renamed does not hear yet that the former name has ended.
-      (key === 'vip' ? ['crm'] : ['crm', 'extra']).flatMap((destination) => {
+      ['crm', 'extra'].flatMap((destination) => {
         const told = this.ledger.members(destination, key);
         return told.join() === users.join() ? [] : [`${destination} ${key}: ${told.join()}`];
       }),
@@ -244,7 +243,7 @@ export class FleetRun {
   private async launch(member: Member, variant: Variant): Promise<void> {
     this.counts.starts += 1;
     await writeFile(member.file, fileOf(variant, this.surroundings));
-    member.process = this.fork(['start', '-c', member.file]);
+    member.process = this.fork(['start', '--yes', '-c', member.file]);
     member.address = await this.addressOf(member.process);
     member.variant = variant;
     member.busy = false;

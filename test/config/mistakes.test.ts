@@ -57,6 +57,10 @@ const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['webhookUrl: https://a.example.com/\nsigning: hmac', 'signing', /x-signature, standard, both/],
   ['webhookUrl: https://a.example.com/\nsigning: both', 'signing', /needs a sharedSecret/],
   ['webhookUrl: https://a.example.com/\nsigning: standard\nsharedSecret: whsec_', 'sharedSecret', /base64/],
+  ['webhookUrl: https://a.example.com/\ntypes: [identfy]', 'types[0]', /no kind of message\. Did you mean identify\?/],
+  ['webhookUrl: https://a.example.com/\ntypes: identify', 'types', /must be a list/],
+  ['webhookUrl: https://a.example.com/\nevents: [1]', 'events[0]', /must be text/],
+  ['webhookUrl: https://a.example.com/\naudiences: [big_spender]', 'audiences[0]', /which there is not/],
 ];
 
 t.test('mistakes in a destination', async (t) => {

@@ -1,28 +1,56 @@
 import type { Command } from 'commander';
-import type { Context } from '../context.ts';
+import { confirm } from '../confirm.ts';
+import { type Context, EXIT } from '../context.ts';
 import { order } from '../order.ts';
-import { note } from '../terminal.ts';
-import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
+import { count, note } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.ts';
 
 const HELP = `
-Example:
+Examples:
   $ rollcall retire big_spenders
+  $ rollcall retire big_spenders --yes        where there is no terminal to ask at
 
-Take the audience out of the configuration too, or pause it: its next sync is a first one.`;
+Take the audience out of the configuration too, or pause it: its next sync is a first one. A destination that is away hears
+of it once it is back.`;
+
+interface RetireOptions extends AppCommandOptions {
+  readonly yes?: boolean;
+}
 
 export function addRetire(program: Command, context: Context): void {
   addAppOptions(program.command('retire').description('send false to every member and forget the audience'))
     .argument('<key>', 'audience or computed trait, also one gone from the configuration')
+    .option('-y, --yes', 'do not ask')
     .addHelpText('after', HELP)
-    .action((key: string, options: AppCommandOptions) => retire(key, options, context));
+    .action((key: string, options: RetireOptions) => retire(key, options, context));
 }
 
-async function retire(key: string, options: AppCommandOptions, context: Context): Promise<void> {
+async function retire(key: string, options: RetireOptions, context: Context): Promise<void> {
+  const { terminal, setExitCode } = context;
   await order(options, context, async ({ app, config }) => {
+    if (!(await mayRetire(key, app, terminal, options.yes))) {
+      note(terminal, 'Nothing was retired.');
+      setExitCode(EXIT.failed);
+      return null;
+    }
     const report = await app.sync.retire(key);
     const isConfigured = [...config.audiences, ...config.traits].some((each) => each.key === key && !each.paused);
-    if (isConfigured && !report.error)
-      note(context.terminal, `${key} is still configured: its next sync is a first one.`);
+    if (isConfigured && !report.error) note(terminal, `${key} is still configured: its next sync is a first one.`);
     return report;
   });
+}
+
+/** Nobody is asked where nobody would be told. */
+async function mayRetire(
+  key: string,
+  { store }: Opened['app'],
+  terminal: Context['terminal'],
+  yes?: boolean,
+): Promise<boolean> {
+  const record = await store.audience(key);
+  if (!record || record.version === 0 || record.endedAt !== null) return true;
+  const [last] = await store.runs({ key, states: ['done'], limit: 1 });
+  const who = last ? count(last.members, 'member') : 'every member';
+  const value = record.kind === 'trait' ? 'null' : 'false';
+  return confirm(terminal, `${who} of ${key} would be told ${value}.`, yes);
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
@@ -12,14 +12,23 @@ It ends in order on SIGINT or SIGTERM: nothing accepted is lost. A second signal
 SIGHUP, or rollcall config reload, applies a changed configuration file.
 With --json it prints {"address"} once it is ready, null where nothing is collected; logs are JSON wherever stderr is no terminal.`;
 
+/** Wherever schedules run, nobody may be there to be asked. */
+export const renamesOption = () =>
+  new Option('-y, --yes', 'end renamed audiences under their former names; they are held for approval otherwise');
+
+export interface ServeOptions extends AppCommandOptions {
+  readonly yes?: boolean;
+}
+
 export function addServe(program: Command, context: Context): void {
   program
     .command('start')
     .description('run everything in one process: collection, delivery, schedules, dashboard')
     .addOption(configOption())
     .addOption(jsonOption())
+    .addOption(renamesOption())
     .addHelpText('after', `\nExample:\n  $ rollcall start -c rollcall.yaml\n${SIGNALS}`)
-    .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: true }, context));
+    .action((options: ServeOptions) => serve(options, { collect: true, schedules: true }, context));
   program
     .command('serve')
     .description('run collection and delivery, no schedules')
@@ -31,7 +40,7 @@ export function addServe(program: Command, context: Context): void {
 
 /** Runs until it is told to end. */
 export async function serve(
-  options: AppCommandOptions,
+  options: ServeOptions,
   roles: Roles,
   context: Context,
   adapt: OpenOptions['adapt'] = (config) => config,
@@ -56,14 +65,14 @@ interface Roles {
 }
 
 async function serveUntilEnd(
-  options: AppCommandOptions,
+  options: ServeOptions,
   roles: Roles,
   { terminal }: Context,
   adapt: NonNullable<OpenOptions['adapt']>,
 ): Promise<void> {
   await withApp(options, { terminal, talkative: true, adapt }, async (opened) => {
     const { app } = opened;
-    await app.start(roles).catch(explainListenError);
+    await app.start({ ...roles, renames: options.yes ?? false }).catch(explainListenError);
     const hangUp = () => void reload(opened);
     process.on('SIGHUP', hangUp);
     const ended = aborted(terminal.signal);

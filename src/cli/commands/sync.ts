@@ -1,17 +1,19 @@
 import type { Command } from 'commander';
+import type { SyncReport } from '../../../jobs/index.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
+import { canAsk, confirm } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
 import { createProgress } from '../progress.ts';
 import { reportRuns, TOLD } from '../report-runs.ts';
 import { note } from '../terminal.ts';
-import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { serve } from './serve.ts';
+import { addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { renamesOption, type ServeOptions, serve } from './serve.ts';
 
-interface SyncOptions extends AppCommandOptions {
+interface SyncOptions extends ServeOptions {
   readonly once?: boolean;
   readonly now?: number;
 }
@@ -27,6 +29,9 @@ Examples:
   $ rollcall sync -c rollcall.yaml big_spenders --once --json
   $ rollcall sync -c rollcall.yaml --once --now 1998-03-01  as of another day
 
+An audience that has another name and the SQL of one that is gone was renamed: its members are told that the former name is
+over. It asks before that; where there is no terminal the run is held for rollcall approve, or goes on with --yes.
+
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
 "startedAt","ms","action","state","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
 failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. What failed has a code and a reason.
@@ -39,6 +44,7 @@ export function addSync(program: Command, context: Context): void {
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .option('--once', 'sync now, then exit')
     .addOption(nowOption())
+    .addOption(renamesOption())
     .addHelpText('after', SYNC_HELP)
     .action((keys: string[], options: SyncOptions) =>
       options.once ? syncOnce(keys, options, context) : syncForever(keys, options, context),
@@ -51,7 +57,8 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
   try {
     await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
-      const reports = await opened.app.sync.run(keys, { now: options.now });
+      const time = { now: options.now, renames: options.yes ?? false };
+      const reports = await agreedTo(await opened.app.sync.run(keys, time), opened, context);
       for (const key of keys) if (!reports.some((report) => report.key === key)) note(terminal, `${key} is paused.`);
       await reportRuns(reports, opened, progress, options, context);
       await noteOrphans(opened.app, terminal, options);
@@ -59,6 +66,22 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
   } finally {
     progress.stop();
   }
+}
+
+/** On a terminal, what is held for its new name is asked about at once; elsewhere it stays held. */
+async function agreedTo(
+  reports: readonly SyncReport[],
+  { app }: Opened,
+  { terminal }: Context,
+): Promise<readonly SyncReport[]> {
+  if (!canAsk(terminal)) return reports;
+  const asked: SyncReport[] = [];
+  for (const report of reports) {
+    const held = report.runs.find(({ state, renamedFrom }) => state === 'held' && renamedFrom !== undefined);
+    const agrees = held && (await confirm(terminal, `${held.key}: ${held.reason}`));
+    asked.push(agrees ? await app.sync.approve(held.id) : report);
+  }
+  return asked;
 }
 
 async function syncForever(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {

@@ -1,0 +1,86 @@
+import type { Clock } from '../src/clock.ts';
+import type { AudienceRecord, Store } from '../src/store/port.ts';
+import type { SyncConfig } from './computation.ts';
+import type { Log } from './context.ts';
+import { debtsOf } from './debts.ts';
+import { areBack } from './room.ts';
+
+/** How often destinations are looked for that are behind, in milliseconds. */
+const INTERVAL = 60_000;
+/** How often the end of an audience is looked at for what died on the way, in milliseconds. */
+const SELDOM = 60 * 60_000;
+
+export interface CatchUpOptions {
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly store: Store;
+  /** Tells destinations that are behind what they lack; resolves to whether that went well. */
+  readonly settle: (record: AudienceRecord) => Promise<boolean>;
+}
+
+/** Has destinations that are back told soon, whatever the schedules of the audiences. */
+export interface CatchUps {
+  start(): void;
+  stop(): void;
+}
+
+export function createCatchUps({ config, clock, log, store, settle }: CatchUpOptions): CatchUps {
+  /** When it failed, by key: that is not tried again every minute. */
+  const failures = new Map<string, number>();
+  let cancel = () => {};
+  let stopped = true;
+  let looking = false;
+
+  async function look(): Promise<void> {
+    const isBack = await areBack({ store, config });
+    for (const record of await store.audiences()) {
+      if (stopped) return;
+      const { key } = record;
+      const now = clock.monotonic();
+      if (now - (failures.get(key) ?? Number.NEGATIVE_INFINITY) < SELDOM) continue;
+      if (!isDue(record, config(), clock.now(), isBack)) continue;
+      if (await settle(record)) failures.delete(key);
+      else failures.set(key, now);
+    }
+  }
+
+  function next(): void {
+    cancel = clock.after(INTERVAL, async () => {
+      if (!looking) {
+        looking = true;
+        await look().catch((error) => log.warn({ err: error }, 'nobody could look who is behind; trying again'));
+        looking = false;
+      }
+      if (!stopped) next();
+    });
+  }
+
+  return {
+    start() {
+      cancel();
+      stopped = false;
+      next();
+    },
+    stop() {
+      stopped = true;
+      cancel();
+    },
+  };
+}
+
+/** What is configured and paused is left alone, and so is what lies in an engine that is gone. */
+function isDue(
+  record: AudienceRecord,
+  config: SyncConfig,
+  now: number,
+  isBack: (destination: string) => boolean,
+): boolean {
+  const { key, engine, source, endedAt, lastRunAt } = record;
+  const own = [...config.audiences, ...config.traits].find((computation) => computation.key === key);
+  if (!Object.hasOwn(config.engines, engine)) return false;
+  if (own ? own.paused || endedAt !== null : endedAt === null) return false;
+  const debts = debtsOf(record, own?.source ?? source, config.destinations);
+  if (debts.some(({ destination, leavers }) => !leavers || isBack(destination))) return true;
+  return endedAt !== null && now - (lastRunAt ?? endedAt) >= SELDOM;
+}
