@@ -1,11 +1,7 @@
 import { createInterface } from 'node:readline/promises';
+import { Readable } from 'node:stream';
 import { RollcallError } from '../errors.ts';
 import type { Terminal } from './terminal.ts';
-
-/** Whether somebody is there to answer. */
-export function canAsk({ stdin, stderr }: Terminal): boolean {
-  return stdin?.isTTY === true && stderr.isTTY === true;
-}
 
 /**
  * Asks before something that can't be taken back; without a terminal it wants `--yes`.
@@ -13,14 +9,38 @@ export function canAsk({ stdin, stderr }: Terminal): boolean {
  * @throws RollcallError `bad_usage` where nobody can be asked
  */
 export async function confirm(terminal: Terminal, question: string, yes = false): Promise<boolean> {
-  const { stdin, stderr, signal } = terminal;
   if (yes) return true;
-  if (!stdin || !canAsk(terminal)) {
+  if (!canAsk(terminal)) {
     throw new RollcallError('bad_usage', `${question} There is no terminal to ask at: add --yes.`);
   }
-  const lines = createInterface({ input: stdin, output: stderr });
+  const [answer = false] = await ask(terminal, [question], false);
+  return answer;
+}
+
+/** Whether somebody is there to answer. */
+export function canAsk({ stdin, stderr }: Terminal): boolean {
+  return stdin?.isTTY === true && stderr.isTTY === true;
+}
+
+/** Asks one question after the other; an empty answer, or none, is the default. */
+export async function ask(
+  { stdin, stderr, signal }: Terminal,
+  questions: readonly string[],
+  byDefault: boolean,
+): Promise<readonly boolean[]> {
+  const lines = createInterface({ input: stdin ?? Readable.from([]), output: stderr, signal });
+  const answers: boolean[] = [];
   try {
-    return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `, { signal })).trim());
+    // What is typed ahead answers the questions to come.
+    const typed = lines[Symbol.asyncIterator]();
+    for (const question of questions) {
+      stderr.write(`${question} ${byDefault ? '[Y/n]' : '[y/N]'} `);
+      const { value, done } = await typed.next();
+      const answer = done ? '' : value.trim();
+      answers.push(answer === '' ? byDefault : /^y(es)?$/i.test(answer));
+    }
+    signal.throwIfAborted();
+    return answers;
   } finally {
     lines.close();
   }

@@ -9,6 +9,7 @@ import { addDestinations } from './commands/destinations.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEndpoints } from './commands/endpoints.ts';
 import { addForget } from './commands/forget.ts';
+import { addInit } from './commands/init.ts';
 import { addListen } from './commands/listen.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addPlan } from './commands/plan.ts';
@@ -35,6 +36,7 @@ In a checkout: npm run -s rollcall -- ARGS`;
 
 /** In the order of the help. */
 const COMMANDS = [
+  addInit,
   addServe,
   addSync,
   addPlan,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import { LineCounter, parseDocument } from 'yaml';
 import type { Config } from './config.ts';
 import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
@@ -9,13 +10,26 @@ import { fileSchema } from './schema.ts';
 import { type Environment, fillVariables } from './variables.ts';
 
 /**
- * Reads, checks and completes a configuration file.
+ * Reads, checks and completes a configuration file. Variables come from the environment, or else from a file `.env` beside it.
  *
  * @throws ConfigurationError (`bad_configuration`) with every mistake in it
  */
 export function loadConfig(file: string, env: Environment = process.env): Config {
   const path = resolve(file);
-  return parseConfig(read(path, file), { file, folder: dirname(path), env });
+  const folder = dirname(path);
+  const text = read(path, file);
+  return parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env } });
+}
+
+/** Of a file that need not be there. */
+function dotEnv(path: string): Environment {
+  try {
+    return parseEnv(readFileSync(path, 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    const message = `cannot be read: ${(error as Error).message}`;
+    throw new ConfigurationError('.env', [{ path: '', line: null, message }]);
+  }
 }
 
 export { ConfigurationError };

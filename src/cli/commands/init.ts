@@ -1,0 +1,114 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { systemClock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import { ask, canAsk } from '../confirm.ts';
+import type { Context } from '../context.ts';
+import { jsonOption, wholeNumber } from '../options.ts';
+import { IGNORED, type Starter, starterFiles } from '../starter-files.ts';
+import { note, print, printJson, type Terminal } from '../terminal.ts';
+
+interface InitOptions {
+  readonly sample: boolean;
+  readonly receiver: boolean;
+  readonly port: number;
+  readonly receiverPort: number;
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+const HELP = `
+Examples:
+  $ rollcall init                       asks, and writes into this folder
+  $ rollcall init my-project --yes      asks nothing
+  $ rollcall init --no-receiver         without the app that receives webhooks
+
+Nothing that exists is overwritten.`;
+
+const SECRET_BYTES = 24;
+
+export function addInit(program: Command, context: Context): void {
+  program
+    .command('init [folder]')
+    .description('start a project: configuration, secrets, sample data, an app that receives webhooks')
+    .option('--no-sample', 'without sample orders and an audience over them')
+    .option('--no-receiver', 'without the app that receives webhooks')
+    .option('--port <n>', 'port of the service', wholeNumber(1, 65535), 8080)
+    .option('--receiver-port <n>', 'port of the receiver app', wholeNumber(1, 65535), 3000)
+    .option('-y, --yes', 'ask nothing')
+    .addOption(jsonOption())
+    .addHelpText('after', HELP)
+    .action((folder: string | undefined, options: InitOptions) => init(folder ?? '.', options, context));
+}
+
+async function init(folder: string, options: InitOptions, { terminal }: Context): Promise<void> {
+  const root = resolve(folder);
+  if (existsSync(join(root, 'rollcall.yaml'))) {
+    throw new RollcallError('bad_usage', `${folder} has a rollcall.yaml already. Name another folder.`);
+  }
+  const starter = await answered(options, terminal);
+  const written: string[] = [];
+  for (const [path, text] of starterFiles(starter)) if (write(join(root, path), text)) written.push(path);
+  if (ignore(join(root, '.gitignore'))) written.push('.gitignore');
+  if (options.json) return printJson(terminal, { folder: root, files: written });
+  for (const path of written) note(terminal, `wrote ${join(folder, path)}`);
+  print(terminal, `\n${nextSteps(folder, starter)}`);
+}
+
+/** What the person at the terminal wants; flags and `--yes` ask nothing. */
+async function answered(options: InitOptions, terminal: Terminal): Promise<Starter> {
+  const wanted = { sample: options.sample, receiver: options.receiver };
+  if (!options.yes && !options.json && canAsk(terminal)) {
+    const open = (Object.keys(wanted) as (keyof typeof wanted)[]).filter((part) => wanted[part]);
+    const answers = await ask(
+      terminal,
+      open.map((part) => QUESTIONS[part]),
+      true,
+    );
+    for (const [index, part] of open.entries()) wanted[part] = answers[index] ?? true;
+  }
+  const { port, receiverPort } = options;
+  return { ...wanted, port, receiverPort, secret: () => systemClock.token(SECRET_BYTES) };
+}
+
+const QUESTIONS = {
+  sample: 'Bring sample orders and an audience over them?',
+  receiver: 'Bring an app that receives the webhooks?',
+};
+
+/** False where there is such a file already: it stays as it is. */
+function write(path: string, text: string): boolean {
+  mkdirSync(dirname(path), { recursive: true });
+  try {
+    // Secrets are for nobody else on this machine.
+    writeFileSync(path, text, { flag: 'wx', mode: path.endsWith('.env') ? 0o600 : 0o644 });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Adds what is missing; false where nothing is. */
+function ignore(path: string): boolean {
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const lines = new Set(text.split(/\r?\n/));
+  const missing = IGNORED.filter((line) => !lines.has(line));
+  if (missing.length === 0) return false;
+  const separator = text === '' || text.endsWith('\n') ? '' : '\n';
+  writeFileSync(path, `${text}${separator}${missing.join('\n')}\n`);
+  return true;
+}
+
+function nextSteps(folder: string, { receiver, sample }: Starter): string {
+  const go = folder === '.' ? [] : [`  cd ${folder}`];
+  const hasKit = existsSync(resolve(folder, 'node_modules/@rollcall/receivers'));
+  const steps = [
+    ...(receiver && !hasKit ? ['  npm --prefix receiver install'] : []),
+    ...(receiver ? ['  npm --prefix receiver start      # in a second terminal: prints what it verified'] : []),
+    '  npx rollcall start               # collection, delivery and schedules',
+  ];
+  const next = sample ? 'Then change orders.csv and watch who enters and leaves.' : 'Then write your first audience.';
+  return ['Next:', ...go, ...steps, '', next].join('\n');
+}

@@ -1,0 +1,97 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
+import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { jsonLines, rollcall, start } from './helpers.ts';
+
+async function folder(t: Test): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'rollcall-init-'));
+  const before = process.cwd();
+  t.teardown(async () => {
+    process.chdir(before);
+    await rm(path, { recursive: true, force: true });
+  });
+  return path;
+}
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return String(port);
+}
+
+t.test('a new project runs as it is: its app verifies the first members', async (t) => {
+  const root = await folder(t);
+  const project = join(root, 'shop');
+  // What npm would have installed there.
+  await mkdir(project);
+  await symlink(resolve(import.meta.dirname, '../../node_modules'), join(project, 'node_modules'));
+  const { code, stdout } = await rollcall(['init', project, '--yes', '--json', '--receiver-port', await freePort()]);
+  t.equal(code, 0);
+  t.match(jsonLines({ stdout }), [{ folder: project, files: ['rollcall.yaml', '.env', 'orders.csv'] }]);
+  t.equal((await stat(join(project, '.env'))).mode & 0o077, 0, 'secrets are for nobody else');
+  t.match(await readFile(join(project, '.gitignore'), 'utf8'), /^\.env$/m);
+
+  const { scripts } = JSON.parse(await readFile(join(project, 'receiver/package.json'), 'utf8'));
+  const [, ...args] = String(scripts.start).split(' ');
+  const env = { ...process.env, NODE_OPTIONS: '' };
+  const app = spawn(process.execPath, args, {
+    cwd: join(project, 'receiver'),
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => app.kill('SIGKILL'));
+  const lines = createInterface({ input: app.stdout })[Symbol.asyncIterator]();
+  t.match((await lines.next()).value, /^Waiting for webhooks at /);
+
+  const config = join(project, 'rollcall.yaml');
+  t.equal((await rollcall(['config', 'check', '-c', config])).code, 0);
+  const synced = await rollcall(['sync', '--once', '-c', config]);
+  t.equal(synced.code, 0, synced.stderr);
+  const said = [await lines.next(), await lines.next(), await lines.next()].map(({ value }) => value).toSorted();
+  t.same(said, ['ada entered big_spenders', 'cyd entered big_spenders', 'eve entered big_spenders']);
+});
+
+t.test('nothing that exists is overwritten, and a second project is refused', async (t) => {
+  const root = await folder(t);
+  await writeFile(join(root, 'orders.csv'), 'mine');
+  await writeFile(join(root, '.gitignore'), '.env\ndist');
+  const first = await rollcall(['init', root, '--no-receiver', '--json']);
+  t.match(jsonLines(first), [{ files: ['rollcall.yaml', '.env', '.gitignore'] }]);
+  t.equal(await readFile(join(root, 'orders.csv'), 'utf8'), 'mine');
+  t.equal(
+    await readFile(join(root, '.gitignore'), 'utf8'),
+    '.env\ndist\nnode_modules/\nrollcall.db*\naudiences.duckdb*\n',
+  );
+  const secrets = await readFile(join(root, '.env'), 'utf8');
+  const second = await rollcall(['init', root, '--yes']);
+  t.equal(second.code, 2);
+  t.match(second.stderr, /has a rollcall\.yaml already/);
+  t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
+});
+
+t.test('at a terminal it asks, and does what it is told', async (t) => {
+  const root = await folder(t);
+  const { code, stdout } = await start(['init', root], { tty: true, answer: 'n\nn\n' }).finished;
+  t.equal(code, 0);
+  t.match(stdout, /write your first audience/);
+  t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
+  await t.rejects(stat(join(root, 'orders.csv')));
+  await t.rejects(stat(join(root, 'receiver')));
+});
+
+t.test('variables of the environment go before those of .env', async (t) => {
+  const root = await folder(t);
+  const config = 'serviceName: "${ROLLCALL_TEST_NAME}"\nsources: [{ id: a, writeKey: "${ROLLCALL_TEST_KEY:-k}" }]\n';
+  await writeFile(join(root, 'rollcall.yaml'), config);
+  const check = () => rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')]);
+  t.match(await check(), { code: 2, stderr: /ROLLCALL_TEST_NAME, which is not set/ });
+  await writeFile(join(root, '.env'), 'ROLLCALL_TEST_NAME=FromTheFile\n');
+  t.equal((await check()).code, 0);
+});
