@@ -1,6 +1,5 @@
-import { type Awaitable, after, attempt } from './after.ts';
+import type { Awaitable } from './after.ts';
 import { runBatch } from './batch.ts';
-import { bytesOf } from './bytes.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
 import { createDispatch } from './dispatch.ts';
@@ -11,10 +10,11 @@ import type { CoreOptions, Log } from './options.ts';
 import { changeOf, computedOf, createTurns } from './order.ts';
 import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
-import { OpenRequest, type VerifiedFields } from './request.ts';
+import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
-import { type Inbox, memoryStore, type Opened, type Opening } from './store.ts';
+import { type Inbox, memoryStore } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
+import { createWork } from './work.ts';
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
 export interface Core {
@@ -32,20 +32,23 @@ export interface Core {
   close(): Promise<void>;
 }
 
-/** A request that is being handled, or waits for its turn. */
-interface Running {
+/** A message that is being handled, or waits for its turn. */
+class Running {
   readonly request: OpenRequest;
   readonly work: Promise<reply.Reply>;
-}
+  /** Called back with the answer: promises for each step would cost as much as a signature. */
+  readonly waiting: ((answer: reply.Reply) => void)[] = [];
 
-/** Milliseconds between two looks at a change of the same name that another process has. */
-const BUSY_STEP = 100;
+  constructor(request: OpenRequest, work: Promise<reply.Reply>) {
+    this.request = request;
+    this.work = work;
+  }
+}
 
 /** @throws TypeError when the secret is missing or empty. */
 export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
-  const dispatch = createDispatch(on);
   const inTurn = createTurns();
   const running = new Map<string, Running>();
   const open = new Set<Running>();
@@ -57,76 +60,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const leases = createLeases({ store, clock, stuckAfter, report });
 
-  /** Runs the handlers; fails as they fail. */
-  function handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
-    if (parsed.ok) return dispatch(parsed.message, parsed.known, request);
-    const { reason, detail } = parsed;
-    if (on.invalid === undefined) return reply.refusal(400, reason, detail);
-    return after(on.invalid({ reason, detail }, request), () => reply.quarantined);
-  }
-
-  /** Failures of the store that come after the handlers' verdict do not change the answer. */
-  function settle(
-    answer: reply.Reply,
-    opening: Opening | undefined,
-    request: OpenRequest,
-    log: Log,
-  ): Awaitable<reply.Reply> {
-    if (opening === undefined) return answer;
-    return attempt(
-      () => (answer.status === 200 ? store.done(opening) : after(store.release(opening), () => true)),
-      (ours) => {
-        if (!ours) report(new Error('another process has handled it meanwhile'), { stage: 'store', request }, log);
-        return answer;
-      },
-      (error) => {
-        report(error, { stage: 'store', request }, log);
-        return answer;
-      },
-    );
-  }
-
-  function work(parsed: Parsed, opening: Opening | undefined, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
-    return attempt(
-      () => {
-        const handled = handle(parsed, request);
-        return handled instanceof Promise ? leases.keep(opening, request, handled, log) : handled;
-      },
-      (answer) => settle(answer, opening, request, log),
-      (error) => {
-        const message = parsed.ok ? parsed.message : undefined;
-        report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: request.isExpired, message, request }, log);
-        return settle(reply.failed, opening, request, log);
-      },
-    );
-  }
-
-  /** Begins the request in the store, and handles it if it is ours. */
-  function begin(parsed: Parsed, opening: Opening, request: OpenRequest, log: Log): Awaitable<reply.Reply> {
-    return attempt(
-      () => store.begin(opening),
-      (state) => {
-        if (state !== 'new') return otherwise(state, () => begin(parsed, opening, request, log), request);
-        return work(parsed, opening, request, log);
-      },
-      (error) => {
-        report(error, { stage: 'store', request }, log);
-        return reply.storeFailed;
-      },
-    );
-  }
-
-  /** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
-  function otherwise(
-    state: Exclude<Opened, 'new'>,
-    again: () => Awaitable<reply.Reply>,
-    request: OpenRequest,
-  ): Awaitable<reply.Reply> {
-    if (state === 'done') return reply.duplicate;
-    if (state === 'stale') return reply.stale;
-    if (state === 'running' || request.isExpired) return reply.inProgress;
-    return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(again);
-  }
+  const { handle, run } = createWork({ on, dispatch: createDispatch(on), store, leases, clock, report });
 
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
   const scopeOf = (sender: string) => `${name}|${sender}`;
@@ -136,92 +70,76 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
       : undefined;
 
-  function run(
-    parsed: Parsed,
-    key: string | undefined,
-    verified: VerifiedFields,
-    request: OpenRequest,
-    log: Log,
-  ): Awaitable<reply.Reply> {
-    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
-    const change = changeOf(computed, scopeOf(verified.sender));
-    if (key === undefined && change === undefined) return work(parsed, undefined, request, log);
-    const opening = { key, change, holder: leases.newHolder() };
-    request.opening = opening;
-    if (change === undefined) return begin(parsed, opening, request, log);
-    // Without turns a slow "entered" could end after the "exited" that followed it.
-    return inTurn(change.name, async () => begin(parsed, opening, request, log));
-  }
-
-  /** The answer of the work, or "come again" when the sender is about to hang up. */
-  function inTime(work: Promise<reply.Reply>, since: number, late: () => reply.Reply): Promise<reply.Reply> {
-    return new Promise((resolve, reject) => {
-      const ended = waits.add(since + deadline, () => resolve(late()));
-      work.then((answer) => {
-        ended();
-        resolve(answer);
-      }, reject);
-    });
-  }
-
-  /** Handles a message once, however often it comes meanwhile. */
+  /** The answer to a message, or what will have it; however often it comes meanwhile, it is handled once. */
   function once(parsed: Parsed, verified: VerifiedFields, log: Log): reply.Reply | Running {
-    const key = verified.key === undefined ? undefined : `${scopeOf(verified.sender)}|${verified.key}`;
+    const scope = scopeOf(verified.sender);
+    const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
     const same = key === undefined ? undefined : running.get(key);
     if (same !== undefined) return same;
+    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
+    const change = changeOf(computed, scope);
     const request = new OpenRequest(verified);
-    const work = run(parsed, key, verified, request, log);
+    if (key !== undefined || change !== undefined) request.opening = { key, change, holder: leases.newHolder() };
+    const task = { parsed, request, log };
+    // Without turns a slow "entered" could end after the "exited" that followed it.
+    const work = change === undefined ? run(task) : inTurn(change.name, async () => run(task));
     if (!(work instanceof Promise)) return work;
-    const entry: Running = { request, work };
+    const entry = new Running(request, work);
     open.add(entry);
     if (key !== undefined) running.set(key, entry);
-    const end = () => {
+    void work.then((answer) => {
       open.delete(entry);
       if (key !== undefined) running.delete(key);
-    };
-    work.then(end, end);
+      for (const answered of entry.waiting) answered(answer);
+    });
     return entry;
   }
 
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log): Awaitable<reply.Reply> {
     if (inbox !== undefined) return inbox.accept([{ parsed, verified }], log).then(([only]) => only as reply.Reply);
     const entry = once(parsed, verified, log);
-    if (!('work' in entry)) return entry;
-    return inTime(entry.work, verified.since, () => {
-      entry.request.expire();
-      return reply.late;
+    if (!(entry instanceof Running)) return entry;
+    return new Promise((resolve) => {
+      const ended = waits.add(verified.since + deadline, () => {
+        entry.request.expire();
+        resolve(reply.late);
+      });
+      entry.waiting.push((answer) => {
+        ended();
+        resolve(answer);
+      });
     });
   }
 
   async function acceptBatch({ items, keys, sentAt }: Batch, verified: VerifiedFields, log: Log): Promise<reply.Reply> {
     const tooOld = verifier.age(sentAt);
     if (tooOld !== undefined) return tooOld;
-    const each = items.map((item, index) => ({
-      parsed: parseValue(item),
-      verified: {
-        ...verified,
-        key: keys[index],
-        get rawBody() {
-          return bytesOf(JSON.stringify(item));
-        },
-      },
-    }));
     if (inbox !== undefined) {
-      const kept = await inbox.accept(each, log);
+      const arrivals = items.map((item, index) => ({
+        parsed: parseValue(item),
+        verified: new BatchItem(item, keys[index], verified),
+      }));
+      const kept = await inbox.accept(arrivals, log);
       return runBatch(kept.length, (index) => kept[index] as reply.Reply).finish();
     }
     const entries: Running[] = [];
-    const batch = runBatch(each.length, (index) => {
-      const { parsed, verified } = each[index] as (typeof each)[number];
-      const entry = once(parsed, verified, log);
-      if (!('work' in entry)) return entry;
+    const batch = runBatch(items.length, (index) => {
+      const item = new BatchItem(items[index], keys[index], verified);
+      const entry = once(parseValue(item.item), item, log);
+      if (!(entry instanceof Running)) return entry;
       entries.push(entry);
       return entry.work;
     });
-    return inTime(batch.finish(), verified.since, () => {
-      batch.end();
-      for (const { request } of entries) request.expire();
-      return batch.reply();
+    return new Promise((resolve) => {
+      const ended = waits.add(verified.since + deadline, () => {
+        batch.end();
+        for (const { request } of entries) request.expire();
+        resolve(batch.reply());
+      });
+      void batch.finish().then((answer) => {
+        ended();
+        resolve(answer);
+      });
     });
   }
 

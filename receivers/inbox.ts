@@ -188,7 +188,7 @@ export class InboxWorker {
     this.#open.add(request);
     await store.tried(key);
     try {
-      const { status } = await leases.keep(opening, request, (async () => handle(parsed, request))(), log);
+      const { status } = await leases.keep(request, (async () => handle(parsed, request))(), log);
       if (status >= 500) throw new Error('the handler was given up');
       await store.done(opening);
     } catch (error) {

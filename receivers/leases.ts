@@ -3,7 +3,7 @@ import type { Log, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
 import type { OpenRequest } from './request.ts';
-import type { Opening, ReceiverStore } from './store.ts';
+import type { ReceiverStore } from './store.ts';
 
 interface Parts {
   readonly store: ReceiverStore;
@@ -14,7 +14,6 @@ interface Parts {
 }
 
 interface Held {
-  readonly opening: Opening | undefined;
   readonly request: OpenRequest;
   readonly since: number;
   readonly log: Log;
@@ -26,7 +25,7 @@ export interface Leases {
   /** Names whoever handles one request. */
   newHolder(): string;
   /** The outcome of a handler; one that never returns is given up, so that others get their turn. */
-  keep(opening: Opening | undefined, request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
+  keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
   close(): void;
 }
 
@@ -38,7 +37,8 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
   let disarm: (() => void) | undefined;
 
   function renew(each: Held): void {
-    const { opening, request, log } = each;
+    const { request, log } = each;
+    const { opening } = request;
     if (opening === undefined) return;
     const failed = (error: unknown) => report(error, { stage: 'store', request }, log);
     void attempt(
@@ -82,9 +82,9 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
       holders += 1;
       return `${process}-${holders}`;
     },
-    keep: (opening, request, work, log) =>
+    keep: (request, work, log) =>
       new Promise((resolve, reject) => {
-        const entry = { opening, request, since: clock.now(), log, giveUp: resolve };
+        const entry = { request, since: clock.now(), log, giveUp: resolve };
         held.add(entry);
         arm();
         work.then(

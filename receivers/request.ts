@@ -1,8 +1,9 @@
+import { bytesOf } from './bytes.ts';
 import type { ReceivedRequest } from './options.ts';
 import type { Opening } from './store.ts';
 
 export interface RequestFields {
-  /** The bytes of the message; of one in a batch they are made when a handler looks at them. */
+  /** The bytes of the message. */
   readonly rawBody: Buffer;
   readonly url: string;
   readonly key: string | undefined;
@@ -15,6 +16,40 @@ export interface VerifiedFields extends RequestFields {
   readonly sender: string;
   /** When the request came in, by the receiver's clock. */
   readonly since: number;
+}
+
+/** One message of a batch, verified by the signature of all. */
+export class BatchItem implements VerifiedFields {
+  readonly item: unknown;
+  readonly key: string | undefined;
+  readonly #batch: VerifiedFields;
+
+  constructor(item: unknown, key: string | undefined, batch: VerifiedFields) {
+    this.item = item;
+    this.key = key;
+    this.#batch = batch;
+  }
+
+  /** As it would have come alone; made only for handlers that look at it. */
+  get rawBody(): Buffer {
+    return bytesOf(JSON.stringify(this.item));
+  }
+
+  get url(): string {
+    return this.#batch.url;
+  }
+
+  get secret(): number | undefined {
+    return this.#batch.secret;
+  }
+
+  get sender(): string {
+    return this.#batch.sender;
+  }
+
+  get since(): number {
+    return this.#batch.since;
+  }
 }
 
 /** A request at work, whose AbortSignal is only made for handlers that look at it. */

@@ -31,7 +31,6 @@ const standard =
 export const schemes: Record<string, Scheme> = {
   plain: rollcall,
   ours: rollcall,
-  'ours (async handler)': rollcall,
   'fastify-raw-body': rollcall,
   standardwebhooks: standard('webhook'),
   svix: standard('svix'),
@@ -65,19 +64,31 @@ function bodyOf(size: number, n: number): string {
   return JSON.stringify(body);
 }
 
-/** Whole HTTP requests, ready to be written to a socket. */
+/** A whole HTTP request, ready to be written to a socket. */
+function request(scheme: Scheme, body: string, n: number): Buffer {
+  const headers = {
+    host: '127.0.0.1',
+    'user-agent': 'Rollcall/1.0',
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    ...scheme(body, n),
+  };
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`POST /hooks HTTP/1.1\r\n${head.join('')}\r\n${body}`);
+}
+
+/** Requests of one message each. */
 export function requests(contender: string, size: number, count: number): Buffer[] {
-  const scheme = schemes[contender]!;
-  return Array.from({ length: count }, (_, n) => {
-    const body = bodyOf(size, n);
-    const headers = {
-      host: '127.0.0.1',
-      'user-agent': 'Rollcall/1.0',
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-      ...scheme(body, n),
-    };
-    const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    return Buffer.from(`POST /hooks HTTP/1.1\r\n${head.join('')}\r\n${body}`);
+  return Array.from({ length: count }, (_, n) => request(schemes[contender]!, bodyOf(size, n), n));
+}
+
+/** The same messages, so many in each request, as a destination with `batch` sends them. */
+export function batchRequests(size: number, count: number, perRequest: number): Buffer[] {
+  return Array.from({ length: count / perRequest }, (_, place) => {
+    const numbers = Array.from({ length: perRequest }, (_, n) => place * perRequest + n);
+    const bodies = numbers.map((n) => bodyOf(size, n));
+    const keys = numbers.map((n) => `d${n}`);
+    const body = `{"batch":[${bodies.join(',')}],"keys":${JSON.stringify(keys)},"sentAt":"${new Date().toISOString()}"}`;
+    return request(rollcall, body, place);
   });
 }

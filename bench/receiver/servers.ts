@@ -10,9 +10,14 @@ import { receiver } from '../../receivers/index.ts';
 import { base64Secret, secret } from './schemes.ts';
 
 let handled = 0;
-const handler = (message: unknown) => {
+type Handle = (message: unknown) => void | Promise<void>;
+
+export const handler: Handle = (message) => {
   if (typeof message === 'object' && message !== null) handled += 1;
 };
+
+/** As handlers that do something are. */
+export const asyncHandler: Handle = async (message) => handler(message);
 
 const received = { received: true };
 
@@ -32,24 +37,22 @@ function textRoute(take: (body: string, request: FastifyRequest) => unknown): Fa
   return app;
 }
 
-function ours(track: (message: unknown) => unknown): FastifyInstance {
-  const app = Fastify();
-  app.register(receiver, { path: '/hooks', secret, on: { track } });
-  return app;
-}
-
-export const servers: Record<string, () => FastifyInstance> = {
-  plain() {
+export const servers: Record<string, (handle: Handle) => FastifyInstance> = {
+  plain(handle) {
     const app = Fastify();
     app.post('/hooks', async (request) => {
-      handler(request.body);
+      const pending = handle(request.body);
+      if (pending !== undefined) await pending;
       return received;
     });
     return app;
   },
-  ours: () => ours(handler),
-  'ours (async handler)': () => ours(async (message) => handler(message)),
-  'fastify-raw-body'() {
+  ours(track) {
+    const app = Fastify();
+    app.register(receiver, { path: '/hooks', secret, on: { track } });
+    return app;
+  },
+  'fastify-raw-body'(handle) {
     const app = Fastify();
     app.register(rawBody, { encoding: false });
     app.after(() => {
@@ -58,26 +61,27 @@ export const servers: Record<string, () => FastifyInstance> = {
         const expected = createHmac('sha1', secret).update(bytes).digest();
         const given = Buffer.from(String(request.headers['x-signature']), 'hex');
         if (given.length !== expected.length || !timingSafeEqual(given, expected)) return reply.code(401).send();
-        handler(request.body);
+        const pending = handle(request.body);
+        if (pending !== undefined) await pending;
         return received;
       });
     });
     return app;
   },
-  standardwebhooks() {
+  standardwebhooks(handle) {
     const webhook = new StandardWebhook(base64Secret);
-    return textRoute((body, request) => handler(webhook.verify(body, request.headers)));
+    return textRoute((body, request) => handle(webhook.verify(body, request.headers)));
   },
-  svix() {
+  svix(handle) {
     const webhook = new Svix(base64Secret);
     return textRoute((body, request) => {
       webhook.verify(body, request.headers);
-      handler(JSON.parse(body));
+      return handle(JSON.parse(body));
     });
   },
-  octokit() {
+  octokit(handle) {
     const webhooks = new Webhooks({ secret });
-    webhooks.on('push', ({ payload }: { payload: unknown }) => handler(payload));
+    webhooks.on('push', ({ payload }: { payload: unknown }) => handle(payload));
     return textRoute((payload, request) =>
       webhooks.verifyAndReceive({
         id: request.headers['x-github-delivery'],
@@ -87,10 +91,10 @@ export const servers: Record<string, () => FastifyInstance> = {
       }),
     );
   },
-  stripe() {
+  stripe(handle) {
     const stripe = new Stripe('sk_test_none');
     return textRoute((body, request) =>
-      handler(stripe.webhooks.constructEvent(body, request.headers['stripe-signature'], secret)),
+      handle(stripe.webhooks.constructEvent(body, request.headers['stripe-signature'], secret)),
     );
   },
 };
