@@ -13,7 +13,7 @@ import { areBack } from './room.ts';
 import { failed, newRun, noted, recordAfter, scopeOf, withCounts } from './run-record.ts';
 import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
-import { missing, nextVersion } from './snapshot.ts';
+import { lastVersion, missing, nextVersion } from './snapshot.ts';
 import { orphan } from './subjects.ts';
 
 export interface Order {
@@ -122,14 +122,15 @@ async function stageRun(context: RunContext, order: Staging, known: AudienceReco
   const { settled } = await store.deletions(null);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
   const { asOf } = order;
-  const run = newRun(
+  const made = newRun(
     context,
     { action, asOf, destinations, epoch: settled, renamedFrom: former?.key },
     known,
     startedAt,
   );
+  const run = { ...made, toVersion: await lastVersion(store, known) };
   try {
-    const toVersion = await nextVersion(context, action, known);
+    const toVersion = await nextVersion(context, action, known, run.toVersion);
     context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
     await lease.check();
     const staged = await engine.stage({
@@ -212,6 +213,7 @@ export async function finishRun(context: RunContext, run: Run, onRun: (run: Run)
     };
     await store.saveRun(done, lease.fence, { ...after, sequence });
     await discardPlan(context, run);
+    await pruneHistory(context);
     if (exclusions.left) await scrubEngine(context);
     context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
     return done;
@@ -248,6 +250,15 @@ async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void>
   await engine
     .discard(run.id)
     .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+}
+
+/** What is remembered of membership goes as far back as the runs do. */
+async function pruneHistory({ engine, config, clock, log, subject }: RunContext): Promise<void> {
+  const { recordRetention } = config();
+  if (!recordRetention) return;
+  await engine
+    .prune(clock.now() - recordRetention.runs)
+    .catch((error) => log.warn({ err: error, key: subject.key }, 'what is old was not forgotten'));
 }
 
 /** Users who were taken out of a plan stood in the engine's file for a while. */

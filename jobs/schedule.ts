@@ -178,6 +178,14 @@ function createTask({ key, schedule, timezone }: Computation, tick: (date: Date)
   });
 }
 
+/** When an audience is due next, in milliseconds since 1970. */
+export function nextTick(computation: Computation, log: Log): number | null {
+  const task = createTask(computation, async () => {}, log);
+  const [next] = task.getNextRuns(1);
+  void task.destroy();
+  return next?.getTime() ?? null;
+}
+
 /** How many ticks the schedule had after `last` and until `now`, as far as two, which is one missed by its interval. */
 export function missedTicks(
   task: Pick<ScheduledTask, 'match'>,

@@ -1,24 +1,34 @@
 import { RollcallError } from '../src/errors.ts';
-import type { AudienceRecord } from '../src/store/port.ts';
+import type { AudienceRecord, Store } from '../src/store/port.ts';
 import type { RunContext } from './context.ts';
 import type { Action } from './engines/port.ts';
 
 type Place = Pick<RunContext, 'subject' | 'config'>;
 
+/** The highest version that is known of an audience, in former lives too. */
+export async function lastVersion(store: Pick<Store, 'runs'>, { key, version }: AudienceRecord): Promise<number> {
+  if (version > 0) return version;
+  const [newest] = await store.runs({ key, limit: 1 });
+  return newest?.toVersion ?? 0;
+}
+
 /**
  * The version that the snapshot is to get.
  *
+ * @param lastVersion - the highest that runs of this audience are known to have had
  * @throws RollcallError `snapshot_lost`, `snapshot_moved`, `engine_changed`
  */
 export async function nextVersion(
   context: Place & Pick<RunContext, 'engine' | 'log'>,
   action: Action,
   record: AudienceRecord,
+  lastVersion: number,
 ): Promise<number> {
   const { engine, log } = context;
   const { key, version } = record;
   const snapshot = await engine.snapshot(key);
-  const next = Math.max(snapshot.version, version) + 1;
+  // Of an audience that begins anew too: what is remembered of its former lives names versions.
+  const next = Math.max(snapshot.version, version, lastVersion) + 1;
   // An engine that only got another name still has it.
   if (snapshot.version === version) return next;
   if (action === 'retire' && snapshot.version === 0) {

@@ -5,6 +5,7 @@ import { computations } from './computation.ts';
 import type { RunContext, Subject } from './context.ts';
 import type { TraitColumn } from './engines/port.ts';
 import { planOf, type SyncPlan } from './plan.ts';
+import { createReading, type Reading } from './reading.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { approveRun, type Order, performOrder, rejectRun, unfinishedRuns } from './run.ts';
 import {
@@ -19,7 +20,6 @@ import {
 } from './runner.ts';
 import { createSchedules } from './schedule.ts';
 import { configured, createSubjects } from './subjects.ts';
-import { type Story, tellStory } from './why.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
@@ -29,7 +29,7 @@ export interface SyncTime {
 }
 
 /** The audience sync (docs/audiences.md). */
-export interface Sync {
+export interface Sync extends Reading {
   /**
    * Syncs these audiences and traits, or all that are not paused. A failure of one is in its report and stops no other.
    *
@@ -48,8 +48,6 @@ export interface Sync {
   approve(run: string): Promise<SyncReport>;
   /** Throws a held run away. @throws RollcallError `unknown_run` */
   reject(run: string): Promise<SyncReport>;
-  /** One user's story in one audience. @throws RollcallError `unknown_audience` */
-  why(key: string, user: string): Promise<Story>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
   /**
@@ -217,10 +215,7 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, time) => order(await subjects.findWhereItLies(key), 'retire', time),
     approve: (run) => decide(run, approveRun),
     reject: (run) => decide(run, async (context, held, onRun) => onRun(await rejectRun(context, held, 'Rejected.'))),
-    async why(key, user) {
-      const subject = await subjects.findWhereItLies(key);
-      return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user));
-    },
+    ...createReading({ store, config, log, subjects, withEngine }),
     orphans: subjects.orphans,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, withEngine }, letters, unreachable),

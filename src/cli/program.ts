@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { addApprove } from './commands/approve.ts';
+import { addAudiences } from './commands/audiences.ts';
 import { addBackup } from './commands/backup.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
@@ -11,6 +12,7 @@ import { addEndpoints } from './commands/endpoints.ts';
 import { addForget } from './commands/forget.ts';
 import { addInit } from './commands/init.ts';
 import { addListen } from './commands/listen.ts';
+import { addMembers } from './commands/members.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addPlan } from './commands/plan.ts';
 import { addReject } from './commands/reject.ts';
@@ -40,6 +42,8 @@ const COMMANDS = [
   addServe,
   addSync,
   addPlan,
+  addAudiences,
+  addMembers,
   addRuns,
   addApprove,
   addReject,

@@ -42,7 +42,12 @@ function memberCell({ state, members }: Run, before: number | null): string {
 }
 
 function notesOn({ invalid, duplicates, reason, code, state }: Run): readonly string[] {
-  const named = state === 'failed' && code !== null ? `${code}: ${reason}` : reason;
+  const named =
+    state === 'failed' && code !== null
+      ? `${code}: ${reason}`
+      : state === 'done' && reason !== null
+        ? `approved: ${reason}`
+        : reason;
   return [...oddRows(invalid, duplicates), ...(named === null ? [] : [named])];
 }
 

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
 import type { Run } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -6,19 +7,24 @@ import { wholeNumber } from '../options.ts';
 import { deliveryCounts, deliverySummary, runLines, runTable } from '../show-run.ts';
 import { note, print, printError, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
+import { writeLines } from '../write.ts';
 
 interface RunsOptions extends AppCommandOptions {
   readonly limit: number;
   readonly held?: boolean;
+  readonly changes?: boolean;
 }
 
 const HELP = `
 Examples:
   $ rollcall runs big_spenders -n 5
   $ rollcall runs --held
-  $ rollcall runs mf1x2k3l-9a4c71d0         one run, and what became of its deliveries
+  $ rollcall runs mf1x2k3l-9a4c71d0            one run, and what became of its deliveries
+  $ rollcall runs mf1x2k3l-9a4c71d0 --changes  who entered, left or changed by it; while it is held, who would
 
 With --json a run is a line as of rollcall sync --once --json; of one run with its deliveries.
+A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a computed trait.
+Changes come in no order, as a stream, and are kept as long as runs are (runs.keep).
 Exit codes: 0 done, 1 there is no such run or audience.`;
 
 export function addRuns(program: Command, context: Context): void {
@@ -26,6 +32,7 @@ export function addRuns(program: Command, context: Context): void {
     .argument('[key|run]', 'one audience or computed trait, or the id of one run')
     .option('-n, --limit <n>', 'at most so many', wholeNumber(1, 10_000), 20)
     .option('--held', 'only those that wait for approval')
+    .option('--changes', 'who entered, left or changed by one run')
     .addHelpText('after', HELP)
     .action((name: string | undefined, options: RunsOptions) => runs(name, options, context));
 }
@@ -35,7 +42,12 @@ async function runs(name: string | undefined, options: RunsOptions, context: Con
   await withApp(options, { terminal }, async (opened) => {
     const { store } = opened.app;
     const one = name === undefined ? null : await store.run(name);
-    if (one) return showRun(one, opened, options, context);
+    if (one)
+      return options.changes ? showChanges(one, opened, options, context) : showRun(one, opened, options, context);
+    if (options.changes) {
+      if (name === undefined) throw new RollcallError('bad_usage', '--changes goes with the id of a run.');
+      throw new RollcallError('unknown_run', `There is no run ${name}.`);
+    }
     const found = await store.runs({
       limit: options.limit,
       ...(name === undefined ? {} : { key: name }),
@@ -55,11 +67,26 @@ async function showRun(run: Run, { app }: Opened, options: RunsOptions, { termin
   print(terminal, deliverySummary(progress, options));
 }
 
+async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
+  const { id, key, state } = run;
+  let total = 0;
+  await app.sync.changes(id, async (changes) => {
+    total += changes.length;
+    const lines = changes.map(({ userId, change, value }) => {
+      if (!options.json)
+        return [change.padEnd('entered'.length), userId, ...(value === null ? [] : [value])].join('  ');
+      return JSON.stringify({ run: id, key, change, userId, ...(value === null ? {} : { traits: JSON.parse(value) }) });
+    });
+    await writeLines(terminal, lines);
+  });
+  if (total === 0) note(terminal, `Nobody entered, left or changed by the run ${id}, which is ${state}.`);
+}
+
 /** A name that nothing has is a mistake; an audience that has not run yet is none. */
 async function explainNone(
   name: string | undefined,
   { app, config }: Opened,
-  { held, json }: RunsOptions,
+  options: RunsOptions,
   { terminal, setExitCode }: Context,
 ): Promise<void> {
   const configured = [...config.audiences, ...config.traits].map(({ key }) => key);
@@ -67,10 +94,10 @@ async function explainNone(
   const hasRun = name !== undefined && (await app.store.runs({ key: name, limit: 1 })).length > 0;
   if (name === undefined || known.includes(name) || hasRun) {
     const of = name === undefined ? '' : ` of ${name}`;
-    note(terminal, held ? `No run${of} is held.` : `There are no runs${of} yet.`);
+    note(terminal, options.held ? `No run${of} is held.` : `There are no runs${of} yet.`);
     return;
   }
   const message = nothingNamed('run, audience or trait', [name], known);
-  printError(terminal, { code: 'unknown_run', message }, json);
+  printError(terminal, { code: 'unknown_run', message }, options.json);
   setExitCode(EXIT.failed);
 }

@@ -1,50 +1,125 @@
 import type { Command } from 'commander';
-import type { Story } from '../../../jobs/index.ts';
+import type { Change, Story, ToldDestination } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
+import { hint, instantOption } from '../options.ts';
 import { runLines } from '../show-run.ts';
+import { stateColours } from '../states.ts';
 import { print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { attemptLine, attemptTable } from './endpoints.ts';
+import { attemptLine } from './endpoints.ts';
+
+interface WhyOptions extends AppCommandOptions {
+  readonly at?: number;
+}
+
+const HELP = `
+Examples:
+  $ rollcall why big_spenders customer-7
+  $ rollcall why big_spenders customer-7 --at 2026-11-01T12:00:00Z
+
+It tells each change of that user in that audience, the run that made it with its version of the definition, and for each
+destination the attempt that reached it, or the last one, or the dead letter. It knows audiences that were retired, too.
+Runs and changes are kept for runs.keep, attempts for attempts.keep.
+
+With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a change is
+{"change","at","run","action","definitionHash","value","told"}: change is entered, left, changed or "sent again", told is a list
+of {"destination","reached","attempt","deadLetter"}. member is null where nobody knows any more.`;
 
 export function addWhy(program: Command, context: Context): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
     .argument('<key>', 'audience or computed trait')
     .argument('<user>', 'user id')
-    .addHelpText('after', '\nExample:\n  $ rollcall why big_spenders customer-7')
-    .action((key: string, user: string, options: AppCommandOptions) => why(key, user, options, context));
+    .option('--at <iso>', 'as it was then', instantOption)
+    .addHelpText('after', HELP)
+    .action((key: string, user: string, options: WhyOptions) => why(key, user, options, context));
 }
 
-async function why(key: string, user: string, options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function why(key: string, user: string, options: WhyOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
-    const story = await app.sync.why(key, user);
+    const story = await app.sync.why(key, user, { at: options.at });
     if (options.json) printJson(terminal, await line(story));
-    else print(terminal, describe(story, terminal));
+    else print(terminal, describe(story, options, terminal));
   });
 }
 
-const NOTHING_LOGGED = 'No attempt is logged: nothing was sent, it still waits, or it was sent before the log begins.';
-
-async function line({ since, unfinished, attempts, deadLetters, value, ...story }: Story) {
+async function line({ asOf, value, since, changes, unfinished, attempts, deadLetters, ...story }: Story) {
   return {
     ...story,
-    value: value === null ? null : JSON.parse(value),
+    asOf: asOf === null ? null : iso(asOf),
+    value: parsed(value),
     since: since && (await runLines([since]))[0],
+    changes: changes.map(changeLine),
     unfinished: await runLines(unfinished),
     attempts: attempts.map(attemptLine),
-    deadLetters: deadLetters.map(({ id, destination, reason, status }) => ({ id, destination, reason, status })),
+    deadLetters: deadLetters.map(letterLine),
   };
 }
 
-function describe(
-  { key, user, member, value, since, unfinished, attempts, deadLetters }: Story,
-  terminal: Terminal,
-): string {
-  const standing = value === null ? (member ? `is in ${key}` : `is not in ${key}`) : `has ${value}`;
-  const started = since === null ? '' : `, since the run ${since.id} of ${new Date(since.startedAt).toISOString()}`;
-  const lines = [`${user} ${standing}${started}.`];
-  for (const { id, state, reason } of unfinished)
+const iso = (time: number) => new Date(time).toISOString();
+const parsed = (value: string | null): unknown => (value === null ? null : JSON.parse(value));
+const letterLine = ({ id, destination, reason, status }: Story['deadLetters'][number]) => ({
+  id,
+  destination,
+  reason,
+  status,
+});
+
+function changeLine({ change, value, run, told }: Change) {
+  return {
+    change,
+    at: run && iso(run.startedAt),
+    run: run?.id ?? null,
+    action: run?.action ?? null,
+    definitionHash: run?.definitionHash ?? null,
+    value: parsed(value),
+    told: told.map(({ destination, attempt, deadLetter }) => ({
+      destination,
+      reached: attempt?.outcome === 'success',
+      attempt: attempt && attemptLine(attempt),
+      deadLetter: deadLetter && letterLine(deadLetter),
+    })),
+  };
+}
+
+function describe(story: Story, options: WhyOptions, terminal: Terminal): string {
+  const lines = [standing(story), ...story.changes.flatMap((change) => changeText(change, terminal))];
+  for (const { id, state, reason } of story.unfinished)
     lines.push(`The run ${id} is ${state}${reason ? `: ${reason}` : '.'}`);
-  for (const { id, destination, reason } of deadLetters) lines.push(`Dead letter ${id} for ${destination}: ${reason}.`);
-  lines.push(attempts.length === 0 ? NOTHING_LOGGED : attemptTable(attempts, terminal));
+  const [letter] = story.deadLetters;
+  if (letter) lines.push(`To send what is dead again: ${hint(options, `dead-letters replay ${letter.id}`)}`);
   return lines.join('\n');
+}
+
+function standing({ key, user, asOf, member, value, since }: Story): string {
+  const then = asOf === null ? '' : `At ${iso(asOf)}, `;
+  if (member === null) return `${then}nobody knows any more whether ${user} was in ${key}: no run of then is kept.`;
+  const verb = asOf === null ? 'is' : 'was';
+  const what =
+    value === null ? `${verb} ${member ? '' : 'not '}in ${key}` : `${asOf === null ? 'has' : 'had'} ${value}`;
+  const started = since === null ? '' : `, since the run ${since.id} of ${iso(since.startedAt)}`;
+  return `${then}${user} ${what}${started}.`;
+}
+
+function changeText({ change, value, run, told }: Change, terminal: Terminal): readonly string[] {
+  const what = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
+  if (run === null) return [`- ${what}, by a run that is no longer kept`];
+  const action = run.first ? 'first sync' : run.action;
+  const definition = run.definitionHash === '' ? '' : `, definition ${run.definitionHash}`;
+  const head = `- ${iso(run.startedAt)} ${what}, by the ${action} ${run.id}${definition}`;
+  return [head, ...told.map((destination) => `    ${toldText(destination, terminal)}`)];
+}
+
+function toldText({ destination, attempt, deadLetter }: ToldDestination, terminal: Terminal): string {
+  const colour = stateColours(terminal);
+  if (attempt === null && deadLetter === null)
+    return `${destination}: no attempt is logged: it waits, or was made before the log begins`;
+  const parts = [
+    ...(attempt === null
+      ? []
+      : [
+          `${colour(attempt.outcome)} ${attempt.status ?? attempt.error ?? ''} at ${iso(attempt.at)} (${Math.round(attempt.ms)} ms), delivery ${attempt.delivery}`,
+        ]),
+    ...(deadLetter === null ? [] : [`${colour('dead', 'dead letter')} ${deadLetter.id}: ${deadLetter.reason}`]),
+  ];
+  return `${destination}: ${parts.join('; ')}`;
 }

@@ -1,0 +1,98 @@
+import type { AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
+import { changesMembership } from './changes.ts';
+import { type Computation, computations, type SyncConfig } from './computation.ts';
+import type { Log } from './context.ts';
+import { nextTick } from './schedule.ts';
+
+/** Runs that a trend is made of. */
+const TREND = 10;
+/** Runs looked at: those for one destination come between. */
+const RECENT = 40;
+const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
+
+/** How an audience or computed trait stands, as those who look after it want to know. */
+export interface AudienceStatus {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  readonly engine: string;
+  readonly source: string;
+  /**
+   * `new`: it has not run yet. `held`, `failed`: its last run was. `unfinished`: a run is under way, or goes on at the next start.
+   * `orphaned`: gone from the configuration, and its members still believe in it.
+   */
+  readonly state: 'ok' | 'new' | 'held' | 'failed' | 'unfinished' | 'paused' | 'orphaned';
+  /** Members after the last run that was done; null before the first. */
+  readonly members: number | null;
+  /** Members after each of the last runs that were done, oldest first. */
+  readonly trend: readonly number[];
+  readonly lastRun: Run | null;
+  readonly schedule: string | null;
+  /** Milliseconds since 1970; null without a schedule, and while nothing will run it. */
+  readonly nextRunAt: number | null;
+  /** What a person has to do. */
+  readonly todo: Todo | null;
+}
+
+export type Todo =
+  | { readonly do: 'decide'; readonly run: string; readonly reason: string }
+  | { readonly do: 'repair'; readonly code: string; readonly reason: string }
+  | { readonly do: 'retire' };
+
+export interface StatusParts {
+  readonly store: Pick<Store, 'runs' | 'audiences'>;
+  readonly config: () => SyncConfig;
+  readonly log: Log;
+}
+
+/** Those that are configured, in that order, then those that are gone from the configuration. */
+export async function audienceStatuses(
+  parts: StatusParts,
+  orphans: readonly AudienceRecord[],
+): Promise<readonly AudienceStatus[]> {
+  const configured = computations(parts.config()).map((computation) => statusOf(parts, computation, computation));
+  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null))]);
+}
+
+async function statusOf(
+  { store, log }: StatusParts,
+  { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
+  computation: Computation | null,
+): Promise<AudienceStatus> {
+  const runs = await store.runs({ key, limit: RECENT });
+  const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
+  const last = runs.find(changesMembership) ?? null;
+  const { schedule = null } = computation ?? {};
+  const state = stateOf(last, computation);
+  return {
+    key,
+    kind,
+    engine,
+    source,
+    state,
+    members: trend[0] ?? null,
+    trend: trend.toReversed(),
+    lastRun: last,
+    schedule,
+    nextRunAt: computation && schedule !== null && !computation.paused ? nextTick(computation, log) : null,
+    todo: todoOf(state, last),
+  };
+}
+
+function stateOf(last: Run | null, computation: Computation | null): AudienceStatus['state'] {
+  if (last?.state === 'held') return 'held';
+  if (computation === null) return 'orphaned';
+  if (computation.paused) return 'paused';
+  if (last === null) return 'new';
+  if (UNFINISHED.includes(last.state)) return 'unfinished';
+  return last.state === 'failed' ? 'failed' : 'ok';
+}
+
+function todoOf(state: AudienceStatus['state'], last: Run | null): Todo | null {
+  if (state === 'orphaned') return { do: 'retire' };
+  if (last === null) return null;
+  const { id, code, reason } = last;
+  if (state === 'held') return { do: 'decide', run: id, reason: reason ?? '' };
+  // One that goes on failing where it was is a matter for a person, too.
+  const isStuck = state === 'failed' || (state === 'unfinished' && code !== null);
+  return isStuck ? { do: 'repair', code: code ?? 'engine_failed', reason: reason ?? '' } : null;
+}

@@ -1,0 +1,106 @@
+import { RollcallError } from '../src/errors.ts';
+import type { Store } from '../src/store/port.ts';
+import { type AudienceStatus, audienceStatuses } from './audiences.ts';
+import { changesOf } from './changes.ts';
+import type { SyncConfig } from './computation.ts';
+import type { Log, Subject } from './context.ts';
+import type { Engine, MemberBatch, RunChange } from './engines/port.ts';
+import type { WithEngine } from './runner.ts';
+import { missing } from './snapshot.ts';
+import type { Subjects } from './subjects.ts';
+import { type Story, tellPast, tellStory } from './why.ts';
+
+/** Looks at audiences, members and what changed; writes nothing. */
+export interface Reading {
+  /** How each audience and trait stands, those gone from the configuration last. */
+  audiences(): Promise<readonly AudienceStatus[]>;
+  /**
+   * Hands over the members, in no order, a batch at a time.
+   *
+   * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
+   */
+  members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
+  /** Hands over who entered, left or changed by a run; of one that is not done, who would. @throws RollcallError `unknown_run` */
+  changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
+  /** One user's story in one audience, also one that was retired. @throws RollcallError `unknown_audience` */
+  why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
+}
+
+export interface ReadingParts {
+  readonly store: Store;
+  readonly config: () => SyncConfig;
+  readonly log: Log;
+  readonly subjects: Subjects;
+  readonly withEngine: WithEngine;
+}
+
+export function createReading({ store, config, log, subjects, withEngine }: ReadingParts): Reading {
+  /** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
+  async function enginesOf(key: string): Promise<readonly string[]> {
+    const subject = await subjects.findWhereItLies(key).catch(passOver('unknown_audience'));
+    return subject ? [subject.engine] : Object.keys(config().engines);
+  }
+
+  async function checkSnapshot(engine: Engine, subject: Subject): Promise<void> {
+    const record = await store.audience(subject.key);
+    if (record && (await engine.snapshot(subject.key)).version < record.version)
+      throw missing({ subject, config }, record);
+  }
+
+  /** Those that are still configured or have run at some time. */
+  async function hasRun(key: string): Promise<boolean> {
+    return (await store.runs({ key, limit: 1 })).length > 0;
+  }
+
+  return {
+    audiences: async () => audienceStatuses({ store, config, log }, await subjects.orphans()),
+    async members(key, each) {
+      const subject = await subjects.findWhereItLies(key);
+      await withEngine(subject.engine, true, async (engine) => {
+        await checkSnapshot(engine, subject);
+        for await (const batch of engine.members(key)) await each(batch);
+      });
+    },
+    async changes(id, each) {
+      const run = await store.run(id);
+      if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+      for (const name of await enginesOf(run.key)) {
+        await withEngine(name, true, async (engine) => {
+          for await (const changes of changesOf(engine, run)) await each(changes);
+        });
+      }
+    },
+    async why(key, user, { at } = {}) {
+      const asOf = at ?? null;
+      const subject = await subjects.findWhereItLies(key).catch(async (error) => {
+        if (await hasRun(key)) return null;
+        throw error;
+      });
+      if (subject) {
+        return withEngine(subject.engine, true, (engine) => tellStory({ store, engine, subject, config }, user, asOf));
+      }
+      return withEngines(Object.keys(config().engines), withEngine, (engines) =>
+        tellPast(store, engines, key, user, asOf),
+      );
+    },
+  };
+}
+
+function passOver(code: RollcallError['code']): (error: unknown) => null {
+  return (error) => {
+    if (error instanceof RollcallError && error.code === code) return null;
+    throw error;
+  };
+}
+
+/** Opens several engines at once. */
+async function withEngines<T>(
+  names: readonly string[],
+  withEngine: WithEngine,
+  work: (engines: readonly Engine[]) => Promise<T>,
+  opened: readonly Engine[] = [],
+): Promise<T> {
+  const [name, ...rest] = names;
+  if (name === undefined) return work(opened);
+  return withEngine(name, true, (engine) => withEngines(rest, withEngine, work, [...opened, engine]));
+}

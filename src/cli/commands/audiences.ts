@@ -1,0 +1,96 @@
+import type { Command } from 'commander';
+import type { AudienceStatus } from '../../../jobs/index.ts';
+import type { Context } from '../context.ts';
+import { duration } from '../duration.ts';
+import { hint } from '../options.ts';
+import { stateColours } from '../states.ts';
+import { table } from '../table.ts';
+import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+
+const HELP = `
+Example:
+  $ rollcall audiences -c rollcall.yaml
+
+States: ok; new (it has not run yet); held, failed (its last run was); unfinished (a run is under way, or goes on at the next
+start); paused; orphaned (gone from the configuration, and its members still believe in it). The trend is the size after each
+of the last runs.
+
+With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
+"todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}; todo is null or says what a person has to do,
+{"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.`;
+
+export function addAudiences(program: Command, context: Context): void {
+  addAppOptions(
+    program
+      .command('audiences')
+      .description('show each audience and trait: size, trend, next run, what needs a person'),
+  )
+    .addHelpText('after', HELP)
+    .action((options: AppCommandOptions) => audiences(options, context));
+}
+
+async function audiences(options: AppCommandOptions, { terminal }: Context): Promise<void> {
+  await withApp(options, { terminal }, async ({ app }) => {
+    const statuses = await app.sync.audiences();
+    if (options.json) for (const status of statuses) printJson(terminal, await line(status));
+    else if (statuses.length === 0) note(terminal, 'The configuration has no audiences or traits.');
+    else print(terminal, statusTable(statuses, app.store.time.toWall(app.store.time.now()), terminal));
+    if (options.json) return;
+    for (const status of statuses) {
+      const todo = todoLine(status, options);
+      if (todo !== null) note(terminal, todo);
+    }
+  });
+}
+
+async function line({ lastRun, nextRunAt, ...status }: AudienceStatus) {
+  const { runLine } = await import('../../../jobs/index.ts');
+  return { ...status, lastRun: lastRun && short(runLine(lastRun)), nextRunAt: iso(nextRunAt) };
+}
+
+function short({
+  run,
+  state,
+  action,
+  startedAt,
+  ms,
+  code,
+  reason,
+}: ReturnType<typeof import('../../../jobs/index.ts').runLine>) {
+  return { run, state, action, startedAt, ms, code, reason };
+}
+
+const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString());
+
+function statusTable(statuses: readonly AudienceStatus[], now: number, terminal: Terminal): string {
+  const colour = stateColours(terminal);
+  const header = ['audience', 'kind', 'state', 'members', 'trend', 'last run', 'next run'];
+  const rows = statuses.map(({ key, kind, state, members, trend, lastRun, nextRunAt, schedule }) => [
+    key,
+    kind,
+    colour(state),
+    members === null ? '-' : String(members),
+    sparkline(trend),
+    lastRun === null ? '-' : `${duration(Math.max(0, now - lastRun.startedAt))} ago`,
+    nextRunAt === null ? (schedule === null ? 'by hand' : '-') : `in ${duration(Math.max(0, nextRunAt - now))}`,
+  ]);
+  return table(header, rows, { width: terminal.stdout.columns, flexible: ['audience'] });
+}
+
+const BARS = '▁▂▃▄▅▆▇█';
+
+/** Sizes as bars, from the smallest to the greatest of them. */
+export function sparkline(sizes: readonly number[]): string {
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  const step = (most - least) / (BARS.length - 1);
+  return sizes.map((size) => BARS[step === 0 ? 3 : Math.round((size - least) / step)]).join('');
+}
+
+function todoLine({ key, todo }: AudienceStatus, options: AppCommandOptions): string | null {
+  if (todo === null) return null;
+  if (todo.do === 'retire') return `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`;
+  if (todo.do === 'repair') return `${key} failed with ${todo.code}: ${todo.reason}`;
+  const decide = `${hint(options, `approve ${todo.run}`)}, or ${hint(options, `reject ${todo.run}`)}`;
+  return `${key} is held: ${todo.reason} ${decide}`;
+}

@@ -1,0 +1,116 @@
+import { Writable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import t from 'tap';
+import { sparkline } from '../../src/cli/commands/audiences.ts';
+import { writeLines } from '../../src/cli/write.ts';
+import { jsonLines, listen, orders, rollcall, workspace } from './helpers.ts';
+
+const TRAIT = `traits:
+  - name: Lifetime Value
+    source: personas
+    sql: select customer as user_id, sum(amount) as value, max('a,"b"') as note from read_csv('orders.csv') group by 1
+`;
+
+t.test('audiences, members, changes and stories can be looked at, by people and by scripts', async (t) => {
+  const listener = await listen(t);
+  const { folder, config } = await workspace(t, listener.url, TRAIT);
+  const run = (...args: readonly string[]) => rollcall([...args, '-c', config]);
+  const json = async <T>(...args: readonly string[]) => jsonLines<T>(await run(...args, '--json'));
+  await run('sync', '--once');
+  await orders(folder, { ada: 60, bob: 100 });
+  await run('sync', '--once');
+  const [second] = await json<{ run: string }>('runs', 'big_spenders', '-n', '1');
+
+  t.match(await run('audiences'), { code: 0, stdout: /^big_spenders +audience +ok +2 +▄▄ +.* ago +by hand$/m });
+  t.match(await json('audiences'), [
+    { key: 'big_spenders', members: 2, trend: [2, 2], lastRun: { run: second?.run, state: 'done' }, todo: null },
+    { key: 'lifetime_value', kind: 'trait' },
+  ]);
+
+  t.same((await run('members', 'big_spenders')).stdout.split('\n').toSorted(), ['', 'ada', 'bob']);
+  t.same((await json<{ userId: string }>('members', 'big_spenders')).map(({ userId }) => userId).toSorted(), [
+    'ada',
+    'bob',
+  ]);
+  t.match(
+    (await json('members', 'lifetime_value')).find((each) => (each as { userId: string }).userId === 'bob'),
+    {
+      traits: { value: 100, note: 'a,"b"' },
+    },
+  );
+  const { stdout: csv } = await run('members', 'lifetime_value', '--csv');
+  t.same(csv.split('\n').toSorted(), ['', 'ada,60,"a,""b"""', 'bob,100,"a,""b"""', 'user_id,value,note']);
+  t.equal((await run('members', 'big_spenders', '--csv')).stdout.split('\n')[0], 'user_id');
+  t.match(await run('members', 'big_spender'), { code: 2, stdout: '', stderr: /Did you mean big_spenders\?/ });
+  t.match(await run('members', 'big_spenders', '--csv', '--json'), { code: 2 });
+
+  const changed = await run('runs', `${second?.run}`, '--changes');
+  t.same(changed.stdout.split('\n').toSorted(), ['', 'entered  bob', 'exited   cyd']);
+  t.match(
+    (await json<{ change: string }>('runs', `${second?.run}`, '--changes')).find(({ change }) => change === 'exited'),
+    { run: second?.run, key: 'big_spenders', userId: 'cyd' },
+  );
+  t.match(await run('runs', '--changes'), { code: 2, stderr: /goes with the id of a run/ });
+  t.match(await run('runs', 'big_spenders', '--changes'), { code: 2, stderr: /There is no run big_spenders/ });
+
+  const story = await run('why', 'big_spenders', 'cyd');
+  t.match(story.stdout, new RegExp(`^cyd is not in big_spenders, since the run ${second?.run} of .*Z\\.$`, 'm'));
+  t.match(
+    story.stdout,
+    /^- .*Z entered, by the first sync \S+, definition [0-9a-f]{16}\n {4}crm: success 200 at .*, delivery /m,
+  );
+  t.match(story.stdout, new RegExp(`^- .*Z left, by the sync ${second?.run}, `, 'm'));
+  const [told] = await json<{ changes: object[] }>('why', 'big_spenders', 'cyd');
+  t.match(told, {
+    member: false,
+    changes: [
+      {
+        change: 'entered',
+        told: [{ destination: 'crm', reached: true, attempt: { outcome: 'success', status: 200 } }],
+      },
+      { change: 'left', run: second?.run, action: 'sync', definitionHash: /^[0-9a-f]{16}$/ },
+    ],
+  });
+  t.match(await run('why', 'big_spenders', 'cyd', '--at', '2020-01-01'), {
+    stdout: 'At 2020-01-01T00:00:00.000Z, cyd was not in big_spenders.\n',
+  });
+  t.match(await run('retire', 'big_spenders', '--yes'), { code: 0 });
+  t.match(await run('why', 'big_spenders', 'ada'), {
+    code: 0,
+    stdout: /ada is not in big_spenders.*\n.*entered[\s\S]*\n.* left, by the retire/,
+  });
+  await listener.stop();
+});
+
+t.test('a trend has the smallest and the greatest size at its ends', async (t) => {
+  t.equal(sparkline([]), '');
+  t.equal(sparkline([7]), '▄');
+  t.equal(sparkline([0, 50, 100]), '▁▅█');
+});
+
+t.test('a long list waits for its reader: no more is in memory than one batch', async (t) => {
+  const read: string[] = [];
+  let release = () => {};
+  const stdout = new Writable({
+    highWaterMark: 1,
+    write(chunk, _encoding, done) {
+      read.push(String(chunk));
+      release = done;
+    },
+  });
+  const terminal = { stdout, stderr: stdout, signal: new AbortController().signal };
+  let written = 0;
+  const writing = (async () => {
+    for (const line of ['a', 'b', 'c']) {
+      await writeLines(terminal, [line]);
+      written += 1;
+    }
+  })();
+  for (const count of [0, 1, 2]) {
+    await setImmediate();
+    t.equal(written, count);
+    release();
+  }
+  await writing;
+  t.same(read, ['a\n', 'b\n', 'c\n']);
+});

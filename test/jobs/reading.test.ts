@@ -1,0 +1,182 @@
+import t from 'tap';
+import type { RunChange } from '../../jobs/index.ts';
+import { audience, createRig, destination, NO_GUARD, type Rig, trait } from './helpers/rig.ts';
+
+const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
+
+/** `user: change` of a run. */
+async function changes({ sync }: Rig, run: string | undefined): Promise<Record<string, string>> {
+  const found: RunChange[] = [];
+  await sync.changes(run ?? '', async (batch) => void found.push(...batch));
+  return Object.fromEntries(found.map(({ userId, change }) => [userId, change]));
+}
+
+async function syncTo(rig: Rig, ...users: string[]) {
+  rig.config.audiences = [audience('a', list(...users), { guard: { ...NO_GUARD, maxExits: { count: 1 } } })];
+  const [report] = await rig.sync.run();
+  return report?.runs[0];
+}
+
+t.test(
+  'each run says who entered and left; one that is held, who would; and still does after a retirement',
+  async (t) => {
+    const rig = await createRig(t);
+    const first = await syncTo(rig, '1', '2', '3');
+    const second = await syncTo(rig, '2', '3', '4');
+    const held = await syncTo(rig, '4', '5');
+    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+    t.same(await changes(rig, second?.id), { 1: 'exited', 4: 'entered' });
+    t.same(await changes(rig, held?.id), { 2: 'exited', 3: 'exited', 5: 'entered' });
+    await rig.sync.reject(held?.id ?? '');
+    t.same(await changes(rig, held?.id), {}, 'nobody by one that was rejected');
+    const retired = (await rig.sync.retire('a')).runs[0];
+    t.same(await changes(rig, retired?.id), { 2: 'exited', 3: 'exited', 4: 'exited' });
+    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+    const anew = await syncTo(rig, '4');
+    t.same(await changes(rig, anew?.id), { 4: 'entered' }, 'a new life has versions of its own');
+    t.same(await changes(rig, first?.id), { 1: 'entered', 2: 'entered', 3: 'entered' });
+    await t.rejects(
+      rig.sync.changes('nope', async () => {}),
+      { code: 'unknown_run' },
+    );
+  },
+);
+
+t.test('what a run changed is kept as long as runs are, and never of a user who was deleted', async (t) => {
+  const rig = await createRig(t);
+  Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0 } });
+  await syncTo(rig, '1', '2');
+  const second = await syncTo(rig, '2');
+  rig.setTime('2026-03-20T12:00:00Z');
+  await syncTo(rig, '2', '3');
+  t.same(await changes(rig, second?.id), { 1: 'exited' });
+  await rig.sync.forget(['1'], null);
+  t.same(await changes(rig, second?.id), {});
+  const third = await syncTo(rig, '3');
+  rig.setTime('2026-04-30T12:00:00Z');
+  t.same(await changes(rig, third?.id), { 2: 'exited' });
+  await syncTo(rig, '3');
+  t.same(await changes(rig, third?.id), {}, 'forgotten by the next run');
+});
+
+t.test(
+  'why tells each change with its run, its definition, and the attempt that reached each destination',
+  async (t) => {
+    const rig = await createRig(t);
+    rig.config.destinations = [destination('crm'), destination('mail')];
+    const first = await syncTo(rig, '1', '2');
+    await rig.deliver();
+    rig.setTime('2026-03-02T12:00:00Z');
+    const second = await syncTo(rig, '2');
+    await rig.deliver(({ destination: name }) =>
+      name === 'mail' ? { kind: 'dead', reason: 'refused', status: 400, firstAt: rig.time() } : { kind: 'delivered' },
+    );
+    rig.setTime('2026-03-03T12:00:00Z');
+    const story = await rig.sync.why('a', '1');
+    t.match(story, { member: false, since: { id: second?.id }, asOf: null });
+    t.match(story.changes, [
+      { change: 'entered', run: { id: first?.id, definitionHash: first?.definitionHash, first: true } },
+      { change: 'left', run: { id: second?.id, definitionHash: second?.definitionHash } },
+    ]);
+    t.not(first?.definitionHash, second?.definitionHash);
+    t.match(story.changes[1]?.told, [
+      { destination: 'crm', deadLetter: null },
+      { destination: 'mail', deadLetter: { reason: 'refused' } },
+    ]);
+    t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-03-01T18:00:00Z') }), {
+      member: true,
+      since: { id: first?.id },
+      changes: [{ change: 'entered' }],
+      deadLetters: [],
+    });
+    t.match(await rig.sync.why('a', '1', { at: Date.parse('2026-02-01T00:00:00Z') }), { member: false, changes: [] });
+  },
+);
+
+t.test('why tells values, and knows an audience that was retired, in the configuration or not', async (t) => {
+  const rig = await createRig(t);
+  const value = (number: number) => trait('ltv', `select 'u' as user_id, ${number} as value`);
+  rig.config.traits = [value(1)];
+  await rig.sync.run();
+  rig.setTime('2026-03-02T12:00:00Z');
+  rig.config.traits = [value(2)];
+  await rig.sync.run();
+  const told = async () =>
+    (await rig.sync.why('ltv', 'u')).changes.map(({ change, value: to }) => [change, to && JSON.parse(to)]);
+  t.same(await told(), [
+    ['entered', { ltv: 1 }],
+    ['changed', { ltv: 2 }],
+  ]);
+  await rig.deliver();
+  rig.setTime('2026-03-03T12:00:00Z');
+  await rig.sync.retire('ltv');
+  await rig.deliver();
+  const whole = [
+    ['entered', { ltv: 1 }],
+    ['changed', { ltv: 2 }],
+    ['left', null],
+  ];
+  t.same(await told(), whole);
+  rig.config.traits = [];
+  await rig.sync.run();
+  t.same(await told(), whole, 'nor does it matter that nobody configures it any more');
+  t.match(await rig.sync.why('ltv', 'u'), { member: false, value: null });
+  t.match(await rig.sync.why('ltv', 'u', { at: Date.parse('2026-03-02T13:00:00Z') }), {
+    member: true,
+    value: '{"ltv":2}',
+  });
+  await t.rejects(rig.sync.why('never', 'u'), { code: 'unknown_audience' });
+});
+
+t.test('a list of audiences says how each stands, however many runs others had since', async (t) => {
+  const rig = await createRig(t);
+  const busy = (...users: string[]) => audience('busy', list(...users), { schedule: '0 4 * * *' });
+  const strict = { guard: { ...NO_GUARD, allowEmpty: false } };
+  rig.config.audiences = [
+    busy('1'),
+    audience('held', list('1'), strict),
+    audience('broken', list('1')),
+    audience('paused', list('1'), { paused: true, schedule: '* * * * *' }),
+    audience('gone', list('1')),
+  ];
+  await rig.sync.run();
+  rig.config.audiences = [
+    busy('1', '2'),
+    audience('held', list(), strict),
+    audience('broken', 'select nonsense'),
+    audience('paused', list('1'), { paused: true, schedule: '* * * * *' }),
+    audience('new', list('1')),
+  ];
+  await rig.sync.run(['busy', 'held', 'broken']);
+  for (const size of [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]) {
+    rig.config.audiences[0] = busy(...Array.from({ length: size }, (_, user) => String(user)));
+    await rig.sync.run(['busy']);
+  }
+  const statuses = await rig.sync.audiences();
+  t.match(statuses, [
+    { key: 'busy', state: 'ok', members: 12, trend: [3, 4, 5, 6, 7, 8, 9, 10, 11, 12], nextRunAt: Number, todo: null },
+    { key: 'held', state: 'held', members: 1, todo: { do: 'decide', run: /./, reason: /empty/ } },
+    { key: 'broken', state: 'failed', members: 1, todo: { do: 'repair', code: 'sql_failed', reason: /nonsense/ } },
+    { key: 'paused', state: 'paused', members: null, nextRunAt: null, todo: null },
+    { key: 'new', state: 'new', members: null, trend: [], lastRun: null, nextRunAt: null },
+    { key: 'gone', state: 'orphaned', members: 1, todo: { do: 'retire' } },
+  ]);
+});
+
+t.test('members come a batch at a time', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [];
+  rig.config.audiences = [audience('a', 'select range as user_id from range(20000)')];
+  await rig.sync.run();
+  const sizes: number[] = [];
+  await rig.sync.members('a', async ({ userIds }) => void sizes.push(userIds.length));
+  t.equal(
+    sizes.reduce((sum, size) => sum + size, 0),
+    20_000,
+  );
+  t.ok(Math.max(...sizes) < 20_000);
+  await t.rejects(
+    rig.sync.members('nobody', async () => {}),
+    { code: 'unknown_audience', message: /There is: a\.$/ },
+  );
+});
