@@ -60,7 +60,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'backlog',
-    columns: { destination: 'text', part: 'int2', pending: 'int8', dead: 'int8', queued: 'int8', held_out: 'int8' },
+    columns: { destination: 'text', part: 'int8', pending: 'int8', dead: 'int8', queued: 'int8', held_out: 'int8' },
     from: `SELECT ${nameOf('destination')}, 0, sum(pending), sum(dead), sum(queued), sum(held_out) FROM (
       SELECT destination, 1 AS pending, 0 AS dead, tries = 0 AND lane <> 0 AS queued, 0 AS held_out
       FROM delivery d WHERE ${STAYS}
@@ -120,7 +120,7 @@ export const TABLES: readonly Table[] = [
   {
     name: 'run_progress',
     columns: {
-      ...{ run: 'text', part: 'int2', deliveries: 'int8', untried: 'int8', delivered: 'int8', dead: 'int8' },
+      ...{ run: 'text', part: 'int8', deliveries: 'int8', untried: 'int8', delivered: 'int8', dead: 'int8' },
       superseded: 'int8',
     },
     // Claims that are over with count as superseded.

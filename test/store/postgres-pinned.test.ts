@@ -5,11 +5,23 @@ import { DeliveryIds } from '../../src/store/delivery-ids.ts';
 import type { Claim, ClaimRequest } from '../../src/store/port.ts';
 import { ClaimStatement } from '../../src/store/postgres/claim-statement.ts';
 import type { Context } from '../../src/store/postgres/context.ts';
+import { countersOf } from '../../src/store/postgres/counters.ts';
 import { Cursors } from '../../src/store/postgres/cursors.ts';
 import { Database } from '../../src/store/postgres/database.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
+import { Parts } from '../../src/store/postgres/parts.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { accept, bodies, DELIVERED, message, RELEASE, StandingClock, settle } from '../contract/store-fixture.ts';
+import {
+  accept,
+  bodies,
+  change,
+  claim,
+  DELIVERED,
+  message,
+  RELEASE,
+  StandingClock,
+  settle,
+} from '../contract/store-fixture.ts';
 import { startPostgres } from '../helpers/postgres.ts';
 
 const server = await startPostgres(['fsync = off', 'autovacuum = off']);
@@ -33,7 +45,14 @@ async function scene(t: Test) {
   const [[name] = ['']] = await db.rows<[string]>("SELECT value FROM rollcall.meta WHERE key = 'store'");
   await idle.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
   return {
-    ...{ url, admin, store, owner, context: { db, ids: new DeliveryIds(name) } as Context },
+    ...{
+      url,
+      admin,
+      store,
+      owner,
+      context: { db, ids: new DeliveryIds(name), parts: new Parts(db, clock.now()) } as Context,
+      open: () => openPostgresStore({ ...options, maxQueued: 1_000_000 }),
+    },
     async advance(ms: number) {
       clock.move(ms);
       await admin.query('UPDATE public.clock SET ms = ms + $1', [ms]);
@@ -45,21 +64,26 @@ const request = (over: Partial<ClaimRequest> = {}): ClaimRequest => ({
   ...{ destination: 'crm', limit: 500, order: 'usual', ...over },
 });
 
+/** The pages that a statement looks at. It is carried out. */
+async function pagesOf(db: Database, sql: string, values: readonly unknown[]): Promise<number> {
+  const [row] = await db.rows<[[{ Plan: Record<string, number> }]]>(
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`,
+    values,
+  );
+  const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = row?.[0][0].Plan ?? {};
+  return hit + read;
+}
+
 /** Claims of a process that keeps nothing in stock. */
 function claimer(context: Context, owner: number) {
   const { db } = context;
   const cursors = new Cursors(context);
   const statement = new ClaimStatement(context, cursors);
-  let blocks = 0;
+  let pages = 0;
   const explained = {
     now: db.now,
     async rows(sql: string, values: readonly unknown[]) {
-      const [plan] = await db.rows<[[{ Plan: Record<string, number> }]]>(
-        `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`,
-        values,
-      );
-      const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = plan?.[0][0].Plan ?? {};
-      blocks = hit + read;
+      pages = await pagesOf(db, sql, values);
       return [];
     },
   };
@@ -71,7 +95,7 @@ function claimer(context: Context, owner: number) {
     /** The pages that a claim looks at. */
     async cost(): Promise<number> {
       await watched.run(owner, [request()]);
-      return blocks;
+      return pages;
     },
   };
 }
@@ -163,6 +187,51 @@ t.test('a row that another session holds is passed over, and found again', async
   t.same(bodies(await claim()), []);
   await advance(2_000);
   t.same(bodies(await claim()), ['"held"']);
+});
+
+t.test('counters do not pass what they were before, and are right while they are folded', async (t) => {
+  const { store, owner, context, open, advance, admin } = await scene(t);
+  const other = await open();
+  t.teardown(() => other.close());
+  const { db, parts } = context;
+  const cost = () => pagesOf(db, countersOf("SELECT 'crm'", '$1'), [parts.since]);
+  let delivered = 0;
+  for (let round = 1; round <= 30; round += 1) {
+    await Promise.all([
+      ...Array.from({ length: 40 }, () => accept(round % 2 ? store : other, message())),
+      accept(store, change(`k${round % 3}`)),
+      ...(round % 3 === 0 ? [store.rescue(), other.rescue(), parts.fold()] : []),
+    ]);
+    const claims = await claim(store, owner);
+    await Promise.all([settle(store, owner, claims, DELIVERED), ...(round % 4 === 0 ? [other.rescue()] : [])]);
+    delivered += claims.length;
+    t.equal(delivered, round * 41);
+    for (const each of [store, other]) t.match(await each.backlog(), [{ pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
+    await advance(round % 5 === 0 ? 60_000 : 5_000);
+  }
+  await accept(store, message(), message());
+  await advance(60_000);
+  await parts.fold();
+  for (const each of [store, other]) t.match(await each.backlog(), [{ pending: 2, queued: 2 }]);
+  const { rows } = await admin.query('SELECT part::int, pending::int, queued::int FROM rollcall.backlog');
+  t.same(rows, [{ part: 0, pending: 2, queued: 2 }]);
+  const folded = await cost();
+  parts.since = 1;
+  const all = await cost();
+  t.ok(folded < 30 && all > 2 * folded, `${folded} pages, and ${all} without folding`);
+});
+
+t.test('what is written late to a part that was folded counts from the next fold on', async (t) => {
+  const { store, advance, admin } = await scene(t);
+  await accept(store, message());
+  await advance(60_000);
+  await store.rescue();
+  await admin.query("INSERT INTO rollcall.backlog VALUES ('crm', 1, 1, 0, 1, 0)");
+  await advance(60_000);
+  await store.rescue();
+  t.match(await store.backlog(), [{ pending: 2, queued: 2 }]);
+  const { rows } = await admin.query('SELECT part::int FROM rollcall.backlog');
+  t.same(rows, [{ part: 0 }]);
 });
 
 t.test('a sweep, and a look at all that a process holds, may take longer than a statement', async (t) => {

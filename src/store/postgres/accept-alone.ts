@@ -6,9 +6,9 @@ import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
-import { Changes } from './counters.ts';
+import { Changes, countersOf } from './counters.ts';
 import type { Session } from './database.ts';
-import { countersOf, stateOf } from './held-out.ts';
+import { stateOf } from './held-out.ts';
 import { remember } from './seen.ts';
 import { sessionOf } from './session.ts';
 import { suppressed } from './suppression.ts';
@@ -179,9 +179,9 @@ class Queues {
     this.maxQueued = maxQueued;
   }
 
-  static async of({ maxQueued }: Context, session: Session, messages: readonly NewMessage[], changes: Changes) {
+  static async of({ maxQueued, parts }: Context, session: Session, messages: readonly NewMessage[], changes: Changes) {
     const names = new Set(messages.flatMap(({ destinations }) => destinations));
-    const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names])]);
+    const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names]), parts.since]);
     const before = new Map(rows.map(([name, queued, heldOut]) => [name, { queued, heldOut }]));
     return new Queues(before, changes, maxQueued);
   }
@@ -194,4 +194,4 @@ class Queues {
   }
 }
 
-const COUNTERS = countersOf('SELECT unnest($1::text[])');
+const COUNTERS = countersOf('SELECT unnest($1::text[])', '$2');

@@ -6,7 +6,7 @@ import { Batch } from './accept-batch.ts';
 import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, QUEUED } from './counters.ts';
+import { addToBacklog, countersOf, QUEUED } from './counters.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
 import { remember } from './seen.ts';
@@ -68,6 +68,7 @@ export class Intake {
         batch.size,
         context.parts.accept,
         taker?.owner ?? null,
+        context.parts.since,
       ];
       [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? this.holdingOutSql : this.sql, values);
       const [, , isHanded, fresh] = answer;
@@ -107,9 +108,8 @@ const NOBODY: ReadonlySet<NewMessage> = new Set();
 
 /** Of the destinations that more comes to than notices: how much, and how full their queues are. */
 const QUEUES = `
-  SELECT n.destination, n.added, sum(coalesce(b.queued, 0)) AS queued, sum(coalesce(b.held_out, 0)) AS held_out
-  FROM unnest($2::text[], $3::int[]) AS n (destination, added) LEFT JOIN rollcall.backlog b ON b.destination = n.destination
-  GROUP BY n.destination, n.added`;
+  SELECT n.destination, n.added, c.queued, c.held_out FROM unnest($2::text[], $3::int[]) AS n (destination, added),
+  LATERAL (${countersOf('SELECT n.destination', '$19')}) AS c`;
 
 interface Added {
   /** SQL for whether nothing is to be written, since a queue would be too full. */
@@ -179,7 +179,7 @@ WITH guard AS MATERIALIZED (
     ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
     ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
   })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
-)}, counted AS (${addToBacklog('$17::smallint', counts)})
+)}, counted AS (${addToBacklog('$17::bigint', counts)})
 SELECT unhashed, is_full, can_hand,
   CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

@@ -1,5 +1,6 @@
 import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Database } from './database.ts';
+import type { Parts } from './parts.ts';
 
 /** What the verbs share: the database, and what is known of this store. */
 export interface Context {
@@ -8,8 +9,7 @@ export interface Context {
   readonly ids: DeliveryIds;
   readonly suppressionKey: string;
   readonly maxQueued: number;
-  /** This process's parts of the counters: accepts and settlements never wait for each other's. */
-  readonly parts: { readonly accept: number; readonly settle: number };
+  readonly parts: Parts;
 }
 
 export function idName({ ids }: Pick<Context, 'ids'>, id: number): string {

@@ -1,8 +1,32 @@
+import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
 import type { Session } from './database.ts';
 
-/** Parts of each counter. Two writers with the same part only wait for each other's commit. */
-export const PARTS = 32;
+/** A query for what counts of a destination: part 0, and those that are not folded. Both are SQL. */
+const partsOf = (destination: string, since: string) => `
+  SELECT * FROM rollcall.backlog WHERE destination = ${destination} AND part = 0
+  UNION ALL SELECT * FROM rollcall.backlog WHERE destination = ${destination} AND part >= ${since}`;
+
+/**
+ * What counts towards the limits of destinations, and what is held out of their queues. @param names - a query for their
+ * names
+ */
+export const countersOf = (names: string, since: string) => `
+  SELECT n.destination, coalesce(sum(b.queued), 0)::bigint AS queued, coalesce(sum(b.held_out), 0)::bigint AS held_out
+  FROM (${names}) AS n (destination) LEFT JOIN LATERAL (${partsOf('n.destination', since)}) AS b ON true GROUP BY n.destination`;
+
+/** A query for all destinations that have counters, by a seek for each. */
+export const DESTINATIONS = `
+  WITH RECURSIVE n (destination) AS (
+    (SELECT destination FROM rollcall.backlog ORDER BY destination, part LIMIT 1)
+    UNION ALL
+    SELECT (SELECT b.destination FROM rollcall.backlog b WHERE b.destination > n.destination ORDER BY b.destination, b.part LIMIT 1)
+    FROM n WHERE n.destination IS NOT NULL
+  ) SELECT destination FROM n WHERE destination IS NOT NULL`;
+
+/** All counters, for a FROM clause. */
+export const backlogSince = (since: number) =>
+  sql`(SELECT b.* FROM (${raw(DESTINATIONS)}) AS n, LATERAL (${raw(partsOf('n.destination', ''))}${since}) AS b) AS backlog`;
 
 /** SQL that adds to the backlog; `rows` is a query for destination, pending, dead, queued, held_out. */
 export const addToBacklog = (part: string, rows: string) => `

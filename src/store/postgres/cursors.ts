@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Context } from './context.ts';
+import { DESTINATIONS } from './counters.ts';
 import { ALL_TURNS, isRetry, TURNS, turnsOf } from './turns.ts';
 
 /** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */
@@ -102,7 +103,7 @@ const sweepSql = (now: string) => `
 SELECT NULL, 0, ${now}
 UNION ALL
 SELECT b.destination, t.turn, d.due_at
-FROM (SELECT DISTINCT destination FROM rollcall.backlog) AS b, unnest(${ALL_TURNS}) AS t (turn), LATERAL (
+FROM (${DESTINATIONS}) AS b, unnest(${ALL_TURNS}) AS t (turn), LATERAL (
   SELECT due_at FROM rollcall.delivery
   WHERE state = ${READY} AND destination = b.destination AND turn = t.turn ORDER BY due_at LIMIT 1
 ) AS d`;

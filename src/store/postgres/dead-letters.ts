@@ -36,7 +36,7 @@ WITH gone AS (
     destination, lane, ${READY}, ${now}, 0, type, source, message_id, user_id, ${now}, conflict, coalesce(new_body, body)
   FROM wanted RETURNING destination, turn
 ), counted AS (${addToBacklog(
-  '$3::smallint',
+  '$3::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
      SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
      UNION ALL SELECT destination, 0, -1, 0 FROM gone
@@ -97,7 +97,7 @@ WITH gone AS (
     conflict, nullif(marks, '{}'), body
   FROM wanted ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
-  '$2::smallint',
+  '$2::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
      SELECT destination, 1 AS pending, 0 AS dead, (turn % 3 <> 0)::int AS queued FROM queued
      UNION ALL SELECT destination, 0, -1, 0 FROM gone
@@ -137,10 +137,10 @@ const DROP = `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING destination, run, reason
 ), counted AS (${addToBacklog(
-  '$2::smallint',
+  '$2::bigint',
   `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`,
 )}), progressed AS (${addToProgress(
-  '$2::smallint',
+  '$2::bigint',
   `SELECT run, 0, -${HELD_OUT}, 0, ${HELD_OUT}, 0 FROM gone WHERE run IS NOT NULL GROUP BY run`,
 )})
 SELECT count(*) FROM gone`;
@@ -167,11 +167,11 @@ WITH gone AS (
   SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
   FROM gone WHERE NOT ${IS_DROPPED}
 ), counted AS (${addToBacklog(
-  '$2::smallint',
+  '$2::bigint',
   `SELECT destination, -count(*), count(*) FILTER (WHERE NOT ${IS_DROPPED}), -${QUEUED}, 0 FROM gone GROUP BY destination`,
 )}
 ), progressed AS (${addToProgress(
-  '$2::smallint',
+  '$2::bigint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
 )})
 SELECT count(*) FROM gone`;

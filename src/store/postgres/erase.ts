@@ -23,12 +23,12 @@ const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 const ERASE = {
   attempt: `
     WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IN_PART} AND user_id = ANY ($3::text[])
-      AND $4::smallint IS NOT NULL AND $6::text[] IS NOT NULL) SELECT 0`,
+      AND $4::bigint IS NOT NULL AND $6::text[] IS NOT NULL) SELECT 0`,
   dead_letter: `
     WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
-    counted AS (${addToBacklog('$4::smallint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
+    counted AS (${addToBacklog('$4::bigint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
-      '$4::smallint',
+      '$4::bigint',
       `SELECT run, 0, -${HELD_OUT}, 0, 0, ${HELD_OUT} FROM gone WHERE run IS NOT NULL GROUP BY run`,
     )})
     SELECT 0`,
@@ -38,9 +38,9 @@ const ERASE = {
     gone AS (
       DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
       RETURNING destination, run, tries, turn
-    ), counted AS (${addToBacklog('$4::smallint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
+    ), counted AS (${addToBacklog('$4::bigint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
-      '$4::smallint',
+      '$4::bigint',
       `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,
     )})
     SELECT count(*) FROM theirs WHERE state = ${CLAIMED}`,

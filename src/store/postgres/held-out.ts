@@ -3,20 +3,11 @@ import { CLAIMED, READY, WAITING } from '../states.ts';
 import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, addToProgress, Changes, QUEUED } from './counters.ts';
+import { addToBacklog, addToProgress, Changes, countersOf, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
 
 /** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
 const REFILL_BELOW = 0.75;
-
-/**
- * What counts towards the limits of destinations, and what is held out of their queues. @param names - a query for their
- * names
- */
-export const countersOf = (names: string) => `
-  SELECT n.destination, coalesce(sum(b.queued), 0)::bigint AS queued, coalesce(sum(b.held_out), 0)::bigint AS held_out
-  FROM (${names}) AS n (destination) LEFT JOIN rollcall.backlog b ON b.destination = n.destination
-  GROUP BY n.destination`;
 
 const OLDEST = `
   SELECT id, conflict FROM rollcall.dead_letter WHERE destination = $1 AND reason = 'queue_full'
@@ -33,7 +24,7 @@ WITH gone AS (
     accepted_at, run, conflict, body
   FROM gone ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
-  '$2::smallint',
+  '$2::bigint',
   `SELECT destination, count(*), -count(*), ${QUEUED}, -count(*) FROM queued GROUP BY destination`,
 )})
 SELECT count(*) FROM queued`;
@@ -46,10 +37,12 @@ export function stateOf(row: string): string {
   ) THEN ${WAITING} ELSE ${READY} END`;
 }
 
+const COUNTERS = countersOf('SELECT $1::text', '$2');
+
 export function requeue(context: Context, destination: string, limit: number): Promise<number> {
   const { db, maxQueued, parts } = context;
   return db.transaction(async (session) => {
-    const [counters] = await session.rows<[string, number, number]>(countersOf('SELECT $1::text'), [destination]);
+    const [counters] = await session.rows<[string, number, number]>(COUNTERS, [destination, parts.since]);
     const [, queued, heldOut] = counters ?? ['', 0, 0];
     if (heldOut === 0 || queued > maxQueued * REFILL_BELOW) return 0;
     const letters = await session.rows<Letter>(OLDEST, [destination, Math.min(limit, maxQueued - queued)]);
@@ -87,9 +80,9 @@ WITH chosen AS (
 ), given AS (
   UPDATE rollcall.dead_letter SET reason = $1, last_at = ${now}
   WHERE id = ANY (ARRAY(SELECT id FROM chosen)) AND reason = 'queue_full' RETURNING destination, run
-), counted AS (${addToBacklog('$5::smallint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
+), counted AS (${addToBacklog('$5::bigint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
 ), progressed AS (${addToProgress(
-  '$5::smallint',
+  '$5::bigint',
   'SELECT run, 0, -count(*), 0, count(*), 0 FROM given WHERE run IS NOT NULL GROUP BY run',
 )})
 SELECT count(*) FROM given`;

@@ -4,6 +4,7 @@ import { SERVED_GAP } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
+import { DESTINATIONS } from './counters.ts';
 import { ALL_TURNS } from './turns.ts';
 
 export async function join({ db }: Context, ttl: number): Promise<number> {
@@ -40,7 +41,7 @@ const RECALLED = 1_000;
 
 /** @param rescueOne - gives back everything of an owner that ended abnormally */
 export async function rescue(
-  { db }: Context,
+  { db, parts }: Context,
   free: Free,
   claims: Claims,
   rescueOne: (owner: number) => Promise<number>,
@@ -48,6 +49,7 @@ export async function rescue(
 ): Promise<number> {
   await recallAbsurd(db);
   await claims.cursors.sweep();
+  await parts.fold();
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
   let freed = await claims.freeUntold(free);
   for (const [owner] of ended) freed += await (own.has(owner) ? free(owner) : rescueOne(owner));
@@ -59,7 +61,7 @@ export async function rescue(
 async function recallAbsurd(db: Context['db']): Promise<void> {
   await db.run(
     `UPDATE rollcall.delivery SET due_at = ${db.now} WHERE id = ANY (ARRAY(
-       SELECT q.id FROM (SELECT DISTINCT destination FROM rollcall.backlog) AS b, unnest(${ALL_TURNS}) AS t (turn),
+       SELECT q.id FROM (${DESTINATIONS}) AS b, unnest(${ALL_TURNS}) AS t (turn),
        LATERAL (
          SELECT d.id FROM rollcall.delivery d
          WHERE d.state = ${READY} AND d.destination = b.destination AND d.turn = t.turn

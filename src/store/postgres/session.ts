@@ -2,6 +2,7 @@ import type { Dialect, ListTypes, Session, Times } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { hash, int8, storable, text } from './arrays.ts';
 import type { Context } from './context.ts';
+import { backlogSince } from './counters.ts';
 import type * as database from './database.ts';
 
 const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]) => Sql } = {
@@ -32,6 +33,9 @@ export function sessionOf(context: Context, on: database.Session = context.db): 
     processes: { own: '', hasExited: () => false },
     ids,
     hashKey,
+    get backlog() {
+      return backlogSince(context.parts.since);
+    },
     rows: (query) => on.rows(textOf(query), valuesOf(query)),
     run: (query) => on.run(textOf(query), valuesOf(query)),
     transaction: (work) =>

@@ -130,11 +130,11 @@ const goneSql = (also: string) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, turn
 )${also}, counted AS (${addToBacklog(
-  '$3::smallint',
+  '$3::bigint',
   `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`,
 )}
 ), progressed AS (${addToProgress(
-  '$3::smallint',
+  '$3::bigint',
   `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), count(*) FILTER (WHERE $4::text = 'delivered'),
      count(*) FILTER (WHERE $4::text = 'dead'), count(*) FILTER (WHERE $4::text = 'superseded')
    FROM gone WHERE run IS NOT NULL GROUP BY run`,
@@ -165,10 +165,10 @@ WITH changed AS (
   WHERE d.id = g.id AND d.owner = $1
   RETURNING d.destination, d.turn % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
 ), counted AS (${addToBacklog(
-  '$7::smallint',
+  '$7::bigint',
   'SELECT destination, 0, 0, -count(*), 0 FROM changed WHERE first_try AND lane <> 0 GROUP BY destination',
 )}), progressed AS (${addToProgress(
-  '$7::smallint',
+  '$7::bigint',
   'SELECT run, 0, -count(*), 0, 0, 0 FROM changed WHERE run IS NOT NULL AND first_try GROUP BY run',
 )})
 SELECT 1`;
@@ -185,9 +185,9 @@ WITH gone AS (
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
-), counted AS (${addToBacklog('$6::smallint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
+), counted AS (${addToBacklog('$6::bigint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(
-  '$6::smallint',
+  '$6::bigint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
 )})
 SELECT 1`;

@@ -8,13 +8,13 @@ import { Intake } from './accept.ts';
 import { check } from './check.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
-import { PARTS } from './counters.ts';
 import { Database } from './database.ts';
 import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
 import { checkVersion } from './migrate.ts';
+import { Parts } from './parts.ts';
 import { prune } from './prune.ts';
 import { scrub } from './scrub.ts';
 import { sessionOf } from './session.ts';
@@ -39,14 +39,7 @@ export interface PostgresOptions {
 export async function openPostgresStore({ maxQueued, events, ...options }: PostgresOptions): Promise<Store> {
   const db = new Database({ ...options, ...(events ? { onDamaged: events.onDamaged } : {}) });
   try {
-    const part = Math.floor((db.clock.random() * PARTS) / 2) * 2;
-    return storeOn({
-      db,
-      url: options.url,
-      ...(await identify(db)),
-      maxQueued,
-      parts: { accept: part, settle: part + 1 },
-    });
+    return storeOn({ db, url: options.url, maxQueued, ...(await identify(db)) });
   } catch (error) {
     await db.close();
     throw error;
@@ -54,10 +47,15 @@ export async function openPostgresStore({ maxQueued, events, ...options }: Postg
 }
 
 /** Learns whose database this is, once its tables are known to be ours. */
-async function identify(db: Database): Promise<Pick<Context, 'ids' | 'suppressionKey'>> {
+async function identify(db: Database): Promise<Pick<Context, 'ids' | 'suppressionKey' | 'parts'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
-  return { ids: new DeliveryIds(meta.get('store') ?? ''), suppressionKey: meta.get('suppression_key') ?? '' };
+  const [[now] = [0]] = await db.rows<[number]>(`SELECT ${db.now}`);
+  return {
+    ids: new DeliveryIds(meta.get('store') ?? ''),
+    suppressionKey: meta.get('suppression_key') ?? '',
+    parts: new Parts(db, now),
+  };
 }
 
 function storeOn(context: Context): Store {

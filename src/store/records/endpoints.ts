@@ -36,9 +36,9 @@ export async function markEndpoint({ run, time }: Session, state: EndpointState)
 
 const SUMS = raw(['pending', 'dead', 'queued', 'held_out'].map((name) => `CAST(sum(${name}) AS bigint)`).join(', '));
 
-export async function backlog({ rows, dialect }: Session): Promise<Backlog[]> {
+export async function backlog({ rows, dialect, backlog: counters }: Session): Promise<Backlog[]> {
   const found = await rows<[string, number, number, number, number]>(
-    sql`SELECT ${dialect.nameOf(raw('destination'))}, ${SUMS} FROM rollcall.backlog GROUP BY destination`,
+    sql`SELECT ${dialect.nameOf(raw('destination'))}, ${SUMS} FROM ${counters} GROUP BY destination`,
   );
   return found.map(([destination, pending, dead, queued, heldOut]) => ({
     destination,

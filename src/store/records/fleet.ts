@@ -41,7 +41,7 @@ export async function orphans(session: Session): Promise<Orphan[]> {
   const { rows, time, dialect } = session;
   const known = await knownDestinations(session);
   const pending = await rows<[string, number]>(
-    sql`SELECT ${dialect.nameOf(raw('destination'))}, CAST(${PENDING} AS bigint) FROM rollcall.backlog
+    sql`SELECT ${dialect.nameOf(raw('destination'))}, CAST(${PENDING} AS bigint) FROM ${session.backlog}
       GROUP BY destination HAVING ${PENDING} > 0 ORDER BY 1`,
   );
   const counted = new Map(

@@ -60,6 +60,8 @@ export interface Session {
   readonly ids: DeliveryIds;
   /** The key of the hashes that stand for users. */
   readonly hashKey: string;
+  /** The counters of destinations, for a FROM clause; a destination may have several rows. */
+  readonly backlog: Sql;
   rows<T extends readonly unknown[]>(query: Sql): Promise<T[]>;
   /** The number of rows changed. */
   run(query: Sql): Promise<number>;

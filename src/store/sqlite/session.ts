@@ -59,6 +59,8 @@ export class SqliteSession implements Session {
     return this.db.meta('suppression_key') ?? '';
   }
 
+  readonly backlog = raw('rollcall.backlog');
+
   // Bound, since verbs take them out of the session.
   readonly rows = async <T extends readonly unknown[]>(query: Sql): Promise<T[]> =>
     this.db.tuples(textOf(query), ...query.values) as unknown as T[];

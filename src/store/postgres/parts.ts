@@ -1,0 +1,65 @@
+import type { Context } from './context.ts';
+import { addToBacklog } from './counters.ts';
+
+/** Parts of each counter that are written to at a time. Two writers with the same part only wait for each other's commit. */
+const PARTS = 32;
+/** How long they are written to, in milliseconds. */
+const PERIOD = 10_000;
+/** Periods after which nobody writes to a part any more, but for a transaction that takes very long. */
+const RESTS = 2;
+/** A fold that took long is not repeated before this many times as long has passed. */
+const FOLD_SHARE = 100;
+
+/**
+ * The parts of the counters that a process adds to. Each update leaves a dead row behind, and all those of a row are passed
+ * whenever it is looked up, until vacuum may remove them. So a part is written to for some seconds only; then `fold` adds
+ * what it holds to part 0, and nobody looks at it again.
+ */
+export class Parts {
+  /** Those before are folded, as far as this process knows. */
+  since = 1;
+  private readonly db: Context['db'];
+  private readonly own: number;
+  /** How far the database's time is ahead of this process's steady clock. */
+  private ahead: number;
+  private nextFold = Number.NEGATIVE_INFINITY;
+
+  /** @param now - the database's time */
+  constructor(db: Context['db'], now: number) {
+    this.db = db;
+    this.own = Math.floor((db.clock.random() * PARTS) / 2) * 2;
+    this.ahead = now - db.clock.monotonic();
+  }
+
+  /** Accepts and settlements never wait for each other's. */
+  get accept(): number {
+    return Math.floor((this.db.clock.monotonic() + this.ahead) / PERIOD) * PARTS + this.own;
+  }
+
+  get settle(): number {
+    return this.accept + 1;
+  }
+
+  /** Adds up the parts that rest; unless that would take more than a hundredth of the time. */
+  async fold(): Promise<void> {
+    const { db } = this;
+    const begun = db.clock.monotonic();
+    if (begun < this.nextFold) return;
+    const [row] = await db.patient<[now: number, since: number]>(foldSql(db.now));
+    this.nextFold = begun + (db.clock.monotonic() - begun) * FOLD_SHARE;
+    if (!row) return;
+    this.ahead = row[0] - db.clock.monotonic();
+    this.since = Math.max(1, row[1]);
+  }
+}
+
+const foldSql = (now: string) => `
+WITH rest AS MATERIALIZED (SELECT (${now} / ${PERIOD} - ${RESTS}) * ${PARTS} AS until
+), folded AS (
+  DELETE FROM rollcall.backlog WHERE part > 0 AND part < (SELECT until FROM rest)
+  RETURNING destination, pending, dead, queued, held_out
+), added AS (${addToBacklog(
+  '0',
+  'SELECT destination, sum(pending), sum(dead), sum(queued), sum(held_out) FROM folded GROUP BY destination',
+)})
+SELECT ${now}, until FROM rest`;
