@@ -10,6 +10,7 @@ import { Cursors } from '../../src/store/postgres/cursors.ts';
 import { Database } from '../../src/store/postgres/database.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { Parts } from '../../src/store/postgres/parts.ts';
+import { Seldom } from '../../src/store/postgres/seldom.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import {
   accept,
@@ -51,7 +52,7 @@ async function scene(t: Test) {
       store,
       owner,
       context: { db, ids: new DeliveryIds(name), parts: new Parts(db, clock.now()) } as Context,
-      open: () => openPostgresStore({ ...options, maxQueued: 1_000_000 }),
+      open: (maxQueued = 1_000_000) => openPostgresStore({ ...options, maxQueued }),
     },
     async advance(ms: number) {
       clock.move(ms);
@@ -232,6 +233,51 @@ t.test('what is written late to a part that was folded counts from the next fold
   t.match(await store.backlog(), [{ pending: 2, queued: 2 }]);
   const { rows } = await admin.query('SELECT part::int FROM rollcall.backlog');
   t.same(rows, [{ part: 0 }]);
+});
+
+t.test('what takes long is done seldom', async (t) => {
+  let now = 0;
+  const seldom = new Seldom({ ...systemClock, monotonic: () => now });
+  const done: number[] = [];
+  const run = (ms: number) =>
+    seldom.run(async () => {
+      done.push(now);
+      now += ms;
+    });
+  await run(0);
+  await run(50);
+  await run(1);
+  now = 4_999;
+  await run(1);
+  now = 5_000;
+  await run(1);
+  t.same(done, [0, 0, 5_000]);
+});
+
+t.test('held out letters are queued again in order, late ones too', async (t) => {
+  const { open, owner, advance, admin } = await scene(t);
+  const store = await open(2);
+  t.teardown(() => store.close());
+  await accept(store, ...Array.from({ length: 8 }, (_, n) => message({ body: `${n}` })));
+  const seen: string[] = [];
+  const drain = async () => {
+    const claims = await claim(store, owner);
+    seen.push(...bodies(claims));
+    await settle(store, owner, claims, DELIVERED);
+    await advance(60_000);
+  };
+  await drain();
+  for (let n = 0; n < 2; n += 1) {
+    t.equal(await store.requeue('crm', 10), 2);
+    await drain();
+  }
+  await admin.query(`UPDATE rollcall.dead_letter SET accepted_at = accepted_at - 3600000 WHERE body = '7'`);
+  for (let n = 0; n < 2; n += 1) {
+    await store.requeue('crm', 10);
+    await drain();
+  }
+  t.same(seen, ['0', '1', '2', '3', '4', '5', '6', '7']);
+  t.match(await store.backlog(), [{ pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
 t.test('a sweep, and a look at all that a process holds, may take longer than a statement', async (t) => {

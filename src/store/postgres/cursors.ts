@@ -3,6 +3,7 @@ import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Context } from './context.ts';
 import { DESTINATIONS } from './counters.ts';
+import { Seldom } from './seldom.ts';
 import { ALL_TURNS, isRetry, TURNS, turnsOf } from './turns.ts';
 
 /** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */
@@ -10,8 +11,6 @@ const COMMIT = 500;
 /** Now and then a claim looks further back, for commits that took as long as a statement may. Milliseconds. */
 const LOOK_BACK = 12_000;
 const LOOK_BACK_EVERY = 2_000;
-/** A sweep that took long is not repeated before this many times as long has passed. */
-const SWEEP_SHARE = 100;
 
 /** What a claim took of a turn: how many, and when the last of them was due. */
 export interface Taken {
@@ -38,11 +37,12 @@ export class Cursors {
   private readonly lines = new Map<string, Line>();
   /** Where lines begin that the last sweep found empty. */
   private swept = 0;
-  private nextSweep = Number.NEGATIVE_INFINITY;
+  private readonly seldom: Seldom;
 
   constructor({ db }: Pick<Context, 'db'>) {
     this.db = db;
     this.clock = db.clock;
+    this.seldom = new Seldom(db.clock);
   }
 
   /** By turn. */
@@ -75,17 +75,16 @@ export class Cursors {
     }
   }
 
-  /** Looks from the very front, for all destinations; unless that would take more than a hundredth of the time. */
-  async sweep(): Promise<void> {
-    const begun = this.clock.monotonic();
-    if (begun < this.nextSweep) return;
-    const rows = await this.db.patient<[string | null, number, number]>(sweepSql(this.db.now));
-    this.nextSweep = begun + (this.clock.monotonic() - begun) * SWEEP_SHARE;
-    this.lines.clear();
-    for (const [destination, turn, due] of rows) {
-      if (destination === null) this.swept = due - COMMIT;
-      else this.line(destination).starts[turn] = Math.min(due, this.swept);
-    }
+  /** Looks from the very front, for all destinations. */
+  sweep(): Promise<void> {
+    return this.seldom.run(async () => {
+      const rows = await this.db.patient<[string | null, number, number]>(sweepSql(this.db.now));
+      this.lines.clear();
+      for (const [destination, turn, due] of rows) {
+        if (destination === null) this.swept = due - COMMIT;
+        else this.line(destination).starts[turn] = Math.min(due, this.swept);
+      }
+    });
   }
 
   private line(destination: string): Line {

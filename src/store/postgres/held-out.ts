@@ -10,8 +10,10 @@ import type { Session } from './database.ts';
 const REFILL_BELOW = 0.75;
 
 const OLDEST = `
-  SELECT id, conflict FROM rollcall.dead_letter WHERE destination = $1 AND reason = 'queue_full'
-  ORDER BY accepted_at, id LIMIT $2`;
+  SELECT id, conflict, accepted_at FROM rollcall.dead_letter
+  WHERE destination = $1 AND reason = 'queue_full' AND accepted_at >= $3 ORDER BY accepted_at, id LIMIT $2`;
+/** A letter may be seen this much later than it was accepted, while its commit is under way. Milliseconds. */
+const COMMIT = 12_000;
 
 /** What was accepted first is claimed first. Whoever queued or dropped a letter meanwhile was before. */
 const requeueSql = (now: string) => `
@@ -39,15 +41,37 @@ export function stateOf(row: string): string {
 
 const COUNTERS = countersOf('SELECT $1::text', '$2');
 
-export function requeue(context: Context, destination: string, limit: number): Promise<number> {
-  const { db, maxQueued, parts } = context;
-  return db.transaction(async (session) => {
-    const [counters] = await session.rows<[string, number, number]>(COUNTERS, [destination, parts.since]);
-    const [, queued, heldOut] = counters ?? ['', 0, 0];
-    if (heldOut === 0 || queued > maxQueued * REFILL_BELOW) return 0;
-    const letters = await session.rows<Letter>(OLDEST, [destination, Math.min(limit, maxQueued - queued)]);
-    return queueAgain(context, session, destination, letters, parts.settle);
-  });
+/** Queues letters again, from where it was on: those that it queued are passed until vacuum may remove them. */
+export class Requeue {
+  private readonly context: Context;
+  /** By destination, when the last letter was accepted that was queued again, by the database's clock. */
+  private readonly fronts = new Map<string, number>();
+
+  constructor(context: Context) {
+    this.context = context;
+  }
+
+  async run(destination: string, limit: number): Promise<number> {
+    const { context } = this;
+    const { db, maxQueued, parts } = context;
+    const { count, last } = await db.transaction(async (session) => {
+      const [counters] = await session.rows<[string, number, number]>(COUNTERS, [destination, parts.since]);
+      const [, queued, heldOut] = counters ?? ['', 0, 0];
+      if (heldOut === 0 || queued > maxQueued * REFILL_BELOW) return { count: 0 };
+      const oldest = await this.oldest(session, destination, Math.min(limit, maxQueued - queued));
+      const letters = oldest.map(([id, conflict]): Letter => [id, conflict]);
+      return { count: await queueAgain(context, session, destination, letters, parts.settle), last: oldest.at(-1) };
+    });
+    if (last) this.fronts.set(destination, last[2]);
+    return count;
+  }
+
+  private async oldest(session: Session, destination: string, limit: number) {
+    const from = (start: number) => session.rows<[...Letter, acceptedAt: number]>(OLDEST, [destination, limit, start]);
+    const letters = await from((this.fronts.get(destination) ?? COMMIT) - COMMIT);
+    // There are some: so they are from before.
+    return letters.length > 0 ? letters : from(0);
+  }
 }
 
 export type Letter = readonly [id: number, conflict: string | null];

@@ -1,5 +1,6 @@
 import type { Context } from './context.ts';
 import { addToBacklog } from './counters.ts';
+import { Seldom } from './seldom.ts';
 
 /** Parts of each counter that are written to at a time. Two writers with the same part only wait for each other's commit. */
 const PARTS = 32;
@@ -7,8 +8,6 @@ const PARTS = 32;
 const PERIOD = 10_000;
 /** Periods after which nobody writes to a part any more, but for a transaction that takes very long. */
 const RESTS = 2;
-/** A fold that took long is not repeated before this many times as long has passed. */
-const FOLD_SHARE = 100;
 
 /**
  * The parts of the counters that a process adds to. Each update leaves a dead row behind, and all those of a row are passed
@@ -22,11 +21,12 @@ export class Parts {
   private readonly own: number;
   /** How far the database's time is ahead of this process's steady clock. */
   private ahead: number;
-  private nextFold = Number.NEGATIVE_INFINITY;
+  private readonly seldom: Seldom;
 
   /** @param now - the database's time */
   constructor(db: Context['db'], now: number) {
     this.db = db;
+    this.seldom = new Seldom(db.clock);
     this.own = Math.floor((db.clock.random() * PARTS) / 2) * 2;
     this.ahead = now - db.clock.monotonic();
   }
@@ -40,16 +40,14 @@ export class Parts {
     return this.accept + 1;
   }
 
-  /** Adds up the parts that rest; unless that would take more than a hundredth of the time. */
-  async fold(): Promise<void> {
+  /** Adds up the parts that rest. */
+  fold(): Promise<void> {
     const { db } = this;
-    const begun = db.clock.monotonic();
-    if (begun < this.nextFold) return;
-    const [row] = await db.patient<[now: number, since: number]>(foldSql(db.now));
-    this.nextFold = begun + (db.clock.monotonic() - begun) * FOLD_SHARE;
-    if (!row) return;
-    this.ahead = row[0] - db.clock.monotonic();
-    this.since = Math.max(1, row[1]);
+    return this.seldom.run(async () => {
+      const [[now, until] = [0, 0]] = await db.patient<[now: number, until: number]>(foldSql(db.now));
+      this.ahead = now - db.clock.monotonic();
+      this.since = Math.max(1, until);
+    });
   }
 }
 

@@ -1,9 +1,37 @@
 import { pruneAttempts } from '../records/attempts.ts';
 import type { Context } from './context.ts';
 import { forget } from './seen.ts';
+import { Seldom } from './seldom.ts';
 import { sessionOf } from './session.ts';
 
-export async function prune(context: Context, before: number, limit: number): Promise<number> {
-  const attempts = await pruneAttempts(sessionOf(context), before, limit);
-  return attempts + (await forget(context, limit - attempts));
+/**
+ * Prunes what grows at one end. What was pruned stays in the index until vacuum may remove it, so each look begins after
+ * the row that was pruned last, and only seldom at the very front: ids are given out in blocks, so a row may come late.
+ */
+export class Pruning {
+  private readonly context: Context;
+  private readonly seldom: Seldom;
+  private attempt = 0;
+  private seenBatch = 0;
+
+  constructor(context: Context) {
+    this.context = context;
+    this.seldom = new Seldom(context.db.clock);
+  }
+
+  async prune(before: number, limit: number): Promise<number> {
+    await this.seldom.run(async () => {
+      const [row] = await this.context.db.patient<[number | null, number | null]>(FRONT);
+      this.attempt = (row?.[0] ?? 0) - 1;
+      this.seenBatch = (row?.[1] ?? 0) - 1;
+    });
+    const attempts = await pruneAttempts(sessionOf(this.context), before, limit, this.attempt);
+    this.attempt = attempts.last;
+    const ids = await forget(this.context, limit - attempts.count, this.seenBatch);
+    this.seenBatch = ids.last;
+    return attempts.count + ids.count;
+  }
 }
+
+const FRONT = `
+  SELECT (SELECT id FROM rollcall.attempt ORDER BY id LIMIT 1), (SELECT id FROM rollcall.seen_batch ORDER BY id LIMIT 1)`;

@@ -1,3 +1,4 @@
+import type { Pruned } from '../records/attempts.ts';
 import type { Context } from './context.ts';
 
 /** How long a message id is remembered at least, in milliseconds. */
@@ -14,18 +15,21 @@ fresh AS (
   SELECT ${now}, cardinality(ids), ids FROM (SELECT array_agg(id) AS ids FROM fresh) AS batch WHERE ids IS NOT NULL
 )`;
 
-/** Forgets the oldest ids, about `limit` at most; resolves to their number. */
-export function forget({ db }: Pick<Context, 'db'>, limit: number): Promise<number> {
-  return db.run(
-    `WITH gone AS (
-       DELETE FROM rollcall.seen_batch WHERE id = ANY (ARRAY(
-         SELECT id FROM (
-           SELECT id, at, sum(size) OVER (ORDER BY id) - size AS before
-           FROM (SELECT id, at, size FROM rollcall.seen_batch ORDER BY id LIMIT $1) AS oldest
-         ) AS summed WHERE before < $1 AND at < ${db.now} - ${WINDOW}
-       )) RETURNING ids
-     )
-     DELETE FROM rollcall.seen WHERE id = ANY (ARRAY(SELECT unnest(ids) FROM gone))`,
-    [limit],
-  );
+const forgetSql = (now: string) => `
+WITH gone AS (
+  DELETE FROM rollcall.seen_batch WHERE id = ANY (ARRAY(
+    SELECT id FROM (
+      SELECT id, at, sum(size) OVER (ORDER BY id) - size AS before
+      FROM (SELECT id, at, size FROM rollcall.seen_batch WHERE id > $2 ORDER BY id LIMIT $1) AS oldest
+    ) AS summed WHERE before < $1 AND at < ${now} - ${WINDOW}
+  )) RETURNING id, ids
+), forgotten AS (
+  DELETE FROM rollcall.seen WHERE id = ANY (ARRAY(SELECT unnest(ids) FROM gone)) RETURNING 1
+)
+SELECT (SELECT count(*) FROM forgotten), coalesce((SELECT max(id) FROM gone), $2)`;
+
+/** Forgets the oldest ids, about `limit` at most, of the batches after this one. */
+export async function forget({ db }: Pick<Context, 'db'>, limit: number, after: number): Promise<Pruned> {
+  const [[count, last] = [0, after]] = await db.rows<[number, number]>(forgetSql(db.now), [limit, after]);
+  return { count, last };
 }

@@ -11,11 +11,11 @@ import type { Context } from './context.ts';
 import { Database } from './database.ts';
 import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
-import { requeue } from './held-out.ts';
+import { Requeue } from './held-out.ts';
 import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { Parts } from './parts.ts';
-import { prune } from './prune.ts';
+import { Pruning } from './prune.ts';
 import { scrub } from './scrub.ts';
 import { sessionOf } from './session.ts';
 import { Settlements } from './settle.ts';
@@ -64,6 +64,8 @@ function storeOn(context: Context): Store {
   const intake = new Intake(context, claims);
   const settlements = new Settlements(context);
   const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
+  const requeue = new Requeue(context);
+  const pruning = new Pruning(context);
   const own = new OwnOwners();
   const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
@@ -137,11 +139,11 @@ function storeOn(context: Context): Store {
       }),
     requeue: (destination, limit) =>
       during(async () => {
-        const queued = await requeue(context, destination, limit);
+        const queued = await requeue.run(destination, limit);
         if (queued > 0) claims.accepted([destination]);
         return queued;
       }),
-    prune: (before, limit) => during(() => prune(context, before, limit)),
+    prune: (before, limit) => during(() => pruning.prune(before, limit)),
     replay: (replays) => during(() => replay(context, replays)),
     resend: (destination, ...given) =>
       during(async () => {

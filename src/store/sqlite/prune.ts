@@ -9,7 +9,7 @@ export interface PruneArguments {
 
 export async function prune(db: Connection, now: number, { before, limit }: PruneArguments): Promise<number> {
   const mayHaveMore = db.seen.prune(now);
-  const removed = await pruneAttempts(new SqliteSession(db, { now, ahead: 0 }), before, limit);
+  const { count } = await pruneAttempts(new SqliteSession(db, { now, ahead: 0 }), before, limit);
   // A bucket is as many rows as may go in one step: with one in each look, a day of heavy traffic would take weeks to go.
-  return mayHaveMore ? limit : removed;
+  return mayHaveMore ? limit : count;
 }
