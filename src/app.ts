@@ -9,6 +9,7 @@ import { createGuard } from './admin/guard.ts';
 import { createMetrics, type Metrics } from './admin/metrics.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { collect } from './collect/collect.ts';
+import { Discards, NOBODY } from './collect/discards.ts';
 import { openApi } from './collect/openapi.ts';
 import type { Config } from './config/config.ts';
 import { Regulations } from './deletion/regulations.ts';
@@ -21,7 +22,7 @@ import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
 import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
 import { openStore } from './store/open.ts';
-import type { EndpointState, RunProgress, Settlement, Store } from './store/port.ts';
+import { DISCARDS_KEPT, type EndpointState, type RunProgress, type Settlement, type Store } from './store/port.ts';
 import { VERSION } from './version.ts';
 
 export interface AppOptions {
@@ -58,6 +59,7 @@ export class App {
   private readonly options: AppOptions;
   private readonly clock: Clock;
   private readonly agent: Dispatcher;
+  private readonly discards: Discards;
   private readonly worker: Worker;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
@@ -119,6 +121,13 @@ export class App {
         this.metrics.run(notice.key, notice.event, 0);
         if (this.config.notify) await sendNotice(this.accept, clock, notice);
       },
+    });
+    this.discards = new Discards({
+      clock,
+      log,
+      save: (samples) => store.saveDiscards(samples),
+      onDiscard: (source, code) => this.metrics.discarded(source, code),
+      kept: DISCARDS_KEPT,
     });
     this.regulations = new Regulations({
       store,
@@ -209,6 +218,7 @@ export class App {
     // A server that is closed before it listens would listen all the same.
     await this.starting;
     await this.server?.close();
+    await this.discards.flush();
     await this.sync.stop();
     this.cancelResume();
     await this.regulations.close();
@@ -301,6 +311,8 @@ export class App {
       sources: () => this.config.sources,
       accept: this.accept,
       clock: this.clock,
+      onDiscard: (source, code, start) =>
+        this.discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),
       onUnreadable: (source, field) => this.metrics.unreadable(source, field),
     });
     await server.register(regulationRoutes, {

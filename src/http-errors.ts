@@ -58,6 +58,12 @@ export function statusOf(code: ErrorCode): number {
   return STATUS[code] ?? 400;
 }
 
+/** Whether clients drop what was answered so, instead of sending it again. */
+export function isFinal(code: ErrorCode): boolean {
+  const status = statusOf(code);
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}
+
 export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { code, message, error: message };
 }
@@ -73,7 +79,7 @@ export function answerError(
   reply: FastifyReply,
   about: object = {},
 ): void {
-  const known = error instanceof RollcallError ? error : fromFastify(error);
+  const known = knownError(error);
   const status = statusOf(known.code);
   if (status >= 500 && known.code !== 'overloaded') {
     request.log.error({ ...about, code: known.code, err: error }, status === 503 ? 'not taken' : 'request failed');
@@ -106,7 +112,9 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   );
 }
 
-function fromFastify(error: FastifyError): RollcallError {
+/** What a failure is answered as. */
+export function knownError(error: FastifyError | RollcallError): RollcallError {
+  if (error instanceof RollcallError) return error;
   const status = error.statusCode ?? 500;
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new RollcallError('too_large', 'The request is too large.');
   if (status === 415) return new RollcallError('unsupported_media_type', 'The body must be JSON.');

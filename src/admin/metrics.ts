@@ -16,6 +16,7 @@ export interface Metrics {
   accepted(source: string, result: AcceptResult): void;
   refused(source: string, code: string): void;
   unreadable(source: string, field: string): void;
+  discarded(source: string, code: string): void;
   settled(settlement: Settlement): void;
   run(key: string, outcome: string, ms: number): void;
 }
@@ -39,6 +40,10 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
     new Histogram({ name: `rollcall_${name}`, help, labelNames, buckets, registers });
   const messages = counter('messages_total', 'Messages by what became of them at accept.', ['source', 'result']);
   const refusals = counter('accept_refused_total', 'Batches that could not be stored, by error code.', [
+    'source',
+    'code',
+  ]);
+  const discards = counter('discards_total', 'Messages and requests that were not taken, and will not be sent again.', [
     'source',
     'code',
   ]);
@@ -79,6 +84,9 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
     },
     refused(source, code) {
       refusals.inc({ source, code });
+    },
+    discarded(source, code) {
+      discards.inc({ source, code });
     },
     unreadable(source, field) {
       unreadable.inc({ source, field });

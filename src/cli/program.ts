@@ -7,6 +7,7 @@ import { addBackup } from './commands/backup.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDestinations } from './commands/destinations.ts';
+import { addDiscards } from './commands/discards.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEndpoints } from './commands/endpoints.ts';
 import { addForget } from './commands/forget.ts';
@@ -52,6 +53,7 @@ const COMMANDS = [
   addResync,
   addForget,
   addDeadLetters,
+  addDiscards,
   addEndpoints,
   addDestinations,
   addListen,

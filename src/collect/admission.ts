@@ -6,6 +6,7 @@ import { inflated, readBytes, tooLarge } from './body.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 import { Hold, Pressure } from './pressure.ts';
+import { maskedStart } from './sample.ts';
 import type { Strangers } from './strangers.ts';
 import { Turns } from './turns.ts';
 import { basicWriteKey, createEnabledSource, queryWriteKey } from './write-keys.ts';
@@ -42,6 +43,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   };
   app.decorateRequest('collectSource', null);
   app.decorateRequest('collectHold', null);
+  app.decorateRequest('collectUnread', null);
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404) return;
     // Clients send JSON as text, as a form, under types that are none.
@@ -69,7 +71,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     const inflate = () => inflated(sent, headers['content-encoding'] ?? '', maxBytes);
     const bytes = headers['content-encoding'] ? await inflating.pass(collectSource?.id ?? '', 1, inflate) : sent;
     hold.resize(bytes.length);
-    const body = new JsonBody(bytes);
+    const body = readJson(request, bytes);
     if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
     return body;
   });
@@ -80,6 +82,15 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   // The schemas are for the documentation; messages are checked one by one.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
+}
+
+function readJson(request: FastifyRequest, bytes: Buffer): JsonBody {
+  try {
+    return new JsonBody(bytes);
+  } catch (error) {
+    request.collectUnread = maskedStart(bytes);
+    throw error;
+  }
 }
 
 /** @throws RollcallError `invalid_json` */

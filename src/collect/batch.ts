@@ -1,4 +1,4 @@
-import { RollcallError } from '../errors.ts';
+import { type ErrorCode, RollcallError } from '../errors.ts';
 import { type Envelope, isRejection, type Message, type Rejection, readMessage, rejection } from '../message.ts';
 import { built } from '../raw-object.ts';
 import { instant } from '../timestamp.ts';
@@ -9,7 +9,7 @@ import type { CollectLimits } from './limits.ts';
 export interface RejectedItem {
   readonly index: number;
   readonly messageId: string | null;
-  readonly code: string;
+  readonly code: ErrorCode;
   readonly message: string;
 }
 

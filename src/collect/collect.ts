@@ -1,4 +1,5 @@
 import type {
+  FastifyError,
   FastifyInstance,
   FastifyPluginAsync,
   FastifyReply,
@@ -16,6 +17,7 @@ import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
 import { admit, bodyOf } from './admission.ts';
 import { readBatch, readCall } from './batch.ts';
 import { allowPages, browsers } from './browsers.ts';
+import { type OnDiscard, reportPart, reportRequest } from './discarded.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
@@ -29,6 +31,8 @@ export interface CollectOptions {
   readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
   readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
   readonly limits?: Partial<CollectLimits>;
+  /** Called with each message or request that is not taken, and that its client won't send again. */
+  readonly onDiscard?: OnDiscard;
   /** Called with each time of a message that can't be read. */
   readonly onUnreadable?: (source: string, field: TimeField) => void;
 }
@@ -76,11 +80,15 @@ export const collect: FastifyPluginAsync<CollectOptions> = async (parent, option
 
 async function serve(
   app: FastifyInstance,
-  { sources, accept, clock, ...options }: CollectOptions,
+  { sources, accept, clock, onDiscard = () => {}, ...options }: CollectOptions,
   limits: CollectLimits,
   strangers: Strangers,
 ): Promise<void> {
-  app.setErrorHandler(createFailureAnswer(clock));
+  const answerFailure = createFailureAnswer(clock);
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    reportRequest(error, request, onDiscard);
+    return answerFailure(error, request, reply);
+  });
   admit(app, { sources, limits, strangers });
   await limitRate(app);
 
@@ -99,6 +107,7 @@ async function serve(
   const batch = async (request: FastifyRequest, reply: FastifyReply) => {
     const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request), limits);
     if (messages.length > 0) await accept(sourceOf(request).id, messages);
+    for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
   };
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {

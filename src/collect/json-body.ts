@@ -72,6 +72,11 @@ export class JsonBody {
     this.whole = isObject ? this.objectPart(fields, 0, end - start) : this.valuePart(start, end);
   }
 
+  /** Its first bytes, as they were sent. */
+  start(length: number): Buffer {
+    return this.bytes.subarray(0, length);
+  }
+
   private readFields(start: number, fields: number[], isWhole: boolean): number {
     const { bytes } = this;
     let at = this.afterSpace(start + 1);

@@ -1,9 +1,9 @@
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { RollcallError } from '../errors.ts';
-import { statusOf } from '../http-errors.ts';
+import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { knownError, statusOf } from '../http-errors.ts';
 import type { MessageType } from '../message.ts';
 import { readCall } from './batch.ts';
 import type { BrowserOptions } from './browsers.ts';
+import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { pixelRoute } from './schemas.ts';
@@ -17,22 +17,27 @@ const TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias'] as const
  * One message in the address of an image, for e-mails and pages without scripts. An image is all that is ever answered, as
  * nobody can read anything else; the status says what became of the message.
  */
-export const pixels: FastifyPluginAsync<BrowserOptions> = async (parent, { sources, accept, clock, ...options }) => {
+export const pixels: FastifyPluginAsync<BrowserOptions> = async (
+  parent,
+  { sources, accept, clock, onDiscard = () => {}, ...options },
+) => {
   const enabledSource = createEnabledSource(sources);
   await parent.register(
     async (app) => {
       app.decorateRequest('collectSource', null);
       app.decorateRequest('pixel', null);
-      app.setErrorHandler((error, request, reply) => {
-        const known = error instanceof RollcallError;
-        if (!known) request.log.error({ err: error }, 'pixel failed');
-        return image(reply.code(known ? statusOf(error.code) : 500));
+      app.setErrorHandler((error: FastifyError, request, reply) => {
+        const { code } = knownError(error);
+        const status = statusOf(code);
+        if (status >= 500) request.log.error({ err: error }, code);
+        reportRequest(error, request, onDiscard);
+        return image(reply.code(status));
       });
       app.addHook('preValidation', async (request) => {
         const { data } = request.query as { readonly data?: unknown };
         const call = dataOf(data);
-        request.collectSource = enabledSource(call.writeKey ?? queryWriteKey(request.query) ?? '');
         request.pixel = call;
+        request.collectSource = enabledSource(call.writeKey ?? queryWriteKey(request.query) ?? '');
         options.onKnown(request.raw.socket);
       });
       await limitRate(app);

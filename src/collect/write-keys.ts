@@ -19,13 +19,23 @@ export function createWriteKeys(sources: () => readonly Source[]): (writeKey: st
   };
 }
 
+/** What names a source all the same: its key was shown. */
+export class SourceDisabled extends RollcallError {
+  readonly source: Source;
+
+  constructor(source: Source) {
+    super('source_disabled', 'The source of this write key is disabled.');
+    this.source = source;
+  }
+}
+
 /** The same for who wants to send: it throws RollcallError `unknown_source`, `source_disabled`. */
 export function createEnabledSource(sources: () => readonly Source[]): (writeKey: string) => Source {
   const findSource = createWriteKeys(sources);
   return (writeKey) => {
     const source = findSource(writeKey);
     if (source === undefined) throw new RollcallError('unknown_source', 'No source has this write key.');
-    if (!source.enabled) throw new RollcallError('source_disabled', 'The source of this write key is disabled.');
+    if (!source.enabled) throw new SourceDisabled(source);
     return source;
   };
 }

@@ -26,6 +26,7 @@ export interface RegulationParts {
     | 'openRegulations'
     | 'told'
     | 'erase'
+    | 'forgetDiscards'
     | 'scrub'
     | 'suppress'
     | 'takeLease'
@@ -202,6 +203,7 @@ export class Regulations {
       const known = await this.#findTold(regulation);
       const forgotten = await this.#forgetInEngines(known);
       const erased = await this.#eraseFromStore(known);
+      await this.#retried(() => store.forgetDiscards(userIds, sources));
       await this.#notify(known);
       if (!forgotten || !erased) await this.#save({ ...known, partial: true }, 'RUNNING');
     }

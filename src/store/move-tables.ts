@@ -77,6 +77,11 @@ export const TABLES: readonly Table[] = [
       ${nameOf('source')}, message_id, user_id, error, response FROM attempt`,
   },
   {
+    name: 'discard',
+    columns: { id: 'int8', source: 'text', code: 'text', at: 'time', message: 'text' },
+    from: 'SELECT id, source, code, at, message FROM discard',
+  },
+  {
     name: 'endpoint',
     columns: {
       ...{ endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },

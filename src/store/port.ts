@@ -154,6 +154,24 @@ export interface AttemptRecord extends Attempt {
   readonly messageId: string;
 }
 
+/** Samples kept of each source. */
+export const DISCARDS_KEPT = 200;
+
+/** A sample of what collection did not take. */
+export interface Discard {
+  readonly source: string;
+  /** Why, as it was answered. */
+  readonly code: string;
+  readonly at: number;
+  /** Its start, without what may be personal. */
+  readonly message: string;
+}
+
+export interface DiscardFilter {
+  readonly source?: string;
+  readonly limit: number;
+}
+
 export interface AttemptFilter {
   readonly destination?: string;
   readonly endpoint?: string;
@@ -617,6 +635,12 @@ export interface Records {
   markEndpoint(state: EndpointState): Promise<void>;
 
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
+  /** Adds samples, in the order of time; of each source the newest 200 are kept. */
+  saveDiscards(discards: readonly Discard[]): Promise<void>;
+  /** The newest first. */
+  discards(filter: DiscardFilter): Promise<readonly Discard[]>;
+  /** Drops the samples that name one of these users, of these sources or of any when null. */
+  forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
 
   /**

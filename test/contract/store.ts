@@ -5,6 +5,7 @@ import { clockCases } from './store-clock.ts';
 import { conflictCases } from './store-conflicts.ts';
 import { crashCases } from './store-crashes.ts';
 import { deletionCases } from './store-deletions.ts';
+import { discardCases } from './store-discards.ts';
 import type { Fixture, OpenFixture } from './store-fixture.ts';
 import { fleetCases } from './store-fleet.ts';
 import { fullQueueCases } from './store-full-queue.ts';
@@ -30,6 +31,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...syncCases,
     ...fleetCases,
     ...deletionCases,
+    ...discardCases,
     ...clockCases,
     ...modelCases,
   };

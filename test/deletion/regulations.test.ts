@@ -47,6 +47,7 @@ function createParts(overrides: Partial<RegulationParts['store'] & RegulationPar
         if (record) records.set(id, { ...record, userIds: [], told: null });
       },
       told: async () => ({ cursor: null, told: [] }),
+      forgetDiscards: async () => {},
       scrub: async () => void calls.push('scrub'),
       regulation: async (id) => records.get(id) ?? null,
       openRegulations: async () =>

@@ -71,7 +71,12 @@ async function live(app: App & { readonly address: string }, place: Place): Prom
     { type: 'alias', userId: STAYS, previousId: userId, messageId: `merge ${userId}` },
     { type: 'track', event: 'Seen', userId, properties: { page: 'x'.repeat(20_000), id: userId } },
   ]);
-  await post('/v1/batch', { batch }, { authorization });
+  const discarded = GONE.flatMap((userId) => [
+    { type: 'track', userId, messageId: `no event of ${userId}`, properties: { [userId]: userId } },
+    { type: 'track', userId: STAYS, event: `Met ${userId}`, properties: 'none' },
+  ]);
+  await post('/v1/batch', { batch: [...batch, ...discarded] }, { authorization });
+  while ((await app.store.discards({ limit: 10 })).length < 2 * GONE.length) await next();
   await place.setMembers([...GONE, STAYS]);
   await app.sync.run();
   // Some leave the audience, so that the engine has leavers, too.

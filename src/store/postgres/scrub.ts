@@ -1,7 +1,7 @@
 import type { Context } from './context.ts';
 import { onOwnConnection } from './copy.ts';
 
-const TABLES = ['delivery', 'dead_letter', 'attempt', 'regulation', 'run'];
+const TABLES = ['delivery', 'dead_letter', 'attempt', 'discard', 'regulation', 'run'];
 
 /**
  * Frees the rows that were erased. What Postgres keeps of them beyond that, in free space and in its log, is its own

@@ -2,6 +2,7 @@ import type { Records } from '../port.ts';
 import { attempts } from './attempts.ts';
 import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
+import { discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
@@ -23,6 +24,7 @@ export const RECORDS = {
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, deadLetters },
+  ...{ saveDiscards, discards, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
   pruneRecords,
 } satisfies Over<Records>;
@@ -31,7 +33,16 @@ export type RecordVerb = keyof Records;
 
 /** What is asked of damaged data too, so that people see what there is. */
 export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
-  ...(['attempts', 'audience', 'audiences', 'backlog', 'deadLetters', 'endpoints', 'openRegulations'] as const),
+  ...([
+    'attempts',
+    'audience',
+    'audiences',
+    'backlog',
+    'deadLetters',
+    'discards',
+    'endpoints',
+    'openRegulations',
+  ] as const),
   ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
 ]);
 

@@ -93,6 +93,16 @@ CREATE TABLE attempt (
   response TEXT
 ) STRICT;
 
+-- Samples of what collection did not take; the newest of each source are kept.
+CREATE TABLE discard (
+  id INTEGER PRIMARY KEY,
+  source TEXT NOT NULL,
+  code TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  message TEXT NOT NULL
+) STRICT;
+CREATE INDEX discard_source ON discard (source);
+
 CREATE TABLE endpoint (
   endpoint TEXT PRIMARY KEY,
   destination TEXT NOT NULL,

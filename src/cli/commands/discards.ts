@@ -1,0 +1,60 @@
+import type { Command } from 'commander';
+import type { Discard } from '../../store/port.ts';
+import type { Context } from '../context.ts';
+import { wholeNumber } from '../options.ts';
+import { table } from '../table.ts';
+import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { noteUnknown } from '../unknown-names.ts';
+import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+
+interface DiscardOptions extends AppCommandOptions {
+  readonly source?: string;
+  readonly limit: number;
+}
+
+const HELP = `
+Example:
+  $ rollcall discards --source shop
+
+Clients are answered why, and hardly any reads it. docs/errors.md says what each code means. Of each source the newest 200
+samples are kept; the metric rollcall_discards_total counts all. Ids, and what may be personal, are not in them.`;
+
+/** Characters of a sample that fit into a line. */
+const SAMPLE_WIDTH = 160;
+
+export function addDiscards(program: Command, context: Context): void {
+  addAppOptions(program.command('discards').description('what collection did not take, newest first'))
+    .option('--source <id>', 'only of this source')
+    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 200)
+    .addHelpText('after', HELP)
+    .action((options: DiscardOptions) => discards(options, context));
+}
+
+async function discards(options: DiscardOptions, { terminal }: Context): Promise<void> {
+  const { source, limit } = options;
+  await withApp(options, { terminal }, async ({ app, config }) => {
+    const found = await app.store.discards({ limit: limit + 1, ...(source === undefined ? {} : { source }) });
+    const shown = found.slice(0, limit);
+    if (options.json) for (const discard of shown) printJson(terminal, discardLine(discard));
+    else if (shown.length > 0) print(terminal, discardTable(shown, terminal));
+    else note(terminal, 'Nothing was discarded.');
+    if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
+    if (shown.length === 0) noteUnknown(terminal, config, options);
+  });
+}
+
+/** A sample as people and scripts read it. */
+function discardLine({ source, code, at, message }: Discard) {
+  return { source, code, at: new Date(at).toISOString(), message };
+}
+
+function discardTable(discards: readonly Discard[], terminal: Terminal): string {
+  const rows = discards.map(({ source, code, at, message }) => [
+    new Date(at).toISOString(),
+    source,
+    code,
+    message.length > SAMPLE_WIDTH ? `${message.slice(0, SAMPLE_WIDTH - 1)}…` : message,
+  ]);
+  const flexible = ['source', 'message'];
+  return table(['at', 'source', 'code', 'message'], rows, { width: terminal.stdout.columns, flexible });
+}

@@ -1,0 +1,102 @@
+import { built } from '../raw-object.ts';
+import type { JsonBody, Part } from './json-body.ts';
+
+/** Fields of a message that say what it is, and when it was sent: their text is shown. */
+const SHOWN = new Set(['type', 'event', 'messageId', 'timestamp', 'originalTimestamp', 'sentAt', 'channel', 'version']);
+const IDS = ['userId', 'anonymousId', 'previousId', 'groupId'];
+const ID = '[id]';
+/** A shorter id stands in other words, too. */
+const SHORTEST_ID = 3;
+
+const MAX_ENTRIES = 40;
+const MAX_DEPTH = 4;
+const MAX_TEXT = 100;
+/** Other keys may be data. */
+const KEY = /^[A-Za-z_$][\w $.-]{0,39}$/;
+
+/**
+ * The start of a message as people may see it: its outline, and of its texts those that say what kind of message it is. Ids,
+ * and what may be personal or secret, stay out wherever they stand.
+ */
+export function sampleOf(message: unknown): string {
+  const json = JSON.stringify(new Outline().of(message, 0)) ?? '';
+  return idsIn(message).reduce((text, id) => text.replaceAll(id, ID), json);
+}
+
+/** The start of a body, or of a part of it; masked where it can't be read. */
+export function startOf(body: JsonBody, part: Part = body.whole): string {
+  try {
+    return sampleOf(part.value());
+  } catch {
+    return maskedStart(body.start(4 * MAX_TEXT));
+  }
+}
+
+/** The start of what is not JSON: letters become x, digits 0, and what can't be seen a dot. */
+export function maskedStart(bytes: Buffer): string {
+  const text = bytes
+    .subarray(0, 4 * MAX_TEXT)
+    .toString()
+    .slice(0, MAX_TEXT);
+  return text
+    .replaceAll(/\p{N}/gu, '0')
+    .replaceAll(/[\p{L}\p{M}]/gu, 'x')
+    .replaceAll(/[\p{C}\uFFFD]/gu, '.');
+}
+
+class Outline {
+  private entries = 0;
+
+  of(given: unknown, depth: number): unknown {
+    const value = built(given);
+    if (typeof value === 'string') return `[${value.length} character${value.length === 1 ? '' : 's'}]`;
+    if (typeof value === 'number') return '[number]';
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return depth < MAX_DEPTH ? this.list(value, depth) : '[list]';
+    return depth < MAX_DEPTH ? this.object(value as Record<string, unknown>, depth) : '[object]';
+  }
+
+  private list(list: readonly unknown[], depth: number): unknown[] {
+    const items: unknown[] = [];
+    for (const item of list) {
+      if (this.isFull()) return [...items, `[${list.length - items.length} more]`];
+      items.push(this.of(item, depth + 1));
+    }
+    return items;
+  }
+
+  private object(object: Record<string, unknown>, depth: number): object {
+    const names = Object.keys(object);
+    const fields: [name: string, value: unknown][] = [];
+    for (const name of names) {
+      if (this.isFull()) {
+        fields.push(['…', `[${names.length - fields.length} more]`]);
+        break;
+      }
+      const value = object[name];
+      const isShown = depth === 0 && SHOWN.has(name) && isShort(value);
+      fields.push([KEY.test(name) ? name : '[key]', isShown ? value : this.of(value, depth + 1)]);
+    }
+    return Object.fromEntries(fields);
+  }
+
+  private isFull(): boolean {
+    this.entries += 1;
+    return this.entries > MAX_ENTRIES;
+  }
+}
+
+function isShort(value: unknown): boolean {
+  return typeof value === 'number' || (typeof value === 'string' && value.length <= MAX_TEXT);
+}
+
+/** As they would stand in the sample's text. */
+function idsIn(message: unknown): string[] {
+  if (typeof message !== 'object' || message === null) return [];
+  return IDS.flatMap((name) => {
+    const id = (message as Record<string, unknown>)[name];
+    if ((typeof id !== 'string' && typeof id !== 'number') || id === '') return [];
+    const quoted = JSON.stringify(String(id));
+    return [String(id).length < SHORTEST_ID ? quoted : quoted.slice(1, -1)];
+  });
+}

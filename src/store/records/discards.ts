@@ -1,0 +1,56 @@
+import { DISCARDS_KEPT, type Discard, type DiscardFilter } from '../port.ts';
+import { join, raw, sql, where } from '../sql.ts';
+import type { Session } from './session.ts';
+
+/** Adds samples, in the order of time, and drops what is older than the newest of its source. */
+export function saveDiscards(session: Session, discards: readonly Discard[]): Promise<void> {
+  return session.transaction(async ({ run, time }) => {
+    for (const [source, theirs] of Map.groupBy(discards, (discard) => discard.source)) {
+      const rows = theirs
+        .slice(-DISCARDS_KEPT)
+        .map(({ code, at, message }) => sql`(${source}, ${code}, ${time.atWall(at)}, ${message})`);
+      await run(sql`INSERT INTO rollcall.discard (source, code, at, message) VALUES ${join(rows, ', ')}`);
+      await run(sql`DELETE FROM rollcall.discard WHERE source = ${source} AND id <= (
+        SELECT id FROM rollcall.discard WHERE source = ${source} ORDER BY id DESC LIMIT 1 OFFSET ${DISCARDS_KEPT})`);
+    }
+  });
+}
+
+type DiscardRow = readonly [source: string, code: string, at: number, message: string];
+
+/** Newest first. */
+export async function discards({ rows, time }: Session, { source, limit }: DiscardFilter): Promise<Discard[]> {
+  const found = await rows<DiscardRow>(sql`
+    SELECT source, code, ${time.read(raw('at'))}, message FROM rollcall.discard
+    ${where(source === undefined ? null : sql`source = ${source}`)} ORDER BY id DESC LIMIT ${limit}`);
+  return found.map(([source, code, at, message]) => ({ source, code, at: time.wall(at), message }));
+}
+
+/**
+ * Drops the samples in which one of these users is named. A sample has no ids, but an event's name, say, may hold one. Short
+ * ids stand in other words too: of those, only whole values count.
+ */
+export function forgetDiscards(
+  session: Session,
+  users: readonly string[],
+  sources: readonly string[] | null,
+): Promise<void> {
+  return session.transaction(async ({ rows, run, dialect }) => {
+    const inScope = where(sources === null ? null : dialect.oneOf(raw('source'), 'text', sources));
+    const samples = await rows<[number, string]>(sql`SELECT id, message FROM rollcall.discard ${inScope}`);
+    const needles = users.map((user) => {
+      const quoted = JSON.stringify(user);
+      return user.length < SHORTEST ? quoted : quoted.slice(1, -1);
+    });
+    const naming = samples.filter(([, message]) => needles.some((needle) => message.includes(needle)));
+    await run(
+      sql`DELETE FROM rollcall.discard WHERE ${dialect.oneOf(
+        raw('id'),
+        'id',
+        naming.map(([id]) => id),
+      )}`,
+    );
+  });
+}
+
+const SHORTEST = 3;

@@ -1,0 +1,44 @@
+import type { Discard } from '../../src/store/port.ts';
+import type { Cases } from './store.ts';
+import { START } from './store-fixture.ts';
+
+const discard = (n: number, over: Partial<Discard> = {}): Discard => ({
+  ...{ source: 'shop', code: 'event_not_defined', at: START + n, message: `{"type":"track","n":${n}}` },
+  ...over,
+});
+
+export const discardCases: Cases = {
+  'samples of discards come back newest first, of one source or of all': async (t, store, fixture) => {
+    await store.saveDiscards([discard(1), discard(2, { source: 'web', code: 'too_large', message: 'ü "\\ \u0000' })]);
+    await store.saveDiscards([discard(3)]);
+    const other = await fixture.open();
+    const [third, second, first] = await other.discards({ limit: 10 });
+    t.match([third, first], [discard(3), discard(1)]);
+    t.match(second, { source: 'web', code: 'too_large', at: START + 2, message: /^ü "\\/ });
+    t.same(await other.discards({ source: 'shop', limit: 1 }), [discard(3)]);
+    t.same(await other.discards({ source: 'nowhere', limit: 10 }), []);
+  },
+  'of each source the newest 200 discards are kept': async (t, store) => {
+    const many = (from: number, to: number, source: string) =>
+      Array.from({ length: to - from }, (_, index) => discard(from + index, { source }));
+    await store.saveDiscards(many(0, 150, 'shop'));
+    await store.saveDiscards([...many(0, 3, 'web'), ...many(150, 250, 'shop')]);
+    const shop = await store.discards({ source: 'shop', limit: 1_000 });
+    t.same([shop.length, shop[0]?.at, shop.at(-1)?.at], [200, START + 249, START + 50]);
+    t.equal((await store.discards({ source: 'web', limit: 1_000 })).length, 3);
+    await store.saveDiscards(many(1_000, 1_300, 'web'));
+    t.equal((await store.discards({ source: 'web', limit: 1_000 })).at(-1)?.at, START + 1_100);
+    t.equal((await store.discards({ limit: 1_000 })).length, 400);
+  },
+  'discards that name a user are dropped with the user, in the scope of the request': async (t, store) => {
+    const naming = (event: string, source = 'shop') => discard(1, { source, message: JSON.stringify({ event }) });
+    await store.saveDiscards([naming('Left by zoë "q"'), naming('u1'), naming('menu1'), naming('u1', 'web')]);
+    const left = async () => (await store.discards({ limit: 10 })).map(({ message }) => JSON.parse(message).event);
+    await store.forgetDiscards([], null);
+    t.equal((await left()).length, 4);
+    await store.forgetDiscards(['u1', 'somebody'], ['shop']);
+    t.same((await left()).toSorted(), ['Left by zoë "q"', 'menu1', 'u1'], 'a short id stands in other words, too');
+    await store.forgetDiscards(['zoë "q"', 'u1'], null);
+    t.same(await left(), ['menu1']);
+  },
+};
