@@ -43,9 +43,9 @@ const fromNode = (request: HostRequest): Incoming => ({
 
 /** Writes an answer, unless the host has given one: a late write would end the process of most hosts. */
 function answer(response: ServerResponse, { status, headers, body }: reply.Reply): void {
-  if (response.headersSent || response.writableEnded || response.destroyed) {
-    throw new Error('the host has answered the webhook itself, or hung up');
-  }
+  if (response.headersSent || response.writableEnded) throw new Error('the host has answered the webhook itself');
+  // The sender hung up: there is nobody to answer, and anyone can do that.
+  if (response.destroyed) return;
   // Not chained: the responses of some hosts return nothing here.
   response.writeHead(status, headers);
   response.end(body);

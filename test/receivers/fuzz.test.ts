@@ -3,37 +3,9 @@ import Fastify from 'fastify';
 import t from 'tap';
 import { createReceiver, receiver, sign, verify } from '../../receivers/index.ts';
 import { parseMessage } from '../../receivers/messages.ts';
-import { webhook } from '../../receivers/testing.ts';
 import { silent } from './helpers/hosts.ts';
+import { documents, requests } from './helpers/requests.ts';
 import { secret } from './helpers/samples.ts';
-
-const valid = JSON.stringify(webhook('track'));
-const documents = fc.oneof(
-  fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-  fc.json().map((text) => Buffer.from(text)),
-  fc.constant(Buffer.from(valid)),
-  fc
-    .tuple(
-      fc.constantFrom('type', 'version', 'event', 'timestamp', 'context', 'properties', '__proto__'),
-      fc.jsonValue(),
-    )
-    .map(([key, value]) => Buffer.from(JSON.stringify({ ...JSON.parse(valid), [key]: value }))),
-);
-const headerText = fc.string({ maxLength: 60 }).map((text) => text.replace(/[^\x20-\x7e]/g, '-').trim());
-const signatures = fc.oneof(
-  fc.constant(undefined),
-  headerText,
-  fc.stringMatching(/^[0-9a-fA-F]{38,42}$/),
-  fc.constant('right' as const),
-);
-const requests = fc.record({
-  body: documents,
-  signature: signatures,
-  headers: fc.dictionary(
-    fc.constantFrom('content-type', 'content-encoding', 'idempotency-key', 'x-other', 'user-agent'),
-    fc.oneof(fc.constantFrom('application/json', 'identity', 'gzip'), headerText),
-  ),
-});
 
 t.test('no bytes and no headers crash a receiver, and only verified ones reach a handler', async (t) => {
   let handled = 0;

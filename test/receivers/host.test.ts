@@ -83,6 +83,21 @@ for (const [name, host] of Object.entries(rude)) {
   });
 }
 
+t.test('node: a sender that hangs up is no fault of the host, however often it does', async (t) => {
+  const failures: Failure[] = [];
+  const hooks = createReceiver({ secret, log: silent, on: { error: (_, failure) => void failures.push(failure) } });
+  const closed: Promise<unknown>[] = [];
+  const url = await serve(t, (request, response) => {
+    closed.push(once(response, 'close'));
+    hooks.node(request, response);
+  });
+  const sender = createSender({ url, secret });
+  for (let time = 0; time < 5; time += 1) await sender.cutOff(webhook('track'));
+  t.equal((await sender.send(webhook('track'))).status, 200);
+  await Promise.all(closed);
+  t.same(failures, []);
+});
+
 t.test('node: a response whose writeHead returns nothing is answered, as function platforms have it', async (t) => {
   const hooks = createReceiver({ secret, on: {}, log: silent });
   const url = await serve(t, (request, response) => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance } from 'fastify';
@@ -16,7 +16,7 @@ export const silent: Log = { warn() {}, error() {} };
 
 export const listen = async (app: FastifyInstance) => app.listen({ port: 0, host: '127.0.0.1' });
 
-async function serve(listener: Parameters<typeof createServer>[1], close: () => Promise<void>): Promise<Host> {
+export async function serve(listener: RequestListener, close: () => Promise<void>): Promise<Host> {
   const server = createServer({}, listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
@@ -47,7 +47,7 @@ export const requestHost = (options: StandaloneOptions) => behindNode(createRece
 /** As `requestHost`, by WebCrypto. */
 export const edgeHost = (options: StandaloneOptions) => behindNode(createEdgeReceiver({ log: silent, ...options }));
 
-function behindNode(hooks: EdgeReceiver): Promise<Host> {
+export function behindNode(hooks: EdgeReceiver): Promise<Host> {
   return serve(async (incoming, outgoing) => {
     const bodyless = incoming.method === 'GET' || incoming.method === 'HEAD';
     const headers = new Headers();

@@ -1,0 +1,106 @@
+import t, { type Test } from 'tap';
+import { clean, root } from './helpers/clean.ts';
+import { examplesOf } from './helpers/documents.ts';
+
+const documents = [
+  'README.md',
+  'docs/receivers.md',
+  'receivers/README.md',
+  'docs/client.md',
+  'src/client/README.md',
+  'docs/engines.md',
+];
+
+/** What the examples take for given, a name in each line, which goes where an example has its own. */
+const given = `
+import http from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { bodies, receiver, signature, type Handlers, type Message, type UnknownMessage } from '@rollcall/receivers';
+import type { ReceiverStore } from '@rollcall/receivers';
+import { Client } from '@rollcall/client';
+declare const app: FastifyInstance;
+declare const secret: string;
+declare const newSecret: string;
+declare const oldSecret: string;
+declare const on: Handlers;
+declare const store: ReceiverStore;
+declare const bytes: Buffer;
+declare const request: http.IncomingMessage;
+declare function greet(user: string): void;
+declare function miss(user: string): void;
+declare function forget(user: string): void;
+declare function saveTraits(user: string | undefined, traits: Record<string, unknown>): void;
+declare function test(name: string, run: () => Promise<void>): void;
+declare function openFixture(): Promise<import('@rollcall/receivers/store-contract').StoreFixture>;
+declare function openYours(options?: unknown): Promise<import('rollcall/engine').Engine>;
+`;
+
+/** The names that a line declares or imports. */
+function namesOf(line: string): string[] {
+  const names = /^import (?:type )?(?:{ (.*) }|(\w+)) from/.exec(line);
+  if (names !== null) return (names[1] ?? names[2] ?? '').split(', ').map((name) => name.replace('type ', ''));
+  return /^(?:export )?(?:declare )?(?:const|let|function) (\w+)/.exec(line)?.slice(1) ?? [];
+}
+
+/** A module of an example: lines that say that they do not compile must not. */
+function moduleOf(code: string): string {
+  const own = new Set(code.split('\n').flatMap(namesOf));
+  const rest = given.split('\n').flatMap((line) => {
+    if (!line.startsWith('import')) return namesOf(line).some((name) => own.has(name)) ? [] : [line];
+    const clause = /{ (.*) }/.exec(line)?.[1];
+    if (clause === undefined) return namesOf(line).some((name) => own.has(name)) ? [] : [line];
+    const kept = clause.split(', ').filter((name) => !own.has(name.replace('type ', '')));
+    return kept.length === 0 ? [] : [line.replace(clause, kept.join(', '))];
+  });
+  const checked = code.replace(/^(?=.*\/\/ does not compile$)/gm, '// @ts-expect-error\n');
+  return `${rest.join('\n')}\n${checked}\nexport {};\n`;
+}
+
+const examples = documents.flatMap((document) => examplesOf(document).map(({ code }) => moduleOf(code)));
+
+const compilers = {
+  'TypeScript 7': `${root}node_modules/typescript/bin/tsc`,
+  'TypeScript 5.9': `${root}test/receivers/typescript-5.9/node_modules/typescript/bin/tsc`,
+};
+
+/** What the compiler prints about the examples, as modules and, for NodeNext, one as CommonJS. */
+async function compile(t: Test, compiler: string, module: string, moduleResolution: string): Promise<string> {
+  const folder = t.testdir({
+    ...Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code])),
+    ...(module === 'nodenext' && {
+      'app.cts':
+        "import { createReceiver } from '@rollcall/receivers/handle';\ncreateReceiver({ secret: 's', on: {} }).close();\n",
+    }),
+    'tsconfig.json': JSON.stringify({
+      compilerOptions: {
+        strict: true,
+        noEmit: true,
+        module,
+        moduleResolution,
+        target: 'es2022',
+        skipLibCheck: true,
+        types: ['node'],
+        typeRoots: [`${root}node_modules/@types`],
+      },
+      include: ['*.ts', '*.cts'],
+    }),
+  });
+  const { stdout } = await clean(process.execPath, [compiler, '-p', folder]).catch((error) => error);
+  return stdout;
+}
+
+t.test('there are examples, and one that must not compile', async (t) => {
+  t.ok(examples.length > 18);
+  t.ok(examples.some((code) => code.includes('@ts-expect-error')));
+});
+
+for (const [name, compiler] of Object.entries(compilers)) {
+  for (const [module, resolution] of [
+    ['nodenext', 'nodenext'],
+    ['esnext', 'bundler'],
+  ] as const) {
+    t.test(`${name}: the examples of the documents compile in strict mode, ${resolution}`, async (t) => {
+      t.equal(await compile(t, compiler, module, resolution), '');
+    });
+  }
+}

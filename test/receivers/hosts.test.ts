@@ -1,0 +1,188 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import { memoryStore } from '../../receivers/index.ts';
+import type { LambdaEvent, LambdaResult } from '../../receivers/lambda.ts';
+import { conformance, createSender, webhook } from '../../receivers/testing.ts';
+import { root } from './helpers/clean.ts';
+import { examplesOf } from './helpers/documents.ts';
+import { behindNode, serve } from './helpers/hosts.ts';
+import { requests } from './helpers/requests.ts';
+import { secret } from './helpers/samples.ts';
+
+/** What a recipe exports, and a server that stands for the platform where it exports none. */
+type Recipe = Record<string, unknown>;
+type Platform = (recipe: Recipe) => Promise<{ url: string; close(): Promise<void> }>;
+
+/** What the recipes take for given. */
+const forgotten: string[] = [];
+const nothing = () => {};
+const forget = (user: string) => void forgotten.push(user);
+Object.assign(globalThis, { forget, greet: nothing, miss: nothing, saveTraits: nothing, store: memoryStore() });
+process.env['ROLLCALL_SECRET'] = secret;
+process.env['NODE_ENV'] = 'production';
+// The recipes log there whatever they refuse.
+for (const level of ['warn', 'error'] as const) console[level] = nothing;
+
+const ownServer: Platform = async ({ server }) => {
+  const own = server as Server;
+  if (!own.listening) await once(own, 'listening');
+  return {
+    url: `http://127.0.0.1:${(own.address() as AddressInfo).port}/hooks`,
+    async close() {
+      own.closeAllConnections();
+      own.close();
+      await once(own, 'close');
+    },
+  };
+};
+
+const behindRequests: (name: string) => Platform = (name) => (recipe) => {
+  const handle = recipe[name] as (request: Request) => Promise<Response>;
+  return behindNode({ handle, close: async () => {} });
+};
+
+const edge: Platform = (recipe) => {
+  const { fetch } = recipe['default'] as { fetch(request: Request, env: object): Promise<Response> };
+  return behindNode({ handle: (request) => fetch(request, { ROLLCALL_SECRET: secret }), close: async () => {} });
+};
+
+type EventOf = (request: IncomingMessage, body: Buffer) => LambdaEvent;
+
+/** What the platforms take at most. */
+const PAYLOAD_LIMIT = 6 * 1024 * 1024;
+
+/** Platforms decode bodies that are text. */
+function bodyOf(body: Buffer): Pick<LambdaEvent, 'body' | 'isBase64Encoded'> {
+  const text = body.toString();
+  const isText = Buffer.from(text).equals(body);
+  return { body: isText ? text : body.toString('base64'), isBase64Encoded: !isText };
+}
+
+const functionUrl: EventOf = ({ headers, method = 'POST', url = '/' }, body) => ({
+  ...bodyOf(body),
+  headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+  rawPath: url.split('?', 1)[0] as string,
+  rawQueryString: url.split('?')[1] ?? '',
+  requestContext: { http: { method } },
+});
+
+const restApi: EventOf = ({ headersDistinct, method = 'POST', url = '/' }, body) => ({
+  ...bodyOf(body),
+  headers: null,
+  multiValueHeaders: headersDistinct,
+  httpMethod: method,
+  path: url,
+});
+
+const lambda: (eventOf: EventOf) => Platform = (eventOf) => (recipe) => {
+  const handler = recipe['handler'] as (event: LambdaEvent) => Promise<LambdaResult>;
+  return serve(
+    async (request: IncomingMessage, response: ServerResponse) => {
+      const parts: Buffer[] = [];
+      // As the platforms do; the function never hears of it.
+      if (Number(request.headers['content-length']) > PAYLOAD_LIMIT) return void response.writeHead(413).end();
+      try {
+        for await (const part of request) parts.push(part);
+      } catch {
+        // It never comes to an event.
+        return;
+      }
+      const { statusCode, headers, body } = await handler(eventOf(request, Buffer.concat(parts)));
+      response.writeHead(statusCode, headers).end(body);
+    },
+    async () => {},
+  );
+};
+
+/** By the heading of the recipe; several packages or platforms may take the same code. */
+const hosts: [name: string, heading: string, platform: Platform, change?: (code: string) => string][] = [
+  [
+    'Fastify',
+    'Receiving webhooks: `@rollcall/receivers`',
+    ownServer,
+    (code) => `${code}export const server = app.server;`,
+  ],
+  ['Express 4', 'Express 4 and 5', ownServer, (code) => code.replace("'express'", "'express4'")],
+  ['Express 5', 'Express 4 and 5', ownServer],
+  ['Koa', 'Koa', ownServer],
+  ['Hono', 'Hono', ownServer],
+  ['Next', 'Next', behindRequests('POST')],
+  ['Node', 'Node', ownServer],
+  ['Lambda with a function URL', 'AWS Lambda', lambda(functionUrl)],
+  ['Lambda behind an API Gateway', 'AWS Lambda', lambda(restApi)],
+  ['an edge runtime', 'Edge runtimes', edge],
+];
+
+const documented = examplesOf('docs/receivers.md');
+
+/** Starts the recipe as it stands in the document, but for the port. */
+async function start(t: Test, [name, heading, platform, change = (code) => code]: (typeof hosts)[number]) {
+  const code = documented.find((example) => example.heading === heading)?.code;
+  if (code === undefined) throw new Error(`docs/receivers.md has no recipe under "${heading}"`);
+  const local = code
+    .replaceAll(/'@rollcall\/receivers(?:\/([a-z-]+))?'/g, (_, part = 'index') => `'${root}receivers/${part}.ts'`)
+    .replace('3000', '0')
+    .replace('logger: true', 'logger: false')
+    .replace('const server =', 'export const server =');
+  const file = join(t.testdir({ 'recipe.ts': change(local) }), 'recipe.ts');
+  const running = await platform(await import(`${pathToFileURL(file)}?${encodeURIComponent(name)}`));
+  t.teardown(() => running.close());
+  return running.url;
+}
+
+type UnsignedRequest = typeof requests extends fc.Arbitrary<infer Request> ? Request : never;
+
+async function unsigned(url: string, count: number): Promise<void> {
+  const { port, pathname } = new URL(url);
+  const send = async ({ body, headers, signature }: UnsignedRequest) => {
+    const given = signature === 'right' ? '0'.repeat(40) : signature;
+    const request = httpRequest({
+      port,
+      path: pathname,
+      method: ['POST', 'POST', 'POST', 'PUT', 'GET', 'DELETE'][body.length % 6],
+      agent: false,
+      headers: { ...headers, ...(given !== undefined && { 'x-signature': given }), 'content-length': body.length },
+    });
+    const answered = once(request, 'response');
+    request.end(body);
+    const [response] = (await answered) as [IncomingMessage];
+    response.resume();
+    await once(response, 'end');
+    if (response.statusCode === 200) throw new Error('an unsigned request was accepted');
+  };
+  await fc.assert(fc.asyncProperty(requests, send), { numRuns: count });
+  // Uploads that break off, and what is no HTTP.
+  for (const bytes of [
+    'POST /hooks HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\ncontent-type: application/json\r\n\r\n{',
+    'POST /hooks HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-type: application/json\r\n\r\nzz\r\n',
+    `POST /hooks HTTP/1.1\r\nhost: a\r\nx-signature: ${'0'.repeat(40)}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{`,
+    '\0\0\0\0',
+  ]) {
+    const socket = connect(Number(port), '127.0.0.1').on('error', () => {});
+    await new Promise<void>((resolve) => socket.write(bytes, () => resolve()));
+    socket.destroy();
+    if (!socket.closed) await once(socket, 'close');
+  }
+}
+
+for (const host of hosts) {
+  const [name] = host;
+  t.test(
+    `${name}: the recipe of the documents passes every conformance case, and takes whatever nobody signed`,
+    async (t) => {
+      const url = await start(t, host);
+      for await (const result of conformance({ url, secret, batches: true })) {
+        t.ok(result.passed, `${result.name}: ${result.got}`, { expected: result.expected, error: result.error });
+      }
+      await unsigned(url, 40);
+      const user = `last of ${name}`;
+      t.equal((await createSender({ url, secret }).send(webhook('delete', { userId: user }))).status, 200);
+      t.ok(forgotten.includes(user), 'the handler got it');
+    },
+  );
+}
