@@ -4,6 +4,7 @@ import { VERSION } from '../version.ts';
 import { addApprove } from './commands/approve.ts';
 import { addAudiences } from './commands/audiences.ts';
 import { addBackup } from './commands/backup.ts';
+import { addCompletion } from './commands/completion.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDestinations } from './commands/destinations.ts';
@@ -22,6 +23,7 @@ import { addRetire } from './commands/retire.ts';
 import { addRuns } from './commands/runs.ts';
 import { addServe } from './commands/serve.ts';
 import { addSync } from './commands/sync.ts';
+import { addTest } from './commands/test.ts';
 import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
 import { type Context, EXIT } from './context.ts';
@@ -56,12 +58,14 @@ const COMMANDS = [
   addDiscards,
   addEndpoints,
   addDestinations,
+  addTest,
   addListen,
   addTypes,
   addConfig,
   addMigrate,
   addBackup,
   addDoctor,
+  addCompletion,
 ];
 
 /** Runs one command line to its exit code. */

@@ -1,62 +1,121 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { endpointStatuses } from '../../admin/api.ts';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
+import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
+import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
+import { examineEndpoints } from '../doctor/endpoints.ts';
+import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
+import { examineFolders } from '../doctor/folders.ts';
 import { duration } from '../duration.ts';
-import { count, print, printJson } from '../terminal.ts';
+import { stateColours } from '../states.ts';
+import { count, print, printJson, type Terminal } from '../terminal.ts';
+import { adviceOn, sendTestEvent } from '../test-event.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
-
-/** One thing that was looked at. */
-interface Finding {
-  readonly check: string;
-  readonly state: 'ok' | 'warning' | 'failed';
-  readonly message: string;
-}
 
 const HELP = `
 Example:
   $ rollcall doctor -c rollcall.yaml
+  $ rollcall doctor -c rollcall.yaml --send      and a signed test event to each enabled destination
 
-It changes nothing and sends nothing. With --json a finding is {"check","state","message"}; state is one of ok,
-warning, failed. Exit code 1 when something failed.`;
+It looks at the configuration, the folders with their rights and disk space, the store, the clock against the database's, the
+engines with a dry run of each definition, and each endpoint: DNS, the address rules of network, TLS and its certificate's
+end. It changes nothing, and sends nothing without --send.
+
+With --json a finding is {"check","state","message"}; state is one of ok, warning, failed. Exit code 1 when something failed, 2 when the
+configuration did.`;
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', failed: 'FAILED  ' };
+/** The clocks of machines differ by less. */
+const SKEW = 5_000;
+
+interface DoctorOptions extends AppCommandOptions {
+  readonly send?: boolean;
+}
 
 export function addDoctor(program: Command, context: Context): void {
   addAppOptions(
-    program.command('doctor').description('look for what is wrong: configuration, store, queries, endpoints'),
+    program.command('doctor').description('look for what is wrong: configuration, folders, store, queries, endpoints'),
   )
+    .option('--send', 'send a signed test event to each enabled destination')
     .addHelpText('after', HELP)
-    .action((options: AppCommandOptions) => doctor(options, context));
+    .action((options: DoctorOptions) => doctor(options, context));
 }
 
-async function doctor(options: AppCommandOptions, { terminal, setExitCode }: Context): Promise<void> {
-  await withApp(options, { terminal }, async (opened) => {
-    for await (const finding of examine(opened)) {
-      if (options.json) printJson(terminal, finding);
-      else print(terminal, `${MARKS[finding.state]}${finding.check}: ${finding.message}`);
-      if (finding.state === 'failed') setExitCode(EXIT.failed);
+async function doctor(options: DoctorOptions, { terminal, setExitCode }: Context): Promise<void> {
+  const colour = stateColours(terminal);
+  const show = (finding: Finding) => {
+    const { check, state, message } = finding;
+    if (options.json) printJson(terminal, finding);
+    else print(terminal, `${colour(state, MARKS[state])}${check}: ${message}`);
+    if (state === 'failed') setExitCode(EXIT.failed);
+  };
+  const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
+  let config: Config;
+  try {
+    config = loadConfig(options.config);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) {
+      if (!(error instanceof RollcallError)) throw error;
+      show(failed('configuration', error.message));
+      setExitCode(EXIT.usage);
+      return;
     }
-  });
+    for (const { path, line, message } of error.mistakes) {
+      show(failed('configuration', `${error.file}${line === null ? '' : `, line ${line}`}: ${path} ${message}`));
+    }
+    setExitCode(EXIT.usage);
+    return;
+  }
+  for await (const finding of examine(config, options, terminal)) show(finding);
 }
 
-async function* examine(opened: Opened): AsyncGenerator<Finding> {
-  const { app, config } = opened;
-  yield ok(
-    'configuration',
-    `${count(config.destinations.length, 'destination')}, ${count(config.sources.length, 'source')}`,
-  );
+async function* examine(config: Config, options: DoctorOptions, terminal: Terminal): AsyncGenerator<Finding> {
+  const sizes = [count(config.destinations.length, 'destination'), count(config.sources.length, 'source')];
+  yield ok('configuration', `${resolve(options.config)} is valid: ${sizes.join(', ')}`);
   yield* connections(config);
+  // Before the store is opened, which needs them.
+  yield* examineFolders(config);
+  const found: Finding[] = [];
+  try {
+    await withApp(options, { terminal }, async (opened) => {
+      for await (const finding of examineStore(opened)) found.push(finding);
+    });
+  } catch (error) {
+    if (!(error instanceof RollcallError)) throw error;
+    found.push(failed('store', `${redactUrl(config.store.url)}: ${error.code}: ${error.message}`));
+  }
+  yield* found;
+  yield* examineEndpoints(config);
+  if (options.send) yield* sendAll(config);
+}
+
+async function* sendAll(config: Config): AsyncGenerator<Finding> {
+  for (const destination of config.destinations.filter(({ enabled }) => enabled)) {
+    for (const result of await sendTestEvent(destination, config)) {
+      const { url, status, error, ms } = result;
+      const check = `${destination.name} ${url}`;
+      const advice = adviceOn(result);
+      const answer = `answered the test event with ${status ?? error} in ${ms} ms`;
+      yield advice === null ? ok(check, answer) : failed(check, `${answer}. ${advice}`);
+    }
+  }
+}
+
+async function* examineStore(opened: Opened): AsyncGenerator<Finding> {
+  const { app } = opened;
   const damage = await app.store.check(true);
   if (damage !== null) {
-    yield { check: 'store', state: 'failed', message: `is damaged: ${damage}. Restore a backup: docs/deployment.md` };
+    yield failed('store', `is damaged: ${damage}. Restore a backup: docs/deployment.md`);
     return;
   }
   await app.store.ping();
   yield ok('store', 'it answers');
   yield ok('store', 'what it holds is sound');
+  yield* clock(opened);
   yield* queries(opened);
   for (const { key } of await app.sync.orphans()) {
     yield warning(key, `is no longer in the configuration, but its members were told. rollcall retire ${key}`);
@@ -64,7 +123,19 @@ async function* examine(opened: Opened): AsyncGenerator<Finding> {
   for (const { id, key } of await app.store.runs({ states: ['held'], limit: 100 })) {
     yield warning(key, `the run ${id} is held. rollcall approve ${id}, or reject`);
   }
-  yield* endpoints(opened);
+  yield* backlogs(opened);
+}
+
+/** On SQLite the store keeps its time by this machine's clock. */
+function* clock({ app, config }: Opened): Generator<Finding> {
+  if (config.store.url.startsWith('sqlite:')) return;
+  const ahead = systemClock.now() - app.store.time.now();
+  const by = duration(Math.abs(ahead));
+  if (Math.abs(ahead) < SKEW) yield ok('clock', `agrees with the database's (${by} apart)`);
+  else {
+    const where = ahead > 0 ? 'ahead of' : 'behind';
+    yield warning('clock', `this machine's is ${by} ${where} the database's: times that are shown are off. Set up NTP`);
+  }
 }
 
 /** What the configuration allows but hardly anybody wants. */
@@ -90,16 +161,16 @@ async function* queries({ app, config }: Opened): AsyncGenerator<Finding> {
         : ok(key, count(plan?.members ?? 0, 'member'));
     } catch (error) {
       if (!(error instanceof RollcallError)) throw error;
-      yield { check: key, state: 'failed', message: `${error.code}: ${error.message}` };
+      yield failed(key, `${error.code}: ${error.message}`);
     }
   }
 }
 
-async function* endpoints({ app, config }: Opened): AsyncGenerator<Finding> {
+async function* backlogs({ app, config }: Opened): AsyncGenerator<Finding> {
   for (const { destination, url, state, since } of await endpointStatuses(app.store, config.destinations)) {
     const where = `${destination} ${url}`;
-    if (state === 'open') yield ok(where, 'takes deliveries, as far as is known');
-    else yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. rollcall endpoints list`);
+    if (state !== 'open')
+      yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. rollcall endpoints list`);
   }
   for (const status of await destinationStatuses(app.store, config)) {
     const { destination, pending, dead, heldOut } = status;
@@ -120,12 +191,4 @@ function waitsForNobody({ destination, pending, unknownSince, unknownFor, remove
 function queueIsFull(heldOut: number): string {
   const letters = count(heldOut, 'dead letter');
   return `its queue is full: ${letters} queue_full are queued again as it drains. rollcall endpoints list`;
-}
-
-function ok(check: string, message: string): Finding {
-  return { check, state: 'ok', message };
-}
-
-function warning(check: string, message: string): Finding {
-  return { check, state: 'warning', message };
 }

@@ -1,0 +1,69 @@
+import type { Command } from 'commander';
+import { RollcallError } from '../../errors.ts';
+import { nothingNamed } from '../../spelling.ts';
+import { type Context, EXIT } from '../context.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { stateColours } from '../states.ts';
+import { note, print, printJson } from '../terminal.ts';
+import { adviceOn, sendTestEvent } from '../test-event.ts';
+
+const HELP = `
+Example:
+  $ rollcall test crm -c rollcall.yaml
+
+It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once and says what came back. It goes past
+queue, windows and attempt log, and to a destination that is disabled or paused, too; the store is not opened.
+
+With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response","advice"}.
+Exit codes: 0 every endpoint took it, 1 one did not, 2 bad usage or configuration.`;
+
+interface TestOptions {
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+export function addTest(program: Command, context: Context): void {
+  program
+    .command('test')
+    .description('post a signed test event to a destination, and say what comes back')
+    .argument('<destination>', 'its name')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText('after', HELP)
+    .action((name: string, options: TestOptions) => test(name, options, context));
+}
+
+async function test(name: string, options: TestOptions, { terminal, setExitCode }: Context): Promise<void> {
+  const { loadConfig } = await import('../../config/load.ts');
+  const config = loadConfig(options.config);
+  const destination = config.destinations.find((each) => each.name === name);
+  if (!destination) {
+    const known = config.destinations.map((each) => each.name);
+    throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
+  }
+  const colour = stateColours(terminal);
+  for (const result of await sendTestEvent(destination, config)) {
+    const { url, outcome, status, error, ms, signatures, response } = result;
+    const advice = adviceOn(result);
+    if (advice !== null) setExitCode(EXIT.failed);
+    if (options.json) {
+      printJson(terminal, { ...result, advice });
+      continue;
+    }
+    const signed = signatures.length > 0 ? `signed by ${signatures.join(' and ')}` : 'not signed';
+    print(terminal, `${url}: ${colour(outcome, String(status ?? error))} in ${ms} ms, ${signed}`);
+    if (response !== null) print(terminal, `  it answered: ${oneLine(response)}`);
+    if (advice !== null) note(terminal, `  ${advice}.`);
+  }
+}
+
+/** Characters of an answer that are shown. */
+const WIDTH = 200;
+
+/** Without what would steer a terminal. */
+function oneLine(text: string): string {
+  return text
+    .slice(0, WIDTH)
+    .replaceAll(/[\p{C}\s]+/gu, ' ')
+    .trim();
+}

@@ -1,0 +1,111 @@
+import type { Command, Option } from 'commander';
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** A command by what is typed, with what may follow. */
+interface Entry {
+  readonly path: string;
+  readonly description: string;
+  readonly subcommands: readonly string[];
+  readonly options: readonly Option[];
+  readonly choices: readonly string[];
+}
+
+/** A script that completes commands, options and their choices; made of the program itself. */
+export function completionScript(program: Command, shell: Shell): string {
+  const entries = entriesOf(program, '');
+  if (shell === 'fish') return fish(entries);
+  const script = bash(entries);
+  return shell === 'zsh' ? `autoload -U +X bashcompinit && bashcompinit\n${script}` : script;
+}
+
+function entriesOf(command: Command, path: string): readonly Entry[] {
+  const visible = command.createHelp().visibleCommands(command);
+  const own: Entry = {
+    path,
+    description: command.summary() || command.description(),
+    subcommands: visible.map((each) => each.name()),
+    options: command.createHelp().visibleOptions(command),
+    choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  };
+  const below = visible.filter((each) => each.name() !== 'help');
+  return [own, ...below.flatMap((each) => entriesOf(each, `${path} ${each.name()}`.trim()))];
+}
+
+const flags = ({ short, long }: Option) => [short, long].filter((flag) => flag !== undefined);
+const takesValue = ({ required, optional }: Option) => required || optional;
+
+/** What comes after an option with choices; files after one that takes another value. */
+function bash(entries: readonly Entry[]): string {
+  const paths = entries.filter(({ path }) => path !== '').map(({ path }) => path);
+  const words = entries.map(({ path, subcommands, options, choices }) => {
+    const all = [...subcommands, ...choices, ...options.flatMap(flags)].join(' ');
+    return `    '${path}') words='${all}' ;;`;
+  });
+  const values = entries.flatMap(({ path, options }) =>
+    options.filter(takesValue).map((option) => {
+      const given = option.argChoices?.join(' ') ?? '';
+      const patterns = flags(option).map((flag) => `'${path} ${flag}'`);
+      return `    ${patterns.join('|')}) ${given === '' ? 'COMPREPLY=( $(compgen -f -- "$current") )' : `COMPREPLY=( $(compgen -W '${given}' -- "$current") )`}; return ;;`;
+    }),
+  );
+  return `# Made by \`rollcall completion\`.
+_rollcall() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" at='' word words=''
+  COMPREPLY=()
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "|${paths.join('|')}|" in
+      *"|\${at:+$at }$word|"*) at="\${at:+$at }$word" ;;
+    esac
+  done
+  case "$at $previous" in
+${values.join('\n')}
+  esac
+  case "$at" in
+${words.join('\n')}
+  esac
+  COMPREPLY=( $(compgen -W "$words" -- "$current") )
+}
+complete -o default -F _rollcall rollcall
+`;
+}
+
+const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+
+function fish(entries: readonly Entry[]): string {
+  const lines = entries.flatMap((entry) => {
+    const condition = fishCondition(entry);
+    const commands = entries
+      .filter(
+        ({ path }) => entry.subcommands.includes(path.slice(entry.path.length).trim()) && path.startsWith(entry.path),
+      )
+      .map(({ path, description }) => {
+        const name = path.split(' ').at(-1) ?? '';
+        return `complete -c rollcall -f -n ${quoted(condition)} -a ${quoted(name)} -d ${quoted(description)}`;
+      });
+    const options = entry.options.map((option) => {
+      const long = option.long === undefined ? '' : ` -l ${option.long.slice(2)}`;
+      const short = option.short === undefined ? '' : ` -s ${option.short.slice(1)}`;
+      const value = takesValue(option)
+        ? option.argChoices
+          ? ` -x -a ${quoted(option.argChoices.join(' '))}`
+          : ' -r'
+        : '';
+      return `complete -c rollcall -n ${quoted(condition)}${long}${short}${value} -d ${quoted(option.description)}`;
+    });
+    const choices = entry.choices.map(
+      (choice) => `complete -c rollcall -f -n ${quoted(condition)} -a ${quoted(choice)}`,
+    );
+    return [...commands, ...options, ...choices];
+  });
+  return `# Made by \`rollcall completion\`.\n${lines.join('\n')}\n`;
+}
+
+/** Where the words so far are this command's, and not one of its subcommands'. */
+function fishCondition({ path, subcommands }: Entry): string {
+  if (path === '') return '__fish_use_subcommand';
+  const seen = path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`);
+  const none = subcommands.length > 0 ? [`not __fish_seen_subcommand_from ${subcommands.join(' ')}`] : [];
+  return [...seen, ...none].join('; and ');
+}

@@ -1,0 +1,93 @@
+import { isIP } from 'node:net';
+import { connect, getCACertificates, type PeerCertificate } from 'node:tls';
+import { systemClock } from '../../clock.ts';
+import type { Config, NetworkConfig } from '../../config/config.ts';
+import { classifyError } from '../../deliver/classify.ts';
+import { createAddressGuard } from '../../deliver/http/address-guard.ts';
+import { createResolve } from '../../deliver/http/resolve.ts';
+import { redactUrl } from '../../destination.ts';
+import { type Finding, failed, ok, warning } from './finding.ts';
+
+const TIMEOUT = 5_000;
+const DAY = 86_400_000;
+/** A certificate that ends sooner should have been renewed by now. */
+const SOON = 14 * DAY;
+
+/** Looks up each endpoint's name, vets its addresses, and looks at its certificate; no request is sent. */
+export async function* examineEndpoints({ destinations, network }: Config): AsyncGenerator<Finding> {
+  for (const { name, enabled, endpoints } of destinations) {
+    if (!enabled) continue;
+    for (const { url } of endpoints) yield await examine(`${name} ${redactUrl(url)}`, new URL(url), network);
+  }
+}
+
+async function examine(check: string, url: URL, network: NetworkConfig): Promise<Finding> {
+  if (network.proxy !== null) return ok(check, 'is reached by network.proxy, which looks its name up and vets it');
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const found = await addressesOf(host);
+  if (found instanceof Error) {
+    return failed(check, `its name ${host} does not resolve (${codeOf(found)}). Compare it with DNS`);
+  }
+  const guard = createAddressGuard(network.allow);
+  const allowed = found.filter(guard);
+  const [refused] = found.filter((address) => !guard(address));
+  const [first] = allowed;
+  if (first === undefined) return failed(check, notAllowed(refused ?? host));
+  const where = `resolves to ${allowed.join(', ')}`;
+  if (url.protocol !== 'https:') return ok(check, `${where}; not encrypted, and no request was sent`);
+  const certificate = await certificateOf(first, Number(url.port || 443), host, network).catch((error: Error) => error);
+  return certificate instanceof Error
+    ? badCertificate(check, where, certificate)
+    : goodUntil(check, where, certificate);
+}
+
+function notAllowed(address: string): string {
+  const range = `${address}/${isIP(address) === 6 ? 128 : 32}`;
+  return `resolves to ${address}, which is not a public address: nothing is sent there (address_refused). If it is yours, add ${range} to network.allow`;
+}
+
+async function addressesOf(host: string): Promise<readonly string[] | Error> {
+  if (isIP(host) !== 0) return [host];
+  try {
+    return (await createResolve()(host)).map(({ address }) => address);
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+function certificateOf(
+  address: string,
+  port: number,
+  host: string,
+  { ca }: NetworkConfig,
+): Promise<Pick<PeerCertificate, 'valid_to'>> {
+  return new Promise((resolve, reject) => {
+    const trusted = ca.length > 0 ? { ca: [...getCACertificates('default'), ...ca] } : {};
+    const name = isIP(host) === 0 ? { servername: host } : {};
+    const socket = connect({ host: address, port, timeout: TIMEOUT, ...name, ...trusted }, () => {
+      resolve(socket.getPeerCertificate());
+      socket.destroy();
+    });
+    socket.once('timeout', () => socket.destroy(Object.assign(new Error('no answer'), { code: 'TIMEOUT' })));
+    socket.once('error', reject);
+  });
+}
+
+function badCertificate(check: string, where: string, error: Error): Finding {
+  const { outcome, error: cause } = classifyError(error);
+  if (outcome !== 'tls_untrusted') return failed(check, `${where}, but no connection is possible (${cause})`);
+  return failed(
+    check,
+    `${where}; its certificate is not trusted (${cause}), so that nothing is sent. Install another one, or name its authority in network.ca`,
+  );
+}
+
+function goodUntil(check: string, where: string, { valid_to }: Pick<PeerCertificate, 'valid_to'>): Finding {
+  const end = Date.parse(valid_to);
+  const days = Math.floor((end - systemClock.now()) / DAY);
+  const until = `its certificate is good until ${new Date(end).toISOString().slice(0, 10)}`;
+  if (end - systemClock.now() < SOON) return warning(check, `${where}; ${until}, in ${days} days: renew it`);
+  return ok(check, `${where}; ${until}`);
+}
+
+const codeOf = (error: Error) => (error as NodeJS.ErrnoException).code ?? error.message;

@@ -1,0 +1,18 @@
+/** One thing that was looked at: what is wrong, and what to do about it. */
+export interface Finding {
+  readonly check: string;
+  readonly state: 'ok' | 'warning' | 'failed';
+  readonly message: string;
+}
+
+export function ok(check: string, message: string): Finding {
+  return { check, state: 'ok', message };
+}
+
+export function warning(check: string, message: string): Finding {
+  return { check, state: 'warning', message };
+}
+
+export function failed(check: string, message: string): Finding {
+  return { check, state: 'failed', message };
+}

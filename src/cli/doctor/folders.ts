@@ -1,0 +1,75 @@
+import { constants } from 'node:fs';
+import { access, stat, statfs } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { dirname } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { type Finding, failed, ok, warning } from './finding.ts';
+
+const GIGABYTE = 2 ** 30;
+/** Below the first a disk is nearly full, below the second it is as good as full. */
+const LITTLE = GIGABYTE;
+const NOTHING = GIGABYTE / 10;
+
+/** The folders that this configuration writes to, with their rights and the room on their disks. */
+export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
+  const folders = new Map<string, string[]>();
+  for (const [what, path] of filesOf(config)) {
+    const folder = dirname(path);
+    folders.set(folder, [...(folders.get(folder) ?? []), what]);
+    yield* examineFile(what, path);
+  }
+  for (const [folder, uses] of folders) yield* examineFolder(folder, uses.join(' and '));
+}
+
+function* filesOf({ store, engines }: Config): Generator<readonly [string, string]> {
+  const path = store.url.startsWith('sqlite:') ? store.url.slice('sqlite:'.length) : ':memory:';
+  if (path !== ':memory:') yield ['store', path];
+  for (const [name, engine] of Object.entries(engines)) {
+    if (engine.type === 'duckdb' && engine.path !== ':memory:') yield [`engine ${name}`, engine.path];
+  }
+}
+
+async function* examineFile(what: string, path: string): AsyncGenerator<Finding> {
+  const isThere = await stat(path).then(
+    () => true,
+    () => false,
+  );
+  if (isThere && !(await may(path, constants.R_OK | constants.W_OK))) {
+    yield failed(what, `${path} can't be read and written by ${user()}. Give that user the rights to it`);
+  }
+}
+
+async function* examineFolder(folder: string, uses: string): AsyncGenerator<Finding> {
+  const check = `folder ${folder}`;
+  const found = await stat(folder).catch(() => null);
+  if (!found?.isDirectory()) {
+    yield failed(check, `does not exist, and ${uses} needs it. Make it: mkdir -p ${folder}`);
+    return;
+  }
+  if (!(await may(folder, constants.W_OK | constants.X_OK))) {
+    yield failed(check, `can't be written by ${user()}, and ${uses} needs it. Give that user the rights to it`);
+    return;
+  }
+  const { bavail, bsize, blocks } = await statfs(folder);
+  const free = bavail * bsize;
+  const left = `${(free / GIGABYTE).toFixed(1)} GB free of ${((blocks * bsize) / GIGABYTE).toFixed(1)} GB`;
+  if (free < NOTHING) yield failed(check, `${left}: make room, or what is collected is refused`);
+  else if (free < LITTLE) yield warning(check, `${left}: make room before it is full`);
+  else yield ok(check, `can be written, ${left}`);
+}
+
+async function may(path: string, mode: number): Promise<boolean> {
+  return access(path, mode).then(
+    () => true,
+    () => false,
+  );
+}
+
+function user(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container may run as a user without a name.
+    return 'this user';
+  }
+}

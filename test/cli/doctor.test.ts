@@ -1,0 +1,125 @@
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { Authority } from '../deliver/helpers/certificates.ts';
+import { secureEndpoint } from '../deliver/helpers/secure-endpoint.ts';
+import { jsonLines, listen, rollcall, workspace } from './helpers.ts';
+
+interface Finding {
+  readonly check: string;
+  readonly state: string;
+  readonly message: string;
+}
+
+async function examine(config: string, ...args: readonly string[]) {
+  const result = await rollcall(['doctor', '--json', '-c', config, ...args]);
+  const findings = jsonLines<Finding>(result);
+  return { ...result, find: (part: string) => findings.find(({ check }) => check.includes(part)) };
+}
+
+async function edit(config: string, from: string | RegExp, to: string): Promise<void> {
+  await writeFile(config, (await readFile(config, 'utf8')).replace(from, to));
+}
+
+t.test('the doctor looks up names, vets addresses and says what to allow', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match((await examine(config)).find('crm http'), {
+    state: 'ok',
+    message: /^resolves to 127\.0\.0\.1; not encrypted/,
+  });
+  await edit(config, '127.0.0.0/8', '10.0.0.0/8');
+  const refused = await examine(config);
+  t.equal(refused.code, 1);
+  t.match(refused.find('crm http'), {
+    state: 'failed',
+    message: /127\.0\.0\.1, .* add 127\.0\.0\.1\/32 to network\.allow/,
+  });
+  await edit(config, 'http://127.0.0.1:9', 'http://no-such-host.invalid');
+  t.match((await examine(config)).find('crm http'), {
+    state: 'failed',
+    message: /no-such-host\.invalid does not resolve/,
+  });
+});
+
+t.test('the doctor names folders with what is wrong with them, and goes on without the store', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  const found = await examine(config);
+  t.match(found.find(`folder ${folder}`), { state: 'ok', message: /^can be written, [\d.]+ GB free of [\d.]+ GB$/ });
+  await edit(config, /^store: .*$/m, `store: sqlite:${folder}/away/rollcall.db`);
+  const { code, find } = await examine(config);
+  t.equal(code, 1);
+  t.match(find('away'), {
+    state: 'failed',
+    message: /does not exist, and store needs it\. Make it: mkdir -p .*\/away$/,
+  });
+  t.match(find('store'), { state: 'failed', message: /away\/rollcall\.db: store_/ });
+  t.match(find('crm http'), { state: 'ok' }, 'endpoints are looked at all the same');
+  if (process.getuid?.() === 0) t.comment('rights do not bind this user: an unwritable folder was not tried');
+  else {
+    await mkdir(join(folder, 'away'));
+    await chmod(join(folder, 'away'), 0o500);
+    t.match((await examine(config)).find('away'), { state: 'failed', message: /can't be written by/ });
+  }
+});
+
+t.test('the doctor reports mistakes of the configuration as findings', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\n');
+  const { code, find } = await examine(config);
+  t.equal(code, 2);
+  t.match(find('configuration'), { state: 'failed', message: /line 12: serviceNam .*Did you mean serviceName/ });
+  t.match((await examine(`${config}.none`)).find('configuration'), { state: 'failed' });
+});
+
+t.test('the doctor looks at certificates: whether they are trusted, and when they end', async (t) => {
+  const authority = new Authority();
+  t.teardown(() => authority.remove());
+  const { server, port, seen } = await secureEndpoint(t, authority.issue('IP:127.0.0.1'));
+  const { folder, config } = await workspace(t, `https://127.0.0.1:${port}`);
+  t.match((await examine(config)).find('crm https'), {
+    state: 'failed',
+    message: /not trusted \(unknown_ca\).*network\.ca/,
+  });
+  await writeFile(join(folder, 'ca.pem'), authority.cert);
+  await edit(config, 'network: { ', 'network: { ca: ca.pem, ');
+  t.match((await examine(config)).find('crm https'), { state: 'ok', message: /good until \d{4}-\d\d-\d\d$/ });
+  const day = (days: number) =>
+    `${new Date(Date.now() + days * 86_400_000).toISOString().replaceAll(/[-T:]|\.\d+/g, '')}`;
+  server.setSecureContext(authority.issue('IP:127.0.0.1', { from: day(-30), until: day(3) }));
+  t.match((await examine(config)).find('crm https'), { state: 'warning', message: /in [23] days: renew it$/ });
+  server.setSecureContext(authority.issue('IP:127.0.0.1', { from: day(-30), until: day(-3) }));
+  t.match((await examine(config)).find('crm https'), { state: 'failed', message: /not trusted \(expired\)/ });
+  t.equal(seen.requests, 0, 'and sends nothing');
+});
+
+t.test('a test event is signed and posted as deliveries are, and the answer is explained', async (t) => {
+  const listener = await listen(t, '--secret', 's3cret');
+  const { config } = await workspace(t, listener.url);
+  t.match(await rollcall(['test', 'crm', '-c', config]), {
+    code: 0,
+    stdout: /: 200 in \d+ ms, signed by x-signature$/m,
+  });
+  t.match((await examine(config, '--send')).find('crm http'), { state: 'ok' });
+  await edit(config, 's3cret', 'another');
+  t.match(await rollcall(['test', 'crm', '-c', config]), {
+    code: 1,
+    stdout: /: 401 in /,
+    stderr: /compare sharedSecret/,
+  });
+  t.match(jsonLines(await rollcall(['test', 'crm', '--json', '-c', config])), [
+    { destination: 'crm', outcome: 'refused', status: 401, signatures: ['x-signature'], advice: /sharedSecret/ },
+  ]);
+  await edit(config, '127.0.0.0/8', '10.0.0.0/8');
+  t.match(await rollcall(['test', 'crm', '-c', config]), {
+    code: 1,
+    stdout: /address_refused/,
+    stderr: /network\.allow/,
+  });
+  t.match(await rollcall(['test', 'cmr', '-c', config]), { code: 2, stderr: /Did you mean crm\?/ });
+  const requests = await listener.stop();
+  t.match(requests[0], {
+    signature: 'verified',
+    body: { type: 'track', event: 'Rollcall Test', userId: 'rollcall-test' },
+  });
+  t.equal(requests.length, 4);
+  t.match(await rollcall(['attempts', '-c', config]), { stderr: /no such attempts/ }, 'none is in the attempt log');
+});
