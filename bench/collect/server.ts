@@ -4,6 +4,7 @@ import Fastify from 'fastify';
 import { createAccept } from '../../src/accept.ts';
 import { systemClock } from '../../src/clock.ts';
 import { collect } from '../../src/collect/collect.ts';
+import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
 import { openStore } from '../../src/store/open.ts';
 
@@ -16,7 +17,7 @@ const destinations: readonly Destination[] = [
 ];
 
 const [name = '', file = ''] = process.argv.slice(2);
-const app = Fastify();
+const app = Fastify(name === 'bare' ? {} : serverOptions);
 if (name === 'bare') {
   app.post('/v1/batch', { bodyLimit: 512_000 }, async () => ({ success: true }));
 } else if (name === 'checked') {

@@ -27,6 +27,8 @@ export interface AdmissionOptions {
 
 /** The threads that inflate are few, and shared with all that reads files. */
 const INFLATED_AT_ONCE = 2;
+/** Bytes that are inflated without them, for those whose source is known. */
+const SMALL = 2_048;
 
 /**
  * Reads the requests of these routes. Who sends one is looked for as early as it can be known: in its head, else in its body, of
@@ -68,8 +70,10 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     if (hold === null) return undefined;
     const maxBytes = routeOptions.bodyLimit;
     const sent = await readBytes(payload, hold, maxBytes);
-    const inflate = () => inflated(sent, headers['content-encoding'] ?? '', maxBytes);
-    const bytes = headers['content-encoding'] ? await inflating.pass(collectSource?.id ?? '', 1, inflate) : sent;
+    const isSmall = collectSource !== null && sent.length <= SMALL;
+    const inflate = () => inflated(sent, headers['content-encoding'] ?? '', maxBytes, isSmall);
+    const isPlain = headers['content-encoding'] === undefined;
+    const bytes = isPlain ? sent : await (isSmall ? inflate() : inflating.pass(collectSource?.id ?? '', 1, inflate));
     hold.resize(bytes.length);
     const body = readJson(request, bytes);
     if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));

@@ -1,6 +1,17 @@
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { brotliDecompress, crc32, gunzip, inflate, inflateRaw, type ZlibOptions } from 'node:zlib';
+import {
+  brotliDecompress,
+  brotliDecompressSync,
+  crc32,
+  gunzip,
+  gunzipSync,
+  inflate,
+  inflateRaw,
+  inflateRawSync,
+  inflateSync,
+  type ZlibOptions,
+} from 'node:zlib';
 import { RollcallError } from '../errors.ts';
 import type { Hold } from './pressure.ts';
 
@@ -38,15 +49,20 @@ export function readBytes(payload: Readable, hold: Hold, maxBytes: number): Prom
   return promise;
 }
 
-type Inflate = (body: Buffer, options: ZlibOptions) => Promise<Buffer>;
+interface Inflater {
+  /** In another thread. */
+  readonly later: (body: Buffer, options: ZlibOptions) => Promise<Buffer>;
+  readonly atOnce: (body: Buffer, options: ZlibOptions) => Buffer;
+}
 
-const INFLATERS: ReadonlyMap<string, Inflate> = new Map<string, Inflate>([
-  ['gzip', promisify(gunzip)],
-  ['x-gzip', promisify(gunzip)],
-  ['deflate', promisify(inflate)],
-  ['br', promisify(brotliDecompress)],
+const GZIP: Inflater = { later: promisify(gunzip), atOnce: gunzipSync };
+const INFLATERS: ReadonlyMap<string, Inflater> = new Map<string, Inflater>([
+  ['gzip', GZIP],
+  ['x-gzip', GZIP],
+  ['deflate', { later: promisify(inflate), atOnce: inflateSync }],
+  ['br', { later: promisify(brotliDecompress), atOnce: brotliDecompressSync }],
 ]);
-const RAW_DEFLATE: Inflate = promisify(inflateRaw);
+const RAW_DEFLATE: Inflater = { later: promisify(inflateRaw), atOnce: inflateRawSync };
 const rawWithInfo = promisify(inflateRaw) as unknown as (
   body: Buffer,
   options: ZlibOptions,
@@ -55,9 +71,10 @@ const rawWithInfo = promisify(inflateRaw) as unknown as (
 /**
  * The body without its encoding. Stops inflating once `maxBytes` are exceeded.
  *
+ * @param isSmall - whether to do it here: another thread costs more than a small body does
  * @throws RollcallError `unsupported_media_type`, `too_large`, `invalid_json`
  */
-export async function inflated(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+export async function inflated(body: Buffer, encoding: string, maxBytes: number, isSmall: boolean): Promise<Buffer> {
   const name = encoding.trim().toLowerCase();
   if (name === '' || name === 'identity') return body;
   const inflater = name === 'deflate' && !hasZlibHeader(body) ? RAW_DEFLATE : INFLATERS.get(name);
@@ -65,7 +82,8 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number)
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
   try {
-    return await inflater(body, { maxOutputLength: maxBytes });
+    const options = { maxOutputLength: maxBytes };
+    return isSmall ? inflater.atOnce(body, options) : await inflater.later(body, options);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes);
     const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;

@@ -1,0 +1,79 @@
+/**
+ * What requests without a write key, and crowds, cost an honest client: its single calls, half of them with the key in the head
+ * and half in the body, a hundred a second, while somebody else attacks. `refused` counts its answers that are not 200.
+ */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { compare, type Figures, peakMemoryMb, startPart } from './harness.ts';
+
+const every = 10;
+const count = 800;
+const warmUp = 100;
+
+async function run(attack: string): Promise<Figures> {
+  const folder = await mkdtemp(join(import.meta.dirname, '.attacks-'));
+  const server = await startPart(new URL('collect/server.ts', import.meta.url), ['rollcall', join(folder, 'r.db')]);
+  const port = server.ready as number;
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  const attacker = await startPart(new URL('attacks/attacker.ts', import.meta.url), [attack, String(port)]);
+  try {
+    await honest(port, agent, warmUp);
+    const { latencies, refused } = await honest(port, agent, count);
+    const sorted = latencies.toSorted((a, b) => a - b);
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)]!;
+    return { p50Ms: at(0.5), p99Ms: at(0.99), refused, memoryMb: peakMemoryMb(server.pid) };
+  } finally {
+    await attacker.stop();
+    agent.destroy();
+    await server.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Whether or not the one before is answered: who waits in line does not come less often. */
+async function honest(port: number, agent: Agent, calls: number) {
+  const latencies: number[] = [];
+  let refused = 0;
+  const pending: Promise<void>[] = [];
+  const start = performance.now();
+  for (let n = 0; n < calls; n += 1) {
+    await pause(Math.max(0, start + n * every - performance.now()));
+    const startedAt = performance.now();
+    pending.push(
+      call(port, agent, n % 2 === 0).then((status) => {
+        latencies.push(performance.now() - startedAt);
+        if (status !== 200) refused += 1;
+      }),
+    );
+  }
+  await Promise.all(pending);
+  return { latencies, refused };
+}
+
+/** Its status; 0 when the connection was cut. */
+async function call(port: number, agent: Agent, inHead: boolean): Promise<number> {
+  const message = { event: 'Order Completed', userId: 'u', properties: { total: 39.95 } };
+  const body = JSON.stringify(inHead ? message : { ...message, writeKey: 'WK' });
+  const headers = { 'content-length': body.length, ...(inHead && { authorization: 'Basic V0s6' }) };
+  const outgoing = request({ port, host: '127.0.0.1', agent, method: 'POST', path: '/v1/track', headers });
+  outgoing.end(body);
+  try {
+    const [answer] = await once(outgoing, 'response');
+    answer.resume();
+    await once(answer, 'end');
+    return answer.statusCode;
+  } catch {
+    return 0;
+  }
+}
+
+const attacks = ['idle', 'dribble', 'connect', 'nested', 'crowd'];
+
+await compare({
+  name: 'attacks',
+  contenders: Object.fromEntries(['none', ...attacks].map((name) => [name, () => run(name)])),
+  ratios: Object.fromEntries(attacks.map((name) => [`${name} / none`, [name, 'none', 'p99Ms']])),
+});
