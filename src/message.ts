@@ -260,14 +260,24 @@ function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onU
 function bodyText(body: Record<string, unknown>): string | null {
   const others: Record<string, unknown> = {};
   let raw = '';
-  for (const name of Object.keys(body)) {
+  for (const name in body) {
     const value = body[name];
     // A key that is a number has its place before all others.
-    if (value instanceof RawObject && !/^\d/.test(name)) raw += `,${JSON.stringify(name)}:${value.text}`;
+    if (value instanceof RawObject && !startsWithDigit(name)) raw += `,${quoted(name)}:${value.text}`;
     else others[name] = value;
   }
   const json = builtText(others);
   return json === null ? null : `${json.slice(0, -1)}${raw}}`;
+}
+
+function startsWithDigit(name: string): boolean {
+  return name < ':' && name >= '0';
+}
+
+const QUOTED = new Map(['properties', 'traits', 'context', 'integrations'].map((name) => [name, JSON.stringify(name)]));
+
+function quoted(name: string): string {
+  return QUOTED.get(name) ?? JSON.stringify(name);
 }
 
 function builtText(body: Record<string, unknown>): string | null {

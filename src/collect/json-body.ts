@@ -27,6 +27,9 @@ const DEEP = 3;
 /** Numbers that stand for a field: start and end of its key, of its value, and how the value is had. */
 const FIELD = 5;
 
+/** Fields that messages are known by, and routed. */
+const KEPT = new Set(['messageId', 'userId', 'anonymousId', 'groupId', 'previousId', 'event', 'name', 'type']);
+
 /** A value within a body, of which nothing is built before it is asked for. */
 export interface Part {
   /** Its length as it was sent. */
@@ -181,10 +184,7 @@ export class JsonBody {
   }
 
   private objectPart(fields: readonly number[], first: number, bytes: number): Part {
-    const last = fields.length;
-    let isTooDeep = false;
-    for (let at = first + FIELD - 1; at < last; at += FIELD) isTooDeep ||= fields[at] === DEEP;
-    return { bytes, isTooDeep, value: () => this.build(fields, first, last) };
+    return new ObjectPart(this, fields, first, bytes);
   }
 
   private valuePart(start: number, end: number): Part {
@@ -192,13 +192,15 @@ export class JsonBody {
     return { bytes: end - start, isTooDeep: kind === DEEP, value: () => this.valueOf(start, end, kind) };
   }
 
-  private build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
+  /** The object that these fields make. */
+  build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
     const object: Record<string, unknown> = {};
     for (let at = first; at < last; at += FIELD) {
       const key = this.key(fields[at] as number, fields[at + 1] as number);
-      const value = this.valueOf(fields[at + 2] as number, fields[at + 3] as number, fields[at + 4] as number);
+      const [start, end, kind] = [fields[at + 2] as number, fields[at + 3] as number, fields[at + 4] as number];
       // Setting it would not make a field, and it is left out of messages anyway.
-      if (key !== '__proto__') object[key] = value;
+      if (key === '__proto__') continue;
+      object[key] = kind === TEXT ? this.textOf(key, start + 1, end - 1) : this.valueOf(start, end, kind);
     }
     return object;
   }
@@ -212,11 +214,15 @@ export class JsonBody {
   }
 
   private valueOf(start: number, end: number, kind: number): unknown {
-    // Not cut from the whole, which it would keep in memory for as long as it is kept itself.
-    if (kind === TEXT) return this.bytes.toString(this.text === null ? 'utf8' : 'latin1', start + 1, end - 1);
+    if (kind === TEXT) return this.cut(start + 1, end - 1);
     if (kind === DEEP && this.bytes[start] === OPEN_BRACKET) return [];
     if (kind === DEEP || (kind === CANONICAL && end - start === 2)) return {};
     return kind === CANONICAL ? new RawObject(this.cut(start, end)) : this.parse(start, end);
+  }
+
+  /** What is cut from the whole keeps all of it in memory, and these may be kept for longer than a request takes. */
+  private textOf(key: string, start: number, end: number): string {
+    return this.text === null || !KEPT.has(key) ? this.cut(start, end) : this.bytes.toString('latin1', start, end);
   }
 
   /** Bytes that are not UTF-8 become U+FFFD: one bad character must not cost its neighbours. */
@@ -237,6 +243,30 @@ export class JsonBody {
     let at = start;
     while ((bytes[at] as number) <= SPACE && isSpace(bytes[at])) at += 1;
     return at;
+  }
+}
+
+class ObjectPart implements Part {
+  readonly bytes: number;
+  readonly isTooDeep: boolean;
+  private readonly body: JsonBody;
+  private readonly fields: readonly number[];
+  private readonly first: number;
+  private readonly last: number;
+
+  constructor(body: JsonBody, fields: readonly number[], first: number, bytes: number) {
+    this.bytes = bytes;
+    this.body = body;
+    this.fields = fields;
+    this.first = first;
+    this.last = fields.length;
+    let isTooDeep = false;
+    for (let at = first + FIELD - 1; at < this.last; at += FIELD) isTooDeep ||= fields[at] === DEEP;
+    this.isTooDeep = isTooDeep;
+  }
+
+  value(): Record<string, unknown> {
+    return this.body.build(this.fields, this.first, this.last);
   }
 }
 
