@@ -102,3 +102,8 @@ export function bodyOf({ body }: FastifyRequest): JsonBody {
   if (body instanceof JsonBody) return body;
   throw new RollcallError('invalid_json', 'The body must be JSON.');
 }
+
+/** While the messages are on their way to disk, nothing else of the body is to stay in memory. */
+export function letBodyGo(request: FastifyRequest): void {
+  request.body = undefined;
+}

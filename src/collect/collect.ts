@@ -14,7 +14,7 @@ import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
 import type { IpRule } from '../ip.ts';
 import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
-import { admit, bodyOf } from './admission.ts';
+import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { readBatch, readCall } from './batch.ts';
 import { allowPages, browsers } from './browsers.ts';
 import { type OnDiscard, reportPart, reportRequest } from './discarded.ts';
@@ -101,11 +101,13 @@ async function serve(
   });
   const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
     const message = readCall(bodyOf(request), { type, ...envelopeOf(request) });
+    letBodyGo(request);
     await accept(sourceOf(request).id, [message]);
     return reply.type('application/json').send(DONE);
   };
   const batch = async (request: FastifyRequest, reply: FastifyReply) => {
     const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request), limits);
+    if (rejected.length === 0) letBodyGo(request);
     if (messages.length > 0) await accept(sourceOf(request).id, messages);
     for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };

@@ -198,9 +198,9 @@ export class JsonBody {
     for (let at = first; at < last; at += FIELD) {
       const key = this.key(fields[at] as number, fields[at + 1] as number);
       const [start, end, kind] = [fields[at + 2] as number, fields[at + 3] as number, fields[at + 4] as number];
+      const value = kind === TEXT ? this.textOf(key, start + 1, end - 1) : this.valueOf(start, end, kind);
       // Setting it would not make a field, and it is left out of messages anyway.
-      if (key === '__proto__') continue;
-      object[key] = kind === TEXT ? this.textOf(key, start + 1, end - 1) : this.valueOf(start, end, kind);
+      if (key !== '__proto__') object[key] = value;
     }
     return object;
   }
