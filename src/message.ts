@@ -192,13 +192,19 @@ function webhookBody(
     if (value !== null) body[name] = value;
   }
   const details = DETAILS[type];
-  if (details !== null) body[details] ??= {};
+  if (details !== null) body[details] ??= (type === 'identify' ? traitsInContext(input['context']) : null) ?? {};
   if (type === 'page') body['properties'] = pageProperties(body['properties'] as Record<string, unknown>);
   if (integrations !== null) body['integrations'] = integrations;
   writeTimestamps(body, input, envelope);
   const context = merged(envelope.context, input['context']) ?? {};
   body['context'] = envelope.ip === undefined ? context : withIp(built(context), envelope.ip);
   return body;
+}
+
+/** Rudder's library for browsers has the traits of an identify in its context only. */
+function traitsInContext(context: unknown): Record<string, unknown> | null {
+  const { traits } = (built(context) ?? {}) as { readonly traits?: unknown };
+  return isPlainObject(traits) ? traits : null;
 }
 
 /** Ids are text, and languages whose lists and objects are one and the same write an empty object as `[]`. */

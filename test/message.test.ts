@@ -94,6 +94,15 @@ t.test('gives every kind its object, also when it is null or absent', async (t) 
   t.notOk('properties' in bodyOf({ type: 'screen', userId: 'u' }));
 });
 
+t.test('an identify that has its traits in the context only has them where all have them', async (t) => {
+  const context = { traits: { plan: 'pro' } };
+  const body = bodyOf({ type: 'identify', userId: 'u', context });
+  t.strictSame([body.traits, body.context], [{ plan: 'pro' }, context]);
+  t.strictSame(bodyOf({ type: 'identify', userId: 'u', traits: {}, context }).traits, {}, 'its own go first');
+  t.strictSame(bodyOf({ type: 'identify', userId: 'u', context: { traits: 'p' } }).traits, {});
+  t.strictSame(bodyOf({ type: 'group', userId: 'u', groupId: 'g', context }).traits, {}, 'those are the user’s');
+});
+
 t.test('passes other fields through, but not null, nor how the message travelled', async (t) => {
   const travel = { writeKey: 'k', sentAt: now, receivedAt: 'long ago', _metadata: { a: 1 }, version: 7 };
   const body = bodyOf({

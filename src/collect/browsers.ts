@@ -70,7 +70,11 @@ function cached(reply: FastifyReply): FastifyReply {
 
 /** What analytics-next reads: where to send, and that there is nothing else to load, nor anybody else to tell. */
 function librarySettings({ writeKey }: Source, request: FastifyRequest): object {
-  const target = { apiKey: writeKey, apiHost: `${request.host}/v1`, protocol: protocolOf(request) };
+  const target = {
+    ...{ apiKey: writeKey, apiHost: `${request.host}/v1`, protocol: protocolOf(request) },
+    // What is sent while a page is left must outlive it.
+    deliveryStrategy: { config: { keepalive: true } },
+  };
   const all = { __default: { enabled: true, integrations: {} } };
   return {
     integrations: { 'Segment.io': target },
