@@ -1,4 +1,15 @@
-import type { Run } from '../src/store/port.ts';
+import type { Run, RunPhase, RunState } from '../src/store/port.ts';
+
+/** Where a run is in each state. */
+const PHASES: Readonly<Record<RunState, RunPhase>> = {
+  staged: 'stage',
+  held: 'stage',
+  sending: 'send',
+  committed: 'commit',
+  done: 'done',
+  failed: 'stage',
+  rejected: 'stage',
+};
 
 /** The JSON line of a run; `ms` until it ended or was held. */
 export function runLine(run: Run) {
@@ -20,6 +31,7 @@ export function runLine(run: Run) {
     ms: tookMs(run),
     action,
     state,
+    phase: run.phase ?? PHASES[state],
     code,
     reason,
     changed,

@@ -101,7 +101,7 @@ export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCo
 
 const USAGE = new Set(['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run']);
 /** What fails because a person ended the command. */
-const STOPPED = new Set(['stopping', 'store_closed']);
+const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
 const INTERRUPTED =
   'Interrupted. Nothing that was accepted is lost: a running service goes on with it, or the next sync or start does.';
 

@@ -102,7 +102,7 @@ async function printLines(
   for (const { key, kind, error } of reports) {
     if (!error || runs.some((run) => run.key === key && run.code === error.code)) continue;
     const { code, message: reason } = error;
-    printJson(terminal, { run: null, key, kind, state: 'failed', code, reason });
+    printJson(terminal, { run: null, key, kind, state: 'failed', phase: null, code, reason });
   }
 }
 

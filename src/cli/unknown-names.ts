@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { suggestion } from '../spelling.ts';
 import { note, type Terminal } from './terminal.ts';
 
 interface Names {
@@ -10,14 +11,14 @@ interface Names {
 /** Where nothing was found, a mistyped name may be why; a store also knows names that are gone from the configuration. */
 export function noteUnknown(terminal: Terminal, config: Config, { destination, endpoint, source }: Names): void {
   const { destinations, sources } = config;
-  const missing = [
-    destination !== undefined && !destinations.some(({ name }) => name === destination)
-      ? `destination ${destination}`
-      : null,
-    endpoint !== undefined && !destinations.some(({ endpoints }) => endpoints.some(({ id }) => id === endpoint))
-      ? `endpoint ${endpoint}`
-      : null,
-    source !== undefined && !sources.some(({ id }) => id === source) ? `source ${source}` : null,
+  const given: readonly (readonly [what: string, name: string | undefined, known: readonly string[]])[] = [
+    ['destination', destination, destinations.map(({ name }) => name)],
+    ['endpoint', endpoint, destinations.flatMap(({ endpoints }) => endpoints.map(({ id }) => id))],
+    ['source', source, sources.map(({ id }) => id)],
   ];
-  for (const name of missing) if (name !== null) note(terminal, `The configuration has no ${name}.`);
+  for (const [what, name, known] of given) {
+    if (name === undefined || known.includes(name)) continue;
+    const help = suggestion(name, known);
+    note(terminal, `The configuration has no ${what} ${name}${help.endsWith('?') ? help : `${help}.`}`);
+  }
 }

@@ -279,6 +279,9 @@ export interface Backlog {
   readonly heldOut: number;
 }
 
+/** Opening the engine, running the SQL and comparing, sending what differs, moving the snapshot. */
+export type RunPhase = 'open' | 'stage' | 'send' | 'commit' | 'done';
+
 export type RunState = 'staged' | 'held' | 'sending' | 'committed' | 'done' | 'failed' | 'rejected';
 
 /** One sync of one audience or computed trait. */
@@ -292,6 +295,8 @@ export interface Run {
    */
   readonly action: 'sync' | 'resync' | 'retire' | 'backfill' | 'withdraw';
   readonly state: RunState;
+  /** How far it is, or came before it failed. */
+  readonly phase?: RunPhase;
   readonly first: boolean;
   readonly members: number;
   readonly entered: number;

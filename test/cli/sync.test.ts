@@ -4,7 +4,7 @@ import { jsonLines, listen, orders, rollcall, start, workspace } from './helpers
 
 const LINE = [
   ...'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' '),
-  ...'action state code reason changed before definitionHash asOf deliveries'.split(' '),
+  ...'action state phase code reason changed before definitionHash asOf deliveries'.split(' '),
 ];
 
 interface RunLine {
@@ -109,7 +109,7 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   t.equal(result.code, 1);
   t.match(jsonLines(result), [
     { key: 'big_spenders', action: 'sync', state: 'done', sent: 2, deliveries: { total: 2, delivered: 2, waiting: 0 } },
-    { run: /./, key: 'broken', state: 'failed', code: 'sql_failed', reason: /nowhere/, before: null },
+    { run: /./, key: 'broken', state: 'failed', phase: 'stage', code: 'sql_failed', reason: /nowhere/, before: null },
   ]);
   t.match(result.stderr, /^sql_failed: broken: [^:]+: .*nowhere/m);
   t.notMatch(result.stderr, /"sync_failed"/, 'once');

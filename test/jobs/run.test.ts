@@ -111,6 +111,7 @@ t.test('the line of a run has the fields that scripts read', async (t) => {
     'ms',
     'action',
     'state',
+    'phase',
     'code',
     'reason',
     'changed',

@@ -11,6 +11,7 @@ import { examineEndpoints } from '../doctor/endpoints.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
 import { examineFolders } from '../doctor/folders.ts';
 import { duration } from '../duration.ts';
+import { hint } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { count, print, printJson, type Terminal } from '../terminal.ts';
 import { adviceOn, sendTestEvent } from '../test-event.ts';
@@ -82,7 +83,7 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   const found: Finding[] = [];
   try {
     await withApp(options, { terminal }, async (opened) => {
-      for await (const finding of examineStore(opened)) found.push(finding);
+      for await (const finding of examineStore(opened, options)) found.push(finding);
     });
   } catch (error) {
     if (!(error instanceof RollcallError)) throw error;
@@ -105,7 +106,7 @@ async function* sendAll(config: Config): AsyncGenerator<Finding> {
   }
 }
 
-async function* examineStore(opened: Opened): AsyncGenerator<Finding> {
+async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
   const { app } = opened;
   const damage = await app.store.check(true);
   if (damage !== null) {
@@ -118,12 +119,15 @@ async function* examineStore(opened: Opened): AsyncGenerator<Finding> {
   yield* clock(opened);
   yield* queries(opened);
   for (const { key } of await app.sync.orphans()) {
-    yield warning(key, `is no longer in the configuration, but its members were told. rollcall retire ${key}`);
+    yield warning(
+      key,
+      `is no longer in the configuration, but its members were told. ${hint(options, `retire ${key}`)}`,
+    );
   }
   for (const { id, key } of await app.store.runs({ states: ['held'], limit: 100 })) {
-    yield warning(key, `the run ${id} is held. rollcall approve ${id}, or reject`);
+    yield warning(key, `the run ${id} is held. ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`);
   }
-  yield* backlogs(opened);
+  yield* backlogs(opened, options);
 }
 
 /** On SQLite the store keeps its time by this machine's clock. */
@@ -166,18 +170,18 @@ async function* queries({ app, config }: Opened): AsyncGenerator<Finding> {
   }
 }
 
-async function* backlogs({ app, config }: Opened): AsyncGenerator<Finding> {
+async function* backlogs({ app, config }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
   for (const { destination, url, state, since } of await endpointStatuses(app.store, config.destinations)) {
     const where = `${destination} ${url}`;
     if (state !== 'open')
-      yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. rollcall endpoints list`);
+      yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. ${hint(options, 'endpoints list')}`);
   }
   for (const status of await destinationStatuses(app.store, config)) {
     const { destination, pending, dead, heldOut } = status;
     if (isGone(status) && pending > 0) yield warning(destination, waitsForNobody(status));
     if (heldOut > 0) yield warning(destination, queueIsFull(heldOut));
     if (dead > heldOut)
-      yield warning(destination, `${count(dead - heldOut, 'dead letter')}. rollcall dead-letters list`);
+      yield warning(destination, `${count(dead - heldOut, 'dead letter')}. ${hint(options, 'dead-letters list')}`);
     if (pending > 0 && !isGone(status)) yield ok(destination, `${count(pending, 'delivery', 'deliveries')} pending`);
   }
 }

@@ -33,7 +33,7 @@ An audience that has another name and the SQL of one that is gone was renamed: i
 over. It asks before that; where there is no terminal the run is held for rollcall approve, or goes on with --yes.
 
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
-"startedAt","ms","action","state","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
+"startedAt","ms","action","state","phase","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
 failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. What failed has a code and a reason.
 
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
