@@ -5,6 +5,7 @@
  * The server is that of the tests, or the one in `POSTGRES_BIN`: a pg_dump must not be older than its server.
  */
 import { parseArgs } from 'node:util';
+import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { graphile } from './bloat/graphile.ts';
 import { dump, idle, type Pin } from './bloat/pin.ts';
@@ -26,37 +27,50 @@ const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4G
 interface Step {
   readonly perSecond: number;
   readonly databaseMicros: number;
+  /** Pages that the database looked at for each: unlike CPU time, they do not depend on what else runs on the machine. */
+  readonly pages: number;
 }
 
-async function measure(queue: Queue): Promise<Step> {
+const PAGES = 'SELECT (blks_hit + blks_read)::float8 AS pages FROM pg_stat_database WHERE datname = current_database()';
+
+async function measure(queue: Queue, watcher: pg.Client): Promise<Step> {
+  const looked = async () => (await watcher.query<{ pages: number }>(PAGES)).rows[0]?.pages ?? Number.NaN;
+  const before = await looked();
   const cpu = countCpu([server.pid as number]);
   const started = performance.now();
   const elapsed = () => performance.now() - started;
   let count = 0;
   for (; count < STEP && elapsed() < LONGEST; count += PART) await queue.deliver(PART);
-  return { perSecond: Math.round(count / (elapsed() / 1_000)), databaseMicros: Math.round((cpu() / count) * 10) / 10 };
+  const perSecond = Math.round(count / (elapsed() / 1_000));
+  const rounded = (sum: number) => Math.round((sum / count) * 10) / 10;
+  return { perSecond, databaseMicros: rounded(cpu()), pages: rounded((await looked()) - before) };
 }
 
 async function run(open: (url: string) => Promise<Queue>, pin: Pin | null): Promise<Figures> {
   const url = await server.database();
   const queue = await open(url);
-  const before = await measure(queue);
+  const watcher = new pg.Client(url);
+  await watcher.connect();
+  const before = await measure(queue, watcher);
   console.error('before', JSON.stringify(before));
   const release = await pin?.(url);
   const started = performance.now();
   const goesOn = (step: number) => (MINUTES === null ? step < STEPS : performance.now() - started < MINUTES * 60_000);
   let last = before;
   for (let step = 0; goesOn(step); step += 1) {
-    last = await measure(queue);
+    last = await measure(queue, watcher);
     console.error(`step ${step + 1}`, JSON.stringify(last));
   }
   await release?.();
   await queue.close();
+  await watcher.end();
   return {
     'per second before': before.perSecond,
     'at the end': last.perSecond,
     'database µs before': before.databaseMicros,
     'µs at the end': last.databaseMicros,
+    'pages before': before.pages,
+    'pages at the end': last.pages,
     kept: last.perSecond / before.perSecond,
     dearer: last.databaseMicros / before.databaseMicros,
   };

@@ -5,62 +5,19 @@
  */
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { systemClock } from '../src/clock.ts';
-import type { Claim, Settlement } from '../src/store/port.ts';
-import { migratePostgres } from '../src/store/postgres/migrate.ts';
-import { openPostgresStore } from '../src/store/postgres/store.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
+import { rollcall } from './bloat/rollcall.ts';
 import { countCpu, machine } from './harness.ts';
-import { BATCH, message } from './scale/work.ts';
 
-const WAITING = 4_000;
-const CLAIM = 500;
 const { values } = parseArgs({ strict: false, options: { millions: { type: 'string' }, step: { type: 'string' } } });
 const millions = Number(values['millions'] ?? 10);
 const step = Number(values['step'] ?? 1_000_000);
 
 const server = await startPostgres(['shared_buffers = 512MB', 'max_wal_size = 4GB', 'autovacuum_naptime = 5s']);
 const url = await server.database();
-await migratePostgres(url);
+const queue = await rollcall(url);
 const admin = new pg.Client(url);
 await admin.connect();
-const options = { url, maxQueued: 1_000_000, clock: systemClock };
-const [inward, outward] = [await openPostgresStore(options), await openPostgresStore(options)];
-const owner = await outward.join(60_000);
-const heartbeat = setInterval(() => void outward.heartbeat(owner, 60_000), 5_000);
-
-let accepted = 0;
-async function accept(): Promise<void> {
-  const messages = Array.from({ length: BATCH }, () => {
-    accepted += 1;
-    const { id, userId, body } = message(accepted);
-    const routed = { destinations: ['crm'], lane: 'live', conflict: null } as const;
-    return { source: 'shop', messageId: id, type: 'track' as const, userId, body, ...routed };
-  });
-  await inward.accept({ messages, step: null });
-}
-
-function delivered(claim: Claim): Settlement {
-  const attempt = { endpoint: 'crm-abcdef12', at: Date.now(), ms: 3, outcome: 'success', status: 200 } as const;
-  return { claim, verdict: { kind: 'delivered' }, attempts: [{ ...attempt, error: null, response: null }] };
-}
-
-/** Several claims at a time are on their way, as from a worker whose attempts end while it claims. */
-async function deliver(count: number): Promise<void> {
-  let settling: Promise<void> = Promise.resolve();
-  for (let taken = 0; taken < count; ) {
-    const limit = Math.min(CLAIM, count - taken);
-    const { claims } = await outward.claim(owner, [{ destination: 'crm', limit, order: 'usual' }]);
-    const mine = claims[0] ?? [];
-    taken += mine.length;
-    const writing = [];
-    while (accepted < done + taken + WAITING) writing.push(accept());
-    await settling;
-    settling = outward.settle(owner, mine.map(delivered));
-    await Promise.all(writing);
-  }
-  await settling;
-}
 
 const SIZES = `
   SELECT c.relname AS name, pg_table_size(c.oid)::float8 / 1e6 AS mb FROM pg_class c
@@ -85,11 +42,10 @@ async function sizes(): Promise<Record<string, number>> {
 console.error(`churn (${machine()})`);
 let done = 0;
 const lines: Record<string, Record<string, number>> = {};
-while (accepted < WAITING) await accept();
 while (done < millions * 1e6) {
   const databaseCpu = countCpu([server.pid as number]);
   const started = performance.now();
-  await deliver(step);
+  await queue.deliver(step);
   done += step;
   const perSecond = Math.round(step / ((performance.now() - started) / 1_000));
   const line = { perSecond, 'database µs': Math.round((databaseCpu() / step) * 10) / 10, ...(await sizes()) };
@@ -97,8 +53,6 @@ while (done < millions * 1e6) {
   console.error(`${done / 1e6} M`, JSON.stringify(line));
 }
 console.table(lines);
-clearInterval(heartbeat);
-await inward.close();
-await outward.close();
+await queue.close();
 await admin.end();
 await server.stop();

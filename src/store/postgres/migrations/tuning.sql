@@ -6,7 +6,7 @@
 -- Rows are not updated in place (their state is in every index), so there is nothing to gain from a fillfactor.
 ALTER TABLE rollcall.delivery SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
-  autovacuum_vacuum_cost_delay = 2, autovacuum_vacuum_cost_limit = 400,
+  autovacuum_vacuum_cost_delay = 2, autovacuum_vacuum_cost_limit = 200,
   autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 50000
 );
 -- Counters are updated in place for ever: room on the page lets Postgres do that without touching the index.
