@@ -51,11 +51,27 @@ export interface Subject {
     readonly hash: string;
     readonly guard: GuardConfig;
     readonly expect: ExpectConfig;
+    /** How long the SQL may take, in milliseconds. */
+    readonly timeout: number;
   } | null;
 }
 
-/** One subject's run in one process, under its lease, with its engine open. */
-export interface RunContext {
+/** What is asked of one subject. */
+export interface Order {
+  /** `settle`: nothing but what destinations are to be told that are behind. */
+  readonly action: 'sync' | 'resync' | 'retire' | 'settle';
+  /** The run's time, milliseconds since 1970. */
+  readonly asOf: number;
+  /** The tick that it is for: nothing is computed when a run began since, unless that failed and is due again. */
+  readonly tick?: number | undefined;
+  /** The audience that this one was until now: it ends with the first sync of the new name. */
+  readonly former?: Subject | null;
+  /** Whether a person agreed to a change of the name. */
+  readonly renames?: boolean | undefined;
+}
+
+/** One subject's run in one process, under its lease. */
+export interface RunPlace {
   readonly store: Store;
   readonly accept: AcceptChanges;
   readonly config: () => SyncConfig;
@@ -65,9 +81,21 @@ export interface RunContext {
   readonly onHeld: (run: Run) => Promise<void>;
   readonly subject: Subject;
   readonly lease: Lease;
-  readonly engine: Engine;
   /** Aborts when the lease is lost or the process stops. */
   readonly signal: AbortSignal;
+}
+
+/** Its engine is not open yet. */
+export interface LeasedContext extends RunPlace {
+  /** Opens it; who does so closes it. @throws RollcallError `engine_unreachable` */
+  open(): Promise<RunContext>;
+  /** Goes on with one that is open. */
+  withEngine(engine: Engine): RunContext;
+}
+
+/** With its engine open. */
+export interface RunContext extends RunPlace {
+  readonly engine: Engine;
   /** Does something to another subject meanwhile, under its lease too and in the same engine. */
   beside<T>(subject: Subject, work: (context: RunContext) => Promise<T>): Promise<T>;
 }

@@ -62,6 +62,7 @@ export interface PlanRequest {
   readonly former: Subject | null;
   readonly asOf: number;
   readonly config: () => SyncConfig;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -110,7 +111,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   };
 }
 
-function stageRequest({ clock, subject, asOf }: PlanRequest, record: AudienceRecord | null): StageRequest {
+function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: AudienceRecord | null): StageRequest {
   const { key, kind, definition } = subject;
   return {
     plan: `plan-${clock.token(4)}`,
@@ -123,6 +124,7 @@ function stageRequest({ clock, subject, asOf }: PlanRequest, record: AudienceRec
     leavers: false,
     leasedAt: clock.now(),
     freshness: definition?.expect.freshness?.column,
+    signal,
   };
 }
 

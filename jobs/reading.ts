@@ -5,7 +5,7 @@ import { changesOf } from './changes.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Log, Subject } from './context.ts';
 import type { Engine, MemberBatch, RunChange } from './engines/port.ts';
-import type { WithEngine } from './runner.ts';
+import type { WithEngine } from './open-engines.ts';
 import { missing } from './snapshot.ts';
 import type { Subjects } from './subjects.ts';
 import { type Story, tellPast, tellStory } from './why.ts';

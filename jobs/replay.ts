@@ -4,9 +4,10 @@ import type { AudienceRecord, DeadLetter, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { parseConflictKey } from './computation.ts';
 import type { Engine } from './engines/port.ts';
+import { asRollcallError } from './failure.ts';
 import { bodiesFor } from './offer.ts';
+import type { WithEngine } from './open-engines.ts';
 import { toldKeys } from './run-record.ts';
-import { asRollcallError, type WithEngine } from './runner.ts';
 import { bodiesOf } from './send.ts';
 
 /** A dead letter, as far as it says whom and what it is about. */

@@ -1,9 +1,9 @@
 import type { Destination } from '../src/destination.ts';
-import { RollcallError } from '../src/errors.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
 import { connectedTo, reachedBy, wants } from './computation.ts';
-import type { RunContext, Subject } from './context.ts';
+import type { RunPlace, Subject } from './context.ts';
 import type { Action, Kind, Staged } from './engines/port.ts';
+import { asRollcallError } from './failure.ts';
 
 /** A first sync fills an audience that is new, or that was retired before. */
 export function isFirst({ version, endedAt }: AudienceRecord): boolean {
@@ -51,7 +51,7 @@ export interface RunOrder {
 }
 
 export function newRun(
-  { clock, subject }: RunContext,
+  { clock, subject }: RunPlace,
   { renamedFrom, ...order }: RunOrder,
   record: AudienceRecord,
   startedAt: number,
@@ -63,6 +63,7 @@ export function newRun(
     ...order,
     ...(renamedFrom === undefined ? {} : { renamedFrom }),
     state: 'staged',
+    phase: 'stage',
     first: order.action === 'sync' && isFirst(record),
     members: 0,
     entered: 0,
@@ -141,9 +142,6 @@ export function failed(run: Run, error: unknown, at: number): Run {
 }
 
 export function noted(run: Run, error: unknown): Run {
-  return {
-    ...run,
-    code: error instanceof RollcallError ? error.code : 'store_failed',
-    reason: error instanceof Error ? error.message : String(error),
-  };
+  const { code, message } = asRollcallError(error);
+  return { ...run, code, reason: message };
 }

@@ -1,33 +1,22 @@
 import { failpoint } from '../src/failpoint.ts';
-import type { AudienceRecord, Run } from '../src/store/port.ts';
+import type { Run, RunPhase } from '../src/store/port.ts';
 import { computations } from './computation.ts';
-import { newRecord, type RunContext, type Subject } from './context.ts';
+import type { LeasedContext, Order, RunContext, RunPlace } from './context.ts';
 import { type Debt, debtsOf } from './debts.ts';
 import { endedFor, forgetEnded } from './end.ts';
-import type { Action, Staged } from './engines/port.ts';
 import { Exclusions } from './exclusions.ts';
-import { disbelief } from './expect.ts';
-import { asRename, holdReason, renameReason } from './guard.ts';
 import { offerAgain } from './offer.ts';
 import { areBack } from './room.ts';
-import { failed, newRun, noted, recordAfter, scopeOf, withCounts } from './run-record.ts';
+import { noted, recordAfter } from './run-record.ts';
 import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
-import { lastVersion, missing, nextVersion } from './snapshot.ts';
+import { missing } from './snapshot.ts';
+import { recordOf, recordUnopened, stageRun } from './staging.ts';
 import { orphan } from './subjects.ts';
+import { nextTryAt } from './tries.ts';
+import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished.ts';
 
-export interface Order {
-  /** `settle`: nothing but what destinations are to be told that are behind. */
-  readonly action: 'sync' | 'resync' | 'retire' | 'settle';
-  /** The run's time, milliseconds since 1970. */
-  readonly asOf: number;
-  /** The tick that it is for: nothing is computed when a run began since. */
-  readonly tick?: number | undefined;
-  /** The audience that this one was until now: it ends with the first sync of the new name. */
-  readonly former?: Subject | null;
-  /** Whether a person agreed to a change of the name. */
-  readonly renames?: boolean | undefined;
-}
+type OnRun = (run: Run) => void;
 
 /**
  * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then tell
@@ -35,48 +24,50 @@ export interface Order {
  *
  * @param onRun - gets each run that was made or finished, when it is
  */
-export async function performOrder(context: RunContext, order: Order, onRun: (run: Run) => void): Promise<void> {
-  const { store, subject } = context;
+export async function performOrder(leased: LeasedContext, order: Order, onRun: OnRun): Promise<void> {
+  const unfinished = await unfinishedRuns(leased);
+  const held = unfinished.find(({ state }) => state === 'held');
+  if (held && !replaces(order)) return onRun(held);
+  if (unfinished.length === 0 && (await isServed(leased, order))) return;
+  const context = await leased.open().catch((error) => recordUnopened(leased, order, error));
+  await performOpened(context, order, onRun).finally(() => context.engine.close());
+}
+
+async function performOpened(context: RunContext, order: Order, onRun: OnRun): Promise<void> {
   for (const run of await unfinishedRuns(context)) {
-    const replaces = order.action === 'resync' || order.action === 'retire';
-    if (run.state === 'held' && !replaces) {
-      onRun(run);
-      return;
-    }
-    if (run.state === 'held' || (replaces && !(await context.engine.staged(run.id)))) {
-      onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
-    } else onRun(await finishRun(context, run, onRun));
+    if (run.state === 'staged') await endInterrupted(context, run);
+    else if (replaces(order)) onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
+    else if (run.state === 'held') return onRun(run);
+    else onRun(await finishRun(context, run, onRun));
   }
-  const record = (await store.audience(subject.key)) ?? newRecord(subject);
-  const { lastRunAt, endedAt } = record;
-  const isServed = order.tick !== undefined && lastRunAt !== null && lastRunAt >= order.tick && endedAt === null;
-  if (isServed && !isAhead(lastRunAt, context.clock.now())) return;
+  if (await isServed(context, order)) return;
+  const { endedAt } = await recordOf(context);
   if (order.action === 'settle' || (order.action === 'retire' && endedAt !== null)) {
     await settleDebts(context, order.asOf, onRun);
     return;
   }
   // First, while the snapshot is what they know.
   if (order.action === 'sync') await settleDebts(context, order.asOf, onRun, 'withdraw');
-  const run = await stageRun(context, { ...order, action: order.action }, await known(context));
+  const run = await stageRun(context, { ...order, action: order.action }, await recordOf(context));
   onRun(run.state === 'sending' ? await finishRun(context, run, onRun) : run);
   if (run.state === 'sending') await settleDebts(context, order.asOf, onRun);
 }
 
-const known = async ({ store, subject }: RunContext) => (await store.audience(subject.key)) ?? newRecord(subject);
+const replaces = ({ action }: Order) => action === 'resync' || action === 'retire';
 
-/** Runs of this subject that a crash or a guard left, oldest first. */
-export async function unfinishedRuns({ store, subject }: RunContext): Promise<readonly Run[]> {
-  const runs = await store.runs({ key: subject.key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
-  return runs.toReversed();
+/** Whether a run for this tick began already, here or elsewhere, and none is due again. */
+async function isServed(context: RunPlace, { tick }: Order): Promise<boolean> {
+  const { lastRunAt, endedAt } = await recordOf(context);
+  const now = context.clock.now();
+  if (tick === undefined || lastRunAt === null || lastRunAt < tick || endedAt !== null || isAhead(lastRunAt, now)) {
+    return false;
+  }
+  const again = await nextTryAt(context.store, context.subject.key, tick, now);
+  return again === null || again > now;
 }
 
 /** Tells each destination that is behind, and takes something, what it lacks; and nothing to the others. */
-async function settleDebts(
-  context: RunContext,
-  asOf: number,
-  onRun: (run: Run) => void,
-  only?: Debt['action'],
-): Promise<void> {
+async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only?: Debt['action']): Promise<void> {
   const { store, subject, config } = context;
   for (const { name } of config().destinations) {
     const record = await store.audience(subject.key);
@@ -93,112 +84,27 @@ async function settleDebts(
   await forgetEnded(context);
 }
 
-interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
-  readonly action: Action;
-  readonly debt?: Debt;
-}
-
-async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
-  const { store, engine, clock, lease, subject } = context;
-  const { debt, former } = order;
-  const startedAt = clock.now();
-  // Those who stay members would not be told what they are now.
-  const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
-  const action = isOtherKind ? 'resync' : order.action;
-  const record = {
-    ...known,
-    engine: subject.engine,
-    source: subject.source,
-    lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
-    // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
-    // the last is what a replay after the audience's end was sent with.
-    sequence: Math.max(
-      known.endedAt === null ? known.sequence : known.sequence + 1,
-      (await store.lastSequence(known.key)) + 1,
-      startedAt * 1000,
-    ),
-  };
-  // Before anything is read: users whose deletion is not over by now are left out of what is computed.
-  const { settled } = await store.deletions(null);
-  const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
-  const { asOf } = order;
-  const made = newRun(
-    context,
-    { action, asOf, destinations, epoch: settled, renamedFrom: former?.key },
-    known,
-    startedAt,
-  );
-  const run = { ...made, toVersion: await lastVersion(store, known) };
-  try {
-    const toVersion = await nextVersion(context, action, known, run.toVersion);
-    context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
-    await lease.check();
-    const staged = await engine.stage({
-      plan: run.id,
-      key: subject.key,
-      kind: subject.kind,
-      action,
-      sql: subject.definition?.sql ?? '',
-      asOf: order.asOf,
-      toVersion,
-      leavers: debt?.leavers ?? false,
-      leasedAt: lease.since,
-      signal: context.signal,
-      freshness: subject.definition?.expect.freshness?.column,
-    });
-    failpoint('sync_stage');
-    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order) : null;
-    const counted: Run = {
-      ...withCounts(run, staged),
-      state: reason ? 'held' : 'sending',
-      held: reason !== null,
-      reason,
-      finishedAt: reason === null ? null : clock.now(),
-    };
-    await store.saveRun(counted, lease.fence, record);
-    if (reason) await context.onHeld(counted);
-    return counted;
-  } catch (error) {
-    if (context.signal.aborted) throw error;
-    await store.saveRun(failed(run, error, clock.now()), lease.fence, {
-      ...record,
-      engine: known.engine,
-      sequence: known.sequence,
-    });
-    throw error;
-  }
-}
-
-/** What a person has to look at first: a source that is not to be believed, too large a change, or a new name. */
-async function whyHeld({ subject, engine }: RunContext, staged: Staged, order: Staging): Promise<string | null> {
-  const { definition } = subject;
-  const { former, asOf, renames } = order;
-  if (!definition) return null;
-  const judge = (counts: Staged) => disbelief(counts, definition.expect, asOf) ?? holdReason(counts, definition.guard);
-  if (!former) return judge(staged);
-  const { members } = await engine.snapshot(former.key);
-  return judge(asRename(staged, members)) ?? (renames ? null : renameReason(former.key, members, staged));
-}
-
 /**
  * Streams what is left of a run's plan, moves the snapshot, and records both. Whatever of it has been done before a
  * crash is not done again.
  */
-export async function finishRun(context: RunContext, run: Run, onRun: (run: Run) => void): Promise<Run> {
+export async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<Run> {
   const { store, engine, clock, lease } = context;
+  let phase: RunPhase = 'send';
   try {
     const staged = await engine.staged(run.id);
-    const before = await known(context);
+    const before = await recordOf(context);
     if (!staged) throw missing(context, before);
     if (run.renamedFrom !== undefined) await endFormer(context, run.renamedFrom, run.asOf, onRun);
     const exclusions = await Exclusions.of(context, run);
     const told = await sendPlan(context, run, staged, before, exclusions);
     context.onProgress({ run: run.id, key: run.key, phase: 'commit', done: staged.total, total: staged.total });
     await lease.check();
+    phase = 'commit';
     await engine.commit(run.id);
     failpoint('sync_commit');
     // Read anew, because destinations may have left the run.
-    const after = recordAfter(run, staged, await known(context), told, clock.now());
+    const after = recordAfter(run, staged, await recordOf(context), told, clock.now());
     const sequence = await offerAgain(context, (await store.run(run.id)) ?? run, after, exclusions);
     if (after.endedAt !== null && after.version === 0) await engine.drop(run.key);
     const sent = (await store.run(run.id))?.sent ?? run.sent;
@@ -206,7 +112,10 @@ export async function finishRun(context: RunContext, run: Run, onRun: (run: Run)
       ...run,
       destinations: told,
       state: 'done',
+      phase: 'done',
       held: false,
+      // What failed at an earlier try is over.
+      reason: run.code === null ? run.reason : null,
       code: null,
       sent,
       finishedAt: clock.now(),
@@ -220,36 +129,19 @@ export async function finishRun(context: RunContext, run: Run, onRun: (run: Run)
   } catch (error) {
     // The run stays unfinished: the next sync goes on from its cursor.
     // Read anew, because a destination may have dropped out of it meanwhile.
-    if (!context.signal.aborted) await store.saveRun(noted((await store.run(run.id)) ?? run, error), lease.fence);
+    const now = (await store.run(run.id)) ?? run;
+    if (!context.signal.aborted) await store.saveRun({ ...noted(now, error), phase }, lease.fence);
     throw error;
   }
 }
 
 /** Retires the audience that this one was until now. Its messages go first. */
-async function endFormer(context: RunContext, key: string, asOf: number, onRun: (run: Run) => void): Promise<void> {
+async function endFormer(context: RunContext, key: string, asOf: number, onRun: OnRun): Promise<void> {
   const { store, config } = context;
   const record = await store.audience(key);
   const isBack = computations(config()).some((computation) => computation.key === key);
   if (!record || record.endedAt !== null || isBack) return;
-  await context.beside(orphan(record), (beside) => performOrder(beside, { action: 'retire', asOf }, onRun));
-}
-
-/** Gives up a run that was not sent, or whose plan is lost. */
-export async function rejectRun(context: RunContext, run: Run, reason: string): Promise<Run> {
-  const { store, clock, lease } = context;
-  // One that was held had ended its work by then.
-  const finishedAt = run.finishedAt ?? clock.now();
-  const rejected: Run = { ...run, state: 'rejected', held: false, reason, finishedAt };
-  await store.saveRun(rejected, lease.fence);
-  await discardPlan(context, run);
-  return rejected;
-}
-
-/** The run is over by now: a plan that stays for once is removed by the next one. */
-async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
-  await engine
-    .discard(run.id)
-    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+  await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
 }
 
 /** What is remembered of membership goes as far back as the runs do. */
@@ -269,7 +161,7 @@ async function scrubEngine({ engine, log, subject }: RunContext): Promise<void> 
 }
 
 /** Has a held run go on to its end, as if no guard had stopped it. */
-export async function approveRun(context: RunContext, run: Run, onRun: (run: Run) => void): Promise<void> {
+export async function approveRun(context: RunContext, run: Run, onRun: OnRun): Promise<void> {
   const waited = context.clock.now() - (run.finishedAt ?? context.clock.now());
   const approved: Run = { ...run, state: 'sending', held: false, finishedAt: null, waited };
   await context.store.saveRun(approved, context.lease.fence);

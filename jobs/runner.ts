@@ -1,12 +1,15 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import type { Run, Store } from '../src/store/port.ts';
+import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';
-import type { AcceptChanges, Log, Notice, Progress, RunContext, Subject } from './context.ts';
-import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
+import type { AcceptChanges, LeasedContext, Log, Notice, Progress, RunContext, Subject } from './context.ts';
+import type { OpenEngine } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
+import { asRollcallError, naming } from './failure.ts';
 import { createGenerations, type Generations } from './generation.ts';
 import { type Lease, takeLease } from './lease.ts';
+import { createOpenEngines, type WithEngine } from './open-engines.ts';
 import { pause } from './pause.ts';
 
 export interface SyncOptions {
@@ -36,111 +39,63 @@ export interface SyncReport {
 export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
-/** No failures of a run. */
-const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
-/** A user, and a destination that a source told of the user. */
-export interface ToldUser {
-  readonly source: string;
-  readonly destination: string;
-  readonly user: string;
+export interface ReportOptions {
+  /** It failed before, and is tried again. */
+  readonly isRetry?: boolean;
 }
 
-export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
-
-/** What every kind of run needs around it: an open engine, the lease, a report, an end. */
+/** What every kind of run needs around it: a place, the lease, an engine to open, a report, an end. */
 export interface Runner {
+  /** Opens an engine for something short, beside the runs. */
   readonly withEngine: WithEngine;
   readonly generations: Generations;
+  readonly alerts: Alerts;
+  /** Aborts when the process stops. */
+  readonly signal: AbortSignal;
   /**
+   * Waits for one of the engine's places and for the lease, and does the work with both.
+   *
    * @param patience - milliseconds to wait for a run of another process
    * @throws RollcallError `run_in_progress`, `older_configuration`
    */
-  underLease<T>(subject: Subject, work: (context: RunContext) => Promise<T>, patience?: number): Promise<T>;
+  underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience?: number): Promise<T>;
   /**
    * Does the work, which hands over each run once it is made or finished, and makes its report; failures are announced
    * and reported, never thrown.
    */
-  report(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport>;
-  notify(notice: Notice): Promise<void>;
-  /** Aborts when the process stops. */
-  readonly stopping: AbortSignal;
-  /** Takes users out of all snapshots and plans, and out of the engines' files. */
-  forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
-  /** Which of these users the audiences of these sources know, and whom they told. */
-  told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
+  report(
+    subject: Subject,
+    work: (onRun: (run: Run) => void) => Promise<void>,
+    options?: ReportOptions,
+  ): Promise<SyncReport>;
+  /** Work that `stop` waits for. */
+  during<T>(work: Promise<T>): Promise<T>;
   stop(): Promise<void>;
 }
 
 export function createRunner(options: SyncOptions): Runner {
   const { store, accept, config, clock, log, onProgress = () => {} } = options;
-  const openEngine = options.openEngine ?? openConfigured;
   const stopping = new AbortController();
+  const { signal } = stopping;
   const working = new Set<Promise<unknown>>();
   const generations = createGenerations({ store, config, log });
-
-  const withEngine: WithEngine = async (name, readOnly, work) => {
-    const { engines, folder } = config();
-    const engineConfig = Object.hasOwn(engines, name) ? engines[name] : undefined;
-    if (!engineConfig) {
-      const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
-      throw new RollcallError('engine_unreachable', message);
-    }
-    const engine = await openEngine(engineConfig, { folder, clock, readOnly });
-    try {
-      return await work(engine);
-    } finally {
-      await engine.close();
-    }
-  };
+  const engines = createOpenEngines({ config, clock, signal, openEngine: options.openEngine });
+  const alerts = createAlerts({ store, log, notify: options.notify });
 
   async function waitForLease(key: string, patience: number): Promise<Lease> {
     for (const start = clock.monotonic(); ; ) {
-      stopping.signal.throwIfAborted();
+      signal.throwIfAborted();
       const lease = await takeLease(store, clock, key);
       if (lease) return lease;
       if (clock.monotonic() - start >= patience) {
         throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
       }
-      await pause(clock, LEASE_RETRY, stopping.signal);
+      await pause(clock, LEASE_RETRY, signal);
     }
   }
 
-  /** @throws RollcallError `run_in_progress`, `older_configuration` */
-  async function leased<T>({ key }: Subject, patience: number, work: (lease: Lease) => Promise<T>): Promise<T> {
-    // First without the lease, which the process that may run it must not miss.
-    await generations.check(key, null);
-    const lease = await waitForLease(key, patience);
-    try {
-      return await work(lease);
-    } finally {
-      await lease.release();
-    }
-  }
-
-  async function notify(notice: Notice): Promise<void> {
-    const { event, key, run, code, message } = notice;
-    const fields = { event: `sync_${event}`, key, run: run?.id, code };
-    if (event === 'failed') log.error(fields, message);
-    else log.warn(fields, message);
-    try {
-      await options.notify?.(notice);
-    } catch (error) {
-      log.error({ err: error, key }, 'the notice could not be sent');
-    }
-  }
-
-  const onHeld = (run: Run) =>
-    notify({ event: 'held', key: run.key, run, code: 'run_held', message: run.reason ?? 'held' });
-
-  async function announceFailure({ key }: Subject, error: RollcallError): Promise<void> {
-    if (QUIET.has(error.code)) return;
-    const [last] = await store.runs({ key, limit: 1 }).catch(() => []);
-    const run = last?.code === error.code ? last : null;
-    await notify({ event: 'failed', key, run, code: error.code, message: error.message });
-  }
-
-  async function makeReport(subject: Subject, work: (onRun: (run: Run) => void) => Promise<void>): Promise<SyncReport> {
+  async function makeReport(...[subject, work, { isRetry = false } = {}]: Parameters<Runner['report']>) {
     const { key, kind } = subject;
     const runs: Run[] = [];
     const onRun = (run: Run) => {
@@ -152,90 +107,62 @@ export function createRunner(options: SyncOptions): Runner {
       return { key, kind, runs, error: null };
     } catch (cause) {
       const error = naming(key, asRollcallError(cause));
-      await announceFailure(subject, error);
-      return { key, kind, runs, error };
-    } finally {
+      await alerts.failed(subject, error, isRetry);
       // What failed is no longer under way either.
-      onProgress({ run: runs.at(-1)?.id ?? '', key, phase: 'done', done: 0, total: 0 });
+      if (error.code !== 'run_in_progress') onProgress({ run: '', key, phase: 'done', done: 0, total: 0 });
+      return { key, kind, runs, error };
     }
   }
 
-  async function byEngine(sources: readonly string[] | null) {
-    const audiences = (await store.audiences()).filter(({ source }) => sources?.includes(source) ?? true);
-    return Map.groupBy(audiences, ({ engine }) => engine);
+  /** @throws RollcallError `run_in_progress`, `older_configuration` */
+  async function leased<T>(
+    subject: Subject,
+    patience: number,
+    until: AbortSignal,
+    work: (context: LeasedContext) => Promise<T>,
+  ): Promise<T> {
+    // First without the lease, which the process that may run it must not miss.
+    await generations.check(subject.key, null);
+    const lease = await waitForLease(subject.key, patience);
+    const deps = { store, accept, config, clock, log, onProgress, onHeld: alerts.held };
+    const context = { ...deps, subject, lease, signal: AbortSignal.any([lease.signal, until]) };
+    const withEngine = (engine: Engine): RunContext => ({
+      ...context,
+      engine,
+      beside: (other, work) =>
+        leased(other, PATIENCE, context.signal, async (second) => {
+          await generations.check(other.key, second.lease.fence);
+          return work(second.withEngine(engine));
+        }),
+    });
+    const open = async () => withEngine(await engines.open(subject.engine, subject.definition?.timeout));
+    return work({ ...context, withEngine, open }).finally(() => lease.release());
+  }
+
+  async function during<T>(work: Promise<T>): Promise<T> {
+    working.add(work);
+    try {
+      return await work;
+    } finally {
+      working.delete(work);
+    }
   }
 
   return {
-    withEngine,
+    withEngine: engines.aside,
     generations,
-    underLease(subject, work, patience = PATIENCE) {
-      const deps = { store, accept, config, clock, log, onProgress, onHeld };
-      const contextOf = (subject: Subject, lease: Lease, engine: Engine, signal: AbortSignal): RunContext => ({
-        ...deps,
-        ...{ subject, lease, engine, signal: AbortSignal.any([lease.signal, signal]) },
-        beside: (other, work) =>
-          leased(other, PATIENCE, async (second) => {
-            await generations.check(other.key, second.fence);
-            return work(contextOf(other, second, engine, AbortSignal.any([lease.signal, signal])));
-          }),
-      });
-      return leased(subject, patience, (lease) =>
-        withEngine(subject.engine, false, (engine) => work(contextOf(subject, lease, engine, stopping.signal))),
-      );
+    alerts,
+    signal,
+    async underLease(subject, work, patience = PATIENCE) {
+      // The place before the lease: what waits for its turn here may be run elsewhere.
+      const leave = await engines.enter(subject.engine, signal);
+      return leased(subject, patience, signal, work).finally(leave);
     },
-    async report(subject, work) {
-      const done = makeReport(subject, work);
-      working.add(done);
-      try {
-        return await done;
-      } finally {
-        working.delete(done);
-      }
-    },
-    notify,
-    stopping: stopping.signal,
-    async forget(users, sources) {
-      const failures: unknown[] = [];
-      for (const [name, audiences] of await byEngine(sources)) {
-        const keys = sources && audiences.map(({ key }) => key);
-        const forgotten = withEngine(name, false, async (engine) => {
-          await engine.forget(users, keys);
-          await engine.scrub('all');
-        });
-        await forgotten.catch((cause) => failures.push(cause));
-      }
-      // One engine that is gone or down must not keep the user in the others.
-      if (failures.length > 0) throw failures[0];
-    },
-    async told(users, sources) {
-      const told: ToldUser[] = [];
-      for (const [name, audiences] of await byEngine(sources)) {
-        // Whom an engine that is away knows, the attempt log may still tell.
-        await withEngine(name, true, async (engine) => {
-          for (const { key, source, destinations, lapsed } of audiences) {
-            for (const user of (await engine.lookup(key, users)).keys()) {
-              for (const destination of new Set([...destinations, ...lapsed])) told.push({ source, destination, user });
-            }
-          }
-        }).catch((error) => log.warn({ err: error, engine: name }, 'an engine did not tell whom it knows'));
-      }
-      return told;
-    },
+    report: (subject, work, options) => during(makeReport(subject, work, options)),
+    during,
     async stop() {
       stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));
       await Promise.allSettled(working);
     },
   };
-}
-
-/** What is no error of ours comes from an engine. */
-export function asRollcallError(error: unknown): RollcallError {
-  if (error instanceof RollcallError) return error;
-  return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
-}
-
-/** A message always says which audience it is about. */
-export function naming(key: string, error: RollcallError): RollcallError {
-  if (error.message.startsWith(`${key}:`) || error.message.startsWith(`${key} `)) return error;
-  return new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
 }

@@ -78,8 +78,9 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
   return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
 }
 
-export function configured({ key, kind, engine, source, sql, guard, expect }: Computation): Subject {
-  return { key, kind, engine, source, definition: { sql, hash: definitionHash({ kind, engine, sql }), guard, expect } };
+export function configured({ key, kind, engine, source, sql, guard, expect, timeout }: Computation): Subject {
+  const hash = definitionHash({ kind, engine, sql });
+  return { key, kind, engine, source, definition: { sql, hash, guard, expect, timeout } };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

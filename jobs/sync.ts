@@ -1,25 +1,17 @@
-import { RollcallError } from '../src/errors.ts';
-import type { AudienceRecord, Run } from '../src/store/port.ts';
+import type { AudienceRecord } from '../src/store/port.ts';
 import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
-import type { RunContext, Subject } from './context.ts';
 import type { TraitColumn } from './engines/port.ts';
-import { planOf, type SyncPlan } from './plan.ts';
+import { createLooks } from './looks.ts';
+import { createOrders } from './orders.ts';
+import type { SyncPlan } from './plan.ts';
 import { createReading, type Reading } from './reading.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
-import { approveRun, type Order, performOrder, rejectRun, unfinishedRuns } from './run.ts';
-import {
-  asRollcallError,
-  createRunner,
-  NO_PATIENCE,
-  naming,
-  PATIENCE,
-  type SyncOptions,
-  type SyncReport,
-  type ToldUser,
-} from './runner.ts';
+import { createRunner, NO_PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
 import { createSchedules } from './schedule.ts';
 import { configured, createSubjects } from './subjects.ts';
+import { forgetUsers, type ToldUser, toldUsers } from './told-users.ts';
+import { nextTryAt } from './tries.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
@@ -46,7 +38,7 @@ export interface Sync extends Reading {
   retire(key: string, time?: SyncTime): Promise<SyncReport>;
   /** Lets a held run go on. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;
-  /** Throws a held run away. @throws RollcallError `unknown_run` */
+  /** Throws a held run away, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
   reject(run: string): Promise<SyncReport>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
@@ -80,84 +72,18 @@ export interface ComputedType {
   readonly columns: readonly TraitColumn[];
 }
 
-type Decision = (context: RunContext, run: Run, onRun: (run: Run) => void) => Promise<void>;
-
 export function createSync(options: SyncOptions): Sync {
   const { store, clock, log, config } = options;
   const runner = createRunner(options);
   const subjects = createSubjects(store, config);
-  const { withEngine, underLease, report, generations } = runner;
-
-  function order(
-    subject: Subject,
-    action: Order['action'],
-    { now, tick, renames }: SyncTime & { readonly tick?: number } = {},
-    patience = PATIENCE,
-  ): Promise<SyncReport> {
-    const asOf = now ?? clock.now();
-    return report(subject, async (onRun) => {
-      const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
-      await perform(subject, { action, asOf, tick, former, renames }, onRun, patience);
-    });
-  }
-
-  /** Under its lease, and recorded as run by this configuration. */
-  function perform(subject: Subject, given: Order, onRun: (run: Run) => void, patience: number): Promise<void> {
-    const work = async (context: RunContext) => {
-      await generations.check(subject.key, context.lease.fence);
-      await performOrder(context, given, onRun);
-    };
-    return underLease(subject, work, patience);
-  }
-
-  /** Approves or rejects a held run, in the engine that it was staged in. */
-  async function decide(id: string, work: Decision): Promise<SyncReport> {
-    const asked = await store.run(id);
-    if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
-    if (asked.state !== 'held') throw notHeld(id);
-    const subject = await subjects.findWhereItLies(asked.key);
-    return report(subject, (onRun) =>
-      underLease(subject, async (context) => {
-        const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
-        if (run?.state !== 'held') throw notHeld(id);
-        await work(context, run, onRun);
-      }),
-    );
-  }
-
-  async function plan(subject: Subject, time: SyncTime): Promise<SyncPlan> {
-    const former = await subjects.formerSelf(subject);
-    const asOf = time.now ?? clock.now();
-    const planned = withEngine(subject.engine, true, (engine) =>
-      planOf({ store, engine, clock, subject, former, asOf, config }),
-    );
-    return planned.catch((error) => {
-      throw naming(subject.key, asRollcallError(error));
-    });
-  }
-
-  async function typeOf(subject: Subject): Promise<ComputedType> {
-    const { key, kind, definition } = subject;
-    if (kind === 'audience') return { key, kind, columns: [] };
-    const described = withEngine(subject.engine, true, (engine) =>
-      engine.describe({
-        key,
-        kind,
-        sql: definition?.sql ?? '',
-        asOf: clock.now(),
-        freshness: definition?.expect.freshness?.column,
-      }),
-    );
-    const columns = await described.catch((error) => {
-      throw naming(key, asRollcallError(error));
-    });
-    return { key, kind, columns };
-  }
+  const orders = createOrders({ store, clock, runner, subjects });
+  const looks = createLooks({ store, clock, config, runner, subjects });
+  const { withEngine, generations, alerts } = runner;
 
   /** Tells of the end of audiences that were retired, whoever was away then; reports what it did. */
-  async function settleEnded(time?: SyncTime): Promise<SyncReport[]> {
+  async function settleEnded({ now }: SyncTime): Promise<SyncReport[]> {
     const reports: SyncReport[] = [];
-    for (const subject of await subjects.ended()) reports.push(await order(subject, 'settle', time));
+    for (const subject of await subjects.ended()) reports.push(await orders.order(subject, { action: 'settle', now }));
     return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
   }
 
@@ -174,7 +100,10 @@ export function createSync(options: SyncOptions): Sync {
     clock,
     log,
     store,
-    settle: async ({ key }) => (await order(await subjects.find(key), 'settle', {}, NO_PATIENCE)).error === null,
+    settle: async ({ key }) => {
+      const order = { action: 'settle', patience: NO_PATIENCE } as const;
+      return (await orders.order(await subjects.find(key), order)).error === null;
+    },
   });
   const schedules = createSchedules({
     config,
@@ -185,43 +114,47 @@ export function createSync(options: SyncOptions): Sync {
       return record?.endedAt === null ? record.lastRunAt : null;
     },
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
-    run: async (computation, tick) => {
-      const { error } = await order(configured(computation), 'sync', { tick, renames: agreed }, NO_PATIENCE);
+    nextTryAt: (key, tick) => nextTryAt(store, key, tick, clock.now()),
+    run: async (computation, tick, isRetry) => {
+      const order = { action: 'sync', tick, isRetry, renames: agreed, patience: NO_PATIENCE } as const;
+      const { error } = await orders.order(configured(computation), order);
       return error?.code !== 'run_in_progress';
     },
-    overdue: (key, message) => runner.notify({ event: 'overdue', key, run: null, code: null, message }),
+    overdue: (key, message) => alerts.send({ event: 'overdue', key, run: null, code: null, message }),
   });
 
   return {
-    async run(keys, time) {
+    async run(keys, time = {}) {
       const reports: SyncReport[] = [];
-      for (const subject of subjects.selected(keys)) reports.push(await order(subject, 'sync', time));
-      if (runner.stopping.aborted) return reports;
+      for (const subject of subjects.selected(keys)) {
+        reports.push(await orders.order(subject, { action: 'sync', ...time }));
+      }
+      if (runner.signal.aborted) return reports;
       if (!keys?.length) reports.push(...(await settleEnded(time)));
       await warnOfOrphans();
       return reports;
     },
     async plan(keys, time = {}) {
       const plans: SyncPlan[] = [];
-      for (const subject of subjects.selected(keys)) plans.push(await plan(subject, time));
+      for (const subject of subjects.selected(keys)) plans.push(await looks.plan(subject, time.now));
       return plans;
     },
     async types() {
       const types: ComputedType[] = [];
-      for (const computation of computations(config())) types.push(await typeOf(configured(computation)));
+      for (const computation of computations(config())) types.push(await looks.type(configured(computation)));
       return types;
     },
-    resync: async (key, time) => order(await subjects.find(key), 'resync', time),
-    retire: async (key, time) => order(await subjects.findWhereItLies(key), 'retire', time),
-    approve: (run) => decide(run, approveRun),
-    reject: (run) => decide(run, async (context, held, onRun) => onRun(await rejectRun(context, held, 'Rejected.'))),
+    resync: async (key, { now } = {}) => orders.order(await subjects.find(key), { action: 'resync', now }),
+    retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
+    approve: orders.approve,
+    reject: orders.reject,
     ...createReading({ store, config, log, subjects, withEngine }),
     orphans: subjects.orphans,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, withEngine }, letters, unreachable),
-    forget: runner.forget,
+    forget: (users, sources) => forgetUsers({ store, withEngine, log }, users, sources),
     configured: generations.take,
-    told: runner.told,
+    told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),
     async start(renames = false) {
       agreed = renames;
       await schedules.start();
@@ -234,8 +167,4 @@ export function createSync(options: SyncOptions): Sync {
       await runner.stop();
     },
   };
-}
-
-function notHeld(id: string): RollcallError {
-  return new RollcallError('unknown_run', `The run ${id} is not held (any more).`);
 }

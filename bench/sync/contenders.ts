@@ -160,6 +160,7 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
     source: 'personas',
     schedule: null,
     timezone: null,
+    timeout: 3_600_000,
     sql: `select user_id from '${data}/old.parquet'`,
     paused: false,
     expect: { freshness: null, minRows: null, maxChange: null },
@@ -176,7 +177,7 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
     ),
     config: () => ({
       folder,
-      engines: { lake: { type: 'duckdb', path, memoryLimit: null, threads: null } },
+      engines: { lake: { type: 'duckdb', path, memoryLimit: null, threads: null, concurrency: 2 } },
       audiences: [audience],
       traits: [],
       destinations,

@@ -1,4 +1,8 @@
+export { RollcallError } from '../../src/errors.ts';
+export { duckdbDialect } from './duckdb/dialect.ts';
+export type { ModuleEngineOptions, OpenModuleEngine } from './module.ts';
 export * from './port.ts';
+export { postgresDialect } from './postgres/dialect.ts';
 export { createSqlEngine } from './sql/engine.ts';
-export type { Column, Dialect } from './sql/plan-query.ts';
+export type { Column, Dialect, ValueType } from './sql/plan-query.ts';
 export type { Session, SqlDatabase } from './sql/session.ts';

@@ -1,6 +1,7 @@
 import type { Clock } from '../../src/clock.ts';
 import type { EngineConfig } from '../../src/config/config.ts';
 import { openDuckdb } from './duckdb/duckdb.ts';
+import { openModule } from './module.ts';
 import type { Engine } from './port.ts';
 import { openPostgres } from './postgres/postgres.ts';
 
@@ -9,6 +10,8 @@ export interface OpenEngineOptions {
   readonly clock: Clock;
   /** Only previews and look-ups will be asked for; nothing may be written. */
   readonly readOnly?: boolean;
+  /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */
+  readonly timeout?: number | undefined;
 }
 
 /** Opens the engine of this configuration for one piece of work. */
@@ -20,5 +23,7 @@ export const openEngine: OpenEngine = (config, options) => {
       return openDuckdb(config, options);
     case 'postgres':
       return openPostgres(config, options);
+    case 'module':
+      return openModule(config, options);
   }
 };

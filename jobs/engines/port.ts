@@ -30,6 +30,8 @@ export interface Engine {
    * @throws RollcallError `snapshot_moved` when the snapshot is no longer the one that the plan was computed from
    */
   commit(plan: string): Promise<void>;
+  /** Removes the rows of a plan after position `after`: to be committed without them. */
+  cut(plan: string, after: number): Promise<void>;
   /** Removes a plan, committed or not. */
   discard(plan: string): Promise<void>;
   /** Removes the snapshot of a key; again is harmless. */
@@ -76,6 +78,8 @@ export interface Definition {
   readonly asOf: number;
   /** A column of the result that says how fresh it is; a trait does not send it. */
   readonly freshness?: string | undefined;
+  /** Interrupts it: what is asked of the engine rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What JSON makes of a column's values, null aside. */
@@ -100,8 +104,6 @@ export interface StageRequest extends Definition {
   readonly leavers: boolean;
   /** When the run took its lease: older plans of this key are leftovers of crashed runs and are removed. */
   readonly leasedAt: number;
-  /** Interrupts the definition. */
-  readonly signal?: AbortSignal;
 }
 
 /** A plan's counts. */

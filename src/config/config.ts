@@ -48,14 +48,30 @@ export interface NetworkConfig {
   readonly proxy: string | null;
 }
 
-export type EngineConfig =
-  | {
-      readonly type: 'duckdb';
-      readonly path: string;
-      readonly memoryLimit: string | null;
-      readonly threads: number | null;
-    }
-  | { readonly type: 'postgres'; readonly url: string };
+export type EngineConfig = {
+  /** Runs at once at most. */
+  readonly concurrency: number;
+} & (DuckdbConfig | PostgresConfig | ModuleConfig);
+
+export interface DuckdbConfig {
+  readonly type: 'duckdb';
+  readonly path: string;
+  readonly memoryLimit: string | null;
+  readonly threads: number | null;
+}
+
+export interface PostgresConfig {
+  readonly type: 'postgres';
+  readonly url: string;
+}
+
+/** An engine that somebody else wrote. */
+export interface ModuleConfig {
+  readonly type: 'module';
+  /** Absolute path, or the name of a package. */
+  readonly module: string;
+  readonly options: Readonly<Record<string, unknown>>;
+}
 
 interface ComputationConfig {
   readonly name: string;
@@ -67,6 +83,8 @@ interface ComputationConfig {
   readonly schedule: string | null;
   readonly timezone: string | null;
   readonly sql: string;
+  /** How long its SQL may take, in milliseconds. */
+  readonly timeout: number;
   readonly paused: boolean;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;

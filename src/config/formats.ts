@@ -57,6 +57,13 @@ export const duration = z
   .regex(/^\d+ ?(ms|s|m|h|d|w)$/, 'must be a number with a unit: ms, s, m, h, d or w, such as 30d')
   .transform((value) => ms(value as ms.StringValue));
 
+/** A duration that is not nothing. */
+export const positive = <T extends z.ZodType<number>>(value: T, error: string) =>
+  value.refine((milliseconds) => milliseconds > 0, error);
+
+/** The key of a trait. Marks, because many scripts write vowels as such. */
+export const traitKey = z.string().regex(/^[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -');
+
 const SECONDS = { s: 1, m: 60, h: 3600 };
 
 /** Starts per second. */
@@ -77,10 +84,31 @@ export const threshold = z
     return String(value).endsWith('%') ? { percent: amount } : { count: amount };
   });
 
+/** Greatest value of each field, from the last one. */
+const CRON_FIELDS = [
+  ['weekday', 7],
+  ['month', 12],
+  ['day', 31],
+  ['hour', 23],
+  ['minute', 59],
+  ['second', 59],
+] as const;
+
+/** Steps that no field reaches, which node-cron takes without a word: `*\/99` would be once an hour. */
+function* widestSteps(expression: string): Iterable<string> {
+  const fields = expression.trim().split(/\s+/).toReversed();
+  for (const [index, [name, greatest]] of CRON_FIELDS.entries()) {
+    for (const [, step = ''] of (fields[index] ?? '').matchAll(/\/(\d+)/g)) {
+      if (Number(step) > greatest) yield `a ${name} has no step of ${step}`;
+    }
+  }
+}
+
 export const schedule = z.string().superRefine((value, context) => {
   const { valid, errors } = cron.validateDetailed(value);
-  if (valid) return;
-  const reason = errors.map(({ message }) => message).join('; ');
+  const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];
+  if (valid && reasons.length === 0) return;
+  const reason = reasons.join('; ');
   context.addIssue(
     `is not a cron expression (${reason}). Five fields, or six with seconds first, such as */15 * * * *`,
   );

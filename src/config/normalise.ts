@@ -95,12 +95,19 @@ function wantsOf({ types, events, audiences }: ConfigFile['destinations'][number
 
 function engineOf(engine: ConfigFile['engines'][string], folder: string): EngineConfig {
   if (engine.type === 'postgres') return engine;
+  if (engine.type === 'module') return { ...engine, module: moduleOf(engine.module, folder) };
   return {
     type: 'duckdb',
+    concurrency: engine.concurrency,
     path: resolve(folder, engine.path),
     memoryLimit: engine.memoryLimit ?? null,
     threads: engine.threads ?? null,
   };
+}
+
+/** A path resolves as all others do; what does not look like one is a package. */
+function moduleOf(module: string, folder: string): string {
+  return /^\.{0,2}\//.test(module) ? resolve(folder, module) : module;
 }
 
 /** Each engine's snapshots need a file of their own. */
@@ -114,7 +121,8 @@ function sharedFiles(engines: readonly (readonly [string, EngineConfig])[]): rea
 }
 
 function embeddedEngine(folder: string): EngineConfig {
-  return { type: 'duckdb', path: resolve(folder, 'audiences.duckdb'), memoryLimit: null, threads: null };
+  const path = resolve(folder, 'audiences.duckdb');
+  return { type: 'duckdb', concurrency: 2, path, memoryLimit: null, threads: null };
 }
 
 function computationOf(item: ConfigFile['audiences'][number], defaultEngine: string): Omit<AudienceConfig, 'kind'> {
@@ -126,6 +134,7 @@ function computationOf(item: ConfigFile['audiences'][number], defaultEngine: str
     schedule: item.schedule ?? null,
     timezone: item.timezone ?? null,
     sql: item.sql,
+    timeout: item.timeout,
     paused: item.paused,
     guard: guardOf(item.guard),
     expect: expectOf(item.expect),

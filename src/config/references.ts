@@ -1,6 +1,7 @@
 import snakeCase from 'lodash/snakeCase.js';
 import * as z from 'zod';
 import { suggestion } from '../spelling.ts';
+import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
 
 const word = z.string().catch('');
@@ -129,6 +130,10 @@ function checkKey(
   const key = keyOf(item);
   if (key === '') {
     return [{ path: [...path, 'name'], message: 'has no letter or digit to make a key of. Set key beside it' }];
+  }
+  if (item.key === '' && !traitKey.safeParse(key).success) {
+    const message = `gives the key ${key.slice(0, 30)}…, which is too long or has odd characters. Set key beside it`;
+    return [{ path: [...path, 'name'], message }];
   }
   const other = taken.get(key);
   if (other === undefined) {

@@ -9,6 +9,7 @@ import {
   headers,
   httpUrl,
   label,
+  positive,
   postgresUrl,
   range,
   rate,
@@ -18,6 +19,7 @@ import {
   text,
   threshold,
   timezone,
+  traitKey,
   whole,
 } from './formats.ts';
 
@@ -73,7 +75,10 @@ const destination = section({
 }).meta({ oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }] });
 
 const guard = section({
-  maxExits: threshold.optional().describe('More exits than this hold the run: a count, or a percentage of the members'),
+  maxExits: threshold
+    .refine((limit) => !('percent' in limit) || limit.percent <= 100, 'must be at most 100%: no more can leave')
+    .optional()
+    .describe('More exits than this hold the run: a count, or a percentage of the members'),
   maxEntries: threshold.optional().describe('More entries than this hold the run'),
   minMembers: whole(0).default(0).describe('The thresholds count only from so many members on'),
   allowEmpty: flag.default(false).describe('Lets an empty result pass over a snapshot that is not empty'),
@@ -92,20 +97,22 @@ const expectation = section({
 
 const computation = {
   name: text,
-  key: z
-    .string()
-    .regex(/^[\p{L}\p{N}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
-    .optional()
-    .describe("The trait's key in bodies; snake_case of the name unless given"),
+  key: traitKey.optional().describe("The trait's key in bodies; snake_case of the name unless given"),
   engine: text.optional().describe('One of engines; the first unless given'),
   source: text.describe('The source that its messages speak as'),
   schedule: schedule.optional().describe('node-cron expression; without one only `sync --once` runs it'),
   timezone: timezone.optional().describe('Time zone of the schedule; that of the machine unless given'),
   sql: text.describe('A single query that returns user_id; $now is the time of the run, a UTC TIMESTAMP'),
+  timeout: positive(duration.prefault('1h'), 'must be longer than nothing').describe(
+    'How long its SQL may take; then it is cancelled, and the run has failed',
+  ),
   paused: flag.default(false).describe('No runs while it is true'),
   guard: guard.prefault({}),
   expect: expectation.prefault({}),
 };
+
+const concurrency = (runs: number) =>
+  whole(1, 100).default(runs).describe('Runs at once at most; others wait for their turn');
 
 const engine = z.discriminatedUnion(
   'type',
@@ -119,10 +126,17 @@ const engine = z.discriminatedUnion(
         .optional()
         .describe('As DuckDB takes it, such as 2GB'),
       threads: whole(1, 1024).optional(),
+      concurrency: concurrency(2),
     }),
-    section({ type: z.literal('postgres'), url: postgresUrl }),
+    section({ type: z.literal('postgres'), url: postgresUrl, concurrency: concurrency(4) }),
+    section({
+      type: z.literal('module'),
+      module: text.describe('A file that begins with ./ or /, or a package, that exports openEngine'),
+      options: z.record(z.string(), z.unknown()).default({}).describe('What the module is opened with'),
+      concurrency: concurrency(4),
+    }),
   ],
-  { error: 'needs a type: duckdb or postgres' },
+  { error: 'needs a type: duckdb, postgres or module' },
 );
 
 /** The configuration file (docs/configuration.md), as `rollcall config schema` prints it. */
@@ -183,10 +197,10 @@ export const fileSchema = section({
   audiences: z.array(section(computation)).default([]),
   traits: z.array(section(computation)).default([]),
   delivery: section({
-    removedAfter: duration
-      .prefault('24h')
-      .refine((value) => value > 0, 'must be longer than nothing: a process that is replaced is away for a while')
-      .describe('Deliveries of a destination become dead letters when no process has known it for so long'),
+    removedAfter: positive(
+      duration.prefault('24h'),
+      'must be longer than nothing: a process that is replaced is away for a while',
+    ).describe('Deliveries of a destination become dead letters when no process has known it for so long'),
   }).prefault({}),
   attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back') }).prefault({}),
   runs: section({ keep: duration.prefault('90d').describe('How long the history of runs goes back') }).prefault({}),

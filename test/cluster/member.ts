@@ -104,13 +104,13 @@ const guard = { maxExits: null, maxEntries: null, minMembers: 0, allowEmpty: tru
 const expect = { freshness: null, minRows: null, maxChange: null };
 const audience = {
   ...({ kind: 'audience', name: 'Parity', key: PARITY.key, engine: 'lake', source: 'shop' } as const),
-  ...{ schedule: '* * * * * *', timezone: null, paused: false, guard, expect },
+  ...{ schedule: '* * * * * *', timezone: null, timeout: 3_600_000, paused: false, guard, expect },
   sql: `SELECT 'p' || n AS user_id FROM generate_series(1, ${PARITY.users}) AS n
         WHERE (n + floor(extract(epoch FROM $now))::bigint) % 2 = 0
         UNION ALL SELECT 'v' || n FROM generate_series(1, ${PARITY.victims}) AS n
         WHERE (n + floor(extract(epoch FROM $now))::bigint) % 4 <> 0`,
 };
-const engines = { lake: { type: 'postgres', url: database } } as const;
+const engines = { lake: { type: 'postgres', url: database, concurrency: 4 } } as const;
 /** Schedules go by the real time. */
 const syncOptions: SyncOptions = {
   ...{ store, accept, clock: systemClock, log: silentLogger },

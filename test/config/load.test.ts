@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.ts';
+import { warningsOf } from '../../src/config/warnings.ts';
 import { EXAMPLE, EXAMPLE_ENV, mistakesIn, parse, withParts } from './helpers.ts';
 
 t.test('the example of the design gives the values that the program works with', async (t) => {
@@ -43,6 +44,7 @@ t.test('the example of the design gives the values that the program works with',
     'the first engine is the default',
   );
   t.same(config.engines['lake'], {
+    concurrency: 2,
     type: 'duckdb',
     path: '/etc/rollcall/audiences.duckdb',
     memoryLimit: null,
@@ -131,4 +133,41 @@ t.test('certificate authorities are read beside the file', async (t) => {
 t.test('a file that is not there is said so', async (t) => {
   const file = join(t.testdir(), 'none.yaml');
   t.throws(() => loadConfig(file, {}), { code: 'bad_configuration', message: /cannot be read.*-c FILE/s });
+});
+
+t.test('a key that a name gives is one that key takes', async (t) => {
+  for (const [name, key] of [
+    ['日本語', '日本語'],
+    ['ลูกค้า', 'ลูกค้า'],
+    ['नमस्ते', 'नमस्ते'],
+  ]) {
+    t.equal(parse(withParts({ audience: `name: ${name}\nsql: x` })).audiences[0]?.key, key);
+    t.equal(parse(withParts({ audience: `name: A\nkey: ${key}\nsql: x` })).audiences[0]?.key, key);
+  }
+});
+
+t.test('an audience that would overwrite what receivers know of a person is warned of', async (t) => {
+  const warned = (audience: string) => warningsOf(parse(withParts({ audience }))).map(({ path }) => path);
+  t.same(warned('name: User Id\nsql: x'), ['audiences[0]']);
+  t.same(warned('name: A\nkey: Email\nsql: x'), ['audiences[0]']);
+  t.same(warned('name: Email Readers\nsql: x'), []);
+});
+
+t.test('runs at once and their time have defaults, a module is looked up beside the file', async (t) => {
+  const { engines, audiences } = parse(
+    withParts({
+      audience: 'name: A\nsql: x\ntimeout: 90s',
+      top: 'engines: { w: { type: postgres, url: "postgres://h/d" }, m: { type: module, module: ./my-engine.js }, p: { type: module, module: "@me/engine", options: { a: 1 }, concurrency: 9 } }',
+    }),
+  );
+  t.equal(audiences[0]?.timeout, 90_000);
+  t.match(engines, {
+    w: { concurrency: 4 },
+    m: { module: '/etc/rollcall/my-engine.js', concurrency: 4, options: {} },
+    p: { module: '@me/engine', concurrency: 9, options: { a: 1 } },
+  });
+  t.match(parse(withParts({ audience: 'name: A\nsql: x' })), {
+    engines: { lake: { concurrency: 2 } },
+    audiences: [{ timeout: 3_600_000 }],
+  });
 });

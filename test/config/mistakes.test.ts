@@ -101,6 +101,12 @@ const AUDIENCE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['name: A\nsql: x\nengine: lak', 'engine', /"lak".*Did you mean lake\?/],
   ['name: A\nsql: x\nschedule: "61 * * * *"', 'schedule', /cron expression/],
   ['name: A\nsql: x\nschedule: "* * *"', 'schedule', /5 or 6 fields/],
+  ['name: A\nsql: x\nschedule: "*/99 * * * *"', 'schedule', /a minute has no step of 99/],
+  ['name: A\nsql: x\nschedule: "*/60 5 */24 * * *"', 'schedule', /no step of 24.*a second has no step of 60/],
+  ['name: A\nsql: x\ntimeout: 0s', 'timeout', /longer than nothing/],
+  ['name: A\nsql: x\ntimeout: soon', 'timeout', /unit/],
+  ['name: A\nsql: x\nguard: { maxExits: 200% }', 'guard.maxExits', /at most 100%/],
+  [`name: ${'x'.repeat(150)}\nsql: x`, 'name', /too long.*Set key/],
   ['name: A\nsql: x\ntimezone: Mars/Base', 'timezone', /Europe\/Berlin/],
   ['name: A\nsql: x\nguard: { maxExits: 20pct }', 'guard.maxExits', /20%/],
   ['name: A\nsql: x\nguard: { maxExit: 20% }', 'guard.maxExit', /Did you mean maxExits\?/],
@@ -141,12 +147,14 @@ t.test('names that Rollcall keeps for itself are refused', async (t) => {
 
 t.test('mistakes elsewhere', async (t) => {
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb or postgres/],
+    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb, postgres or module/],
     ['engines: { "a:b": { type: duckdb } }', 'engines.a:b', /letters, digits/],
     ['engines: { lake: { type: postgres, url: mysql://h/d } }', 'engines.lake.url', /postgres:\/\//],
     ['engines: { lake: { type: duckdb, threads: 0 } }', 'engines.lake.threads', /from 1 to/],
     ['engines: { lake: { type: duckdb, memoryLimit: much } }', 'engines.lake.memoryLimit', /2GB/],
     ['engines: { a: { type: duckdb }, b: { type: duckdb, path: audiences.duckdb } }', 'engines.b', /same file as a/],
+    ['engines: { lake: { type: duckdb, concurrency: 0 } }', 'engines.lake.concurrency', /from 1 to/],
+    ['engines: { mine: { type: module } }', 'engines.mine.module', /required/],
     ['store: { urls: ["sqlite:a"] }', 'store.urls', /Did you mean url\?/],
     ['store: { url: "sqlite:a", maxQueue: 4 }', 'store.maxQueue', /Did you mean maxQueued\?/],
     ['store: 5', 'store', /must be a URL/],

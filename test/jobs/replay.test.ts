@@ -4,7 +4,7 @@ import t from 'tap';
 import { conflictKey } from '../../jobs/computation.ts';
 import { openEngine } from '../../jobs/engines/open.ts';
 import type { DeadLetter, Verdict } from '../../src/store/port.ts';
-import { audience, createRig, type Rig, trait, values } from './helpers/rig.ts';
+import { audience, createRig, duckdbAt, type Rig, trait, values } from './helpers/rig.ts';
 
 const DEAD: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
 const users = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `u${from + index}`);
@@ -107,7 +107,7 @@ t.test('a snapshot that is lost tells nobody that they left', async (t) => {
 
 t.test('an engine that can not be reached keeps only its own letters back', async (t) => {
   const rig = await createRig(t);
-  const pond = { type: 'duckdb', path: join(rig.config.folder, 'pond.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const pond = duckdbAt(join(rig.config.folder, 'pond.duckdb'));
   rig.config.engines = { ...rig.config.engines, pond };
   rig.config.audiences = [audience('a', members(0, 1), { engine: 'pond' }), audience('b', members(0, 1))];
   await rig.sync.run();

@@ -1,16 +1,14 @@
-import cron from 'node-cron';
 import t, { type Test } from 'tap';
-import { createSchedules, missedTicks } from '../../jobs/schedule.ts';
+import { createSchedules } from '../../jobs/schedule.ts';
+import { Ticks } from '../../jobs/ticks.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/port.ts';
 import { audience, createRig, type Rig } from './helpers/rig.ts';
 
 const at = (iso: string) => Date.parse(iso);
-const missed = (schedule: string, timezone: string | undefined, last: string, now: string) => {
-  const task = cron.createTask(schedule, () => {}, timezone === undefined ? {} : { timezone });
-  return missedTicks(task, cron.parse(schedule).second, at(last), at(now));
-};
+const missed = (schedule: string, timezone: string | null, last: string, now: string) =>
+  new Ticks(schedule, timezone).last(at(last), at(now), 2).length;
 
 t.test('ticks between the last run and now were missed', async (t) => {
   t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-02T02:59:59Z'), 0);
@@ -19,9 +17,33 @@ t.test('ticks between the last run and now were missed', async (t) => {
   t.equal(missed('0 3 * * *', 'Europe/Berlin', '2026-03-01T03:00:00Z', '2026-03-02T02:00:00Z'), 1);
   t.equal(missed('*/10 * * * * *', 'UTC', '2026-03-01T03:00:01Z', '2026-03-01T03:00:09Z'), 0);
   t.equal(missed('*/10 * * * * *', 'UTC', '2026-03-01T03:00:01Z', '2026-03-01T03:00:10Z'), 1);
-  t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2026-03-01T00:00:00Z'), 1, 'too long ago to look');
   t.equal(missed('0 3 * * *', 'UTC', '2026-03-01T03:00:00Z', '2026-03-03T03:00:00Z'), 2);
   t.equal(missed('* * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-03-03T03:00:00Z'), 2, 'as far as two');
+});
+
+t.test('schedules of quarters and years have missed nothing before their time', async (t) => {
+  t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2026-12-31T23:59:59Z'), 0);
+  t.equal(missed('0 0 1 1 *', 'UTC', '2026-01-02T00:00:00Z', '2027-01-01T00:00:00Z'), 1);
+  const quarters = new Ticks('0 0 1 1,4,7,10 *', 'Asia/Kathmandu').last(
+    at('2026-01-02T00:00:00Z'),
+    at('2026-11-01T00:00:00Z'),
+    9,
+  );
+  t.same(
+    quarters.map((tick) => new Date(tick).toISOString()),
+    ['2026-09-30T18:15:00.000Z', '2026-06-30T18:15:00.000Z', '2026-03-31T18:15:00.000Z'],
+  );
+  t.equal(missed('0 0 29 2 *', 'UTC', '2024-03-01T00:00:00Z', '2032-03-01T00:00:00Z'), 2);
+});
+
+t.test('an hour that the clock repeats has its ticks twice, one that it skips has none', async (t) => {
+  const ticks = (schedule: string, from: string, to: string) =>
+    new Ticks(schedule, 'Europe/Berlin').last(at(from), at(to), 9).map((tick) => new Date(tick).toISOString());
+  t.same(ticks('15 2 * * *', '2026-10-24T20:00:00Z', '2026-10-25T10:00:00Z'), [
+    '2026-10-25T01:15:00.000Z',
+    '2026-10-25T00:15:00.000Z',
+  ]);
+  t.same(ticks('30 2 * * *', '2026-03-28T20:00:00Z', '2026-03-29T20:00:00Z'), []);
 });
 
 /** Resolves as soon as a run of `key` is done. */
@@ -115,6 +137,7 @@ t.test('ticks during a run make one more run after it, and people are told', asy
     log: { info() {}, warn() {}, error() {} },
     lastRunAt: async () => 0,
     unfinished: async () => [],
+    nextTryAt: async () => null,
     run: async () => {
       starts += 1;
       started();
@@ -161,8 +184,8 @@ t.test('looking again at a tick that was served meanwhile says nothing', async (
     clock: {
       ...systemClock,
       now: () => start,
-      after(_, callback) {
-        look.resolve(callback);
+      after(ms, callback) {
+        if (ms === 10_000) look.resolve(callback);
         return () => {};
       },
     },
@@ -172,6 +195,7 @@ t.test('looking again at a tick that was served meanwhile says nothing', async (
       return last;
     },
     unfinished: async () => [],
+    nextTryAt: async () => null,
     async run() {
       runs += 1;
       // At the start another process has the lease; its run is the last one when the tick comes.
@@ -207,6 +231,7 @@ async function announced(t: Test, last: string, now: string, schedule: string): 
       log: { info() {}, warn() {}, error() {} },
       lastRunAt: async () => at(last),
       unfinished: async () => [],
+      nextTryAt: async () => null,
       run: async () => false,
       overdue: async (_, message) => resolve(message),
     });

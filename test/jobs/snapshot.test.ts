@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { audience, createRig, NO_GUARD, values } from './helpers/rig.ts';
+import { audience, createRig, duckdbAt, NO_GUARD, values } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
 
@@ -50,12 +50,7 @@ t.test('an orphan whose plan is lost can still be retired', async (t) => {
 
 t.test('an audience that moved to another engine is refused until it is retired where it lies', async (t) => {
   const rig = await createRig(t);
-  const other = {
-    type: 'duckdb',
-    path: join(rig.config.folder, 'other.duckdb'),
-    memoryLimit: null,
-    threads: 1,
-  } as const;
+  const other = duckdbAt(join(rig.config.folder, 'other.duckdb'));
   rig.config.engines['other'] = other;
   rig.config.audiences = [audience('a', list('1', '2'))];
   await rig.sync.run();

@@ -71,6 +71,21 @@ export const planCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'a plan can be committed as far as it was read',
+    async run(open) {
+      const { engine } = await open();
+      await settle(engine, { sql: usersSql('a', 'b', 'c') });
+      const { plan } = await engine.stage(request({ toVersion: 2, sql: usersSql('c', 'd', 'e') }));
+      await engine.cut(plan, 3);
+      assert.deepEqual((await engine.changes(plan, 0, 10)).userIds, ['a', 'b', 'd']);
+      await engine.commit(plan);
+      assert.deepEqual(await engine.snapshot('club'), { version: 2, members: 2 });
+      const rest = await engine.stage(request({ toVersion: 3, sql: usersSql('c', 'd', 'e') }));
+      assert.deepEqual(told(await engine.changes(rest.plan, 0, 10)), [['e', true]]);
+    },
+  },
+
+  {
     name: 'an empty result makes everybody leave',
     async run(open) {
       const { engine } = await open();

@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import type { Clock } from '../../../src/clock.ts';
-import type { EngineConfig } from '../../../src/config/config.ts';
+import type { DuckdbConfig } from '../../../src/config/config.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
+import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
-import { inTurns } from './turns.ts';
+import { inTurns, turnsOf } from './turns.ts';
 
 /** How long a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
@@ -28,7 +29,7 @@ export interface DuckdbOptions {
  * @throws RollcallError `engine_unreachable`
  */
 export async function openDuckdb(
-  config: Extract<EngineConfig, { type: 'duckdb' }>,
+  config: DuckdbConfig,
   { folder, clock, readOnly = false, patience = PATIENCE }: DuckdbOptions,
 ): Promise<Engine> {
   // A preview of what a first sync would do must not create the file.
@@ -46,6 +47,11 @@ export async function openDuckdb(
     patience,
     clock,
   });
+  const shared = config.path !== ':memory:';
+  // DuckDB fails all but one of those who create the same table at once. Nobody has to wait for what else goes on there.
+  if (shared && !readOnly && !(await hasRegistry(session))) {
+    await turnsOf(`${config.path}: tables`).take(true, () => createRegistry(session));
+  }
   const engine = createSqlEngine({
     dialect: duckdbDialect,
     session,
@@ -53,5 +59,5 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, tables),
   });
-  return config.path === ':memory:' ? engine : inTurns(engine, config.path);
+  return shared && !nothingYet ? inTurns(engine, config.path) : engine;
 }

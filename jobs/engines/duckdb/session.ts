@@ -4,6 +4,7 @@ import {
   DuckDBInstance,
   DuckDBListType,
   DuckDBMapType,
+  type DuckDBResult,
   DuckDBStructType,
   type DuckDBType,
   LIST,
@@ -92,8 +93,15 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
     },
     async *stream(sql) {
       const result = await connection.stream(sql);
-      for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
-        yield chunk.getColumns();
+      let isOpen = true;
+      try {
+        for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+          yield chunk.getColumns();
+        }
+        isOpen = false;
+      } finally {
+        // A result that is not read to its end keeps the file open, and whoever opens it next waits for ever.
+        if (isOpen) await endResult(connection, result);
       }
     },
     async run(sql) {
@@ -110,6 +118,15 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
       instance.closeSync();
     },
   };
+}
+
+async function endResult(connection: DuckDBConnection, result: DuckDBResult): Promise<void> {
+  connection.interrupt();
+  try {
+    while (((await result.fetchChunk())?.rowCount ?? 0) > 0);
+  } catch {
+    // It was interrupted.
+  }
 }
 
 function valueType(type: DuckDBType | undefined): ValueType {

@@ -1,4 +1,4 @@
-import type { EngineConfig } from '../../../src/config/config.ts';
+import type { PostgresConfig } from '../../../src/config/config.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { postgresDialect } from './dialect.ts';
@@ -11,10 +11,10 @@ import { openSession } from './session.ts';
  * @throws RollcallError `engine_unreachable`
  */
 export async function openPostgres(
-  { url }: Extract<EngineConfig, { type: 'postgres' }>,
-  { readOnly = false }: { readonly readOnly?: boolean } = {},
+  { url }: PostgresConfig,
+  { readOnly = false, timeout }: { readonly readOnly?: boolean; readonly timeout?: number | undefined } = {},
 ): Promise<Engine> {
-  const session = await openSession(url);
+  const session = await openSession(url, timeout);
   return createSqlEngine({
     dialect: postgresDialect,
     session,

@@ -1,26 +1,34 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/errors.ts';
 import type { Session } from '../sql/session.ts';
+import { createCanceller } from './cancel.ts';
 import { valueType } from './dialect.ts';
 
 /** Codes of a connection that broke or was refused, by Node and by Postgres. */
 const UNREACHABLE = /^(ECONN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EPIPE|08|57P0|53300|28|3D000)/;
-/** Disk or memory full: what no other SQL would cure. */
-const EXHAUSTED = /^53[12]/;
+/** Disk or memory full, or cancelled from outside: what no other SQL would cure. */
+const NOT_ITS_FAULT = /^(53[12]|57014)/;
 const CONNECT_TIMEOUT = 10_000;
 /** Rows of a long result fetched at once. */
 const BATCH = 5_000;
+/** Our own clock comes first: this is for statements whose process is gone or stalled. */
+const GRACE = 30_000;
+/** How soon the server notices that the process that asked is gone, where it can. */
+const NOTICE_DEATH = `SET client_connection_check_interval = '10s'`;
 
 /**
  * Connects to the customer's database.
  *
+ * @param timeout - milliseconds that a statement may take
  * @throws RollcallError `engine_unreachable`
  */
-export async function openSession(url: string): Promise<Session> {
+export async function openSession(url: string, timeout?: number): Promise<Session> {
   const client = new pg.Client({
     connectionString: url,
     application_name: 'rollcall',
     connectionTimeoutMillis: CONNECT_TIMEOUT,
+    keepAlive: true,
+    ...(timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) }),
   });
   // A connection that breaks between two statements is told by the next one.
   client.on('error', () => {});
@@ -31,6 +39,7 @@ export async function openSession(url: string): Promise<Session> {
   const host = URL.parse(url)?.host ?? 'the database';
   await guarded(host, () => client.connect());
   await client.query("SET TIME ZONE 'UTC'; SET extra_float_digits = 0; SET client_min_messages = warning");
+  await client.query(NOTICE_DEATH).catch(() => {});
   const pid = Number((await client.query('SELECT pg_backend_pid() AS pid')).rows[0].pid);
 
   const query = (text: string, values: unknown[] = []) =>
@@ -66,7 +75,7 @@ export async function openSession(url: string): Promise<Session> {
       const names = new Map(types.rows.map(([oid, name]) => [Number(oid), String(name)]));
       return fields.map(({ name, dataTypeID }) => ({ name, ...valueType(names.get(dataTypeID) ?? 'unknown') }));
     },
-    interrupt: () => void cancel(url, pid),
+    interrupt: createCanceller(client, url, pid),
     // `end` never resolves once the connection is over.
     close: async () => (isOver ? undefined : client.end()),
   };
@@ -77,25 +86,11 @@ async function guarded<T>(host: string, work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     const { code = '', message } = error as { code?: string; message: string };
-    if (EXHAUSTED.test(code)) throw new RollcallError('engine_failed', message, { cause: error });
+    if (NOT_ITS_FAULT.test(code)) throw new RollcallError('engine_failed', message, { cause: error });
     const isBroken = UNREACHABLE.test(code) || /terminated|timeout expired|not queryable/.test(message);
     if (!isBroken) throw error;
     throw new RollcallError('engine_unreachable', `Can't work with Postgres at ${host}: ${message || code}.`, {
       cause: error,
     });
-  }
-}
-
-/** Best effort: the statement ends by itself otherwise. */
-async function cancel(url: string, pid: number): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    await client.query('SELECT pg_cancel_backend($1)', [pid]);
-  } catch {
-    // The server is gone, and the statement with it.
-  } finally {
-    await client.end().catch(() => {});
   }
 }

@@ -35,22 +35,25 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     },
     async stage(request) {
       await prepare();
-      return interruptible(session, request.signal, () =>
-        transaction(session, async () => {
-          await dropLeftovers(session, request);
+      // Interrupted within its transaction: what rolls it back is not.
+      return transaction(session, () =>
+        interruptible(session, request.signal, async (obeying) => {
+          await dropLeftovers(obeying, request);
           const table = planTable(request.plan);
-          const staged = await stagePlan(database, request, table);
-          for (const statement of database.tuned.plan(table)) await session.run(statement);
-          await session.run(
+          const staged = await stagePlan({ ...database, session: obeying }, request, table);
+          for (const statement of database.tuned.plan(table)) await obeying.run(statement);
+          await obeying.run(
             `INSERT INTO rollcall.plans VALUES (${literal(request.plan)}, ${literal(request.key)}, ${request.leasedAt}, ${literal(JSON.stringify(staged))})`,
           );
           return staged;
         }),
       );
     },
-    describe: (definition) => traitColumns(database, definition),
-    preview: (request, sampleSize) =>
-      interruptible(session, request.signal, () => previewPlan(database, request, sampleSize)),
+    describe: (definition) =>
+      interruptible(session, definition.signal, (obeying) =>
+        traitColumns({ ...database, session: obeying }, definition),
+      ),
+    preview: (request, sampleSize) => previewPlan(database, request, sampleSize),
     async staged(plan) {
       await prepare();
       return readStaged(database, plan);
@@ -59,6 +62,10 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     async commit(plan) {
       await prepare();
       await transaction(session, () => commitPlan(database, plan));
+    },
+    async cut(plan, after) {
+      await prepare();
+      await session.run(`DELETE FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`);
     },
     async discard(plan) {
       await prepare();

@@ -12,7 +12,7 @@ export interface Session {
   run(sql: string): Promise<number>;
   /** The columns that a query would return. */
   columns(query: string): Promise<readonly Column[]>;
-  /** Has the statement that is running fail. */
+  /** Has the statement that is running fail; called again while it goes on. */
   interrupt(): void;
   close(): Promise<void>;
 }
@@ -45,20 +45,41 @@ export async function transaction<T>(session: Session, work: () => Promise<T>): 
   }
 }
 
+/** How often a statement that goes on is told again to end, in milliseconds: some phases don't listen. */
+const INSIST_EVERY = 500;
+
+/** Does the work with a session that ends what it is doing, and begins nothing new, once the signal aborts. */
 export async function interruptible<T>(
   session: Session,
   signal: AbortSignal | undefined,
-  work: () => Promise<T>,
+  work: (session: Session) => Promise<T>,
 ): Promise<T> {
-  const interrupt = () => session.interrupt();
-  signal?.throwIfAborted();
-  signal?.addEventListener('abort', interrupt, { once: true });
+  if (!signal) return work(session);
+  let insisting: NodeJS.Timeout | undefined;
+  const interrupt = () => {
+    session.interrupt();
+    insisting = setInterval(() => session.interrupt(), INSIST_EVERY);
+  };
+  signal.throwIfAborted();
+  signal.addEventListener('abort', interrupt, { once: true });
   try {
-    return await work();
+    return await work(obeying(session, signal));
   } catch (error) {
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     throw error;
   } finally {
-    signal?.removeEventListener('abort', interrupt);
+    signal.removeEventListener('abort', interrupt);
+    clearInterval(insisting);
   }
+}
+
+function obeying(session: Session, signal: AbortSignal): Session {
+  const unless = <A extends unknown[], R>(statement: (...args: A) => Promise<R>) => {
+    return async (...args: A) => {
+      signal.throwIfAborted();
+      return statement(...args);
+    };
+  };
+  const { rows, byColumn, run, columns } = session;
+  return { ...session, rows: unless(rows), byColumn: unless(byColumn), run: unless(run), columns: unless(columns) };
 }

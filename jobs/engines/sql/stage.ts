@@ -2,26 +2,30 @@ import { RollcallError } from '../../../src/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
 import { type Dialect, planQuery, type Tables } from './plan-query.ts';
-import type { Session, SqlDatabase } from './session.ts';
+import { interruptible, type Session, type SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
 
 /** The counts and a few rows of each sort, in tables that are rolled back. */
 export async function previewPlan(database: SqlDatabase, request: StageRequest, sampleSize: number): Promise<Preview> {
   const { session } = database;
-  const table = previewTable(request.plan);
   await session.run('BEGIN');
   try {
-    const staged = await stagePlan(database, request, table);
-    const some = (condition: string) =>
-      `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${sampleSize})`;
-    const sample = await session.byColumn(
-      `SELECT * FROM (${some('now AND NOT was')} UNION ALL ${some('was AND NOT now')} UNION ALL ${some('was = now')}) AS sample ORDER BY n`,
-    );
-    return { ...staged, sample: toBatch(sample) };
+    return await interruptible(session, request.signal, async (obeying) => {
+      const table = previewTable(request.plan);
+      const staged = await stagePlan({ ...database, session: obeying }, request, table);
+      return { ...staged, sample: await sampleOf(obeying, table, sampleSize) };
+    });
   } finally {
     await session.run('ROLLBACK');
   }
+}
+
+async function sampleOf(session: Session, table: string, size: number): Promise<ChangeBatch> {
+  const some = (condition: string) =>
+    `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
+  const all = ['now AND NOT was', 'was AND NOT now', 'was = now'].map(some).join(' UNION ALL ');
+  return toBatch(await session.byColumn(`SELECT * FROM (${all}) AS sample ORDER BY n`));
 }
 
 /** Runs the definition and compares it with the snapshot, into this table. */
@@ -35,7 +39,6 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
   const temporary = table.includes('.') ? '' : 'TEMPORARY ';
   try {
     const { fresh, traits, newest } = await freshRows(database, request);
-    request.signal?.throwIfAborted();
     // Asked for first: what is written meanwhile makes the result newer than was said, never older.
     const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
     await session.run(`CREATE ${temporary}TABLE ${table} AS ${planQuery(request, fresh, tables, dialect)}`);

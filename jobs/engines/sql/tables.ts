@@ -36,7 +36,7 @@ function suffix(text: string): string {
 
 export async function readSnapshot(database: SqlDatabase, key: string): Promise<Snapshot> {
   const { session } = database;
-  if (!(await hasRegistry(database))) return { version: 0, members: 0 };
+  if (!(await isPrepared(database))) return { version: 0, members: 0 };
   const [row] = await session.rows(`SELECT version, members FROM rollcall.snapshots WHERE key = ${literal(key)}`);
   return { version: Number(row?.[0] ?? 0), members: Number(row?.[1] ?? 0) };
 }
@@ -49,7 +49,7 @@ const TRIES = 10;
  * same moment; by the next try one of them is through.
  */
 export async function createRegistry(session: Session, tuned: readonly string[] = []): Promise<void> {
-  for (let tries = 1; !(await findRegistry(session)); tries += 1) {
+  for (let tries = 1; !(await hasRegistry(session)); tries += 1) {
     try {
       await transaction(session, () => tryCreate(session, tuned));
     } catch (error) {
@@ -65,12 +65,13 @@ async function tryCreate(session: Session, tuned: readonly string[]): Promise<vo
   for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
 }
 
-/** Whether Rollcall has been here before; where it may write, `prepare` has seen to it. */
-async function hasRegistry({ session, writable }: SqlDatabase): Promise<boolean> {
-  return writable || findRegistry(session);
+/** Where it may write, `prepare` has seen to it. */
+async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> {
+  return writable || hasRegistry(session);
 }
 
-async function findRegistry(session: Session): Promise<boolean> {
+/** Whether Rollcall has been here before. */
+export async function hasRegistry(session: Session): Promise<boolean> {
   const tables = await session.rows(
     `SELECT 1 FROM information_schema.tables WHERE table_schema = 'rollcall' AND table_name = 'plans'`,
   );
@@ -79,12 +80,12 @@ async function findRegistry(session: Session): Promise<boolean> {
 
 /** Whether there is a history to read. */
 export async function hasHistory(database: SqlDatabase): Promise<boolean> {
-  return hasRegistry(database);
+  return isPrepared(database);
 }
 
 export async function readStaged(database: SqlDatabase, plan: string): Promise<Staged | null> {
   const { session } = database;
-  if (!(await hasRegistry(database))) return null;
+  if (!(await isPrepared(database))) return null;
   const [row] = await session.rows(`SELECT staged FROM rollcall.plans WHERE plan = ${literal(plan)}`);
   return row ? (JSON.parse(String(row[0])) as Staged) : null;
 }

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { count, print, printJson } from '../terminal.ts';
+import { count, note, print, printJson } from '../terminal.ts';
 
 const RELOAD_HELP = `
 Example:
@@ -51,8 +51,11 @@ async function printSchema({ json }: JsonOption, { terminal }: Context): Promise
 
 async function check({ config: file, json }: { config: string; json?: boolean }, context: Context): Promise<void> {
   const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
+  const { warningsOf } = await import('../../config/warnings.ts');
   try {
-    const { sources, destinations, audiences, traits } = loadConfig(file);
+    const config = loadConfig(file);
+    const { sources, destinations, audiences, traits } = config;
+    const warnings = warningsOf(config);
     const counts = {
       sources: sources.length,
       destinations: destinations.length,
@@ -60,8 +63,9 @@ async function check({ config: file, json }: { config: string; json?: boolean },
       traits: traits.length,
     };
     const summary = Object.entries(counts).map(([what, number]) => count(number, what.slice(0, -1)));
-    if (json) printJson(context.terminal, { file, ...counts });
+    if (json) printJson(context.terminal, { file, ...counts, warnings });
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
+    if (!json) for (const { path, message } of warnings) note(context.terminal, `warning: ${path} ${message}.`);
   } catch (error) {
     if (!json || !(error instanceof ConfigurationError)) throw error;
     for (const mistake of error.mistakes) printJson(context.terminal, mistake);

@@ -71,7 +71,7 @@ export async function createRig(
   const config: TestConfig = {
     folder,
     engines: {
-      lake: options.engine ?? { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 },
+      lake: options.engine ?? duckdbAt(join(folder, 'audiences.duckdb')),
     },
     audiences: [],
     traits: [],
@@ -139,6 +139,10 @@ async function deliver(
   return told;
 }
 
+export function duckdbAt(path: string): EngineConfig {
+  return { type: 'duckdb', path, memoryLimit: null, threads: 1, concurrency: 2 };
+}
+
 export function destination(name: string, sources: readonly string[] = ['personas']): Destination {
   const url = `https://${name}.example/hooks`;
   return {
@@ -169,6 +173,7 @@ function computation(key: string, sql: string) {
     schedule: null,
     timezone: null,
     sql,
+    timeout: 3_600_000,
     paused: false,
     guard: NO_GUARD,
     expect: NO_EXPECT,

@@ -1,0 +1,55 @@
+import { connect } from 'node:net';
+import pg from 'pg';
+
+const CONNECT_TIMEOUT = 5_000;
+/** Tries after which the connection itself is given up: its server or the way there is gone. */
+const LAST_TRY = 20;
+/** As Postgres knows a request to cancel, of 16 bytes. */
+const CANCEL_REQUEST = 80877102;
+
+/** Ends what a connection runs; called again while it goes on. */
+export function createCanceller(client: pg.Client, url: string, pid: number): () => void {
+  let tries = 0;
+  let asking = false;
+  return () => {
+    tries += 1;
+    if (tries === LAST_TRY)
+      client.connection.stream.destroy(new Error('Connection terminated: it did not end when it was cancelled'));
+    if (asking || tries >= LAST_TRY) return;
+    asking = true;
+    void cancelBySql(url, pid)
+      .catch(() => cancelByRequest(client))
+      .finally(() => {
+        asking = false;
+      });
+  };
+}
+
+/** Goes through whatever stands between, and through TLS. */
+async function cancelBySql(url: string, pid: number): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await client.query('SELECT pg_cancel_backend($1)', [pid]);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** Works also where the server takes no more connections. */
+function cancelByRequest(client: pg.Client): Promise<void> {
+  const { processID, secretKey } = client as unknown as { processID: number; secretKey: number };
+  const request = Buffer.alloc(16);
+  for (const [place, word] of [request.length, CANCEL_REQUEST, processID, secretKey].entries()) {
+    request.writeInt32BE(word, place * 4);
+  }
+  return new Promise((resolve) => {
+    const { host, port } = client;
+    const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
+    socket.setTimeout(CONNECT_TIMEOUT, () => socket.destroy());
+    socket.on('error', () => {});
+    socket.on('close', () => resolve());
+    socket.end(request);
+  });
+}

@@ -1,0 +1,13 @@
+import { RollcallError } from '../src/errors.ts';
+
+/** What is no error of ours comes from an engine. */
+export function asRollcallError(error: unknown): RollcallError {
+  if (error instanceof RollcallError) return error;
+  return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });
+}
+
+/** A message always says which audience it is about. */
+export function naming(key: string, error: RollcallError): RollcallError {
+  if (error.message.startsWith(`${key}:`) || error.message.startsWith(`${key} `)) return error;
+  return new RollcallError(error.code, `${key}: ${error.message}`, { cause: error });
+}

@@ -1,0 +1,64 @@
+import type { Clock } from '../src/clock.ts';
+import type { Store } from '../src/store/port.ts';
+import type { SyncConfig } from './computation.ts';
+import type { Subject } from './context.ts';
+import type { Engine } from './engines/port.ts';
+import { asRollcallError, naming } from './failure.ts';
+import { planOf, type SyncPlan } from './plan.ts';
+import type { Runner } from './runner.ts';
+import type { Subjects } from './subjects.ts';
+import type { ComputedType } from './sync.ts';
+import { withinTime } from './time-limit.ts';
+
+/** What people look at; nothing of it is written. */
+export interface Looks {
+  /** What a sync would send. */
+  plan(subject: Subject, now?: number): Promise<SyncPlan>;
+  /** What the values of an audience or trait are in JSON. */
+  type(subject: Subject): Promise<ComputedType>;
+}
+
+export interface LooksOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => SyncConfig;
+  readonly runner: Runner;
+  readonly subjects: Subjects;
+}
+
+export function createLooks({ store, clock, config, runner, subjects }: LooksOptions): Looks {
+  /** Within the definition's time, and no longer than the process goes on. */
+  async function look<T>(subject: Subject, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { timeout = Number.POSITIVE_INFINITY } = subject.definition ?? {};
+    const done = runner.withEngine(subject.engine, true, (engine) =>
+      withinTime(clock, timeout, runner.signal, (signal) => work(engine, signal)),
+    );
+    return runner.during(done).catch((error) => {
+      throw naming(subject.key, asRollcallError(error));
+    });
+  }
+
+  return {
+    async plan(subject, now = clock.now()) {
+      const former = await subjects.formerSelf(subject);
+      return look(subject, (engine, signal) =>
+        planOf({ store, engine, clock, subject, former, asOf: now, config, signal }),
+      );
+    },
+    async type(subject) {
+      const { key, kind, definition } = subject;
+      if (kind === 'audience') return { key, kind, columns: [] };
+      const columns = await look(subject, (engine, signal) =>
+        engine.describe({
+          key,
+          kind,
+          sql: definition?.sql ?? '',
+          asOf: clock.now(),
+          freshness: definition?.expect.freshness?.column,
+          signal,
+        }),
+      );
+      return { key, kind, columns };
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import type { Clock } from '../src/clock.ts';
+import type { EngineConfig } from '../src/config/config.ts';
+import { RollcallError } from '../src/errors.ts';
+import type { SyncConfig } from './computation.ts';
+import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
+import type { Engine } from './engines/port.ts';
+import { Places } from './places.ts';
+
+/** What people and deletions ask of an engine does not wait for runs, and has places of its own. */
+const ASIDE = 2;
+
+export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
+
+/** The engines of the configuration: each is open only for a piece of work, and for so many at once at most. */
+export interface OpenEngines {
+  /** Waits for a place among the engine's runs; resolves to what gives it back. */
+  enter(name: string, signal: AbortSignal): Promise<() => void>;
+  /**
+   * Opens an engine for a run, which has a place; who opens it closes it.
+   *
+   * @param timeout - milliseconds that a statement may take
+   * @throws RollcallError `engine_unreachable`
+   */
+  open(name: string, timeout?: number): Promise<Engine>;
+  /** Opens an engine for something short, beside the runs. */
+  aside: WithEngine;
+}
+
+export interface OpenEnginesOptions {
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+  readonly openEngine?: OpenEngine | undefined;
+  readonly signal: AbortSignal;
+}
+
+export function createOpenEngines({
+  config,
+  clock,
+  signal,
+  openEngine = openConfigured,
+}: OpenEnginesOptions): OpenEngines {
+  const runs = new Map<string, Places>();
+  const others = new Map<string, Places>();
+
+  function open(name: string, readOnly: boolean, timeout?: number): Promise<Engine> {
+    const engine = configured(name, config());
+    if (engine) return openEngine(engine, { folder: config().folder, clock, readOnly, timeout });
+    const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
+    throw new RollcallError('engine_unreachable', message);
+  }
+
+  return {
+    enter: (name, signal) => placesOf(runs, name, () => configured(name, config())?.concurrency ?? 1).take(signal),
+    open: async (name, timeout) => open(name, false, timeout),
+    async aside(name, readOnly, work) {
+      const leave = await placesOf(others, name, () => ASIDE).take(signal);
+      try {
+        const engine = await open(name, readOnly);
+        return await work(engine).finally(() => engine.close());
+      } finally {
+        leave();
+      }
+    },
+  };
+}
+
+function configured(name: string, { engines }: SyncConfig): EngineConfig | undefined {
+  return Object.hasOwn(engines, name) ? engines[name] : undefined;
+}
+
+function placesOf(places: Map<string, Places>, name: string, limit: () => number): Places {
+  const known = places.get(name) ?? new Places(limit);
+  places.set(name, known);
+  return known;
+}

@@ -1,0 +1,90 @@
+import type { Clock } from '../src/clock.ts';
+import { RollcallError } from '../src/errors.ts';
+import type { Run, RunState, Store } from '../src/store/port.ts';
+import type { LeasedContext, Order, RunContext, Subject } from './context.ts';
+import { approveRun, performOrder } from './run.ts';
+import { PATIENCE, type Runner, type SyncReport } from './runner.ts';
+import type { Subjects } from './subjects.ts';
+import { rejectRun, unfinishedRuns } from './unfinished.ts';
+
+/** What is asked of one audience or trait. */
+export interface Request {
+  readonly action: Order['action'];
+  /** The run's time; that of now unless given. */
+  readonly now?: number | undefined;
+  readonly tick?: number;
+  readonly isRetry?: boolean;
+  /** Whether a person agreed to a change of the name. */
+  readonly renames?: boolean | undefined;
+  /** Milliseconds to wait for a run of another process. */
+  readonly patience?: number;
+}
+
+/** What people and schedules ask for, carried out under the lease and reported. */
+export interface Orders {
+  order(subject: Subject, request: Request): Promise<SyncReport>;
+  /** Lets a held run go on. @throws RollcallError `unknown_run` */
+  approve(run: string): Promise<SyncReport>;
+  /** Throws a held run away, or the rest of one that can't be finished. @throws RollcallError `unknown_run` */
+  reject(run: string): Promise<SyncReport>;
+}
+
+type OnRun = (run: Run) => void;
+type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
+
+export interface OrdersOptions {
+  readonly store: Pick<Store, 'run'>;
+  readonly clock: Clock;
+  readonly runner: Runner;
+  readonly subjects: Subjects;
+}
+
+export function createOrders({ store, clock, runner, subjects }: OrdersOptions): Orders {
+  const { underLease, report, generations } = runner;
+
+  /** Under its lease, and recorded as run by this configuration. */
+  function perform(subject: Subject, given: Order, onRun: OnRun, patience: number): Promise<void> {
+    const work = async (context: LeasedContext) => {
+      await generations.check(subject.key, context.lease.fence);
+      await performOrder(context, given, onRun);
+    };
+    return underLease(subject, work, patience);
+  }
+
+  /** Decides about a run in the engine that it was staged in. */
+  async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
+    const asked = await store.run(id);
+    if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+    if (!states.includes(asked.state)) throw tooLate(id, states);
+    const subject = await subjects.findWhereItLies(asked.key);
+    return report(subject, (onRun) =>
+      underLease(subject, async (context) => {
+        const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
+        if (!run || !states.includes(run.state)) throw tooLate(id, states);
+        const opened = await context.open();
+        await work(opened, run, onRun).finally(() => opened.engine.close());
+      }),
+    );
+  }
+
+  return {
+    order(subject, { action, now, tick, renames, isRetry = false, patience = PATIENCE }) {
+      const asOf = now ?? clock.now();
+      const work = async (onRun: OnRun) => {
+        const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
+        await perform(subject, { action, asOf, tick, former, renames }, onRun, patience);
+      };
+      return report(subject, work, { isRetry });
+    },
+    approve: (run) => decide(run, ['held'], approveRun),
+    reject: (run) =>
+      decide(run, ['held', 'sending', 'committed'], async (context, unfinished, onRun) =>
+        onRun(await rejectRun(context, unfinished, 'Rejected.')),
+      ),
+  };
+}
+
+function tooLate(id: string, states: readonly RunState[]): RollcallError {
+  const wanted = states.length === 1 ? 'held' : 'held or unfinished';
+  return new RollcallError('unknown_run', `The run ${id} is not ${wanted} (any more).`);
+}

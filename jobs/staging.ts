@@ -1,0 +1,124 @@
+import { failpoint } from '../src/failpoint.ts';
+import type { AudienceRecord, Run } from '../src/store/port.ts';
+import { newRecord, type Order, type RunContext, type RunPlace } from './context.ts';
+import type { Debt } from './debts.ts';
+import type { Action, Staged } from './engines/port.ts';
+import { disbelief } from './expect.ts';
+import { asRename, holdReason, renameReason } from './guard.ts';
+import { failed, newRun, scopeOf, withCounts } from './run-record.ts';
+import { lastVersion, nextVersion } from './snapshot.ts';
+import { checkColumns } from './taken-columns.ts';
+import { withinTime } from './time-limit.ts';
+
+/** Of what has no definition any more there is no SQL to run. */
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+export async function recordOf({ store, subject }: RunPlace): Promise<AudienceRecord> {
+  return (await store.audience(subject.key)) ?? newRecord(subject);
+}
+
+/** A try that did not even reach its engine is a run, too. */
+export async function recordUnopened(context: RunPlace, order: Order, error: unknown): Promise<never> {
+  const { store, clock, lease } = context;
+  const { action, asOf } = order;
+  if (action === 'settle') throw error;
+  const record = await recordOf(context);
+  const { settled } = await store.deletions(null);
+  const startedAt = clock.now();
+  const run = newRun(context, { action, asOf, destinations: [], epoch: settled }, record, startedAt);
+  const over: Run = { ...failed(run, error, startedAt), phase: 'open' };
+  await store.saveRun(over, lease.fence, { ...record, lastRunAt: startedAt });
+  throw error;
+}
+
+export interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
+  readonly action: Action;
+  readonly debt?: Debt;
+}
+
+export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
+  const { store, engine, clock, lease, subject } = context;
+  const { debt, former } = order;
+  const startedAt = clock.now();
+  // Those who stay members would not be told what they are now.
+  const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
+  const action = isOtherKind ? 'resync' : order.action;
+  const record = {
+    ...known,
+    engine: subject.engine,
+    source: subject.source,
+    lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
+    // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
+    // the last is what a replay after the audience's end was sent with.
+    sequence: Math.max(
+      known.endedAt === null ? known.sequence : known.sequence + 1,
+      (await store.lastSequence(known.key)) + 1,
+      startedAt * 1000,
+    ),
+  };
+  // Before anything is read: users whose deletion is not over by now are left out of what is computed.
+  const { settled } = await store.deletions(null);
+  const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
+  const { asOf } = order;
+  const made = newRun(
+    context,
+    { action, asOf, destinations, epoch: settled, renamedFrom: former?.key },
+    known,
+    startedAt,
+  );
+  const run = { ...made, toVersion: await lastVersion(store, known) };
+  // Whoever looks sees that it computes; and what the process does not survive is a run that failed.
+  await store.saveRun(run, lease.fence);
+  try {
+    const toVersion = await nextVersion(context, action, known, run.toVersion);
+    context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
+    await lease.check();
+    const { sql = '', timeout = NO_LIMIT, expect } = subject.definition ?? {};
+    const staged = await withinTime(clock, timeout, context.signal, (signal) =>
+      engine.stage({
+        plan: run.id,
+        key: subject.key,
+        kind: subject.kind,
+        action,
+        sql,
+        asOf: order.asOf,
+        toVersion,
+        leavers: debt?.leavers ?? false,
+        leasedAt: lease.since,
+        signal,
+        freshness: expect?.freshness?.column,
+      }),
+    );
+    failpoint('sync_stage');
+    await checkColumns(context, staged.columns);
+    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order) : null;
+    const counted: Run = {
+      ...withCounts(run, staged),
+      state: reason ? 'held' : 'sending',
+      phase: reason ? 'stage' : 'send',
+      held: reason !== null,
+      reason,
+      finishedAt: reason === null ? null : clock.now(),
+    };
+    await store.saveRun(counted, lease.fence, record);
+    if (reason) await context.onHeld(counted);
+    return counted;
+  } catch (error) {
+    const over = failed(run, error, clock.now());
+    // Its tick is still due, here or elsewhere; nobody minds if even this is not written.
+    if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
+    else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
+    throw error;
+  }
+}
+
+/** What a person has to look at first: a source that is not to be believed, too large a change, or a new name. */
+async function whyHeld({ subject, engine }: RunContext, staged: Staged, order: Staging): Promise<string | null> {
+  const { definition } = subject;
+  const { former, asOf, renames } = order;
+  if (!definition) return null;
+  const judge = (counts: Staged) => disbelief(counts, definition.expect, asOf) ?? holdReason(counts, definition.guard);
+  if (!former) return judge(staged);
+  const { members } = await engine.snapshot(former.key);
+  return judge(asRename(staged, members)) ?? (renames ? null : renameReason(former.key, members, staged));
+}

@@ -1,0 +1,60 @@
+import cron, { type ScheduledTask } from 'node-cron';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+/** Time zones are whole quarters of an hour apart. */
+const QUARTER = 15 * MINUTE;
+/** Shorter than any day of any zone: a day that matches is seen at one end of a part. */
+const PART = 24 * QUARTER;
+/** Longer than any schedule takes, those for 29 February too. */
+const LONGEST_LOOK_BACK = 10 * 366 * 24 * 60 * MINUTE;
+
+type Matcher = Pick<ScheduledTask, 'match'>;
+
+/** When a schedule was due: by the calendar of its zone, so that an hour that the clock repeats is due twice. */
+export class Ticks {
+  private readonly seconds: readonly number[];
+  private readonly task: Matcher;
+  /** Whether there may be a tick on the day, and in the quarter of an hour, of an instant. */
+  private readonly day: Matcher;
+  private readonly quarter: Matcher;
+
+  constructor(schedule: string, timezone: string | null) {
+    const [day = '*', month = '*', weekday = '*'] = schedule.trim().split(/\s+/).slice(-3);
+    const hour = schedule.trim().split(/\s+/).at(-4) ?? '*';
+    const matcher = (expression: string) =>
+      cron.createTask(expression, () => {}, timezone === null ? {} : { timezone });
+    this.seconds = cron.parse(schedule).second.toSorted((a, b) => b - a);
+    this.task = matcher(schedule);
+    this.day = matcher(`* * * ${day} ${month} ${weekday}`);
+    this.quarter = matcher(`* * ${hour} ${day} ${month} ${weekday}`);
+  }
+
+  /** The last ticks after `from` and until `to`, the newest first, at most `limit`. */
+  last(from: number, to: number, limit: number): readonly number[] {
+    const start = Math.max(from, to - LONGEST_LOOK_BACK);
+    const found: number[] = [];
+    let ahead = true;
+    for (let part = to - (to % PART); part + PART > start; part -= PART) {
+      const here = this.day.match(new Date(part));
+      if (here || ahead) this.inPart(part, start, to, limit, found);
+      if (found.length === limit) return found;
+      ahead = here;
+    }
+    return found;
+  }
+
+  private inPart(part: number, from: number, to: number, limit: number, found: number[]): void {
+    for (let quarter = part + PART - QUARTER; quarter >= part; quarter -= QUARTER) {
+      if (quarter > to || quarter + QUARTER <= from || !this.quarter.match(new Date(quarter))) continue;
+      for (let minute = quarter + QUARTER - MINUTE; minute >= quarter; minute -= MINUTE) {
+        for (const second of this.seconds) {
+          const at = minute + second * SECOND;
+          if (at <= from || at > to || !this.task.match(new Date(at))) continue;
+          found.push(at);
+          if (found.length === limit) return;
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import ms from 'ms';
+import type { Clock } from '../src/clock.ts';
+import { RollcallError } from '../src/errors.ts';
+
+/** As long as a timer can be. */
+const LONGEST = 2 ** 31 - 1;
+
+/**
+ * Does work that its own signal ends once it has taken too long; it ends with the given one, too.
+ *
+ * @throws RollcallError `sql_timeout`
+ */
+export async function withinTime<T>(
+  clock: Clock,
+  timeout: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const over = new AbortController();
+  const cancel = clock.after(Math.min(timeout, LONGEST), () => over.abort(tooLong(timeout)));
+  const pass = () => over.abort(signal.reason);
+  signal.throwIfAborted();
+  signal.addEventListener('abort', pass, { once: true });
+  try {
+    return await work(over.signal);
+  } finally {
+    signal.removeEventListener('abort', pass);
+    cancel();
+  }
+}
+
+function tooLong(timeout: number): RollcallError {
+  return new RollcallError(
+    'sql_timeout',
+    `The SQL was cancelled: it took longer than its timeout of ${ms(timeout, { long: true })}. Make it faster, or raise \`timeout\`.`,
+  );
+}

@@ -1,0 +1,54 @@
+import { RollcallError } from '../src/errors.ts';
+import type { AudienceRecord, Run } from '../src/store/port.ts';
+import type { RunContext, RunPlace } from './context.ts';
+import type { Staged } from './engines/port.ts';
+import { failed, recordAfter } from './run-record.ts';
+import { recordOf } from './staging.ts';
+
+/** Runs of this subject that a crash, a failure or a guard left, oldest first. */
+export async function unfinishedRuns({ store, subject }: RunPlace): Promise<readonly Run[]> {
+  const runs = await store.runs({ key: subject.key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
+  return runs.toReversed();
+}
+
+/** The process ended before anything was sent: what it had computed is computed anew. */
+export async function endInterrupted({ store, clock, lease }: RunPlace, run: Run): Promise<void> {
+  const error = new RollcallError('interrupted', 'The process ended before the run had computed what to send.');
+  await store.saveRun(failed(run, error, clock.now()), lease.fence);
+}
+
+/** Gives a run up: all of it, or what is left of one that was being sent. */
+export async function rejectRun(context: RunContext, given: Run, reason: string): Promise<Run> {
+  const { store, engine, clock, lease } = context;
+  const run = (await store.run(given.id)) ?? given;
+  // One that was held had ended its work by then.
+  const finishedAt = run.finishedAt ?? clock.now();
+  const rejected: Run = { ...run, state: 'rejected', held: false, reason, code: null, finishedAt };
+  const staged = run.cursor === null ? null : await engine.staged(run.id);
+  const record = staged ? await keepWhatWasSent(context, run, staged) : undefined;
+  await store.saveRun(rejected, lease.fence, record);
+  await discardPlan(context, run);
+  return rejected;
+}
+
+/** Moves the snapshot by the part of the plan that was sent, so that it still says what people were told. */
+async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): Promise<AudienceRecord> {
+  const { engine, clock } = context;
+  const before = await recordOf(context);
+  const told = run.destinations ?? [];
+  if (run.action === 'sync' || run.action === 'resync') {
+    await engine.cut(run.id, Number(run.cursor));
+    await engine.commit(run.id);
+    return recordAfter(run, staged, before, told, clock.now());
+  }
+  // There is no half an end: whoever heard of some of it is told everything again.
+  const destinations = before.destinations.filter((name) => !told.includes(name));
+  return { ...before, destinations, lapsed: [...new Set([...before.lapsed, ...told])] };
+}
+
+/** The run is over by now: a plan that stays for once is removed by the next one. */
+export async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
+  await engine
+    .discard(run.id)
+    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+}
