@@ -319,7 +319,7 @@ function isTooLarge(input: Record<string, unknown>, body: string, bytes: number 
 
 /** What the request says of all its messages, overruled by what the message says; null when neither says anything. */
 function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
-  const given = isPlainObject(own) ? own : null;
+  const given = isPlainObject(own) ? own : isEmptyList(own) ? {} : null;
   return shared === undefined ? given : { ...shared, ...built(given) };
 }
 

@@ -32,8 +32,21 @@ async function replay({ app }: Service, { method, url, headers, body }: Capture)
   return app.inject({ method, url, headers: asCaptured, payload });
 }
 
+const IDS = ['userId', 'anonymousId', 'groupId', 'previousId', 'messageId'];
+const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0;
+
+/** The item as it would be with ids as text, and empty objects as such. */
+function normal(item: Item): Item {
+  const fields = Object.entries(item).map(([name, value]) => {
+    if (IDS.includes(name) && typeof value === 'number') return [name, `${value}`];
+    return [name, name === 'integrations' && isEmptyList(value) ? {} : value];
+  });
+  return Object.fromEntries(fields);
+}
+
 /** What a body must be, worked out from the item without help of the code under test. */
-function expectedBody(item: Item, batch: Batch): Item {
+function expectedBody(given: Item, batch: Batch): Item {
+  const item = normal(given);
   const { type, context, integrations, sentAt, timestamp, originalTimestamp, _metadata, messageId, ...rest } = item;
   const parse = (text: unknown) => Date.parse(String(text).replace(/\+0000$/, 'Z'));
   const original = timestamp ?? originalTimestamp;
@@ -65,10 +78,10 @@ async function check(t: Test, service: Service, capture: Capture) {
     t.strictSame(JSON.parse(message.body), expectedBody(item, capture.body), `${item['type']} body`);
     t.ok(webhookBody.safeParse(JSON.parse(message.body)).success, 'receivers take it');
     t.equal(message.messageId, item['messageId']);
-    t.equal(message.userId, item['userId'] ?? null);
-    const said = item['integrations'] as Item | undefined;
+    t.equal(message.userId, normal(item)['userId'] ?? null);
+    const said = normal(item)['integrations'] as Item | undefined;
     t.strictSame(message.integrations, said && Object.keys(said).length > 0 ? said : null);
-    if (said?.[INTEGRATION_NAME]) t.strictSame(message.integrations?.[INTEGRATION_NAME], { opt: 1 });
+    if (said?.[INTEGRATION_NAME]) t.strictSame(message.integrations?.[INTEGRATION_NAME], said[INTEGRATION_NAME]);
   }
 }
 

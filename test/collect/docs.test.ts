@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { DEFAULT_LIMITS } from '../../src/collect/limits.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { regulations } from '../../src/deletion/routes.ts';
 import { startService } from './service.ts';
 
@@ -24,6 +26,20 @@ t.test('the documented paths are there', async (t) => {
   const asked = [...text.matchAll(/\| `GET (\/\S+?)(?:\?\S+)?` \|/g)].map(([, path = '']) => path);
   t.equal(asked.length, 3);
   for (const url of asked) t.not((await app.inject({ url })).statusCode, 404, url);
+});
+
+t.test('behind a documented proxy, users have their own addresses', async (t) => {
+  const [yaml = ''] = [...text.matchAll(/```yaml\n(listen:.*?)```/gs)].map(([, block = '']) => block);
+  const file = join(t.testdir({}), 'rollcall.yaml');
+  writeFileSync(file, `${yaml}\nsources: [{ id: shop, writeKey: WK_shop }]`);
+  const { listen } = loadConfig(file);
+  const { app, accepted } = startService(t, {}, { trustProxy: [...listen.trustedProxies] });
+  const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https', host: 'events.example.com' };
+  const asked = await app.inject({ url: '/v1/projects/WK_shop/settings', headers });
+  t.match(asked.json().integrations['Segment.io'], { apiHost: 'events.example.com/v1', protocol: 'https' });
+  const payload = { userId: 'u', event: 'e', writeKey: 'WK_shop' };
+  await app.inject({ method: 'POST', url: '/v1/t', payload, headers });
+  t.equal(JSON.parse(accepted[0]?.messages[0]?.body ?? '').context.ip, '203.0.113.7');
 });
 
 t.test('the documented deletion request is taken', async (t) => {
