@@ -20,6 +20,7 @@ import {
   DELIVERED,
   message,
   RELEASE,
+  START,
   StandingClock,
   settle,
 } from '../contract/store-fixture.ts';
@@ -101,6 +102,14 @@ function claimer(context: Context, owner: number) {
   };
 }
 
+/** A row that was ready so many milliseconds ago, and is seen only now. */
+const lateRow = (admin: pg.Client, ms: number) =>
+  admin.query(`WITH late AS (
+      INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
+      SELECT ms - ${ms}, ms - ${ms}, 0, 1, 0, 0, 'crm', 'shop', '${ms}', '${ms}' FROM public.clock)
+    INSERT INTO rollcall.backlog VALUES ('crm', 0, 1, 0, 1, 0)
+    ON CONFLICT (destination, part) DO UPDATE SET pending = backlog.pending + 1, queued = backlog.queued + 1`);
+
 const ROUNDS = 40;
 
 t.test('claims do not pass what was delivered while an open transaction pins it', async (t) => {
@@ -158,12 +167,7 @@ t.test(
     t.same(await claim(), []);
     await advance(HOUR);
     t.same(await claim(), []);
-    const late = (ms: number) =>
-      admin.query(`WITH late AS (
-        INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
-        SELECT ms - ${ms}, ms - ${ms}, 0, 1, 0, 0, 'crm', 'shop', '${ms}', '${ms}' FROM public.clock)
-      INSERT INTO rollcall.backlog VALUES ('crm', 0, 1, 0, 1, 0)
-      ON CONFLICT (destination, part) DO UPDATE SET pending = backlog.pending + 1, queued = backlog.queued + 1`);
+    const late = (ms: number) => lateRow(admin, ms);
     await late(100);
     await late(5_000);
     await late(60_000);
@@ -174,6 +178,19 @@ t.test(
     t.same(bodies(await claim()), ['60000']);
   },
 );
+
+t.test('what a sweep finds is not passed over by a claim that was under way', async (t) => {
+  const { owner, context, advance, admin } = await scene(t);
+  const { cursors, claim } = claimer(context, owner);
+  await cursors.sweep();
+  await advance(HOUR);
+  await claim();
+  const line = cursors.line('crm');
+  await lateRow(admin, 60_000);
+  await cursors.sweep();
+  cursors.claimed(line, request(), new Map(), START + HOUR);
+  t.same(bodies(await claim()), ['60000']);
+});
 
 t.test('a row that another session holds is passed over, and found again', async (t) => {
   const { store, owner, context, advance, admin } = await scene(t);

@@ -5,7 +5,7 @@ import { CLAIMED, READY } from '../states.ts';
 import type { Found } from '../stock.ts';
 import { int2, int4, int8, text } from './arrays.ts';
 import { type Context, idName } from './context.ts';
-import type { Cursors, Taken } from './cursors.ts';
+import type { Cursors, Line, Taken } from './cursors.ts';
 import { TURNS, turnArray, turnsOf } from './turns.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
@@ -23,20 +23,21 @@ export class ClaimStatement {
   }
 
   async run(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
+    const lines = requests.map(({ destination }) => this.cursors.line(destination));
     const rows = await this.context.db.rows<ClaimRow>(this.sql, [
       owner,
       text(requests, ({ destination }) => destination),
       int4(requests, ({ limit }) => limit),
       int2(requests, ({ order }) => ORDERS.indexOf(order)),
       int4(requests, ({ limit, retries }) => Math.min(limit, retries ?? limit)),
-      int8(requests.flatMap(({ destination }) => this.cursors.startsOfClaim(destination))),
+      int8(lines.flatMap((line) => this.cursors.startsOfClaim(line))),
     ]);
     failpoint('claim');
-    this.moveCursors(requests, rows);
+    this.moveCursors(lines, requests, rows);
     return sorted(this.context, rows);
   }
 
-  private moveCursors(requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
+  private moveCursors(lines: readonly Line[], requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
     const taken = new Map(requests.map(({ destination }) => [destination, new Map<number, Taken>()]));
     for (const [destination, id, , , , , , turn, , , , , , , due] of rows) {
       const theirs = taken.get(destination);
@@ -46,7 +47,9 @@ export class ClaimStatement {
     // Where the owner's lease has ended, nothing was looked for.
     const now = rows.find(([, id]) => id === null)?.[11] ?? null;
     if (now === null) return;
-    for (const request of requests) this.cursors.claimed(request, taken.get(request.destination) ?? new Map(), now);
+    for (const [index, request] of requests.entries()) {
+      this.cursors.claimed(lines[index] as Line, request, taken.get(request.destination) ?? new Map(), now);
+    }
   }
 }
 

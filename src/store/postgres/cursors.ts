@@ -18,7 +18,8 @@ export interface Taken {
   readonly lastDue: number;
 }
 
-interface Line {
+/** Of a destination. */
+export interface Line {
   /** By turn: nothing that is due before is ready, as far as this process knows. */
   readonly starts: number[];
   lookedBackAt: number;
@@ -45,27 +46,39 @@ export class Cursors {
     this.seldom = new Seldom(db.clock);
   }
 
+  line(destination: string): Line {
+    let line = this.lines.get(destination);
+    if (!line) {
+      line = { starts: Array.from({ length: TURNS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
+      this.lines.set(destination, line);
+    }
+    return line;
+  }
+
   /** By turn. */
   starts(destination: string): readonly number[] {
     return this.line(destination).starts;
   }
 
   /** As `starts`, for a claim: now and then further back. */
-  startsOfClaim(destination: string): readonly number[] {
-    const line = this.line(destination);
+  startsOfClaim(line: Line): readonly number[] {
     const now = this.clock.monotonic();
     if (now - line.lookedBackAt < LOOK_BACK_EVERY) return line.starts;
     line.lookedBackAt = now;
     return line.starts.map((start) => Math.max(0, start - LOOK_BACK));
   }
 
-  /** @param taken - by turn, what a claim got. @param now - the database's time of the claim */
+  /**
+   * Moves a line on. One that a sweep has replaced during the claim stays as it found it.
+   *
+   * @param taken - by turn, what a claim got. @param now - the database's time of the claim
+   */
   claimed(
-    { destination, order, limit, retries = limit }: ClaimRequest,
+    { starts }: Line,
+    { order, limit, retries = limit }: ClaimRequest,
     taken: ReadonlyMap<number, Taken>,
     now: number,
   ) {
-    const { starts } = this.line(destination);
     let left = limit;
     for (const turn of turnsOf(order)) {
       if (left <= 0) return;
@@ -85,15 +98,6 @@ export class Cursors {
         else this.line(destination).starts[turn] = Math.min(due, this.swept);
       }
     });
-  }
-
-  private line(destination: string): Line {
-    let line = this.lines.get(destination);
-    if (!line) {
-      line = { starts: Array.from({ length: TURNS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
-      this.lines.set(destination, line);
-    }
-    return line;
   }
 }
 
