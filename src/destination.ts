@@ -2,12 +2,22 @@ import { createHash } from 'node:crypto';
 import type { IpMode } from './ip.ts';
 import type { MessageType } from './message.ts';
 
+/** How deliveries of an endpoint are put together into requests. */
+export interface BatchOptions {
+  /** Messages in a request at most. */
+  readonly size: number;
+  /** For how long a message waits for others, in milliseconds. */
+  readonly wait: number;
+}
+
 /** A URL that deliveries are posted to, with its static headers. */
 export interface Endpoint {
   /** Stable name of this URL within its destination; safe to log. */
   readonly id: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Absent where each delivery is a request. */
+  readonly batch?: BatchOptions;
 }
 
 /** Headers that static ones can't replace, in lower case: ours, and those of the connection. */

@@ -1,8 +1,9 @@
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
+import { readAnswer } from '../deliver/batch-answer.ts';
 import { type Exchange, post } from '../deliver/exchange.ts';
 import { createAgent } from '../deliver/http/agent.ts';
-import { attemptHeaders, prepareEndpoint } from '../deliver/request.ts';
+import { batchRequest, prepareEndpoint, singleRequest } from '../deliver/request.ts';
 import { type Destination, redactUrl } from '../destination.ts';
 
 /** What came back from one endpoint. */
@@ -39,14 +40,11 @@ export async function sendTestEvent(
     return await Promise.all(
       destination.endpoints.map(async (endpoint) => {
         const prepared = prepareEndpoint(endpoint, destination, serviceName);
-        const headers = attemptHeaders(prepared, id, body, systemClock.now());
-        const { origin, path } = prepared;
-        const { outcome, status, error, ms, response } = await post(agent, systemClock, {
-          origin,
-          path,
-          headers,
-          body,
-        });
+        const request = endpoint.batch
+          ? batchRequest(prepared, [{ key: id, body }], systemClock.now())
+          : singleRequest(prepared, { id, body }, systemClock.now());
+        const [exchange] = readAnswer(await post(agent, systemClock, request), 1);
+        const { outcome, status, error, ms, response } = exchange as Exchange;
         return {
           destination: destination.name,
           endpoint: endpoint.id,
@@ -55,7 +53,7 @@ export async function sendTestEvent(
           status,
           error,
           ms: Math.round(ms),
-          signatures: SIGNATURES.filter((name) => headers.includes(name)),
+          signatures: SIGNATURES.filter((name) => request.headers.includes(name)),
           response,
         };
       }),

@@ -75,7 +75,8 @@ function sourceOf({ rateLimit, ip, ...source }: ConfigFile['sources'][number]): 
 
 function destinationOf(destination: ConfigFile['destinations'][number]): Destination {
   const { name, enabled, sources, types, events, audiences, require, webhookUrl } = destination;
-  const webhooks = destination.webhooks ?? (webhookUrl === undefined ? [] : [{ url: webhookUrl, headers: {} }]);
+  const webhooks =
+    destination.webhooks ?? (webhookUrl === undefined ? [] : [{ url: webhookUrl, headers: {}, batch: undefined }]);
   return {
     name,
     enabled,
@@ -83,7 +84,10 @@ function destinationOf(destination: ConfigFile['destinations'][number]): Destina
     ...(types || events || audiences ? { wants: wantsOf(destination) } : {}),
     secrets: destination.sharedSecret ?? [],
     signing: destination.signing,
-    endpoints: webhooks.map(({ url, headers }) => ({ id: endpointId(name, url), url, headers })),
+    endpoints: webhooks.map(({ url, headers, batch }) => {
+      const endpoint = { id: endpointId(name, url), url, headers };
+      return batch ? { ...endpoint, batch } : endpoint;
+    }),
     require,
     ratePerSecond: destination.rateLimit ?? null,
   };

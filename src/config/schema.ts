@@ -40,6 +40,12 @@ const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>
 const webhook = section({
   url: httpUrl.describe('Full URL, http or https'),
   headers: headers.default({}).describe('Static headers, at most 5'),
+  batch: section({
+    size: whole(1, 5_000).default(500).describe('Messages in a request at most'),
+    wait: duration.default(200).describe('For how long a message waits for others'),
+  })
+    .optional()
+    .describe('Puts several messages into one request; the receiver has to know batches'),
 });
 
 const messageType = z.enum(MESSAGE_TYPES, {

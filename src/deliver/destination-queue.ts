@@ -2,15 +2,16 @@ import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { failpoint } from '../failpoint.ts';
 import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
-import type { Exchange } from './exchange.ts';
+import { Batcher, type BatcherOptions, type BatchItem, type BatchMemory } from './batcher.ts';
+import type { Exchange, PostRequest } from './exchange.ts';
 import type { Outlet } from './outlet.ts';
 import { Outlets } from './outlets.ts';
 import { Rate } from './rate.ts';
 import { isDenial } from './refusals.ts';
-import type { PreparedEndpoint } from './request.ts';
+import { batchRequest, singleRequest } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
-import { type EndpointResult, isExpired, judge } from './verdict.ts';
+import { type Denial, type EndpointResult, isExpired, judge } from './verdict.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
@@ -25,9 +26,10 @@ export interface QueueHooks {
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly wallTime: () => number;
+  readonly batchMemory: BatchMemory;
   /** Since when deliveries are served: what was before says nothing of the endpoints. */
   readonly servedSince: () => number;
-  readonly post: (endpoint: PreparedEndpoint, claim: Claim, body: Buffer) => Promise<Exchange>;
+  readonly post: (request: PostRequest) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
   /** Whether no more attempts may begin. */
@@ -89,7 +91,32 @@ export class DestinationQueue {
     this.destination = destination;
     this.changeRate();
     this.outlets.configure(destination, serviceName, states, this.share);
+    for (const outlet of this.outlets.list) this.configureBatches(outlet);
     this.halt();
+  }
+
+  private configureBatches(outlet: Outlet): void {
+    const { batch } = outlet.prepared.endpoint;
+    // Who does not ask for batches never gets one.
+    if (!batch) outlet.batcher?.cut(true);
+    if (batch && outlet.batcher) outlet.batcher.configure(batch);
+    else outlet.batcher = batch ? new Batcher(batch, this.batcherOptions(outlet)) : null;
+  }
+
+  private batcherOptions(outlet: Outlet): BatcherOptions {
+    const { clock, wallTime, post, onRoom, batchMemory: memory } = this.hooks;
+    const keyed = ({ claim, body }: BatchItem) => ({ key: claim.id, body });
+    return {
+      clock,
+      outlet,
+      memory,
+      post: (items) => post(batchRequest(outlet.prepared, items.map(keyed), wallTime())),
+      leave: (exchange, begun, claim) => this.leave(outlet, exchange, begun, claim),
+      onRoom: () => {
+        this.pump();
+        onRoom(this);
+      },
+    };
   }
 
   /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
@@ -137,10 +164,10 @@ export class DestinationQueue {
   room(): number {
     if (!this.enabled || this.share === null) return 0;
     let size = 0;
-    for (const { window, waiting } of this.outlets.list) {
-      if (!window.open) continue;
-      if (waiting >= WAITING_LIMIT) return 0;
-      size = Math.max(size, window.size);
+    for (const outlet of this.outlets.list) {
+      if (!outlet.window.open) continue;
+      if (outlet.waiting >= WAITING_LIMIT) return 0;
+      size = Math.max(size, outlet.size);
     }
     if (size === 0) return this.idle && this.outlets.hasRoom ? 1 : 0;
     // As many again as the window holds, for it may double at any moment.
@@ -314,6 +341,7 @@ export class DestinationQueue {
 
   private async tryEndpoint(outlet: Outlet, claim: Claim, body: Buffer, generation: number): Promise<EndpointResult> {
     const endpoint = outlet.id;
+    if (outlet.batcher) return this.tryInBatch(outlet, outlet.batcher, { claim, body, generation });
     // Most find a place at once, and every promise counts here.
     if (!this.mayPost(outlet, generation) || !outlet.tryEnter()) {
       const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
@@ -323,19 +351,37 @@ export class DestinationQueue {
     const { begun } = outlet.window;
     let exchange: Exchange;
     try {
-      exchange = await this.hooks.post(outlet.prepared, claim, body);
+      exchange = await this.hooks.post(singleRequest(outlet.prepared, { id: claim.id, body }, this.hooks.wallTime()));
     } catch (error) {
       outlet.withdraw();
       throw error;
     }
-    failpoint('post');
+    const denial = this.leave(outlet, exchange, begun, claim);
     if (claim.tries > 0) this.noteRetry(outlet, exchange);
-    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(outlet.stateIn(this.name));
-    const denial = isDenial(exchange) ? outlet.standing : null;
     // The endpoint is free for the next delivery, though this one may wait for another endpoint.
     this.pump();
     if (this.outlets.list.length > 1) this.hooks.onRoom(this);
     return { endpoint, exchange, at, denial };
+  }
+
+  private async tryInBatch(
+    outlet: Outlet,
+    batcher: Batcher,
+    { claim, body, generation }: { readonly claim: Claim; readonly body: Buffer; readonly generation: number },
+  ): Promise<EndpointResult> {
+    const endpoint = outlet.id;
+    const mayPost = () => this.mayPost(outlet, generation);
+    const result = mayPost() ? await batcher.add({ claim, body, mayPost }) : ({ skipped: 'cut' } as const);
+    if ('skipped' in result) return { endpoint, ...result, until: this.hooks.clock.now() + outlet.nextChance };
+    if (claim.tries > 0) this.noteRetry(outlet, result.exchange);
+    return { endpoint, ...result };
+  }
+
+  /** Counts what a request came to; says whether it was a refusal that may be of everything. */
+  private leave(outlet: Outlet, exchange: Exchange, begun: number, claim: Claim): Denial | null {
+    failpoint('post');
+    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(outlet.stateIn(this.name));
+    return isDenial(exchange) ? outlet.standing : null;
   }
 
   private noteRetry({ window }: Outlet, { outcome }: Exchange): void {

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import { ATTEMPT_TIMEOUT, retryAfter } from '../retry.ts';
 import type { Outcome } from '../store/port.ts';
 import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
-import { RESPONSE_LIMIT, responseText } from './response-text.ts';
+import { RESPONSE_LIMIT, responseText, wholeText } from './response-text.ts';
 
 /** What one POST to one endpoint came to. */
 export interface Exchange {
@@ -12,6 +12,8 @@ export interface Exchange {
   readonly error: string | null;
   /** The start of a failed endpoint's answer. */
   readonly response: string | null;
+  /** The JSON that a successful endpoint answered a batch with; null where it could not be read whole, absent without any. */
+  readonly answer?: string | null;
   /** For how long the endpoint wants not to be asked again, in milliseconds. */
   readonly retryAfter: number | null;
   /** When the attempt began by the wall clock and by the steady one, and the time until its status (or failure) was known. */
@@ -25,6 +27,8 @@ export interface PostRequest {
   readonly path: string;
   readonly headers: string[];
   readonly body: Buffer;
+  /** Whether a JSON answer matters: that of a batch does. */
+  readonly readsAnswer?: boolean;
 }
 
 /**
@@ -33,9 +37,10 @@ export interface PostRequest {
  */
 export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
   return new Promise((resolve) => {
-    const handler = new ExchangeHandler(clock, resolve);
+    const { readsAnswer = false, ...options } = request;
+    const handler = new ExchangeHandler(clock, readsAnswer, resolve);
     try {
-      agent.dispatch({ ...request, method: 'POST' }, handler);
+      agent.dispatch({ ...options, method: 'POST' }, handler);
     } catch (error) {
       handler.onResponseError(null, error);
     }
@@ -44,6 +49,7 @@ export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Pro
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
   private readonly clock: Clock;
+  private readonly readsAnswer: boolean;
   private readonly done: (exchange: Exchange) => void;
   private readonly at: number;
   private readonly startedAt: number;
@@ -54,11 +60,14 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   private ms = 0;
   private retryAfter: number | null = null;
   private encoding: string | undefined;
+  private isJson = false;
+  private isWhole = false;
   private readonly chunks: Buffer[] = [];
   private received = 0;
 
-  constructor(clock: Clock, done: (exchange: Exchange) => void) {
+  constructor(clock: Clock, readsAnswer: boolean, done: (exchange: Exchange) => void) {
     this.clock = clock;
+    this.readsAnswer = readsAnswer;
     this.done = done;
     this.at = clock.now();
     this.startedAt = clock.monotonic();
@@ -83,6 +92,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.ms = this.clock.monotonic() - this.startedAt;
     this.retryAfter = retryAfter(single(headers['retry-after']), single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
+    this.isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(single(headers['content-type']) ?? '');
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -93,6 +103,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    this.isWhole = this.received <= RESPONSE_LIMIT;
     this.finish(null);
   }
 
@@ -124,7 +135,10 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const { status, retryAfter, at, startedAt, ms } = this;
     const { outcome, error } = classifyStatus(status);
     const result = { outcome, error, status, retryAfter, at, startedAt, ms };
-    if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
+    if (outcome === 'success' && this.keepsResponse()) {
+      const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
+      void text.then((answer) => this.done({ ...result, response: null, answer }));
+    } else if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
     else {
       const text = responseText(Buffer.concat(this.chunks), this.encoding);
       text.then(
@@ -134,9 +148,10 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** What a successful endpoint answers is of no use to anyone. */
+  /** What a successful endpoint answers is of no use to anyone, unless it answers a batch. */
   private keepsResponse(): boolean {
-    return this.status !== null && (this.status < 200 || this.status >= 300);
+    if (this.status === null) return false;
+    return this.status < 200 || this.status >= 300 || (this.readsAnswer && this.isJson);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import { RETRY_WINDOW } from '../retry.ts';
 import type { Claim, EndpointState, Refusal } from '../store/port.ts';
 import type { Failure } from './answers.ts';
+import type { Batcher } from './batcher.ts';
 import type { Exchange } from './exchange.ts';
 import { isDenial, Refusals } from './refusals.ts';
 import type { PreparedEndpoint } from './request.ts';
@@ -17,6 +18,8 @@ export class Outlet {
   prepared: PreparedEndpoint;
   readonly window: Window;
   readonly refusals: Refusals;
+  /** Gathers deliveries into requests; null where each is a request. */
+  batcher: Batcher | null = null;
   /** When this process's last attempt ended, in the store's time. */
   triedAt: number | null = null;
   private readonly clock: Clock;
@@ -42,16 +45,28 @@ export class Outlet {
 
   /** Attempts that wait for room. */
   get waiting(): number {
-    return this.queue.length;
+    return this.batcher ? Math.max(0, this.batcher.gathered - this.batcher.size) : this.queue.length;
   }
 
+  /** Deliveries that may be in flight at the window's present size. */
+  get size(): number {
+    return this.window.size * (this.batcher?.size ?? 1);
+  }
+
+  /** Whether one more delivery could begin at once. */
   get hasRoom(): boolean {
-    return this.window.free(this.clock.monotonic()) > 0;
+    const { free, batcher } = this;
+    return batcher ? batcher.hasRoom(free) : free > 0;
+  }
+
+  /** Requests that may begin now. */
+  private get free(): number {
+    return this.window.free(this.clock.monotonic());
   }
 
   /** Takes a place in the window if there is one at once. */
   tryEnter(): boolean {
-    if (!this.hasRoom) return false;
+    if (this.free === 0) return false;
     this.window.begin();
     return true;
   }
@@ -137,6 +152,7 @@ export class Outlet {
   /** Has those who wait look again. */
   wakeAll(): void {
     for (const resolve of this.queue.splice(0)) resolve(false);
+    this.batcher?.cut();
   }
 
   /** In how many milliseconds an attempt that finds no room should come again. */
@@ -155,7 +171,7 @@ export class Outlet {
 
   /** Gives what places there are to those who wait, the first one first. */
   private handOn(): void {
-    while (this.queue.length > 0 && this.hasRoom) {
+    while (this.queue.length > 0 && this.free > 0) {
       this.window.begin();
       this.queue.shift()?.(true);
     }

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { sign, signingKey } from '../../receivers/signature.ts';
 import { signStandard, standardKey } from '../../receivers/standard.ts';
 import { type Destination, type Endpoint, RESERVED_HEADERS } from '../destination.ts';
+import { batchId, type EnvelopeItem, envelope } from './envelope.ts';
 
 /** What is posted to one endpoint for any delivery, prepared once. */
 export interface PreparedEndpoint {
@@ -47,16 +48,29 @@ function decoded(text: string): string {
   }
 }
 
+/** The request of one delivery by itself. */
+export function singleRequest(prepared: PreparedEndpoint, { id, body }: { id: string; body: Buffer }, at: number) {
+  const headers = [...prepared.headers, 'idempotency-key', id];
+  addSignatures(headers, prepared, { id, body, at });
+  return { origin: prepared.origin, path: prepared.path, headers, body };
+}
+
+/** The request of several deliveries: their keys are in the body, so there is no Idempotency-Key. */
+export function batchRequest(prepared: PreparedEndpoint, items: readonly EnvelopeItem[], at: number) {
+  const body = envelope(items, at);
+  const headers = [...prepared.headers];
+  addSignatures(headers, prepared, { id: batchId(items), body, at });
+  return { origin: prepared.origin, path: prepared.path, headers, body, readsAnswer: true };
+}
+
 /**
- * The headers of one attempt. Signatures are over the very bytes that are sent (docs/wire.md).
- *
- * @param at - milliseconds since 1970, which Standard Webhooks sign
+ * Signs the very bytes that are sent (docs/wire.md). `at` is in milliseconds since 1970, which Standard Webhooks sign.
  */
-export function attemptHeaders(prepared: PreparedEndpoint, deliveryId: string, body: Buffer, at: number): string[] {
-  const headers = [...prepared.headers, 'idempotency-key', deliveryId];
-  if (prepared.key) headers.push('x-signature', sign(body, prepared.key));
-  if (prepared.standardKeys) {
-    headers.push(...Object.entries(signStandard(body, prepared.standardKeys, { id: deliveryId, at })).flat());
-  }
-  return headers;
+function addSignatures(
+  headers: string[],
+  { key, standardKeys }: PreparedEndpoint,
+  { id, body, at }: { readonly id: string; readonly body: Buffer; readonly at: number },
+): void {
+  if (key) headers.push('x-signature', sign(body, key));
+  if (standardKeys) headers.push(...Object.entries(signStandard(body, standardKeys, { id, at })).flat());
 }

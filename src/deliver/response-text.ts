@@ -29,12 +29,30 @@ export async function responseText(raw: Buffer, encoding: string | undefined): P
   }
 }
 
-async function decoded(raw: Buffer, encoding = ''): Promise<Buffer> {
-  const codings = encoding
-    .toLowerCase()
-    .split(',')
-    .map((coding) => coding.trim())
-    .filter((coding) => coding !== '' && coding !== 'identity');
+/** A whole answer as text; null where it can't be decoded or is too large. It never rejects. */
+export async function wholeText(raw: Buffer, encoding: string | undefined): Promise<string | null> {
+  const codings = codingsOf(encoding);
+  if (codings.length === 0) return raw.toString('utf8');
+  const decoder = codings.length === 1 ? DECODERS.get(codings[0] ?? '') : undefined;
+  if (!decoder) return null;
+  try {
+    const stream = decoder();
+    stream.end(raw);
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of stream) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > RESPONSE_LIMIT) return null;
+    }
+    return Buffer.concat(chunks).toString('utf8');
+  } catch {
+    return null;
+  }
+}
+
+async function decoded(raw: Buffer, encoding: string | undefined): Promise<Buffer> {
+  const codings = codingsOf(encoding);
   if (codings.length > CODINGS_LIMIT) return raw;
   let bytes = raw;
   for (const coding of codings.reverse()) {
@@ -43,6 +61,14 @@ async function decoded(raw: Buffer, encoding = ''): Promise<Buffer> {
     bytes = await inflate(bytes, decoder());
   }
   return bytes;
+}
+
+function codingsOf(encoding = ''): string[] {
+  return encoding
+    .toLowerCase()
+    .split(',')
+    .map((coding) => coding.trim())
+    .filter((coding) => coding !== '' && coding !== 'identity');
 }
 
 async function inflate(bytes: Buffer, decoder: Decoder): Promise<Buffer> {

@@ -4,17 +4,17 @@ import type { Destination } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { Claim, EndpointState, Settlement, Store } from '../store/port.ts';
+import type { EndpointState, Settlement, Store } from '../store/port.ts';
+import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
-import { type Exchange, post } from './exchange.ts';
+import { post } from './exchange.ts';
 import { Fleet, rosterOf } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
 import { housekeeping, type RecordRetention } from './housekeeping.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { RefusingEndpoints } from './refusing.ts';
-import { attemptHeaders, type PreparedEndpoint } from './request.ts';
 import { Resending } from './resend.ts';
 import { Settler } from './settler.ts';
 import { Suspects } from './suspects.ts';
@@ -94,6 +94,7 @@ export class Worker {
   private readonly settler: Settler;
   private readonly suspects: Suspects;
   private readonly states: EndpointStates;
+  private readonly batchMemory: BatchMemory = { bytes: 0 };
   private readonly fleet: Fleet;
   private readonly orphans: Orphans;
   private readonly heldOut: HeldOutLetters;
@@ -310,8 +311,9 @@ export class Worker {
     return {
       clock: this.clock,
       wallTime: () => clock.now(),
+      batchMemory: this.batchMemory,
       servedSince: () => this.servedSince,
-      post: (endpoint, claim, body) => this.post(endpoint, claim, body),
+      post: (request) => post(this.options.agent, clock, request),
       holdsClaims: () => this.holdsClaims(),
       isStopping: () => this.stopping || this.suspects.isDraining,
       onSettled: (settlement) => this.settled(settlement),
@@ -325,12 +327,6 @@ export class Worker {
       onEndpointChange: (state) => void this.refusing.changed(state),
       onRoom: ({ name }) => this.turns.offer(name),
     };
-  }
-
-  private post(endpoint: PreparedEndpoint, claim: Claim, body: Buffer): Promise<Exchange> {
-    const { agent, clock } = this.options;
-    const headers = attemptHeaders(endpoint, claim.id, body, clock.now());
-    return post(agent, clock, { origin: endpoint.origin, path: endpoint.path, headers, body });
   }
 
   /** What was settled may be due again, or may have made way for a newer change of the same conflict key. */

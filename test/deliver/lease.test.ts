@@ -210,6 +210,7 @@ t.test('what has not begun when the lease is about to end is given back, not pos
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     clock,
     wallTime: () => clock.now(),
+    batchMemory: { bytes: 0 },
     servedSince: () => 0,
     post: () =>
       new Promise((resolve) => {

@@ -27,6 +27,7 @@ function hooks(clock: ManualClock, settled: string[]): Omit<QueueHooks, 'post'> 
   return {
     clock,
     wallTime: () => clock.now(),
+    batchMemory: { bytes: 0 },
     servedSince: () => 0,
     holdsClaims: () => true,
     isStopping: () => false,
@@ -59,8 +60,8 @@ t.test('attempts that fail by a fault of ours leave their places in the window t
   const settled: string[] = [];
   const queue = new DestinationQueue(destination('http://127.0.0.1:9/'), 'Rollcall', new Map(), {
     ...hooks(clock, settled),
-    post: async (_, { id }) => {
-      if (id.startsWith('broken')) throw new Error('The body could not be signed.');
+    post: async ({ headers }) => {
+      if (headers.some((value) => value.startsWith('broken'))) throw new Error('The body could not be signed.');
       const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
       return { ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 };
     },

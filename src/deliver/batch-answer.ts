@@ -1,0 +1,40 @@
+import * as z from 'zod';
+import type { Exchange } from './exchange.ts';
+
+const rejection = z.object({
+  index: z.number().int().nonnegative(),
+  code: z.string().catch('rejected'),
+  retry: z.boolean().default(true),
+});
+const answer = z.object({ rejected: z.array(rejection).default([]) });
+
+/** What each message of a batch got. A 2xx takes all but those that a JSON answer names; any other status counts for each. */
+export function readAnswer(exchange: Exchange, size: number): readonly Exchange[] {
+  const all = (each: Exchange) => Array.from({ length: size }, () => each);
+  if (exchange.outcome !== 'success' || exchange.answer === undefined) return all(exchange);
+  const rejected = rejections(exchange.answer, size);
+  // Nobody can say what was taken: everything is sent again.
+  if (rejected === null) return all({ ...exchange, outcome: 'retry', error: 'invalid_answer' });
+  const results = all(exchange);
+  for (const { index, code, retry } of rejected) {
+    const error = `rejected_${code.replaceAll(/\W/g, '_').slice(0, 40)}`;
+    results[index] = { ...exchange, outcome: retry ? 'retry' : 'refused', error };
+  }
+  return results;
+}
+
+/** Null where the answer was not read whole, or can't be understood. */
+function rejections(text: string | null, size: number): readonly z.output<typeof rejection>[] | null {
+  if (text === null) return null;
+  if (text === '') return [];
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json);
+  if (!isPlain) return [];
+  const read = answer.safeParse(json);
+  return read.success && read.data.rejected.every(({ index }) => index < size) ? read.data.rejected : null;
+}

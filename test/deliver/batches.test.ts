@@ -1,0 +1,365 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import * as fc from 'fast-check';
+import Fastify from 'fastify';
+import t, { type Test } from 'tap';
+import { receiver as receiverKit } from '../../receivers/index.ts';
+import { type Answer, type Received, Receiver, status } from './helpers/receiver.ts';
+import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
+
+const WAIT = 200;
+
+function batched(url: string, size = 10, options: Parameters<typeof destination>[1] = {}) {
+  const plain = destination(url, options);
+  return { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size, wait: WAIT } })) };
+}
+
+interface Envelope {
+  readonly batch: readonly { readonly properties: { readonly value: number } }[];
+  readonly keys: readonly string[];
+  readonly sentAt: string;
+}
+
+const envelopeOf = ({ body }: Pick<Received, 'body'>) => JSON.parse(body.toString('utf8')) as Envelope;
+const valuesOf = (request: Pick<Received, 'body'>) =>
+  envelopeOf(request).batch.map(({ properties }) => properties.value);
+const values = (count: number) =>
+  Array.from({ length: count }, (_, value) => message({ value, messageId: `n${value}` }));
+const json =
+  (code: number, body: unknown): Answer =>
+  (response) =>
+    void response.writeHead(code, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body));
+
+async function rigWith(
+  t: Test,
+  answer: Answer,
+  { size = 10, ...options }: Partial<RigOptions> & { size?: number } = {},
+) {
+  const receiver = await Receiver.start(t, answer);
+  const rig = await Rig.start(t, { destinations: [batched(receiver.url, size)], ...options });
+  return { receiver, rig };
+}
+
+/** Lets time pass until so many deliveries have ended for good. */
+const ended = (rig: Rig, count: number) =>
+  rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered' || kind === 'dead').length >= count, WAIT);
+
+t.test('an envelope carries the bodies as they are, their keys and the time, signed as a whole', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const crm = batched(receiver.url, 10, { secrets: ['s'], signing: 'both' });
+  const rig = await Rig.start(t, { destinations: [crm] });
+  const messages = values(25);
+  await rig.accept('shop', messages);
+  await ended(rig, 25);
+  t.ok(receiver.requests.length >= 3 && receiver.requests.length < 25, `${receiver.requests.length} requests`);
+  const bodies = new Set(messages.map(({ body }) => body));
+  const keys = new Set<string>();
+  for (const { headers, body } of receiver.requests) {
+    const text = body.toString('utf8');
+    const { batch, keys: named, sentAt } = envelopeOf({ body });
+    t.ok(batch.length <= 10 && batch.length === named.length);
+    t.equal(JSON.stringify(JSON.parse(text)), text, 'parsing and stringifying gives the same');
+    for (const each of batch) t.ok(bodies.delete(JSON.stringify(each)), 'exactly what would be sent alone');
+    for (const key of named) keys.add(key);
+    t.equal(new Date(sentAt).toISOString(), sentAt);
+    t.equal(headers['idempotency-key'], undefined);
+    t.equal(headers['x-signature'], createHmac('sha1', 's').update(body).digest('hex'));
+    const [id, at] = [headers['webhook-id'], headers['webhook-timestamp']];
+    const expected = createHmac('sha256', 's').update(`${id}.${at}.`).update(body).digest('base64');
+    t.equal(headers['webhook-signature'], `v1,${expected}`);
+  }
+  t.equal(keys.size, 25);
+  t.equal(bodies.size, 0);
+  t.same(keys, new Set(rig.settlements.map(({ claim }) => claim.id)), 'the Idempotency-Keys');
+});
+
+t.test('one message waits for others no longer than it may, and goes in an envelope too', async (t) => {
+  const { receiver, rig } = await rigWith(t, status(200));
+  await rig.send(1);
+  await rig.calm();
+  t.equal(receiver.requests.length, 0);
+  await rig.pass(WAIT);
+  await rig.settled(1);
+  t.equal(envelopeOf(receiver.requests[0]!).batch.length, 1);
+});
+
+t.test('each message has its own outcome: those that the answer rejects are tried again or dead', async (t) => {
+  const answer: Answer = (response, request, index) => {
+    const places = valuesOf(request);
+    const rejected = [
+      { index: places.indexOf(3), code: 'handler_failed' },
+      { index: places.indexOf(5), code: 'bad one!', retry: false },
+    ].filter((each) => each.index >= 0 && (index === 0 || each.code !== 'handler_failed'));
+    json(200, { rejected })(response, request, index);
+  };
+  const { receiver, rig } = await rigWith(t, answer);
+  await rig.accept('shop', values(10));
+  await ended(rig, 10);
+  t.equal(receiver.requests.length, 2);
+  t.same(valuesOf(receiver.requests[1]!), [3], 'only that one again, with the same key');
+  t.equal(envelopeOf(receiver.requests[1]!).keys[0], envelopeOf(receiver.requests[0]!).keys[3]);
+  t.match(await rig.deadLetters(), [{ messageId: 'n5', reason: 'refused', attempts: 1 }]);
+  const errors = rig.settlements.flatMap(({ attempts }) => attempts.map(({ error }) => error)).filter(Boolean);
+  t.same(errors.toSorted(), ['rejected_bad_one_', 'rejected_handler_failed']);
+});
+
+const UNREADABLE: Record<string, Answer> = {
+  'not JSON': (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{"rejected":['),
+  'cut off': (response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 1_000 });
+    response.write('{"rejected":[]', () => response.destroy());
+  },
+  'over 64 KiB': json(200, { rejected: [], more: 'x'.repeat(70_000) }),
+  'inflates to over 64 KiB': (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
+      .end(gzipSync(JSON.stringify({ rejected: [], more: 'x'.repeat(70_000) }))),
+  'of an unknown coding': (response) =>
+    void response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'x-secret' }).end('{}'),
+  'an index that is not there': json(200, { rejected: [{ index: 4 }] }),
+  'no list': json(200, { rejected: 'all of them' }),
+};
+
+for (const [name, bad] of Object.entries(UNREADABLE)) {
+  t.test(`an answer that can't be understood sends all again: ${name}`, async (t) => {
+    const { receiver, rig } = await rigWith(t, (response, request, index) =>
+      (index === 0 ? bad : status(200))(response, request, index),
+    );
+    await rig.accept('shop', values(4));
+    await ended(rig, 4);
+    t.same(valuesOf(receiver.requests[0]!), [0, 1, 2, 3]);
+    t.same(receiver.requests.slice(1).flatMap(valuesOf).toSorted(), [0, 1, 2, 3]);
+    t.same(await rig.deadLetters(), []);
+  });
+}
+
+for (const [name, fine] of Object.entries<Answer>({
+  'another content type': (response) =>
+    void response.writeHead(200, { 'content-type': 'text/plain' }).end('{"rejected":'),
+  'JSON that rejects nothing': json(202, { ok: true }),
+  'JSON in gzip': (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
+      .end(gzipSync('{"rejected":[]}')),
+  'no body': status(204, { 'content-type': 'application/json', 'x-note': 'empty' }),
+})) {
+  t.test(`an answer takes all: ${name}`, async (t) => {
+    const { receiver, rig } = await rigWith(t, fine);
+    await rig.accept('shop', values(4));
+    await ended(rig, 4);
+    const requests = name === 'no body' ? receiver.requests.length : 1;
+    t.equal(receiver.requests.length, requests);
+    t.same(new Set(rig.verdicts), new Set(['delivered']));
+  });
+}
+
+t.test('what is too much is split, down to one message, whose refusal is its own', async (t) => {
+  const answer: Answer = (response, request) => {
+    const places = valuesOf(request);
+    response.writeHead(places.length > 6 ? 413 : places.includes(7) ? 400 : 200).end();
+  };
+  const { receiver, rig } = await rigWith(t, answer, { size: 20 });
+  await rig.accept('shop', values(20));
+  await ended(rig, 20);
+  t.match(await rig.deadLetters(), [{ messageId: 'n7', reason: 'refused', status: 400, attempts: 1 }]);
+  t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 19);
+  t.equal(rig.verdicts.length, 20, 'nobody was charged a try for being split');
+  t.ok(receiver.requests.length < 14, `${receiver.requests.length} requests`);
+});
+
+t.test('a 5xx counts for each message, makes requests smaller, and successes let them grow', async (t) => {
+  const { receiver, rig } = await rigWith(
+    t,
+    (response, _, index) => void response.writeHead(index < 2 ? 500 : 200).end(),
+  );
+  await rig.accept('shop', values(8));
+  await ended(rig, 8);
+  const sizes = receiver.requests.map((request) => valuesOf(request).length);
+  t.equal(sizes[0], 8);
+  t.ok(
+    sizes.slice(1, 3).every((size) => size <= 4),
+    `${sizes}`,
+  );
+  await rig.accept(
+    'shop',
+    values(40).map((each, n) => ({ ...each, messageId: `later${n}` })),
+  );
+  await ended(rig, 48);
+  const later = receiver.requests.map((request) => valuesOf(request).length);
+  t.ok(Math.max(...later.slice(3)) > 4, `${later}`);
+});
+
+t.test('what is tried again is not mixed with first tries', async (t) => {
+  let isFailing = true;
+  const { receiver, rig } = await rigWith(t, (response) => void response.writeHead(isFailing ? 500 : 200).end());
+  await rig.accept('shop', values(4));
+  await rig.pass(WAIT);
+  await rig.settled(4);
+  isFailing = false;
+  const firsts = values(30).map((each, n) => ({
+    ...each,
+    messageId: `first${n}`,
+    body: message({ value: 100 + n }).body,
+  }));
+  await rig.accept('shop', firsts);
+  await ended(rig, 34);
+  for (const request of receiver.requests) {
+    const isFirst = valuesOf(request).map((value) => value >= 100);
+    t.equal(new Set(isFirst).size, 1, 'all of a request are one or the other');
+  }
+});
+
+t.test('of two endpoints one may take batches and the other not, and any success delivers', async (t) => {
+  const [many, one] = [await Receiver.start(t, status(200)), await Receiver.start(t, status(200))];
+  const both = destination([many.url, one.url]);
+  const endpoints = both.endpoints.map((endpoint) =>
+    endpoint.url === many.url ? { ...endpoint, batch: { size: 10, wait: WAIT } } : endpoint,
+  );
+  const rig = await Rig.start(t, { destinations: [{ ...both, endpoints }] });
+  await rig.accept('shop', values(10));
+  await ended(rig, 10);
+  t.equal(one.requests.length, 10);
+  for (const { headers } of one.requests) t.ok(headers['idempotency-key']);
+  t.same(
+    many.requests.flatMap(valuesOf).toSorted((a, b) => a - b),
+    values(10).map((_, n) => n),
+  );
+});
+
+t.test('an endpoint whose batches are switched off gets none any more, not of what had gathered either', async (t) => {
+  const { receiver, rig } = await rigWith(t, status(200));
+  await rig.accept('shop', values(3));
+  await rig.calm();
+  rig.configure([destination(receiver.url)]);
+  await rig.settled(3);
+  t.equal(receiver.requests.length, 3);
+  t.ok(receiver.bodies.every((body) => !('batch' in body)));
+});
+
+t.test('a stop gives back what has gathered, uncharged', async (t) => {
+  const { receiver, rig } = await rigWith(t, status(200));
+  await rig.accept('shop', values(3));
+  await rig.calm();
+  await rig.stopInTime();
+  t.equal(receiver.requests.length, 0);
+  t.same(rig.verdicts, ['release', 'release', 'release']);
+});
+
+t.test('an endpoint that answers nothing is probed with one message', async (t) => {
+  let isDown = true;
+  const { receiver, rig } = await rigWith(t, (response) => void (isDown ? response.destroy() : response.end()));
+  await rig.accept('shop', values(50));
+  await rig.untilDead();
+  const before = receiver.requests.length;
+  await rig.pass(60_000);
+  const probes = receiver.requests.slice(before).map((request) => valuesOf(request).length);
+  t.ok(probes.length > 0 && probes.every((size) => size === 1), `${probes}`);
+  isDown = false;
+  await ended(rig, 50);
+  t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 50);
+});
+
+t.test('the receiver kit handles each message of a batch once, and has those that failed sent again', async (t) => {
+  const app = Fastify();
+  const handled: string[] = [];
+  let hasFailed = false;
+  await app.register(receiverKit, {
+    path: '/hook',
+    secret: 's',
+    signing: 'both',
+    on: {
+      track: ({ properties }) => {
+        if (properties['value'] === 7 && !hasFailed) {
+          hasFailed = true;
+          throw new Error('not yet');
+        }
+        handled.push(String(properties['value']));
+      },
+    },
+  });
+  t.teardown(() => app.close());
+  const address = await app.listen({ port: 0, host: '127.0.0.1' });
+  const crm = batched(`${address}/hook`, 10, { secrets: ['s'], signing: 'both' });
+  const rig = await Rig.start(t, { destinations: [crm] });
+  const at = { version: 1, timestamp: new Date(rig.clock.now()).toISOString(), context: {} };
+  const valid = values(30).map((each) => ({ ...each, body: JSON.stringify({ ...JSON.parse(each.body), ...at }) }));
+  await rig.accept('shop', valid);
+  await ended(rig, 30);
+  t.ok(hasFailed);
+  t.same(
+    handled.map(Number).toSorted((a, b) => a - b),
+    values(30).map((_, n) => n),
+  );
+  t.same(await rig.deadLetters(), []);
+});
+
+/** How a request is answered; `take` says what becomes of its messages, in turn. */
+const answers = fc.record({
+  kind: fc.constantFrom('named', 'named', 'named', 'busy', 'lost', 'cut', 'refused'),
+  take: fc.array(fc.boolean(), { minLength: 1, maxLength: 12 }),
+});
+const history = fc.record({
+  size: fc.integer({ min: 1, max: 12 }),
+  rounds: fc.array(fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 8 }), { minLength: 1, maxLength: 6 }),
+  answers: fc.array(answers, { minLength: 1, maxLength: 20 }),
+});
+
+t.test(
+  'whatever becomes of batches, the last value that is taken is the last one, and none goes backwards',
+  async (t) => {
+    let seen = 0;
+    const property = fc.asyncProperty(history, async ({ size, rounds, answers }) => {
+      const taken = new Map<string, number>();
+      let backwards = 0;
+      let requests = 0;
+      const receiver = await Receiver.start(t, (response, { body }) => {
+        const { batch } = JSON.parse(body.toString('utf8')) as {
+          batch: { userId: string; properties: { value: number } }[];
+        };
+        const { kind, take } = answers[requests] ?? { kind: 'named', take: [true] };
+        requests += 1;
+        const rejected: number[] = [];
+        for (const [index, { userId, properties }] of batch.entries()) {
+          // A batch that is refused as a whole, or for which there is no time, is not looked at.
+          const isTaken = kind !== 'busy' && kind !== 'refused' && take[index % take.length] === true;
+          if (!isTaken) rejected.push(index);
+          else {
+            if (properties.value < (taken.get(userId) ?? 0)) backwards += 1;
+            taken.set(userId, properties.value);
+          }
+        }
+        seen += batch.length;
+        if (kind === 'lost') response.destroy();
+        else if (kind === 'busy') response.writeHead(503).end();
+        else if (kind === 'refused') response.writeHead(batch.length > 1 ? 413 : 503).end();
+        else if (kind === 'cut') {
+          response.writeHead(200, { 'content-type': 'application/json', 'content-length': 500 });
+          response.write('{"rejected":[', () => response.destroy());
+        } else {
+          const answer = { rejected: rejected.map((index) => ({ index, code: 'later' })) };
+          response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+        }
+      });
+      const rig = await Rig.start(t, { destinations: [batched(receiver.url, size)] });
+      const last = new Map<string, number>();
+      for (const users of rounds) {
+        for (const user of users) {
+          const userId = `u${user}`;
+          const value = (last.get(userId) ?? 0) + 1;
+          last.set(userId, value);
+          const body = JSON.stringify({ version: 1, type: 'identify', userId, properties: { value } });
+          await rig.accept('shop', [message({ type: 'identify', userId, body, conflict: `audience|${userId}` })]);
+        }
+        await rig.pass(WAIT);
+      }
+      await rig.passUntil(() => [...last].every(([user, value]) => taken.get(user) === value), 1_000);
+      await rig.pass(10_000);
+      await rig.stopInTime();
+      assert.deepEqual(taken, last);
+      assert.equal(backwards, 0);
+    });
+    await fc.assert(property, { numRuns: Number(process.env['PROPERTY_RUNS'] ?? 4) });
+    t.ok(seen > 0);
+  },
+);
