@@ -1,5 +1,6 @@
 export { RollcallError } from '../../src/errors.ts';
 export { duckdbDialect } from './duckdb/dialect.ts';
+export { type DuckdbType, duckdbType } from './duckdb/types.ts';
 export type { ModuleEngineOptions, OpenModuleEngine } from './module.ts';
 export * from './port.ts';
 export { postgresDialect } from './postgres/dialect.ts';

@@ -342,3 +342,77 @@ t.test('a run that was stopped goes on where it was', async (t) => {
   ]);
   t.equal((await rig.deliver()).get('crm')?.length, 20_000);
 });
+
+/** Schedules of one audience over a clock that is moved by hand; `watch` has them look at it. */
+function watched(t: Test, schedule: string, start: string) {
+  let [now, steady] = [at(start), 0];
+  let lastRunAt = now;
+  let watch = () => {};
+  const ran: string[] = [];
+  let next = Promise.withResolvers<void>();
+  const schedules = createSchedules({
+    config: () => ({
+      ...{ folder: '', engines: {}, traits: [], destinations: [] },
+      audiences: [audience('a', 'select', { schedule, timezone: 'Europe/Berlin' })],
+    }),
+    clock: {
+      ...systemClock,
+      now: () => now,
+      monotonic: () => steady,
+      after(ms, callback) {
+        if (ms === 30_000) watch = callback;
+        return () => {};
+      },
+    },
+    log: { info() {}, warn() {}, error() {} },
+    lastRunAt: async () => lastRunAt,
+    unfinished: async () => [],
+    nextTryAt: async () => null,
+    async run() {
+      ran.push(new Date(now).toISOString());
+      lastRunAt = now;
+      next.resolve();
+      next = Promise.withResolvers();
+      return true;
+    },
+    overdue: async () => {},
+  });
+  t.teardown(() => schedules.stop());
+  return {
+    schedules,
+    ran,
+    nextRun: () => next.promise,
+    /** Half a minute goes by, in which the clock comes to this time. */
+    async comesTo(time: string) {
+      now = at(time);
+      steady += 30_000;
+      watch();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+t.test('a clock that is set back while schedules wait has them begin anew', async (t) => {
+  const { schedules, ran, comesTo, nextRun } = watched(t, '0 0 1 12 *', '2026-03-01T12:00:00Z');
+  await schedules.start();
+  await comesTo('2026-03-01T12:00:30Z');
+  t.same(ran, []);
+  const run = nextRun();
+  await comesTo('2026-03-01T09:00:00Z');
+  await run;
+  t.same(ran, ['2026-03-01T09:00:00.000Z'], 'what ran in what is the future now says nothing');
+  await comesTo('2026-03-01T09:00:30Z');
+  t.equal(ran.length, 1);
+});
+
+t.test('a tick in the hour that the clock repeats is taken up although no timer brought it', async (t) => {
+  const { schedules, ran, comesTo, nextRun } = watched(t, '15 * * * *', '2026-10-25T00:15:01Z');
+  await schedules.start();
+  await comesTo('2026-10-25T01:14:59Z');
+  t.same(ran, []);
+  const run = nextRun();
+  await comesTo('2026-10-25T01:15:29Z');
+  await run;
+  await comesTo('2026-10-25T01:15:59Z');
+  t.same(ran, ['2026-10-25T01:15:29.000Z']);
+});

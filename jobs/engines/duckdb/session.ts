@@ -1,21 +1,9 @@
-import {
-  DuckDBArrayType,
-  type DuckDBConnection,
-  DuckDBInstance,
-  DuckDBListType,
-  DuckDBMapType,
-  type DuckDBResult,
-  DuckDBStructType,
-  type DuckDBType,
-  LIST,
-  listValue,
-  VARCHAR,
-} from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBInstance, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import type { Clock } from '../../../src/clock.ts';
 import { RollcallError } from '../../../src/errors.ts';
 import { pause } from '../../pause.ts';
-import type { ValueType } from '../sql/plan-query.ts';
 import type { Session } from '../sql/session.ts';
+import { type DuckdbType, duckdbType } from './types.ts';
 
 const LOCK_RETRY = 200;
 /** What no other SQL would cure. */
@@ -110,7 +98,7 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
     async columns(sql) {
       const result = await query(sql);
       const types = result.columnTypes();
-      return result.columnNames().map((name, index) => ({ name, ...valueType(types[index]) }));
+      return result.columnNames().map((name, index) => ({ name, ...duckdbType(types[index] as DuckdbType) }));
     },
     interrupt: () => connection.interrupt(),
     async close() {
@@ -127,17 +115,4 @@ async function endResult(connection: DuckDBConnection, result: DuckDBResult): Pr
   } catch {
     // It was interrupted.
   }
-}
-
-function valueType(type: DuckDBType | undefined): ValueType {
-  const text = type?.alias ?? String(type);
-  if (type instanceof DuckDBListType || type instanceof DuckDBArrayType) {
-    return { type: text, items: valueType(type.valueType) };
-  }
-  if (type instanceof DuckDBMapType) return { type: text, entries: valueType(type.valueType) };
-  if (type instanceof DuckDBStructType) {
-    const fields = type.entryNames.map((name, index) => ({ name, ...valueType(type.entryTypes[index]) }));
-    return { type: text, fields };
-  }
-  return { type: text };
 }

@@ -1,0 +1,23 @@
+import type { ValueType } from '../sql/plan-query.ts';
+
+/** A type as `@duckdb/node-api` describes it. */
+export interface DuckdbType {
+  readonly alias?: string | undefined;
+  /** Of a list, an array or a map. */
+  readonly valueType?: DuckdbType;
+  /** Of a map. */
+  readonly keyType?: DuckdbType;
+  /** Of a struct. */
+  readonly entryNames?: readonly string[];
+  readonly entryTypes?: readonly DuckdbType[];
+  toString(): string;
+}
+
+/** A type of a result, as the dialect reads it. */
+export function duckdbType(given: DuckdbType): ValueType {
+  const type = given.alias ?? String(given);
+  const { valueType, keyType, entryNames, entryTypes } = given;
+  if (valueType) return { type, [keyType ? 'entries' : 'items']: duckdbType(valueType) };
+  if (!entryNames || !entryTypes) return { type };
+  return { type, fields: entryTypes.map((entry, index) => ({ name: entryNames[index] ?? '', ...duckdbType(entry) })) };
+}
