@@ -39,6 +39,14 @@ t.test('it verifies what arrives and prints it as JSON lines', async (t) => {
   ]);
 });
 
+t.test('it says how many messages a batch has', async (t) => {
+  const running = start(['listen', '--port', '0']);
+  t.teardown(() => running.stop());
+  const [url] = await running.stderr.match(/http:\S+:\d+/);
+  t.equal(await post(url, '{"batch":[{},{}],"keys":["a","b"],"sentAt":"2026-01-01T00:00:00.000Z"}'), 200);
+  await running.stdout.match(/200, 2 messages in a batch/);
+});
+
 t.test('it takes anything when there is no secret, also what is not JSON', async (t) => {
   const listener = await listen(t);
   t.equal(await post(listener.url, 'hello'), 200);
