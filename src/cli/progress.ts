@@ -5,6 +5,8 @@ import { duration } from './duration.ts';
 import { note, type Terminal } from './terminal.ts';
 
 const LINE_EVERY = 10_000;
+/** What has only begun needs no line. */
+const WORTH_SAYING = 2_000;
 
 /** Shows how far long work is: bars on a terminal, elsewhere a line now and then. */
 export interface ProgressView {
@@ -99,6 +101,7 @@ function createLines(terminal: Terminal, clock: Clock): Display {
   const items = new Map<string, { done: number; total: number | null; readonly since: number; readonly pace: Pace }>();
   const tell = () => {
     for (const [name, { done, total, since, pace }] of items) {
+      if (clock.monotonic() - since < WORTH_SAYING) continue;
       if (total === null) note(terminal, `${name} for ${duration(clock.monotonic() - since)}`);
       else note(terminal, `${name} ${done}/${total}${pace(done, total)}`);
     }

@@ -42,13 +42,14 @@ function memberCell({ state, members }: Run, before: number | null): string {
 }
 
 function notesOn({ invalid, duplicates, reason, code, state }: Run): readonly string[] {
-  const named =
-    state === 'failed' && code !== null
-      ? `${code}: ${reason}`
-      : state === 'done' && reason !== null
-        ? `approved: ${reason}`
-        : reason;
-  return [...oddRows(invalid, duplicates), ...(named === null ? [] : [named])];
+  return [...oddRows(invalid, duplicates), ...(reason === null ? [] : [reasonLine(reason, state, code)])];
+}
+
+/** Messages of engines have many lines, of which the first says what is wrong; --json has them all. */
+function reasonLine(reason: string, state: Run['state'], code: string | null): string {
+  const [line = ''] = reason.split('\n');
+  if (state === 'done') return `approved: ${line}`;
+  return state === 'failed' && code !== null ? `${code}: ${line}` : line;
 }
 
 /** What a query returned beside one row per user. */

@@ -61,6 +61,19 @@ t.test('away from a terminal, what takes long is told every ten seconds with rat
   t.equal(take(), '');
 });
 
+t.test('what has only begun when a line is due needs none', async (t) => {
+  const clock = new ManualClock();
+  const { terminal, take } = createTerminal(false);
+  const progress = createProgress(terminal, clock);
+  clock.advance(9_000);
+  progress.onProgress(step('stage', 0, null));
+  clock.advance(1_000);
+  t.equal(take(), '');
+  clock.advance(10_000);
+  t.equal(take(), 'club: computing for 11s\n');
+  progress.stop();
+});
+
 t.test('a terminal has a bar for each step, gone with the step', async (t) => {
   const clock = new ManualClock();
   const { terminal, take, wrote } = createTerminal(true);

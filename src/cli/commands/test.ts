@@ -53,7 +53,7 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
     const signed = signatures.length > 0 ? `signed by ${signatures.join(' and ')}` : 'not signed';
     print(terminal, `${url}: ${colour(outcome, String(status ?? error))} in ${ms} ms, ${signed}`);
     if (response !== null) print(terminal, `  it answered: ${oneLine(response)}`);
-    if (advice !== null) note(terminal, `  ${advice}.`);
+    if (advice !== null) note(terminal, `  ${advice}${advice.endsWith('?') ? '' : '.'}`);
   }
 }
 
