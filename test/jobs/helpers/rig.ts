@@ -53,6 +53,7 @@ export interface Rig {
   /** Another process on the same store and engine. */
   another(changes?: Partial<SyncOptions>): Sync;
   readonly accept: SyncOptions['accept'];
+  readonly clock: Clock;
 }
 
 export async function createRig(
@@ -113,6 +114,7 @@ export async function createRig(
     deliver: (verdict) => deliver(store, config, verdict),
     another,
     accept,
+    clock,
   };
   return rig;
 }

@@ -1,0 +1,508 @@
+import assert from 'node:assert/strict';
+import type { Engine, Sync } from '../../jobs/index.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { Regulations } from '../../src/deletion/regulations.ts';
+import type { Destination } from '../../src/destination.ts';
+import { RollcallError } from '../../src/errors.ts';
+import type { Claim, Store, Verdict } from '../../src/store/port.ts';
+import { audience, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';
+
+const USERS = ['a', 'b', 'c', 'd', 'e', 'ü "2"'];
+const NAMES = ['crm', 'mail', 'erp'];
+const SOURCES = ['personas', 'shop'];
+const KEYS = ['club', 'circle', 'score'];
+const CONFLICT_CODES = new Set(['run_in_progress', 'unknown_run', 'unknown_audience', 'snapshot_lost']);
+
+/** A whole number from 0 to below `most`; the same ones in every run of one seed. */
+export type Random = (most: number) => number;
+
+/** What the configuration says of one audience or trait. */
+interface Definition {
+  key: string;
+  kind: 'audience' | 'trait';
+  source: string;
+  guarded: boolean;
+  paused: boolean;
+  /** Traits beside the first. */
+  columns: number;
+  /** Tells definitions apart, and stays over a rename. */
+  mark: number;
+  /** What it returns: the value of each member. */
+  rows: Map<string, number>;
+}
+
+class Crash extends Error {}
+
+/** Counts of what was done, for the test to tell. */
+export interface Counts {
+  steps: number;
+  settlements: number;
+  checked: number;
+  crashes: number;
+  held: number;
+  [event: string]: number;
+}
+
+/**
+ * Two processes on one store and engine, whose configuration, data and destinations change at random, with receivers that
+ * fail, also after they stored. At each settlement every destination that can be reached believes what is so.
+ */
+export class ToldModel {
+  readonly counts: Counts = { steps: 0, settlements: 0, checked: 0, crashes: 0, held: 0 };
+  /** What was done since the last settlement, for the message of a failure. */
+  readonly history: string[] = [];
+  private readonly rig: Rig;
+  private readonly engine: Engine;
+  private readonly clock: Clock;
+  private readonly random: Random;
+  private readonly definitions = new Map<string, Definition>();
+  /** `key user` of what each receiver holds for true, or its value. */
+  private readonly believed = new Map(NAMES.map((name) => [name, new Map<string, unknown>()]));
+  private readonly regulations: Regulations;
+  private time: number;
+  private marks = 0;
+
+  constructor(rig: Rig, engine: Engine, random: Random) {
+    this.rig = rig;
+    this.engine = oneAtATime(engine);
+    // Who waits for a lease looks again soon.
+    this.clock = { ...rig.clock, after: (ms, callback) => rig.clock.after(ms < 1_000 ? 2 : ms, callback) };
+    this.random = random;
+    this.time = rig.time();
+    this.regulations = deleter(rig, this.process());
+    rig.config.destinations = NAMES.map((name) => destination(name, SOURCES));
+    this.define('club', 'audience');
+    this.define('score', 'trait');
+  }
+
+  /** One thing happens, then processes sync, and some of what waits is posted. */
+  async step(): Promise<void> {
+    this.counts.steps += 1;
+    const events = [
+      ...[this.editRows, this.editRows, this.editRows, this.editRows, this.switchDestination, this.switchDestination],
+      ...[this.filter, this.filter, this.connect, this.rename, this.redefine, this.drop, this.add],
+      ...[this.retire, this.resync, this.forget, this.changeKind, this.changeSource, this.nothing],
+    ];
+    const event = this.pick(events);
+    this.note(event.name);
+    await event.call(this);
+    this.configure();
+    await this.live();
+    await this.deliver(true);
+    if (this.random(4) === 0) await this.settle();
+  }
+
+  /** All that can come to rest does; whoever can be reached is looked at. */
+  async settle(): Promise<void> {
+    this.counts.settlements += 1;
+    this.note('settle');
+    for (const definition of this.definitions.values()) definition.paused = false;
+    for (const name of NAMES) if (this.random(2) === 0) this.welcome(name);
+    this.configure();
+    const sync = this.process();
+    for (let round = 0; round < 3; round += 1) {
+      this.tick();
+      for (const report of await sync.run([], { renames: true })) await this.letPass(sync, report);
+      // What is gone from the configuration, and nothing else is named now, ends.
+      for (const { key } of await sync.orphans()) await this.must(sync.retire(key));
+      await this.deliver(false);
+    }
+    await this.check();
+    this.history.length = 0;
+  }
+
+  private async check(): Promise<void> {
+    const sources = new Map<string, string | undefined>();
+    for (const key of KEYS) {
+      // What is forgotten, everybody knows of.
+      const source = this.definitions.get(key)?.source ?? (await this.rig.store.audience(key))?.source;
+      sources.set(key, source);
+    }
+    for (const each of this.rig.config.destinations) {
+      const held = Object.fromEntries(
+        [...(this.believed.get(each.name) ?? [])].filter(([, value]) => value !== false && value !== null).toSorted(),
+      );
+      const isReached = each.enabled && (each.wants?.types?.includes('identify') ?? true);
+      if (!isReached) continue;
+      const wrong = this.expected(each);
+      // What speaks as a source that it is not connected to stays as it was told.
+      const silent = KEYS.filter((key) => !each.sources.includes(sources.get(key) ?? each.sources[0] ?? ''));
+      const seen = Object.fromEntries(Object.entries(held).filter(([fact]) => !silent.includes(keyOfFact(fact))));
+      this.counts.checked += 1;
+      assert.deepEqual(seen, wrong, `${each.name}\n${this.history.join('\n')}`);
+    }
+  }
+
+  private expected(each: Destination): Record<string, unknown> {
+    const facts: [string, unknown][] = [];
+    for (const { key, kind, source, rows, columns } of this.definitions.values()) {
+      if (!each.sources.includes(source) || !(each.wants?.audiences?.includes(key) ?? true)) continue;
+      for (const [user, value] of rows) {
+        if (kind === 'audience') facts.push([`${key} ${user}`, true]);
+        else for (const name of traitsOf(key, columns)) facts.push([`${name} ${user}`, value]);
+      }
+    }
+    return Object.fromEntries(facts.toSorted());
+  }
+
+  // What may happen.
+
+  private editRows(): void {
+    const definition = this.someDefinition();
+    if (!definition) return;
+    definition.rows = new Map(USERS.filter(() => this.random(2) === 0).map((user) => [user, this.random(3)]));
+  }
+
+  private switchDestination(): void {
+    const name = this.pick(NAMES);
+    this.changeDestination(name, (each) => ({ ...each, enabled: !each.enabled }));
+    // Who is gone from the file is away too.
+    if (this.random(4) !== 0) return;
+    const { destinations } = this.rig.config;
+    this.rig.config.destinations = destinations.some((each) => each.name === name)
+      ? destinations.filter((each) => each.name !== name)
+      : [...destinations, destination(name, SOURCES)];
+  }
+
+  /** It is back, as it was. */
+  private welcome(name: string): void {
+    const { config } = this.rig;
+    const known = config.destinations.find((each) => each.name === name) ?? destination(name, SOURCES);
+    const { wants, ...rest } = known;
+    const back = { ...rest, ...(wants?.types ? {} : { wants: wants ?? {} }), enabled: true };
+    config.destinations = [...config.destinations.filter((each) => each.name !== name), back];
+  }
+
+  private connect(): void {
+    const sources = this.pick([SOURCES, SOURCES, ['personas'], ['shop']]);
+    this.changeDestination(this.pick(NAMES), (each) => ({ ...each, sources }));
+  }
+
+  private filter(): void {
+    const wants = this.pick<Destination['wants'][]>([
+      [undefined],
+      [undefined],
+      [{ audiences: [] }],
+      [{ audiences: KEYS.filter(() => this.random(2) === 0) }],
+      [{ types: ['track'] }],
+      [{ types: ['identify'], audiences: ['club'] }],
+    ])[0];
+    this.changeDestination(this.pick(NAMES), ({ wants: _, ...each }) => (wants ? { ...each, wants } : each));
+  }
+
+  private rename(): void {
+    const definition = this.definitions.get('club') ?? this.definitions.get('circle');
+    const name = definition?.key === 'club' ? 'circle' : 'club';
+    if (!definition || this.definitions.has(name)) return;
+    this.definitions.delete(definition.key);
+    this.definitions.set(name, { ...definition, key: name });
+  }
+
+  private redefine(): void {
+    const definition = this.someDefinition();
+    if (!definition) return;
+    definition.columns = this.random(2);
+    definition.guarded = this.random(2) === 0;
+    definition.paused = this.random(6) === 0;
+    if (this.random(2) === 0) definition.mark = ++this.marks;
+  }
+
+  private drop(): void {
+    const definition = this.someDefinition();
+    if (!definition) return;
+    this.definitions.delete(definition.key);
+  }
+
+  private add(): void {
+    const free = KEYS.filter((key) => !this.definitions.has(key));
+    if (free.length > 0) this.define(this.pick(free), this.pick(['audience', 'trait']));
+  }
+
+  private changeKind(): void {
+    const definition = this.someDefinition();
+    if (definition) definition.kind = definition.kind === 'audience' ? 'trait' : 'audience';
+  }
+
+  private changeSource(): void {
+    const definition = this.someDefinition();
+    if (definition) definition.source = this.pick(SOURCES);
+  }
+
+  private async retire(): Promise<void> {
+    const key = this.pick(KEYS);
+    await this.mortal(async (sync) => {
+      await sync.retire(key);
+    });
+  }
+
+  private async resync(): Promise<void> {
+    this.configure();
+    const definition = this.someDefinition();
+    if (definition) await this.mortal((sync) => sync.resync(definition.key));
+  }
+
+  private async forget(): Promise<void> {
+    const user = this.pick(USERS);
+    if (this.random(2) === 0) for (const { rows } of this.definitions.values()) rows.delete(user);
+    this.configure();
+    const id = await this.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: [user] });
+    // Meanwhile a process may sync.
+    if (this.random(2) === 0) await this.mortal((sync) => sync.run([], { renames: true }));
+    for (let status: string | undefined; status !== 'FINISHED'; ) {
+      status = (await this.regulations.find(id))?.status;
+      assert.match(String(status), /INITIALIZED|RUNNING|FINISHED/);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  }
+
+  private nothing(): void {}
+
+  // How it is carried out.
+
+  /** A sync of one process or two at once; either may crash, and destinations may change on the way. */
+  private async live(): Promise<void> {
+    const once = () => this.mortal((sync) => this.runAndDecide(sync));
+    const before = this.rig.config.destinations;
+    const isTorn = this.random(6) === 0;
+    if (isTorn) {
+      this.afterAccepts = this.random(4);
+      this.torn = () => {
+        const name = this.pick(NAMES);
+        this.changeDestination(name, (each) => ({ ...each, enabled: !each.enabled }));
+      };
+    }
+    if (this.random(4) === 0) await Promise.all([once(), once()]);
+    else await once();
+    this.torn = null;
+    if (isTorn) this.rig.config.destinations = before;
+  }
+
+  private torn: (() => void) | null = null;
+  private afterAccepts = 0;
+
+  private async runAndDecide(sync: Sync): Promise<void> {
+    const keys = this.random(5) === 0 ? [this.pick([...this.definitions.keys()])].flatMap((key) => key ?? []) : [];
+    const reports = await sync.run(keys, { renames: this.random(2) === 0 });
+    for (const { runs } of reports) {
+      for (const { id, state } of runs) {
+        if (state !== 'held') continue;
+        this.counts.held += 1;
+        if (this.random(3) === 0) continue;
+        if (this.random(2) === 0) await sync.approve(id);
+        else await sync.reject(id);
+      }
+    }
+  }
+
+  /** Has a process do something that may end anywhere. */
+  private async mortal(work: (sync: Sync) => Promise<unknown>): Promise<void> {
+    this.tick();
+    const mayDie = this.random(3) === 0;
+    let left = mayDie ? this.random(150) : Number.POSITIVE_INFINITY;
+    const die = () => {
+      left -= 1;
+      if (left < 0) throw new Crash('crashed');
+    };
+    const wrap = <T extends object>(subject: T): T =>
+      new Proxy(subject, {
+        get(target, name) {
+          const member = Reflect.get(target, name);
+          if (typeof member !== 'function') return member;
+          return async (...parameters: unknown[]) => {
+            die();
+            const result = await member.apply(target, parameters);
+            die();
+            return result;
+          };
+        },
+      });
+    const sync = this.rig.another({
+      store: wrap<Store>(this.rig.store),
+      accept: wrap({ accept: this.accept }).accept,
+      openEngine: async () => wrap(this.open()),
+      clock: this.clock,
+    });
+    try {
+      await work(sync);
+    } catch (error) {
+      const isExpected = error instanceof RollcallError && CONFLICT_CODES.has(error.code);
+      if (!(error instanceof Crash) && !isExpected) throw error;
+    }
+    if (left < 0) {
+      this.counts.crashes += 1;
+      // Its leases end.
+      this.tick();
+    }
+  }
+
+  private readonly accept: Rig['accept'] = async (...parameters) => {
+    const result = await this.rig.accept(...parameters);
+    if (this.torn && this.afterAccepts-- === 0) this.torn();
+    return result;
+  };
+
+  /** Two rows at a time, so that a crash can come between two batches of a plan. */
+  private open(): Engine {
+    const { engine } = this;
+    return new Proxy(engine, {
+      get(target, name) {
+        if (name === 'changes') return (plan: string, after: number) => engine.changes(plan, after, 2);
+        return name === 'close' ? async () => {} : Reflect.get(target, name);
+      },
+    });
+  }
+
+  /** A process that lives on. */
+  private process(): Sync {
+    return this.rig.another({ openEngine: async () => this.open(), clock: this.clock });
+  }
+
+  private async letPass(sync: Sync, report: Awaited<ReturnType<Sync['retire']>>): Promise<void> {
+    assert.equal(report.error, null, `${report.key}: ${report.error?.message}\n${this.history.join('\n')}`);
+    for (const { id, state } of report.runs) if (state === 'held') await this.must(sync.approve(id));
+  }
+
+  private async must(work: ReturnType<Sync['retire']>): Promise<void> {
+    const { error } = await work;
+    assert.equal(error, null, `${error?.message}\n${this.history.join('\n')}`);
+  }
+
+  /** Posts what waits for those who take anything; some answers are bad, also of those who have stored it. */
+  private async deliver(isBad: boolean): Promise<void> {
+    const { store, config } = this.rig;
+    const owner = await store.join(60_000);
+    for (const { name } of config.destinations.filter(({ enabled }) => enabled)) {
+      for (;;) {
+        const claims = (await store.claim(owner, [{ destination: name, limit: 7, order: 'usual' }])).claims.flat();
+        if (claims.length === 0) break;
+        const settlements = claims.map((claim) => ({
+          claim,
+          verdict: this.answer(name, claim, isBad),
+          attempts: [],
+        }));
+        await store.settle(owner, settlements);
+        // Some of it waits until the next time.
+        if (isBad && this.random(5) === 0) break;
+      }
+    }
+    await store.leave(owner);
+  }
+
+  private answer(name: string, claim: Claim, isBad: boolean): Verdict {
+    const luck = isBad && claim.type !== 'delete' ? this.random(8) : 7;
+    const isStored = luck > 3 || this.random(2) === 0;
+    if (isStored) this.learn(name, claim);
+    if (luck < 2) return { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
+    if (luck < 4 && claim.tries < 3) return { kind: 'retry', dueAt: this.time, firstAt: this.time, marks: {} };
+    if (!isStored) this.learn(name, claim);
+    return { kind: 'delivered' };
+  }
+
+  private learn(name: string, { type, userId, body }: Claim): void {
+    const state = this.believed.get(name) as Map<string, unknown>;
+    if (type === 'delete') {
+      for (const fact of state.keys()) if (fact.slice(fact.indexOf(' ') + 1) === userId) state.delete(fact);
+      return;
+    }
+    const { traits } = JSON.parse(body) as { readonly traits: object };
+    for (const [key, value] of Object.entries(traits)) state.set(`${key} ${userId}`, value);
+  }
+
+  private configure(): void {
+    const { config } = this.rig;
+    const of = (kind: Definition['kind']) => [...this.definitions.values()].filter((each) => each.kind === kind);
+    config.audiences = of('audience').map((each) => audience(each.key, sqlOf(each), settingsOf(each)));
+    config.traits = of('trait').map((each) => trait(each.key, sqlOf(each), settingsOf(each)));
+  }
+
+  private define(key: string, kind: Definition['kind']): void {
+    const rows = new Map(USERS.filter(() => this.random(2) === 0).map((user) => [user, this.random(3)]));
+    const rest = { guarded: this.random(3) === 0, paused: false, columns: this.random(2), mark: ++this.marks, rows };
+    this.definitions.set(key, { key, kind, source: this.pick(SOURCES), ...rest });
+  }
+
+  private changeDestination(name: string, change: (each: Destination) => Destination): void {
+    const { config } = this.rig;
+    config.destinations = config.destinations.map((each) => (each.name === name ? change(each) : each));
+  }
+
+  private someDefinition(): Definition | undefined {
+    return this.pick([...this.definitions.values()]);
+  }
+
+  private pick<T>(of: readonly T[]): T {
+    return of[this.random(of.length)] as T;
+  }
+
+  private tick(): void {
+    this.time += 3_600_000;
+    this.rig.setTime(new Date(this.time).toISOString());
+  }
+
+  private note(text: string): void {
+    const destinations = this.rig.config.destinations.map(({ name, enabled, sources, wants }) =>
+      [name, enabled ? 'on' : 'off', sources.join('+'), wants ? JSON.stringify(wants) : ''].join(' ').trim(),
+    );
+    this.history.push(`${this.counts.steps} ${text}: ${destinations.join('; ')}`);
+  }
+}
+
+/** The processes share a session, which takes one verb at a time. */
+function oneAtATime(engine: Engine): Engine {
+  let last: Promise<unknown> = Promise.resolve();
+  return new Proxy(engine, {
+    get(target, name) {
+      const member = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      return (...parameters: unknown[]) => {
+        const done = last.then(() => member.apply(target, parameters));
+        last = done.catch(() => {});
+        return done;
+      };
+    },
+  });
+}
+
+/** A single column tells the trait itself. */
+const traitsOf = (key: string, columns: number) =>
+  columns === 0 ? [key] : Array.from({ length: columns + 1 }, (_, n) => `${key}_${n}`);
+
+const keyOfFact = (fact: string) => fact.slice(0, fact.indexOf(' ')).replace(/_\d$/, '');
+
+function sqlOf({ key, kind, columns, mark, rows }: Definition): string {
+  const values = [...rows].map(([user, value]) => `('${user}', ${value})`).join(', ') || '(null, 0)';
+  const from = `from (values ${values}) as rows(user_id, v) /* ${mark} */`;
+  if (kind === 'audience') return `select user_id ${from}`;
+  return `select user_id, ${traitsOf(key, columns)
+    .map((name) => `v as ${name}`)
+    .join(', ')} ${from}`;
+}
+
+function settingsOf({ source, guarded, paused }: Definition) {
+  return { source, paused, guard: { ...NO_GUARD, maxExits: guarded ? { count: 1 } : null } };
+}
+
+/** A service in another process, which carries deletion requests out. */
+function deleter(rig: Rig, sync: Sync): Regulations {
+  return new Regulations({
+    store: rig.store,
+    accept: async (source, messages, { to = [] }) => {
+      const routed = messages.map((each) => ({ ...each, source, destinations: to, lane: 'deletion', conflict: null }));
+      return rig.store.accept({ messages: routed as never, step: null });
+    },
+    sources: () => SOURCES.map((id) => ({ id, writeKey: '', enabled: true })),
+    destinations: () => rig.config.destinations,
+    elsewhere: async () => [],
+    toldByEngines: (users, sources) => sync.told(users, sources),
+    forgetInEngines: (users, sources) => sync.forget(users, sources),
+    clock: {
+      ...systemClock,
+      now: () => rig.time(),
+      after: (_ms, callback) => {
+        const timer = setTimeout(callback, 1);
+        return () => clearTimeout(timer);
+      },
+    },
+    log: { error: (details, message) => assert.fail(`${message} ${JSON.stringify(details)}`) },
+  });
+}

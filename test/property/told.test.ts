@@ -1,0 +1,40 @@
+import { randomInt } from 'node:crypto';
+import t, { type Test } from 'tap';
+import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
+import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
+import type { Engine } from '../../jobs/index.ts';
+import { systemClock } from '../../src/clock.ts';
+import { randomNumbers } from '../cluster/fleet.ts';
+import { startPostgres } from '../helpers/postgres.ts';
+import { createRig } from '../jobs/helpers/rig.ts';
+import { ToldModel } from './told-model.ts';
+
+/** TOLD_SEED=N repeats a run; TOLD_STEPS=N makes a long one (`npm run test:model`). */
+const SEED = Number(process.env['TOLD_SEED'] ?? randomInt(2 ** 31));
+const steps = (usual: number) => Number(process.env['TOLD_STEPS'] ?? usual);
+t.comment(`TOLD_SEED=${SEED}`);
+
+t.test('whatever happens, everybody who can be told believes what is so, with DuckDB', async (t) => {
+  const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
+  const engine = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
+  t.teardown(() => engine.close());
+  await play(t, engine, steps(25));
+});
+
+t.test('whatever happens, everybody who can be told believes what is so, with Postgres', async (t) => {
+  const server = await startPostgres(['fsync = off']);
+  t.teardown(() => server.stop());
+  const engine = await openPostgres({ type: 'postgres', url: await server.database() });
+  t.teardown(() => engine.close());
+  await play(t, engine, steps(15));
+});
+
+async function play(t: Test, engine: Engine, count: number): Promise<void> {
+  const random = randomNumbers(SEED);
+  const model = new ToldModel(await createRig(t), engine, (most) => random(most) - 1);
+  while (model.counts.steps < count) await model.step();
+  await model.settle();
+  t.comment(JSON.stringify(model.counts));
+  t.equal(model.counts.steps, count);
+  t.ok(model.counts.checked > 0);
+}
