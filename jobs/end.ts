@@ -34,7 +34,11 @@ async function isSettled({ store, clock, config }: RunContext, record: AudienceR
   const isOld = clock.now() - (endedAt ?? 0) > (config().recordRetention?.runs ?? Number.POSITIVE_INFINITY);
   // Who left the configuration may come back, but not for ever.
   if (isOld) return !lapsed.some((name) => names.has(name));
-  if (lapsed.length > 0) return false;
+  return lapsed.length === 0 && (await isAllDelivered(store, key));
+}
+
+/** Whether nothing that was sent of an audience is still on its way, or dead. */
+export async function isAllDelivered(store: RunContext['store'], key: string): Promise<boolean> {
   if ((await store.deadLetters({ conflictPrefix: conflictKey(key, ''), limit: 1 })).length > 0) return false;
   for (const { id } of await store.runs({ key, states: ['done'], limit: RECENT })) {
     const { deliveries, delivered, dead, superseded } = await store.runProgress(id);

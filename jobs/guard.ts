@@ -13,7 +13,7 @@ export function holdReason(staged: Staged, guard: GuardConfig): string | null {
 }
 
 /** The counts as they would be, had the audience kept its name. */
-export function asRename(staged: Staged, before: number): Staged {
+export function asRename<Counts extends Staged>(staged: Counts, before: number): Counts {
   const growth = staged.members - before;
   return { ...staged, before, entered: Math.max(0, growth), exited: Math.max(0, -growth) };
 }

@@ -1,5 +1,4 @@
 import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
-import type { BodyBuilder } from './body.ts';
 import { conflictKey, parseConflictKey, reachedBy, wants } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { Exclusions } from './exclusions.ts';
@@ -50,7 +49,7 @@ async function offer(
   if (letters.length === 0) return record.sequence;
   const userOf = (letter: DeadLetter) => parseConflictKey(letter.conflict ?? '')?.user ?? '';
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
-  const bodyFor = bodiesFor((removed) => bodiesOf(run, record.columns, record, context.clock, removed));
+  const body = bodiesOf(run, record.columns, record, context.clock);
   const sequence = record.sequence + 1;
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
@@ -62,7 +61,7 @@ async function offer(
         messageId,
         userId,
         integrations: null,
-        body: bodyFor(letter)(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
+        body: body(messageId, userId, standing?.present ?? false, standing?.value ?? null, sequence),
         conflict: conflictKey(run.key, userId),
       };
     });
@@ -70,18 +69,4 @@ async function offer(
     await exclusions.accept(messages, (wanted, epoch) => acceptPatiently(context, wanted, { ...step, epoch }));
   }
   return sequence;
-}
-
-/** Builders of bodies for letters: what a letter tells of, and the definition no longer gives, is null. */
-export function bodiesFor(
-  builder: (told: readonly string[]) => BodyBuilder,
-): (letter: Pick<DeadLetter, 'body'>) => BodyBuilder {
-  const builders = new Map<string, BodyBuilder>();
-  return ({ body }) => {
-    const { traits = {} } = JSON.parse(body) as { readonly traits?: object };
-    const told = Object.keys(traits);
-    const known = builders.get(told.join('\0')) ?? builder(told);
-    builders.set(told.join('\0'), known);
-    return known;
-  };
 }

@@ -2,11 +2,13 @@ import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
 import type { AudienceRecord, RunState, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
-import { connectedTo, type SyncConfig } from './computation.ts';
-import type { Subject } from './context.ts';
+import { connectedTo, reachedBy, type SyncConfig } from './computation.ts';
+import { newRecord, type Subject } from './context.ts';
+import { debtsOf } from './debts.ts';
 import type { Engine, Preview, StageRequest } from './engines/port.ts';
 import { disbelief } from './expect.ts';
-import { holdReason } from './guard.ts';
+import { asRename, holdReason } from './guard.ts';
+import { isFirst, scopeOf } from './run-record.ts';
 import { missing } from './snapshot.ts';
 
 const SAMPLE = 2;
@@ -31,6 +33,12 @@ export interface SyncPlan {
   readonly messages: number;
   readonly destinations: readonly string[];
   readonly newcomers: readonly string[];
+  /** Those of `newcomers` that once had it and missed changes: they are told who left, too. */
+  readonly returning: readonly string[];
+  /** Destinations that no longer want it, and are told that it is over, for each member. */
+  readonly withdrawn: readonly string[];
+  /** Destinations that missed changes and can't be told now: they are once they are back. */
+  readonly away: readonly string[];
   /** POSTs, one per message and URL, those of `renamedFrom` too. */
   readonly calls: number;
   /** How long the calls take at the rate of an earlier run's; null when the attempt log has none to go by. */
@@ -76,19 +84,25 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const record = await store.audience(key);
   const preview = await engine.preview(stageRequest(request, record), SAMPLE);
   if (record && preview.fromVersion < record.version) throw missing(request, record);
-  const first = (record?.version ?? 0) === 0;
+  const known = record ?? newRecord(subject);
   const all = request.config().destinations;
-  const connected = connectedTo(subject, all);
-  const destinations = first ? connected : connected.filter((name) => record?.destinations.includes(name));
-  const newcomers = connected.filter((name) => !destinations.includes(name));
+  const destinations = scopeOf('sync', known, subject, all);
+  const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
-  const calls = (preview.total + retired) * endpoints(destinations, all) + preview.members * endpoints(newcomers, all);
+  const withdrawn = debtsOf(known, subject.source, all).flatMap(({ action, destination }) =>
+    action === 'withdraw' && known.endedAt === null ? destination : [],
+  );
+  const reached = reachedBy(subject.source, all).map(({ name }) => name);
+  const calls =
+    (preview.total + retired) * endpoints(destinations, all) +
+    preview.members * endpoints(newcomers, all) +
+    preview.before * endpoints(withdrawn, all);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
   return {
     key,
     kind,
-    first,
+    first: isFirst(known),
     before,
     members,
     entered,
@@ -99,9 +113,12 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     messages: preview.total,
     destinations,
     newcomers,
+    returning: newcomers.filter((name) => known.lapsed.includes(name)),
+    withdrawn,
+    away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
     calls,
     estimatedMs: rate === null ? null : Math.ceil(calls / rate),
-    held: definition ? (disbelief(preview, definition.expect, asOf) ?? holdReason(preview, definition.guard)) : null,
+    held: definition ? whyHeld(request.former ? asRename(preview, retired) : preview, definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
@@ -109,6 +126,10 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     ),
     sample: sampleBodies(preview, subject, record, asOf),
   };
+}
+
+function whyHeld(counts: Preview, { expect, guard }: NonNullable<Subject['definition']>, asOf: number): string | null {
+  return disbelief(counts, expect, asOf) ?? holdReason(counts, guard);
 }
 
 function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: AudienceRecord | null): StageRequest {

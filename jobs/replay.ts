@@ -5,9 +5,7 @@ import { bodyBuilder } from './body.ts';
 import { parseConflictKey } from './computation.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError } from './failure.ts';
-import { bodiesFor } from './offer.ts';
 import type { WithEngine } from './open-engines.ts';
-import { toldKeys } from './run-record.ts';
 import { bodiesOf } from './send.ts';
 
 /** A dead letter, as far as it says whom and what it is about. */
@@ -96,16 +94,14 @@ async function bodiesOfNow(
     const users = [...new Set(changes.map(({ user }) => user))];
     const standings = await engine.lookup(key, users, staged?.plan);
     const at = deps.clock.now();
-    const given = toldKeys(kind, key, columns);
-    const bodyFor = bodiesFor((told) =>
+    const body =
       unfinished && staged
-        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock, told)
-        : bodyBuilder({ key, kind, columns, removed: told.filter((name) => !given.includes(name)), at, now: () => at }),
-    );
+        ? bodiesOf({ ...unfinished, asOf: at }, staged.columns, record, deps.clock)
+        : bodyBuilder({ key, kind, columns, removed: record.formerColumns, at, now: () => at });
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user, letter }) => {
       const standing = standings.get(user);
-      return bodyFor(letter)(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
+      return body(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
     };
   } catch (error) {
     return () => asRollcallError(error);

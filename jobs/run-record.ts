@@ -113,14 +113,15 @@ export function recordAfter(
   }
   // All who were told of it know of its end: nobody needs the snapshot.
   if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
-  const formerColumns = lapsed.length > 0 ? [...before.formerColumns, ...noLonger(run, staged.columns, before)] : [];
+  const formerColumns = new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)]);
+  const given = toldKeys(run.kind, run.key, staged.columns);
   return {
     ...after,
     kind: run.kind,
     version: run.toVersion,
     definitionHash: run.definitionHash,
     columns: staged.columns,
-    formerColumns: formerColumns.filter((name) => !toldKeys(run.kind, run.key, staged.columns).includes(name)),
+    formerColumns: [...formerColumns].filter((name) => !given.includes(name)),
     endedAt: null,
   };
 }
@@ -132,7 +133,7 @@ export function toldKeys(kind: Kind, key: string, columns: readonly string[]): r
 
 /** The keys that members were told before a run, and that its definition does not give. */
 export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
-  if (before.version === 0) return [];
+  if (before.version === 0 && before.endedAt === null) return [];
   const now = toldKeys(run.kind, run.key, columns);
   return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
 }

@@ -120,34 +120,18 @@ export async function acceptPatiently(
   }
 }
 
-/**
- * The bodies of a run.
- *
- * @param told - keys that it makes null, beside others, where the definition does not give them
- */
-export function bodiesOf(
-  run: Run,
-  columns: readonly string[],
-  record: AudienceRecord,
-  clock: Clock,
-  told: readonly string[] = [],
-): BodyBuilder {
+/** The bodies of a run. Keys that somebody may still have values of, and the definition does not give, are null. */
+export function bodiesOf(run: Run, columns: readonly string[], record: AudienceRecord, clock: Clock): BodyBuilder {
   const runsDefinition = run.action === 'sync' || run.action === 'resync';
-  const isForLapsed = run.action === 'resync' || (run.destinations ?? []).some((name) => record.lapsed.includes(name));
-  const removed = [
-    // Who has heard the end of an audience has no values of it.
-    ...(runsDefinition && record.endedAt === null ? noLonger(run, columns, record) : []),
-    ...(isForLapsed ? record.formerColumns : []),
-    ...told,
-  ];
   const kind = runsDefinition ? run.kind : record.kind;
   const current = runsDefinition ? columns : record.columns;
+  const former = new Set([...record.formerColumns, ...(runsDefinition ? noLonger(run, columns, record) : [])]);
   const given = toldKeys(kind, run.key, current);
   return bodyBuilder({
     key: run.key,
     kind,
     columns: current,
-    removed: [...new Set(removed)].filter((name) => !given.includes(name)),
+    removed: [...former].filter((name) => !given.includes(name)),
     at: run.asOf,
     now: () => clock.now(),
   });

@@ -2,6 +2,7 @@ import { failpoint } from '../src/failpoint.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
 import { newRecord, type Order, type RunContext, type RunPlace } from './context.ts';
 import type { Debt } from './debts.ts';
+import { isAllDelivered } from './end.ts';
 import type { Action, Staged } from './engines/port.ts';
 import { disbelief } from './expect.ts';
 import { asRename, holdReason, renameReason } from './guard.ts';
@@ -43,8 +44,11 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   // Those who stay members would not be told what they are now.
   const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
   const action = isOtherKind ? 'resync' : order.action;
+  const isKnownToAll =
+    known.formerColumns.length > 0 && known.lapsed.length === 0 && (await isAllDelivered(store, known.key));
   const record = {
     ...known,
+    formerColumns: isKnownToAll ? [] : known.formerColumns,
     engine: subject.engine,
     source: subject.source,
     lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,

@@ -22,7 +22,7 @@ export interface Subjects {
   /** Audiences that the store knows and the configuration does not, but those that were retired. */
   orphans(): Promise<readonly AudienceRecord[]>;
   /** Audiences that were retired, and that are remembered. */
-  ended(): Promise<readonly Subject[]>;
+  ended(): Promise<readonly AudienceRecord[]>;
 }
 
 export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, config: () => SyncConfig): Subjects {
@@ -70,7 +70,7 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
       return former ? orphan(former) : null;
     },
     orphans,
-    ended: async () => (await unconfigured()).filter(({ endedAt }) => endedAt !== null).map(orphan),
+    ended: async () => (await unconfigured()).filter(({ endedAt }) => endedAt !== null),
   };
 }
 

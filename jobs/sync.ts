@@ -9,7 +9,7 @@ import { createReading, type Reading } from './reading.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './replay.ts';
 import { createRunner, NO_PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
 import { createSchedules } from './schedule.ts';
-import { configured, createSubjects } from './subjects.ts';
+import { configured, createSubjects, orphan } from './subjects.ts';
 import { forgetUsers, type ToldUser, toldUsers } from './told-users.ts';
 import { nextTryAt } from './tries.ts';
 
@@ -42,6 +42,8 @@ export interface Sync extends Reading {
   reject(run: string): Promise<SyncReport>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
+  /** Audiences that were retired, and that not everybody who was told of them knows of. */
+  ended(): Promise<readonly AudienceRecord[]>;
   /**
    * The bodies that tell the values of now, for dead letters that are sent again, in their order.
    *
@@ -83,7 +85,11 @@ export function createSync(options: SyncOptions): Sync {
   /** Tells of the end of audiences that were retired, whoever was away then; reports what it did. */
   async function settleEnded({ now }: SyncTime): Promise<SyncReport[]> {
     const reports: SyncReport[] = [];
-    for (const subject of await subjects.ended()) reports.push(await orders.order(subject, { action: 'settle', now }));
+    for (const record of await subjects.ended()) {
+      // Without its engine nobody can be told; it is no failure of each sync.
+      if (!Object.hasOwn(config().engines, record.engine)) continue;
+      reports.push(await orders.order(orphan(record), { action: 'settle', now }));
+    }
     return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
   }
 
@@ -150,6 +156,7 @@ export function createSync(options: SyncOptions): Sync {
     reject: orders.reject,
     ...createReading({ store, config, log, subjects, withEngine }),
     orphans: subjects.orphans,
+    ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
       currentBodies({ store, clock, withEngine }, letters, unreachable),
     forget: (users, sources) => forgetUsers({ store, withEngine, log }, users, sources),

@@ -357,7 +357,7 @@ export interface AudienceRecord {
   readonly lapsed: readonly string[];
   /** The trait keys that members were told, for `retire`. */
   readonly columns: readonly string[];
-  /** Keys that only those in `lapsed` still have values of. */
+  /** Keys that the definition no longer gives: null in all bodies while somebody may still have values of them. */
   readonly formerColumns: readonly string[];
   /** Start of the last run of the definition, by schedule or by hand. */
   readonly lastRunAt: number | null;

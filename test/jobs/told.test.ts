@@ -122,6 +122,42 @@ t.test('a null that died is offered again, also once its trait is gone from the 
   t.same(held('crm'), { 'n 1': 5 });
 });
 
+t.test('a null that waits is not lost when a newer change of the same user takes its place', async (t) => {
+  const { rig, run, held } = await createWorld(t);
+  rig.config.traits = [trait('n', "select '1' as user_id, 5 as n, 6 as m")];
+  await run();
+  for (const value of [5, 7, 8]) {
+    rig.config.traits = [trait('n', `select '1' as user_id, ${value} as n`)];
+    tick(rig);
+    await rig.sync.run();
+  }
+  await run();
+  t.same(held('crm'), { 'n 1': 8 });
+  await run();
+  rig.config.traits = [trait('n', "select '1' as user_id, 9 as n")];
+  tick(rig);
+  await rig.sync.run();
+  t.same((await rig.deliver()).get('crm')?.[0]?.traits, { n: 9 }, 'and it is told no longer than needed');
+});
+
+t.test('a plan says what destinations hear that are behind', async (t) => {
+  const { rig, run } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1', '2')), audience('b', list('1'))];
+  await run();
+  rig.config.destinations = [{ ...destination('crm'), wants: { audiences: ['b'] } }, away('mail')];
+  t.match(await rig.sync.plan(['a']), [
+    { destinations: [], withdrawn: ['crm'], away: ['mail'], returning: [], calls: 2 },
+  ]);
+  await run();
+  await rig.sync.retire('b');
+  rig.config.audiences = rig.config.audiences.slice(0, 1);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  t.match(await rig.sync.plan(), [
+    { key: 'a', destinations: [], newcomers: ['crm', 'mail'], returning: ['mail'], withdrawn: [], away: [], calls: 4 },
+  ]);
+  t.match(await rig.sync.ended(), [{ key: 'b', lapsed: ['mail'] }]);
+});
+
 t.test('an end that died is offered again', async (t) => {
   const { rig, run, deliver, held } = await createWorld(t);
   rig.config.audiences = [audience('a', list('1', '2'))];

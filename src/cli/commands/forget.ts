@@ -16,12 +16,16 @@ const POLL_INTERVAL = 100;
 const PATIENCE = 50;
 /** Attempts looked at per user: more than destinations and endpoints make in a moment. */
 const ATTEMPTS = 1000;
+const RE_ENTRY =
+  'Audiences take the user in again as long as their data has the user: take the user out of the data too, or add --type SUPPRESS_WITH_DELETE.';
 const HELP = `
 Examples:
   $ rollcall forget user-42 -c rollcall.yaml
   $ rollcall forget user-42 --type SUPPRESS_WITH_DELETE     and keep the user out from now on
 
-The users are erased here, and each affected source's destinations are sent one delete notification per user.
+The users are erased here, and each affected source's destinations are sent one delete notification per user: a destination
+that is connected to three sources gets three. --source limits the request. With DELETE_ONLY a user whom the data of an
+audience still has is taken in again by its next sync.
 With --json the request is {"id","type","status","sources","users","createdAt","finishedAt"}.`;
 
 interface ForgetOptions extends AppCommandOptions {
@@ -60,6 +64,10 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
     await awaitNotices(regulation, opened, terminal.signal);
     if (options.json) printJson(terminal, line(regulation));
     else print(terminal, `${regulation.id}: ${regulation.status}, ${count(userIds.length, 'user')}.`);
+    const computed = [...config.audiences, ...config.traits].some(
+      ({ source }) => options.source?.includes(source) ?? true,
+    );
+    if (options.type === 'DELETE_ONLY' && computed) note(terminal, RE_ENTRY);
     if (regulation.status === 'PARTIAL_SUCCESS') note(terminal, 'An engine could not be reached; see the log.');
     if (regulation.status !== 'FINISHED') setExitCode(EXIT.failed);
   });

@@ -2,11 +2,12 @@ import cliTruncate from 'cli-truncate';
 import type { Command } from 'commander';
 import type { SyncPlan } from '../../../jobs/index.ts';
 import { RollcallError } from '../../errors.ts';
+import type { AudienceRecord } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
 import { oddRows } from '../show-run.ts';
-import { count, note, print, printError, printJson } from '../terminal.ts';
+import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface PlanOptions extends AppCommandOptions {
@@ -47,7 +48,17 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
       }
     }
     await noteOrphans(app, terminal, options, renamed);
+    if (keys.length === 0) for (const ended of await app.sync.ended()) printEnded(ended, options, terminal);
   });
+}
+
+/** Who is told, once it is back, that an audience is over. */
+function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions, terminal: Terminal): void {
+  if (json) printJson(terminal, { key, kind, ended: true, away: lapsed });
+  else if (lapsed.length > 0) {
+    const value = kind === 'trait' ? 'null' : 'false';
+    print(terminal, `${key} (${kind}) is over: ${lapsed.join(', ')} will hear ${value} for everybody, once back`);
+  }
 }
 
 function describePlan(plan: SyncPlan, options: PlanOptions): string {
@@ -57,7 +68,14 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
       `${changed > 0 ? `, ${changed} change` : ''}`,
     `${count(plan.messages, 'message')} to ${plan.destinations.join(', ') || 'no destination'}, ${count(plan.calls, 'call')} in all`,
   ];
-  if (plan.newcomers.length > 0) lines.push(`the whole membership to ${plan.newcomers.join(', ')}, new since`);
+  const fresh = plan.newcomers.filter((name) => !plan.returning.includes(name));
+  const gone = kind === 'trait' ? 'null' : 'false';
+  if (fresh.length > 0) lines.push(`the whole membership to ${fresh.join(', ')}, new since`);
+  if (plan.returning.length > 0)
+    lines.push(`the whole membership and who left to ${plan.returning.join(', ')}, back since`);
+  if (plan.withdrawn.length > 0)
+    lines.push(`${gone} for each member to ${plan.withdrawn.join(', ')}, which no longer wants it`);
+  if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
   lines.push(...oddRows(plan.invalid, plan.duplicates));
   if (plan.calls > 0 && plan.estimatedMs !== null)
     lines.push(`about ${Math.ceil(plan.estimatedMs / 1000)} s at the rate of earlier calls`);
