@@ -65,6 +65,7 @@ export interface PageProperties extends JsonObject {
 export interface PageBody extends FromUser {
   type: 'page';
   name?: string | undefined;
+  category?: string | undefined;
   properties: PageProperties;
 }
 
@@ -77,6 +78,7 @@ export interface ScreenContext extends Context {
 export interface ScreenBody extends FromUser {
   type: 'screen';
   name?: string | undefined;
+  category?: string | undefined;
   properties?: JsonObject | undefined;
   context: ScreenContext;
 }
@@ -125,6 +127,9 @@ const common = {
 };
 const fromUser = { ...common, userId: string.optional() };
 
+/** Only some clients send one, and it is no reason to lose a message. */
+const category = string.optional().catch(undefined);
+
 export const identifyBody = z.looseObject({ ...fromUser, type: z.literal('identify'), traits: objectOrEmpty });
 
 export const trackBody = z.looseObject({
@@ -148,6 +153,7 @@ export const pageBody = z.looseObject({
   ...fromUser,
   type: z.literal('page'),
   name: string.optional(),
+  category,
   properties: objectOrEmpty.transform(pageProperties),
 });
 
@@ -155,6 +161,7 @@ export const screenBody = z.looseObject({
   ...fromUser,
   type: z.literal('screen'),
   name: string.optional(),
+  category,
   properties: object.optional(),
   context: z.custom<ScreenContext>(isObject, 'expected an object').default(() => ({})),
 });

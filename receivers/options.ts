@@ -91,6 +91,11 @@ export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   audience?: { [Key in AudienceKey | '*']?: AudienceHandlers };
   /** By the trait's key, or `*` for those not named. Takes changes of computed traits away from `identify`. */
   trait?: { [Key in keyof Traits]?: TraitHandlers<Traits[Key]> } & { '*'?: TraitHandlers };
+  /**
+   * Called in place of the handlers, which `next` runs, for every message that reaches them: for spans, measures and
+   * contexts. What `next` rejects with is the handlers' failure.
+   */
+  around?: (message: Message | UnknownMessage, request: ReceivedRequest, next: () => Promise<void>) => unknown;
   /** Called first, for every message of a known kind that is not out of date. */
   any?: Handler<Message>;
   /** Called for what nothing else takes, kinds of the future included. The answer is 200. */

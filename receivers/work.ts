@@ -36,10 +36,20 @@ const BUSY_STEP = 100;
 
 export function createWork({ on, dispatch, store, leases, clock, report }: WorkParts): Work {
   function handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
-    if (parsed.ok) return dispatch(parsed.message, parsed.known, request);
+    if (parsed.ok)
+      return on.around === undefined ? dispatch(parsed.message, parsed.known, request) : within(parsed, request);
     const { reason, detail } = parsed;
     if (on.invalid === undefined) return reply.refusal(400, reason, detail);
     return after(on.invalid({ reason, detail }, request), () => reply.quarantined);
+  }
+
+  async function within(parsed: Parsed & { ok: true }, request: OpenRequest): Promise<reply.Reply> {
+    let answer: reply.Reply | undefined;
+    await on.around?.(parsed.message, request, async () => {
+      answer = await dispatch(parsed.message, parsed.known, request);
+    });
+    if (answer === undefined) throw new Error('around has not called next, or has not waited for it');
+    return answer;
   }
 
   function begin(task: Task, opening: Opening): Awaitable<reply.Reply> {

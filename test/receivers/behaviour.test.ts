@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import t from 'tap';
 import {
   createReceiver,
@@ -212,6 +213,42 @@ t.test('a failed change that is sent again is not taken for a late one', async (
   t.match(await send(membership('vips', 'u1', true, 7)), { status: 500 });
   t.match(await send(membership('vips', 'u1', true, 7)), { status: 200, received: true });
   t.equal(calls, 2);
+});
+
+t.test('around runs the handlers in whatever it sets up, and their failures pass through it', async (t) => {
+  const spans = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  const hooks = createReceiver({
+    secret,
+    log: silent,
+    on: {
+      around: (message, _, next) => spans.run(`span of ${message.type}`, next),
+      any: () => void seen.push(spans.getStore()),
+      async track({ event }) {
+        await Promise.resolve();
+        seen.push(spans.getStore());
+        if (event === 'boom') throw new Error('boom');
+      },
+      error: (error) => void seen.push(String(error)),
+    },
+  });
+  const send = async (fields: object) => {
+    const given = signed(webhook('track', { ...fields }), secret);
+    return (await hooks.handle(new Request('http://app/hooks', { method: 'POST', ...given }))).status;
+  };
+  t.equal(await send({}), 200);
+  t.equal(await send({ event: 'boom' }), 500);
+  t.equal(await send({ type: 'survey' }), 200);
+  const span = 'span of track';
+  t.same(seen, [span, span, span, span, 'Error: boom']);
+});
+
+t.test('around that runs no handler is a failure: nothing was handled', async (t) => {
+  const on = { around: () => {}, track: () => t.fail('it is not called') };
+  const { status } = await createReceiver({ secret, log: silent, on }).handle(
+    new Request('http://app/hooks', { method: 'POST', ...signed(webhook('track'), secret) }),
+  );
+  t.equal(status, 500);
 });
 
 t.test('what nothing takes is 200 and goes to unhandled, kinds of the future too', async (t) => {

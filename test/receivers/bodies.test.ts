@@ -15,6 +15,13 @@ t.test('fields beyond the table pass through', async (t) => {
   t.same(webhookBody.parse(more), more);
 });
 
+t.test('the category of a page or screen is a text, or left out', async (t) => {
+  for (const kind of ['page', 'screen'] as const) {
+    t.match(webhookBody.parse({ ...bodies[kind], category: 'Shoes' }), { category: 'Shoes' });
+    t.match(webhookBody.parse({ ...bodies[kind], category: null }), { category: undefined });
+  }
+});
+
 t.test('a missing context, traits or properties is an empty object', async (t) => {
   const { context: _, traits: __, ...bare } = samples['identify'] as Record<string, unknown>;
   t.match(webhookBody.parse(bare), { context: {}, traits: {} });

@@ -289,6 +289,34 @@ t.test('a renewal that the end of its handler has overtaken reports no lost leas
   t.same(failures, []);
 });
 
+t.test("ack 'stored': however much is stored, no more handlers run at once than concurrency says", async (t) => {
+  const store = sqliteStore(':memory:');
+  const done = signal();
+  let working = 0;
+  let most = 0;
+  let handled = 0;
+  const { send, close } = start({
+    ack: 'stored',
+    store,
+    concurrency: 3,
+    on: {
+      async track() {
+        working += 1;
+        most = Math.max(most, working);
+        await turn();
+        working -= 1;
+        handled += 1;
+        if (handled === 40) done.resolve();
+      },
+    },
+  });
+  await Promise.all(Array.from({ length: 40 }, (_, user) => send(webhook('track', { userId: `u${user}` }))));
+  await done.promise;
+  t.equal(most, 3);
+  await close();
+  store.close();
+});
+
 /** Ends the lease of the process that had the file, as time does. */
 function expire(file: string): void {
   const db = new DatabaseSync(file);
