@@ -33,16 +33,12 @@ export interface Core {
 }
 
 /** A message that is being handled, or waits for its turn. */
-class Running {
+interface Running {
   readonly request: OpenRequest;
+  /** Never rejects. */
   readonly work: Promise<reply.Reply>;
   /** Called back with the answer: promises for each step would cost as much as a signature. */
-  readonly waiting: ((answer: reply.Reply) => void)[] = [];
-
-  constructor(request: OpenRequest, work: Promise<reply.Reply>) {
-    this.request = request;
-    this.work = work;
-  }
+  readonly waiting: ((answer: reply.Reply) => void)[];
 }
 
 /** @throws TypeError when the secret is missing or empty. */
@@ -84,21 +80,30 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     // Without turns a slow "entered" could end after the "exited" that followed it.
     const work = change === undefined ? run(task) : inTurn(change.name, async () => run(task));
     if (!(work instanceof Promise)) return work;
-    const entry = new Running(request, work);
-    open.add(entry);
-    if (key !== undefined) running.set(key, entry);
-    void work.then((answer) => {
+    const waiting: Running['waiting'] = [];
+    const end = (answer: reply.Reply) => {
       open.delete(entry);
       if (key !== undefined) running.delete(key);
-      for (const answered of entry.waiting) answered(answer);
-    });
+      for (const answered of waiting) answered(answer);
+      return answer;
+    };
+    const entry: Running = {
+      request,
+      waiting,
+      work: work.then(end, (error) => {
+        report(error, { stage: 'host', request }, log);
+        return end(reply.crashed);
+      }),
+    };
+    open.add(entry);
+    if (key !== undefined) running.set(key, entry);
     return entry;
   }
 
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log): Awaitable<reply.Reply> {
     if (inbox !== undefined) return inbox.accept([{ parsed, verified }], log).then(([only]) => only as reply.Reply);
     const entry = once(parsed, verified, log);
-    if (!(entry instanceof Running)) return entry;
+    if (!('work' in entry)) return entry;
     return new Promise((resolve) => {
       const ended = waits.add(verified.since + deadline, () => {
         entry.request.expire();
@@ -126,20 +131,20 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     const batch = runBatch(items.length, (index) => {
       const item = new BatchItem(items[index], keys[index], verified);
       const entry = once(parseValue(item.item), item, log);
-      if (!(entry instanceof Running)) return entry;
+      if (!('work' in entry)) return entry;
       entries.push(entry);
       return entry.work;
     });
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const ended = waits.add(verified.since + deadline, () => {
         batch.end();
         for (const { request } of entries) request.expire();
         resolve(batch.reply());
       });
-      void batch.finish().then((answer) => {
+      batch.finish().then((answer) => {
         ended();
         resolve(answer);
-      });
+      }, reject);
     });
   }
 

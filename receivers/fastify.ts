@@ -9,7 +9,7 @@ import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import { type MessageOf, parseMessage } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
 import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
-import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
+import { crashed, type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
 /** What the plugins know about a request, as `request.webhook` in their scope. */
@@ -166,13 +166,17 @@ const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
     const answer = core.accept({ rawBody, key, secret, sender, url: request.url, since }, request.log);
     if (!(answer instanceof Promise)) send(reply, answer);
     else {
-      // One promise less than by `catch`: this is once per request.
-      void answer.then((later) => {
+      const answered = (later: Reply) => {
         try {
           send(reply, later);
         } catch (error) {
           core.report(error, { stage: 'host' }, request.log);
         }
+      };
+      // One promise less than by `catch`: this is once per request.
+      answer.then(answered, (error) => {
+        core.report(error, { stage: 'host' }, request.log);
+        answered(crashed);
       });
     }
   });

@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { type AddressInfo, connect } from 'node:net';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
-import { createReceiver, type Failure, receiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { systemClock } from '../../receivers/clock.ts';
+import { createReceiver, type Failure, memoryStore, receiver, type StandaloneOptions } from '../../receivers/index.ts';
 import { createSender, signed, webhook } from '../../receivers/testing.ts';
 import { hosts, listen, silent } from './helpers/hosts.ts';
 import { body, post, secret } from './helpers/samples.ts';
@@ -159,6 +160,31 @@ t.test('request: a host whose request throws is answered 500, and handle does no
   t.equal((await hooks.handle(broken)).status, 500);
   t.equal((await next()).stage, 'host');
 });
+
+for (const [edge, host] of Object.entries(hosts)) {
+  t.test(
+    `${edge}: what nobody foresaw between store and handlers is 500, and not the end of the process`,
+    async (t) => {
+      const { options, next } = faults({
+        store: { ...memoryStore(), begin: () => 'busy' },
+        clock: {
+          now: Date.now,
+          after(ms, callback, options) {
+            // The wait for another process's change.
+            if (ms === 100) throw new Error('no timer today');
+            return systemClock.after(ms, callback, options);
+          },
+        },
+      });
+      const running = await host(options);
+      t.after(running.close);
+      t.equal((await post(running.url, body('track'))).status, 500);
+      t.equal((await next()).stage, 'host');
+      const { status, body: text } = await createSender({ url: running.url, secret }).batch([webhook('track')]);
+      t.match([status, text], [200, /"rejected":\[\{"index":0,"code":"internal_error","retry":true/]);
+    },
+  );
+}
 
 t.test('a log that throws fails no answer', async (t) => {
   const log = {
