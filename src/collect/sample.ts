@@ -1,3 +1,4 @@
+import { MAX_MESSAGE_BYTES } from '../message.ts';
 import { built } from '../raw-object.ts';
 import type { JsonBody, Part } from './json-body.ts';
 
@@ -23,13 +24,18 @@ export function sampleOf(message: unknown): string {
   return idsIn(message).reduce((text, id) => text.replaceAll(id, ID), json);
 }
 
-/** The start of a body, or of a part of it; masked where it can't be read. */
-export function startOf(body: JsonBody, part: Part = body.whole): string {
+/**
+ * The start of a body, or of a part of it; masked where it can't be read.
+ *
+ * @param maxBytes - a longer one is not built for this, and masked
+ */
+export function startOf(body: JsonBody, part: Part = body.whole, maxBytes = MAX_MESSAGE_BYTES): string {
   try {
-    return sampleOf(part.value());
+    if (part.bytes <= maxBytes) return sampleOf(part.value());
   } catch {
-    return maskedStart(body.start(4 * MAX_TEXT));
+    // Shown as what it is not.
   }
+  return maskedStart(body.start(4 * MAX_TEXT));
 }
 
 /** The start of what is not JSON: letters become x, digits 0, and what can't be seen a dot. */

@@ -64,8 +64,9 @@ t.test('a body without a known key is never built, however it is nested', async 
   };
   t.teardown(() => (JSON.parse = parse));
   const bomb = `{"batch":[${'['.repeat(250_000)}${']'.repeat(250_000)}]`;
-  for (const writeKey of ['', ',"writeKey":"nobody"']) {
-    const payload = gzipSync(`${bomb}${writeKey}}`);
+  const wide = `{"batch":[{}],"context":[${'{},'.repeat(160_000)}{}]`;
+  for (const json of [bomb, wide, `${bomb},"writeKey":"nobody"`, `${wide},"writeKey":"nobody"`]) {
+    const payload = gzipSync(`${json}}`);
     t.ok(payload.length < 1_000);
     const answer = await app.inject({
       method: 'POST',
