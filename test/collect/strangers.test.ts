@@ -6,7 +6,8 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { authorization, type Service, startService, track } from './service.ts';
 
-const withKey = JSON.stringify({ ...track, writeKey: 'WK_shop' });
+const batch = JSON.stringify({ batch: [track] });
+const withKey = JSON.stringify({ batch: [track], writeKey: 'WK_shop' });
 
 /** What may be sent without a key: `size` bytes announced, and so many of them sent. */
 function head(size: number, headers = ''): string {
@@ -23,14 +24,15 @@ async function hold(t: Test, service: Service, bytes: string | Buffer): Promise<
   return socket;
 }
 
-/** Status of an honest call: with its key in the head, and with its key in the body. */
+/** Status of an honest batch: with its key in the head, in the address, and in the body. */
 async function honest(service: Service): Promise<number[]> {
-  const url = `${await service.url()}/v1/track`;
+  const url = `${await service.url()}/v1/batch`;
+  const gzip = { 'content-encoding': 'gzip' };
   const answers = await Promise.all([
-    fetch(url, { method: 'POST', headers: { authorization }, body: JSON.stringify(track) }),
-    fetch(`${url}?writeKey=WK_shop`, { method: 'POST', body: JSON.stringify(track) }),
+    fetch(url, { method: 'POST', headers: { authorization, ...gzip }, body: gzipSync(batch) }),
+    fetch(`${url}?writeKey=WK_shop`, { method: 'POST', body: batch }),
     fetch(url, { method: 'POST', body: withKey }),
-    fetch(url, { method: 'POST', body: gzipSync(withKey), headers: { 'content-encoding': 'gzip' } }),
+    fetch(url, { method: 'POST', headers: gzip, body: gzipSync(withKey) }),
   ]);
   return answers.map(({ status }) => status);
 }

@@ -4,7 +4,7 @@ import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import { recordsBy } from '../records/records.ts';
-import type { HandedTuple, MessageTuple } from './accept.ts';
+import type { HandedTuple, MessageColumns } from './accept.ts';
 import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
 import { damaged } from './files.ts';
@@ -144,18 +144,35 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
 }
 
 function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number, taker: Taker | null) {
-  const routes: (readonly string[])[] = [];
-  const indexOf = new Map<readonly string[], number>();
-  const tuples = messages.map((message): MessageTuple => {
-    let route = indexOf.get(message.destinations);
-    if (route === undefined) {
-      route = routes.push(message.destinations) - 1;
-      indexOf.set(message.destinations, route);
+  const sources = new Places<string>();
+  const routes = new Places<readonly string[]>();
+  const columns: MessageColumns = {
+    source: messages.map(({ source }) => sources.of(source)),
+    messageId: messages.map(({ messageId }) => messageId),
+    type: messages.map(({ type }) => MESSAGE_TYPES.indexOf(type)),
+    userId: messages.map(({ userId }) => userId),
+    body: messages.map(({ body }) => body),
+    route: messages.map(({ destinations }) => routes.of(destinations)),
+    lane: messages.map(({ lane }) => port.LANES.indexOf(lane)),
+    conflict: messages.map(({ conflict }) => conflict),
+  };
+  const given = taker && { owner: taker.owner, room: taker.room };
+  return { messages: columns, sources: sources.list, routes: routes.list, step, maxQueued, taker: given };
+}
+
+/** Each of them once, with its place in the list. */
+class Places<T> {
+  readonly list: T[] = [];
+  private readonly places = new Map<T, number>();
+
+  of(value: T): number {
+    let place = this.places.get(value);
+    if (place === undefined) {
+      place = this.list.push(value) - 1;
+      this.places.set(value, place);
     }
-    const { source, messageId, type, userId, body, lane, conflict } = message;
-    return [source, messageId, MESSAGE_TYPES.indexOf(type), userId, body, route, port.LANES.indexOf(lane), conflict];
-  });
-  return { messages: tuples, routes, step, maxQueued, taker: taker && { owner: taker.owner, room: taker.room } };
+    return place;
+  }
 }
 
 const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port.AcceptResult => ({
