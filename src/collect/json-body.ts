@@ -58,14 +58,14 @@ export class JsonBody {
   readonly whole: Part;
   private readonly bytes: Buffer;
   /** All in one, where it may be cut to pieces: one byte for each character. */
-  private readonly text: string | null;
+  private text: string | null = null;
+  private isAscii: boolean | null = null;
   private readonly canonical: CanonicalJson;
   private kind = PARSED;
 
   /** @throws RollcallError `invalid_json` */
   constructor(bytes: Buffer) {
     this.bytes = bytes;
-    this.text = isAscii(bytes) ? bytes.toString('latin1') : null;
     this.canonical = new CanonicalJson(bytes);
     const start = this.afterSpace(hasByteOrderMark(bytes) ? 3 : 0);
     const fields: number[] = [];
@@ -194,6 +194,9 @@ export class JsonBody {
 
   /** The object that these fields make. */
   build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
+    // Not before anything is built of it: most of what strangers send never is.
+    this.isAscii ??= isAscii(this.bytes);
+    if (this.isAscii) this.text ??= this.bytes.toString('latin1');
     const object: Record<string, unknown> = {};
     for (let at = first; at < last; at += FIELD) {
       const key = this.key(fields[at] as number, fields[at + 1] as number);
