@@ -100,3 +100,27 @@ t.test('a connection that breaks during a run is said, and the next one goes on'
   await t.rejects(other.stage(request({ toVersion: 2, sql })), { code: 'engine_unreachable' });
   t.match(await engine.stage(request({ toVersion: 2, sql: usersSql('a', 'b') })), { entered: 1, before: 1 });
 });
+
+t.test('SQL is cancelled where the server takes no more connections, too', async (t) => {
+  const url = new URL(await server.database());
+  const admin = new pg.Client({ connectionString: url.href });
+  await admin.connect();
+  t.teardown(() => admin.end());
+  await admin.query('CREATE ROLE alone LOGIN CONNECTION LIMIT 1; CREATE SCHEMA rollcall AUTHORIZATION alone');
+  url.username = 'alone';
+  const engine = await openPostgres({ type: 'postgres', url: url.href });
+  t.teardown(() => engine.close());
+  await engine.snapshot('club');
+  const stop = new AbortController();
+  const sql = `select 'u' as user_id from (select pg_sleep(600)) as slept`;
+  const staging = engine.stage(request({ sql, signal: stop.signal }));
+  for (let sleeps = 0; sleeps === 0; ) {
+    const { rowCount } = await admin.query(
+      `SELECT 1 FROM pg_stat_activity WHERE usename = 'alone' AND wait_event = 'PgSleep'`,
+    );
+    sleeps = rowCount ?? 0;
+  }
+  stop.abort(new Error('enough'));
+  await t.rejects(staging, { message: 'enough' });
+  t.match(await engine.stage(request({ sql: usersSql('a') })), { total: 1 }, 'and the session goes on');
+});

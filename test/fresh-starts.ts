@@ -1,0 +1,82 @@
+/**
+ * Starts processes on engines that are fresh, again and again, and counts the runs that fail:
+ * `node test/fresh-starts.ts [STARTS] [AUDIENCES]`, 50 starts of 12 audiences on each engine unless given.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createSync } from '../jobs/index.ts';
+import { createAccept } from '../src/accept.ts';
+import { systemClock } from '../src/clock.ts';
+import type { EngineConfig } from '../src/config/config.ts';
+import { openStore } from '../src/store/open.ts';
+import { startPostgres } from './helpers/postgres.ts';
+import { audience, destination } from './jobs/helpers/rig.ts';
+
+const [starts = 50, audiences = 12] = process.argv.slice(2).map(Number);
+const server = await startPostgres(['fsync = off', 'max_connections = 20']);
+const folder = mkdtempSync(join(tmpdir(), 'rollcall-fresh-'));
+
+/** One start of `processes` processes on one engine; resolves to the runs of its audiences. */
+async function start(engine: EngineConfig, processes: number) {
+  const store = await openStore({ url: 'sqlite::memory:', maxQueued: 1_000_000 }, systemClock);
+  const config = {
+    folder,
+    engines: { lake: engine },
+    audiences: Array.from({ length: audiences }, (_, n) =>
+      audience(`a${n}`, `select 'u${n}' as user_id`, { schedule: '0 0 1 1 *' }),
+    ),
+    traits: [],
+    destinations: [destination('crm')],
+  };
+  const waiting = new Set(config.audiences.map(({ key }) => key));
+  const all = Promise.withResolvers<void>();
+  const accept = createAccept(
+    store,
+    () => config.destinations,
+    () => {},
+  );
+  const onProgress = ({ key, phase, run }: { key: string; phase: string; run: string }) => {
+    if (phase === 'done' && run !== '') waiting.delete(key);
+    if (waiting.size === 0) all.resolve();
+  };
+  const log = { info() {}, warn() {}, error() {} };
+  const syncs = Array.from({ length: processes }, () =>
+    createSync({ store, accept, config: () => config, clock: systemClock, log, onProgress }),
+  );
+  await Promise.all(syncs.map((sync) => sync.start()));
+  await all.promise;
+  await Promise.all(syncs.map((sync) => sync.stop()));
+  const runs = await store.runs({ limit: 10_000 });
+  await store.close();
+  return runs;
+}
+
+const engines: Readonly<Record<string, (n: number) => Promise<EngineConfig>>> = {
+  duckdb: async (n) => {
+    const path = join(folder, `${n}.duckdb`);
+    return { type: 'duckdb', path, memoryLimit: '512MB', threads: 1, concurrency: 2 };
+  },
+  postgres: async () => ({ type: 'postgres', url: await server.database(), concurrency: 4 }),
+};
+let failures = 0;
+for (const [name, fresh] of Object.entries(engines)) {
+  const codes = new Map<string, number>();
+  let runs = 0;
+  const began = systemClock.monotonic();
+  for (let n = 0; n < starts; n += 1) {
+    const made = await start(await fresh(n), name === 'postgres' ? 2 : 1);
+    runs += made.length;
+    for (const { state, code, reason } of made) {
+      if (state !== 'done') codes.set(`${code} ${reason}`, (codes.get(`${code} ${reason}`) ?? 0) + 1);
+    }
+    rmSync(join(folder, `${n}.duckdb`), { force: true });
+  }
+  failures += codes.size;
+  const memory = Math.round(process.memoryUsage().rss / 2 ** 20);
+  const seconds = Math.round((systemClock.monotonic() - began) / 1000);
+  console.log({ engine: name, starts, audiences, runs, failed: [...codes], seconds, memory });
+}
+await server.stop();
+rmSync(folder, { recursive: true });
+process.exit(failures > 0 ? 1 : 0);
