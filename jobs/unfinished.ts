@@ -24,11 +24,28 @@ export async function rejectRun(context: RunContext, given: Run, reason: string)
   // One that was held had ended its work by then.
   const finishedAt = run.finishedAt ?? clock.now();
   const rejected: Run = { ...run, state: 'rejected', held: false, reason, code: null, finishedAt };
-  const staged = run.cursor === null ? null : await engine.staged(run.id);
-  const record = staged ? await keepWhatWasSent(context, run, staged) : undefined;
+  const wasCommitted = await isCommitted(context, run);
+  const staged = run.cursor === null && !wasCommitted ? null : await engine.staged(run.id);
+  const keep = wasCommitted ? keepAll : keepWhatWasSent;
+  const record = staged ? await keep(context, run, staged) : undefined;
   await store.saveRun(rejected, lease.fence, record);
   await discardPlan(context, run);
   return rejected;
+}
+
+/** Whether the snapshot was moved by a run before its process ended: then all of it was sent. */
+async function isCommitted({ engine, store }: RunContext, run: Run): Promise<boolean> {
+  if (run.state !== 'sending' || run.toVersion === run.fromVersion) return false;
+  const { version } = await engine.snapshot(run.key);
+  const before = (await store.audience(run.key))?.version ?? 0;
+  if (version === before) return false;
+  return version === run.toVersion || (run.action === 'retire' && version === 0);
+}
+
+async function keepAll(context: RunContext, run: Run, staged: Staged): Promise<AudienceRecord> {
+  const record = recordAfter(run, staged, await recordOf(context), run.destinations ?? [], context.clock.now());
+  if (record.endedAt !== null && record.version === 0) await context.engine.drop(run.key);
+  return record;
 }
 
 /** Moves the snapshot by the part of the plan that was sent, so that it still says what people were told. */
