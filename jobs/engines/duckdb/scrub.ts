@@ -2,6 +2,7 @@ import type { Session } from '../sql/session.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
 const NUMBERS_PER_BLOCK = 32_768;
+const METADATA_BLOCK = 4_096;
 const FILLER = 'rollcall.filler';
 /** More than one is needed where the filler's own catalog took a block. */
 const ROUNDS = 8;
@@ -25,6 +26,9 @@ export async function scrubFile(session: Session, tables: readonly string[]): Pr
     );
     await session.run('CHECKPOINT');
   }
+  // Statistics name the least and the greatest value of a column. They are kept apart from the rows, as comments are.
+  await session.run(`COMMENT ON TABLE ${FILLER}0 IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
+  await session.run('CHECKPOINT');
   for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);
   await session.run('CHECKPOINT');
 }
@@ -41,6 +45,12 @@ async function rewrite(session: Session, table: string): Promise<void> {
     await session.run('ROLLBACK').catch(() => {});
     throw error;
   }
+}
+
+/** Bytes of the file's blocks for metadata that hold nothing any more. */
+async function freeMetadata(session: Session): Promise<number> {
+  const [row] = await session.rows('SELECT sum(free_blocks) FROM pragma_metadata_info()');
+  return Number(row?.[0] ?? 0) * METADATA_BLOCK;
 }
 
 async function freeBlocks(session: Session): Promise<number> {
