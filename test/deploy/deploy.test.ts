@@ -44,8 +44,8 @@ t.test('the image is built of what is there, and before the sources are, nothing
 });
 
 t.test('the image runs the command line, as no root, and asks for its health where the service answers', async (t) => {
-  t.same(named('ENTRYPOINT'), ['["node", "dist/src/cli/main.js"]']);
-  t.equal(manifest.bin.rollcall, 'dist/src/cli/main.js');
+  t.same(named('ENTRYPOINT'), ['["node", "dist/src/cli/bin.js"]']);
+  t.equal(manifest.bin.rollcall, 'dist/src/cli/bin.js');
   t.same(named('USER'), ['node']);
   await understands(t, JSON.parse(named('CMD')[0] ?? '[]'));
   const folder = t.testdir({ 'rollcall.yaml': 'sources: [{ id: shop, writeKey: k }]\n' });
