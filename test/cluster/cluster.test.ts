@@ -1,9 +1,9 @@
 import t from 'tap';
-import { Cluster } from './cluster.ts';
+import { Cluster, LEAST } from './cluster.ts';
 
 const seed = Number(process.env['CLUSTER_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 const long = process.env['CLUSTER_SECONDS'];
-t.setTimeout(long === undefined ? 110_000 : 400_000);
+t.setTimeout(long === undefined ? 200_000 : 400_000);
 
 t.test(
   'nothing acknowledged is lost, and membership is right, whatever happens to processes and database',
@@ -14,8 +14,8 @@ t.test(
         : { processes: 4, duration: Number(long) * 1_000, speed: 5, every: 1_500, seed },
     );
     t.comment(JSON.stringify(report));
-    t.ok(report.accepted > 100, 'there was load');
-    t.ok(report.ticks > 3, 'there were syncs');
+    t.ok(report.accepted > LEAST.accepted, 'there was load');
+    t.ok(report.ticks > LEAST.ticks, 'there were syncs');
     t.equal(report.lost, 0);
     t.ok(report.backwards <= report.faults.stop, 'only a process that was stopped can bring an older value late');
     t.equal(report.wrong, 0, 'every user ends with the value of the last tick');

@@ -23,6 +23,10 @@ export interface ClusterOptions {
   readonly seed: number;
 }
 
+/** What has to have happened before faults end, unless so many times their duration are over. */
+export const LEAST = { accepted: 200, ticks: 4 };
+const PATIENCE = 8;
+
 /** What was done to the cluster, and what came of it. */
 export interface Report {
   accepted: number;
@@ -109,16 +113,19 @@ export class Cluster {
   private async play(): Promise<Report> {
     const { processes, duration, every } = this.options;
     await Promise.all(Array.from({ length: processes }, () => this.start()));
-    const end = performance.now() + duration;
+    const started = performance.now();
+    const isEnough = () => this.acknowledged.size > LEAST.accepted && this.tick > LEAST.ticks;
+    // On a busy machine it goes on until there was something to lose.
+    const isOver = () => performance.now() > started + duration * (isEnough() ? 1 : PATIENCE);
     const store = await openPostgresStore({ url: this.direct, maxQueued: 1, clock: systemClock });
     const deletions = this.deletions(store);
     const load = Promise.all([
-      this.load(end),
-      this.tellOfSome(deletions, end),
-      deletions.keepFiling(end, this.options.every / 2),
+      this.load(isOver),
+      this.tellOfSome(deletions, isOver),
+      deletions.keepFiling(isOver, this.options.every / 2),
     ]);
     const kinds: readonly Fault[] = ['kill', 'cut', 'stop', 'kill', 'crash', 'cut', 'kill', 'stop'];
-    for (let n = 0; performance.now() < end; n += 1) {
+    for (let n = 0; !isOver(); n += 1) {
       await pause(every);
       await this.strike(kinds[n % kinds.length] ?? 'kill');
     }
@@ -169,8 +176,8 @@ export class Cluster {
     });
   }
 
-  private async tellOfSome(deletions: Deletions, end: number): Promise<void> {
-    while (performance.now() < end) {
+  private async tellOfSome(deletions: Deletions, isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
       await Promise.all([this.ask({ about: deletions.someone, recordedAt: Date.now() }), pause(20)]);
     }
   }
@@ -187,8 +194,8 @@ export class Cluster {
     } else await this.start();
   }
 
-  private async load(end: number): Promise<void> {
-    while (performance.now() < end) {
+  private async load(isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
       await Promise.all([this.acceptSome(), this.acceptSome(), this.syncOnce(), pause(20)]);
     }
   }

@@ -66,8 +66,8 @@ export class Deletions {
     return VICTIMS[this.parts.random(VICTIMS.length) - 1] ?? 'v1';
   }
 
-  async keepFiling(end: number, every: number): Promise<void> {
-    while ((performance.now() < end || this.requests.length < LEAST) && this.left.length > 0) {
+  async keepFiling(isOver: () => boolean, every: number): Promise<void> {
+    while ((!isOver() || this.requests.length < LEAST) && this.left.length > 0) {
       await pause(every);
       if (this.parts.arrivals.some(({ entered }) => entered)) await this.fileOne();
     }
