@@ -13,7 +13,7 @@ export interface Alerts {
   failed(subject: Subject, error: RollcallError, isRetry: boolean): Promise<void>;
 }
 
-export interface AlertsOptions {
+interface AlertsOptions {
   readonly store: Pick<Store, 'runs'>;
   readonly log: Log;
   /** What it throws is logged. */

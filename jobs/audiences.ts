@@ -38,7 +38,7 @@ export type Todo =
   | { readonly do: 'repair'; readonly code: string; readonly reason: string }
   | { readonly do: 'retire' };
 
-export interface StatusParts {
+interface StatusParts {
   readonly store: Pick<Store, 'runs' | 'audiences'>;
   readonly config: () => SyncConfig;
   readonly log: Log;

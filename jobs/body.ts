@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isoTime } from '../src/timestamp.ts';
 import type { Kind } from './engines/port.ts';
 
-export interface BodySpec {
+interface BodySpec {
   readonly key: string;
   readonly kind: Kind;
   /** Traits that those who are gone are told as null (traits only). */
@@ -59,7 +59,7 @@ function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
 }
 
 /** Stays the same for an audience's whole life. */
-export function computationId(kind: Kind, key: string): string {
+function computationId(kind: Kind, key: string): string {
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 24);
   return `${kind === 'audience' ? 'aud' : 'trt'}_${hash}`;
 }

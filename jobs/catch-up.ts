@@ -10,7 +10,7 @@ const INTERVAL = 60_000;
 /** How often the end of an audience is looked at for what died on the way, in milliseconds. */
 const SELDOM = 60 * 60_000;
 
-export interface CatchUpOptions {
+interface CatchUpOptions {
   readonly config: () => SyncConfig;
   readonly clock: Clock;
   readonly log: Log;
@@ -20,7 +20,7 @@ export interface CatchUpOptions {
 }
 
 /** Has destinations that are back told soon, whatever the schedules of the audiences. */
-export interface CatchUps {
+interface CatchUps {
   start(): void;
   stop(): void;
 }

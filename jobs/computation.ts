@@ -19,7 +19,7 @@ export function definitionHash({ kind, engine, sql }: Pick<Computation, 'kind' |
 }
 
 /** Which audience or trait it is, and the source that it speaks as. */
-export type Speaker = Pick<Computation, 'key' | 'source'>;
+type Speaker = Pick<Computation, 'key' | 'source'>;
 
 /** Names of the destinations that hear of an audience or trait. */
 export function connectedTo({ key, source }: Speaker, destinations: readonly Destination[]): readonly string[] {

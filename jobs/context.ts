@@ -1,10 +1,10 @@
 import type { Clock } from '../src/clock.ts';
 import type { ExpectConfig, GuardConfig } from '../src/config/config.ts';
+import type { Lease } from '../src/keep-lease.ts';
 import type { Message } from '../src/message.ts';
-import type { AcceptResult, AudienceRecord, Lane, PlanStep, Run, Store } from '../src/store/port.ts';
+import type { AcceptResult, AudienceRecord, Fence, Lane, PlanStep, Run, Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Engine, Kind } from './engines/port.ts';
-import type { Lease } from './lease.ts';
 
 /** The one way in, as far as a sync uses it. */
 export type AcceptChanges = (
@@ -80,7 +80,7 @@ export interface RunPlace {
   readonly onProgress: (progress: Progress) => void;
   readonly onHeld: (run: Run) => Promise<void>;
   readonly subject: Subject;
-  readonly lease: Lease;
+  readonly lease: Lease<Fence>;
   /** Aborts when the lease is lost or the process stops. */
   readonly signal: AbortSignal;
 }

@@ -17,7 +17,7 @@ export interface Generations {
   check(key: string, fence: Fence | null): Promise<void>;
 }
 
-export interface GenerationOptions {
+interface GenerationOptions {
   readonly store: Pick<Store, 'takeGeneration' | 'admit'>;
   readonly config: () => SyncConfig;
   readonly log: Log;

@@ -2,23 +2,30 @@ import type { Clock } from '../src/clock.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
-import type { Engine } from './engines/port.ts';
+import type { Engine, TraitColumn } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
 import { planOf, type SyncPlan } from './plan.ts';
 import type { Runner } from './runner.ts';
 import type { Subjects } from './subjects.ts';
-import type { ComputedType } from './sync.ts';
 import { withinTime } from './time-limit.ts';
 
+/** An audience or computed trait, as its receivers see it. */
+export interface ComputedType {
+  readonly key: string;
+  readonly kind: 'audience' | 'trait';
+  /** The traits that it sends; of an audience none, since its value is a boolean. */
+  readonly columns: readonly TraitColumn[];
+}
+
 /** What people look at; nothing of it is written. */
-export interface Looks {
+interface Looks {
   /** What a sync would send. */
   plan(subject: Subject, now?: number): Promise<SyncPlan>;
   /** What the values of an audience or trait are in JSON. */
   type(subject: Subject): Promise<ComputedType>;
 }
 
-export interface LooksOptions {
+interface LooksOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: () => SyncConfig;

@@ -12,7 +12,7 @@ const ASIDE = 2;
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
 /** The engines of the configuration: each is open only for a piece of work, and for so many at once at most. */
-export interface OpenEngines {
+interface OpenEngines {
   /** Waits for a place among the engine's runs; resolves to what gives it back. */
   enter(name: string, signal: AbortSignal): Promise<() => void>;
   /**
@@ -26,7 +26,7 @@ export interface OpenEngines {
   aside: WithEngine;
 }
 
-export interface OpenEnginesOptions {
+interface OpenEnginesOptions {
   readonly config: () => SyncConfig;
   readonly clock: Clock;
   readonly openEngine?: OpenEngine | undefined;

@@ -32,7 +32,7 @@ export interface Orders {
 type OnRun = (run: Run) => void;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 
-export interface OrdersOptions {
+interface OrdersOptions {
   readonly store: Pick<Store, 'run'>;
   readonly clock: Clock;
   readonly runner: Runner;

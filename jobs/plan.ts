@@ -54,14 +54,14 @@ export interface SyncPlan {
   readonly sample: readonly string[];
 }
 
-export interface UnfinishedRun {
+interface UnfinishedRun {
   readonly run: string;
   readonly state: RunState;
   /** Why it is held. */
   readonly reason: string | null;
 }
 
-export interface PlanRequest {
+interface PlanRequest {
   readonly store: Pick<Store, 'audience' | 'runs' | 'attempts'>;
   readonly engine: Engine;
   readonly clock: Clock;

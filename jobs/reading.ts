@@ -26,7 +26,7 @@ export interface Reading {
   why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
 }
 
-export interface ReadingParts {
+interface ReadingParts {
   readonly store: Store;
   readonly config: () => SyncConfig;
   readonly log: Log;

@@ -17,7 +17,7 @@ export type DeadChange = Pick<DeadLetter, 'conflict' | 'messageId' | 'body'>;
  */
 export type CurrentBody = string | null | RollcallError;
 
-export interface ReplayDeps {
+interface ReplayDeps {
   readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
   readonly withEngine: WithEngine;

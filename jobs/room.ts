@@ -1,6 +1,5 @@
 import { type Backlog, isClosed, type Run } from '../src/store/port.ts';
 import type { RunContext } from './context.ts';
-import { pause } from './pause.ts';
 
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 2_000;
@@ -10,7 +9,7 @@ const PATIENCE = 10 * 60_000;
 type Place = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
 
 /** Who of a run's destinations may be sent to now, and how many messages. */
-export interface Room {
+interface Room {
   readonly scope: readonly string[];
   readonly free: number;
 }
@@ -53,7 +52,7 @@ export async function waitForRoom(
     }
     if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'sync waits for full queues to drain');
     onProgress({ run: run.id, key: run.key, phase: 'wait', done: 0, total: null, waitsFor: full });
-    await pause(clock, wait, signal);
+    await clock.sleep(wait, signal);
   }
 }
 

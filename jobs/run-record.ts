@@ -42,7 +42,7 @@ export function audibleTo(
 const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
 
 /** What makes one run differ from another of its audience. */
-export interface RunOrder {
+interface RunOrder {
   readonly action: Action;
   readonly asOf: number;
   readonly destinations: readonly string[];

@@ -88,7 +88,7 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
  * Streams what is left of a run's plan, moves the snapshot, and records both. Whatever of it has been done before a
  * crash is not done again.
  */
-export async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<Run> {
+async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<Run> {
   const { store, engine, clock, lease } = context;
   let phase: RunPhase = 'send';
   try {

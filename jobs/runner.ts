@@ -1,6 +1,7 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
-import type { Run, Store } from '../src/store/port.ts';
+import { keepLease, type Lease } from '../src/keep-lease.ts';
+import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';
 import type { AcceptChanges, LeasedContext, Log, Notice, Progress, RunContext, Subject } from './context.ts';
@@ -8,9 +9,7 @@ import type { OpenEngine } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
 import { createGenerations, type Generations } from './generation.ts';
-import { type Lease, takeLease } from './lease.ts';
 import { createOpenEngines, type WithEngine } from './open-engines.ts';
-import { pause } from './pause.ts';
 
 export interface SyncOptions {
   readonly store: Store;
@@ -40,7 +39,7 @@ export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
 
-export interface ReportOptions {
+interface ReportOptions {
   /** It failed before, and is tried again. */
   readonly isRetry?: boolean;
 }
@@ -83,15 +82,15 @@ export function createRunner(options: SyncOptions): Runner {
   const engines = createOpenEngines({ config, clock, signal, openEngine: options.openEngine });
   const alerts = createAlerts({ store, log, notify: options.notify });
 
-  async function waitForLease(key: string, patience: number): Promise<Lease> {
+  async function waitForLease(key: string, patience: number): Promise<Lease<Fence>> {
     for (const start = clock.monotonic(); ; ) {
       signal.throwIfAborted();
-      const lease = await takeLease(store, clock, key);
+      const lease = await keepLease(store, clock, `sync:${key}`);
       if (lease) return lease;
       if (clock.monotonic() - start >= patience) {
         throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
       }
-      await pause(clock, LEASE_RETRY, signal);
+      await clock.sleep(LEASE_RETRY, signal);
     }
   }
 

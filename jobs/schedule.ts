@@ -17,7 +17,7 @@ const GRACE = 5 * SECOND;
 /** Clocks drift; further apart, one was set. */
 const DRIFT = 2 * SECOND;
 
-export interface ScheduleOptions {
+interface ScheduleOptions {
   readonly config: () => SyncConfig;
   readonly clock: Clock;
   readonly log: Log;
@@ -30,7 +30,7 @@ export interface ScheduleOptions {
   readonly overdue: (key: string, message: string) => Promise<void>;
 }
 
-export interface Schedules {
+interface Schedules {
   /** Starts what the configuration has by now, and catches up what was missed, once. */
   start(): Promise<void>;
   stop(): void;

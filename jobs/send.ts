@@ -9,7 +9,6 @@ import { conflictKey } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
 import type { Exclusions } from './exclusions.ts';
-import { pause } from './pause.ts';
 import { waitForRoom } from './room.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
@@ -115,7 +114,7 @@ export async function acceptPatiently(
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'sync waits for the store');
-      await pause(clock, wait, signal);
+      await clock.sleep(wait, signal);
     }
   }
 }

@@ -32,7 +32,7 @@ export async function recordUnopened(context: RunPlace, order: Order, error: unk
   throw error;
 }
 
-export interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
+interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
   readonly action: Action;
   readonly debt?: Debt;
 }

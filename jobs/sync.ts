@@ -1,8 +1,7 @@
 import type { AudienceRecord } from '../src/store/port.ts';
 import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
-import type { TraitColumn } from './engines/port.ts';
-import { createLooks } from './looks.ts';
+import { type ComputedType, createLooks } from './looks.ts';
 import { createOrders } from './orders.ts';
 import type { SyncPlan } from './plan.ts';
 import { createReading, type Reading } from './reading.ts';
@@ -64,14 +63,6 @@ export interface Sync extends Reading {
   start(renames?: boolean): Promise<void>;
   /** Ends the schedules and, between two batches, the runs; they go on at the next start. */
   stop(): Promise<void>;
-}
-
-/** An audience or computed trait, as its receivers see it. */
-export interface ComputedType {
-  readonly key: string;
-  readonly kind: 'audience' | 'trait';
-  /** The traits that it sends; of an audience none, since its value is a boolean. */
-  readonly columns: readonly TraitColumn[];
 }
 
 export function createSync(options: SyncOptions): Sync {

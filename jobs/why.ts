@@ -47,7 +47,7 @@ export interface ToldDestination {
   readonly deadLetter: DeadLetter | null;
 }
 
-export interface StoryParts {
+interface StoryParts {
   readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'deadLetters'>;
   readonly engine: Engine;
   readonly subject: Subject;

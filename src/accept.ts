@@ -21,7 +21,7 @@ export interface AcceptOptions {
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 
 /** Told the names of destinations that have new work. */
-export type WorkListener = (destinations: Iterable<string>) => void;
+type WorkListener = (destinations: Iterable<string>) => void;
 
 export function createAccept(
   store: Pick<Store, 'accept'>,

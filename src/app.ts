@@ -34,7 +34,7 @@ export interface AppOptions {
 }
 
 /** Which parts of the service to start. */
-export interface StartOptions {
+interface StartOptions {
   readonly collect: boolean;
   readonly schedules: boolean;
   /** Whether renamed audiences end under their former names without being held for a person. */
@@ -207,7 +207,7 @@ export class App {
       const progress = all.reduce(addProgress, NO_PROGRESS);
       onProgress?.(progress);
       if (progress.untried === 0 || this.stopping) return progress;
-      await new Promise<void>((resolve) => this.clock.after(PROGRESS_INTERVAL, resolve));
+      await this.clock.sleep(PROGRESS_INTERVAL);
     }
   }
 

@@ -16,7 +16,12 @@ export interface Clock {
   token(bytes: number): string;
   /** Calls back after `ms`; the returned function cancels. Never keeps the process alive. */
   after(ms: number, callback: () => void): () => void;
+  /** Waits `ms`; keeps the process alive, as somebody waits for it. Rejects with the signal's reason when that aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
+
+/** Longer than anybody sleeps. */
+const EVER = 2 ** 30;
 
 /** The same clock, but for what it calls the time. */
 export function withTime(clock: Clock, now: () => number): Clock {
@@ -28,6 +33,7 @@ export function withTime(clock: Clock, now: () => number): Clock {
     uuid: () => clock.uuid(),
     token: (bytes) => clock.token(bytes),
     after: (ms, callback) => clock.after(ms, callback),
+    sleep: (ms, signal) => clock.sleep(ms, signal),
   };
 }
 
@@ -49,5 +55,21 @@ export const systemClock: Clock = {
     const timer = setTimeout(callback, ms);
     timer.unref();
     return () => clearTimeout(timer);
+  },
+  sleep(ms, signal) {
+    const awake = setInterval(() => {}, EVER);
+    const sleeping = new Promise<void>((resolve, reject) => {
+      signal?.throwIfAborted();
+      const stop = () => {
+        cancel();
+        reject(signal?.reason);
+      };
+      const cancel = this.after(ms, () => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      });
+      signal?.addEventListener('abort', stop, { once: true });
+    });
+    return sleeping.finally(() => clearInterval(awake));
   },
 };

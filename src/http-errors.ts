@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, RollcallError } from './errors.ts';
 
 /** What every failed request is answered with; clients of the ecosystem read one or the other field. */
-export interface ErrorBody {
+interface ErrorBody {
   readonly code: ErrorCode;
   readonly message: string;
   readonly error: string;

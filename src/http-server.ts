@@ -2,7 +2,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { serverOptions } from './collect/server.ts';
 import { answerError, answerNotFound } from './http-errors.ts';
 
-export interface HealthChecks {
+interface HealthChecks {
   /** Throws when the process can't go on. */
   readonly alive: () => void;
   /** Throws when messages can't be taken now. */

@@ -11,11 +11,6 @@ export function momentOf(clock: Clock): Moment {
   return { steady: clock.monotonic(), wall: clock.now(), uptime: clock.uptime() };
 }
 
-/** Milliseconds since a moment by the clock that counts most of them: it may be less, and is never more. */
-export function longestSince(clock: Clock, { steady, wall, uptime }: Moment): number {
-  return Math.max(clock.monotonic() - steady, clock.now() - wall, clock.uptime() - uptime);
-}
-
 /** How long a reading of the uptime is used, in milliseconds: it costs as much as all other clocks together ten times. */
 const READING = 1;
 

@@ -5,7 +5,7 @@ import { type Destination, endpointId } from './destination.ts';
 import { isoTime } from './timestamp.ts';
 
 /** What people are told of: a held, failed or overdue run. */
-export interface RunNotice {
+interface RunNotice {
   readonly event: 'held' | 'failed' | 'overdue';
   readonly key: string;
   readonly run: { readonly id: string } | null;
@@ -14,7 +14,7 @@ export interface RunNotice {
 }
 
 /** That an endpoint refuses everything. */
-export interface EndpointNotice {
+interface EndpointNotice {
   readonly destination: string;
   readonly endpoint: string;
   /** Without user, password and query. */

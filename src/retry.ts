@@ -6,7 +6,7 @@ export const RETRY_WINDOW = 4 * 3_600_000;
 /** Time for one attempt from DNS to the response head, in milliseconds. */
 export const ATTEMPT_TIMEOUT = 5_000;
 
-export interface RetryInput {
+interface RetryInput {
   /** Tries made, this one included. */
   readonly tries: number;
   readonly firstAt: number;

@@ -53,6 +53,7 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
 const leaves = [
   'clock',
   'lease-time',
+  'keep-lease',
   'retry',
   'errors',
   'failpoint',
@@ -72,6 +73,8 @@ const httpEdge = ['src/http-errors.ts', 'src/http-schemas.ts'];
 const stages: Record<string, (target: string) => boolean> = {
   'src/route': () => false,
   'src/accept.ts': (target) => target === 'src/route/route.ts' || target === 'src/store/port.ts' || contract(target),
+  'src/collect': (target) => httpEdge.includes(target),
+  'src/admin': (target) => ['src/store/port.ts', 'src/config/config.ts', ...httpEdge].includes(target),
   'src/deletion': (target) => ['src/store/port.ts', 'src/accept.ts', ...httpEdge].includes(target),
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
   'src/store': (target) => target === 'src/config/config.ts',
@@ -159,6 +162,66 @@ t.test('only app.ts and the command line know everything', async (t) => {
     breaches(others, (target) => !isRoot(target)),
     [],
   );
+});
+
+/** Files that import each other, directly or over others, types included. */
+function circles(sources: readonly Source[]): string[][] {
+  const imports = new Map(sources.map((source) => [source.path, source.imports]));
+  const reached = new Map<string, ReadonlySet<string>>();
+  for (const { path } of sources) {
+    const seen = new Set<string>();
+    const ahead = [...(imports.get(path) ?? [])];
+    for (let next = ahead.pop(); next !== undefined; next = ahead.pop()) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      ahead.push(...(imports.get(next) ?? []));
+    }
+    reached.set(path, seen);
+  }
+  const inCircle = sources.map(({ path }) => path).filter((path) => reached.get(path)?.has(path));
+  const groups = Map.groupBy(inCircle, (path) => inCircle.find((other) => isMutual(reached, path, other)) ?? path);
+  return [...groups.values()];
+}
+
+function isMutual(reached: ReadonlyMap<string, ReadonlySet<string>>, one: string, other: string): boolean {
+  return one === other || (reached.get(one)?.has(other) === true && reached.get(other)?.has(one) === true);
+}
+
+t.test('no files import each other in a circle', async (t) => {
+  t.same(circles([...service, ...jobs, ...receivers, ...client]), []);
+  const [one, two] = ['a.ts', 'b.ts'].map((path, index, all) => ({
+    path,
+    text: '',
+    imports: [all[1 - index] as string],
+  }));
+  t.same(circles([one, two] as Source[]), [['a.ts', 'b.ts']], 'one would be found');
+});
+
+/** What other packages and programs may take, whether anyone here does or not. */
+const PUBLISHED = ['jobs/engines/index.ts', 'jobs/engines/contract/index.ts'];
+const EXPORT =
+  /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
+
+/** `file: name` of each export that no other file names. */
+function unusedExports(sources: readonly Source[], users: readonly Source[]): string[] {
+  const words = new Map(users.map(({ path, text }) => [path, new Set(text.match(/\w+/g))]));
+  const isUsed = (name: string, home: string) => [...words].some(([path, known]) => path !== home && known.has(name));
+  return sources.flatMap(({ path, text }) =>
+    [...text.matchAll(EXPORT)]
+      .map(([, name = '']) => name)
+      .filter((name) => !isUsed(name, path))
+      .map((name) => `${path}: ${name}`),
+  );
+}
+
+t.test('nothing is exported that no other file uses', async (t) => {
+  const sources = [...service, ...jobs].filter(({ path }) => !PUBLISHED.includes(path));
+  const users = [...service, ...jobs, ...receivers, ...client, ...['test', 'bench', 'examples'].flatMap(sourcesOf)];
+  t.same(unusedExports(sources, users), []);
+  const [made] = sources;
+  if (!made) throw new Error('no sources');
+  const strange = { ...made, text: `export const ${'nobody'}NamesThis = 1;\n` };
+  t.same(unusedExports([strange], users), [`${made.path}: ${'nobody'}NamesThis`], 'one would be found');
 });
 
 t.test('only clock.ts reads the time or makes random things', async (t) => {

@@ -5,6 +5,7 @@ import t from 'tap';
 import type { ErrorCode } from '../src/errors.ts';
 import { RollcallError } from '../src/errors.ts';
 import { statusOf } from '../src/http-errors.ts';
+import { DEAD_REASONS } from '../src/store/port.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const docs = await readFile(join(ROOT, 'docs/errors.md'), 'utf8');
@@ -52,7 +53,7 @@ t.test('every code can occur', async (t) => {
 });
 
 t.test('every reason of a dead letter is documented, and no other is', async (t) => {
-  t.strictSame(named(aboutReasons).toSorted(), (await union('src/store/port.ts', 'DeadReason')).toSorted());
+  t.strictSame(named(aboutReasons).toSorted(), [...DEAD_REASONS].toSorted());
 });
 
 t.test('an error has a code, a message and its cause', async (t) => {

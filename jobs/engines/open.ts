@@ -5,7 +5,7 @@ import { openModule } from './module.ts';
 import type { Engine } from './port.ts';
 import { openPostgres } from './postgres/postgres.ts';
 
-export interface OpenEngineOptions {
+interface OpenEngineOptions {
   readonly folder: string;
   readonly clock: Clock;
   /** Only previews and look-ups will be asked for; nothing may be written. */

@@ -83,7 +83,7 @@ export interface Definition {
 }
 
 /** What JSON makes of a column's values, null aside. */
-export type JsonType = 'string' | 'number' | 'boolean' | 'unknown';
+type JsonType = 'string' | 'number' | 'boolean' | 'unknown';
 
 /** One of the traits that a definition gives. */
 export interface TraitColumn {

@@ -5,7 +5,7 @@ import { answerError } from '../http-errors.ts';
 import { type Store, whyClosed } from '../store/port.ts';
 import type { Guard } from './guard.ts';
 
-export interface AdminOptions {
+interface AdminOptions {
   readonly guard: Guard;
   readonly registry: Registry;
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints'>;

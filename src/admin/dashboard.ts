@@ -10,7 +10,7 @@ import { VERSION } from '../version.ts';
 import { type EndpointStatus, endpointStatuses } from './api.ts';
 import type { Guard } from './guard.ts';
 
-export interface DashboardOptions {
+interface DashboardOptions {
   readonly guard: Guard;
   readonly config: () => Config;
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'audiences' | 'runs' | 'deadLetters'>;

@@ -23,7 +23,7 @@ export interface Captured {
   readonly status: number;
 }
 
-export interface CaptureOptions {
+interface CaptureOptions {
   /** Requests are verified with these; none takes unsigned ones. */
   readonly secrets: readonly string[];
   readonly bodyLimit: number;

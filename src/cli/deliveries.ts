@@ -9,7 +9,7 @@ const POLL_INTERVAL = 100;
 /** Polls without any change after which what is left is taken to wait behind an endpoint that doesn't answer. */
 const PATIENCE = 50;
 
-export interface AwaitOptions {
+interface AwaitOptions {
   readonly store: Pick<Store, 'time' | 'runProgress' | 'endpoints' | 'backlog'>;
   readonly destinations: readonly Destination[];
   readonly progress: ProgressView;

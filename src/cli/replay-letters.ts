@@ -1,6 +1,5 @@
 import chunk from 'lodash/chunk.js';
 import type { CurrentBody } from '../../jobs/index.ts';
-import { pause } from '../../jobs/pause.ts';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import type { Backlog, DeadLetter, Store } from '../store/port.ts';
@@ -53,7 +52,7 @@ export async function replayLetters(
     for await (const page of pages) {
       for (const letters of chunk(page, size)) {
         const wait = nextAt - clock.monotonic();
-        if (wait > 0) await pause(clock, wait, signal);
+        if (wait > 0) await clock.sleep(wait, signal);
         await untilRoom(letters, options);
         nextAt = clock.monotonic() + (rate === null ? 0 : (letters.length / rate) * 1_000);
         const bodies = await currentBodies(letters);
@@ -97,6 +96,6 @@ async function untilRoom(letters: readonly DeadLetter[], options: ReplayOptions)
       const message = `${full.destination} has ${full.queued} undelivered messages and delivers none. Is the service running? The same command goes on with the letters that are left.`;
       throw new RollcallError('queue_full', message);
     }
-    await pause(clock, LOOK_AGAIN, signal);
+    await clock.sleep(LOOK_AGAIN, signal);
   }
 }

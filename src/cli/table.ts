@@ -5,7 +5,7 @@ import stringWidth from 'string-width';
 const NARROWEST = 12;
 const GAP = '  ';
 
-export interface TableOptions {
+interface TableOptions {
   /** Characters of a line; endless unless given, as in a pipe. */
   readonly width?: number | undefined;
   /** Columns that may be cut where the lines would be too long; ids and counts are never cut. */

@@ -7,7 +7,7 @@ import { batchRequest, prepareEndpoint, singleRequest } from '../deliver/request
 import { type Destination, redactUrl } from '../destination.ts';
 
 /** What came back from one endpoint. */
-export interface TestResult {
+interface TestResult {
   readonly destination: string;
   readonly endpoint: string;
   /** Without user, password and query. */

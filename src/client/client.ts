@@ -20,8 +20,8 @@ import {
 import type { ClientOptions } from './options.ts';
 import { Outage } from './outage.ts';
 import type { Rejection } from './outcome.ts';
-import type { Batch, Exiting, Platform, Transport } from './platform.ts';
-import { type Keeper, Queue } from './queue.ts';
+import type { Batch, Exiting, Keeper, Platform, Transport } from './platform.ts';
+import { Queue } from './queue.ts';
 import { Sender, type Settled } from './sender.ts';
 import { number, resolve, type Settings } from './settings.ts';
 

@@ -1,5 +1,4 @@
 import type { Clock } from './clock.ts';
-import type { Kept } from './queue.ts';
 
 /** Largest request body in bytes. */
 export const MAX_BATCH_BYTES = 500_000;
@@ -74,6 +73,24 @@ export interface TransportSettings {
   endpoint: URL;
   requestTimeout: number;
   clock: Clock;
+}
+
+/** Keeps what is queued beyond the life of the process. */
+export interface Keeper {
+  /** One message, before the call that queued it returns. */
+  append(batch: Batch, text: string): void;
+  /** The batch needs no keeping any more. */
+  forget(batch: Batch): void;
+  /** Leaves what is not settled to the next client. */
+  release(): void;
+}
+
+/** What an earlier client left, and what keeps it from now on. */
+export interface Kept {
+  keeper: Keeper;
+  batches: Batch[];
+  /** Messages that were cut off, by a full disk or a loss of power. */
+  damaged: number;
 }
 
 /** What differs between Node and the places that have `fetch` and nothing else. */

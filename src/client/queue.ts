@@ -1,4 +1,4 @@
-import type { Batch } from './platform.ts';
+import type { Batch, Keeper } from './platform.ts';
 
 /** After every message; the last one is overwritten by the tail. A line of its own for each suits the spool. */
 export const SEPARATOR = ',\n';
@@ -13,24 +13,6 @@ export interface Batches {
   byteLength(text: string): number;
   /** @param spent one that is settled, whose memory may be used again */
   newBatch(spent?: Batch): Batch;
-}
-
-/** Keeps what is queued beyond the life of the process. */
-export interface Keeper {
-  /** One message, before the call that queued it returns. */
-  append(batch: Batch, text: string): void;
-  /** The batch needs no keeping any more. */
-  forget(batch: Batch): void;
-  /** Leaves what is not settled to the next client. */
-  release(): void;
-}
-
-/** What an earlier client left, and what keeps it from now on. */
-export interface Kept {
-  keeper: Keeper;
-  batches: Batch[];
-  /** Messages that were cut off, by a full disk or a loss of power. */
-  damaged: number;
 }
 
 /**

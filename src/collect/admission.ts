@@ -18,7 +18,7 @@ declare module 'fastify' {
   }
 }
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   /** The same list as long as nothing changed. */
   readonly sources: () => readonly Source[];
   readonly limits: CollectLimits;

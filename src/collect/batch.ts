@@ -6,14 +6,14 @@ import type { JsonBody, Part } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 
 /** An item of a batch that was not taken, while the others were. */
-export interface RejectedItem {
+interface RejectedItem {
   readonly index: number;
   readonly messageId: string | null;
   readonly code: ErrorCode;
   readonly message: string;
 }
 
-export interface BatchContent {
+interface BatchContent {
   readonly messages: readonly Message[];
   readonly rejected: readonly RejectedItem[];
 }

@@ -1,10 +1,9 @@
-import type { Socket } from 'node:net';
 import cors from '@fastify/cors';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
-import type { CollectOptions } from './collect.ts';
+import type { BrowserOptions } from './options.ts';
 import { pixels } from './pixels.ts';
 import { settingsRoute, sourceConfigRoute } from './schemas.ts';
 import { basicWriteKey, createEnabledSource, createWriteKeys, queryWriteKey } from './write-keys.ts';
@@ -21,11 +20,6 @@ export async function allowPages(app: FastifyInstance, methods: string[]): Promi
 }
 
 type KeyedRequest = FastifyRequest<{ Params: { key: string } }>;
-
-export interface BrowserOptions extends CollectOptions {
-  /** Called with a connection on which a write key was shown. */
-  readonly onKnown: (socket: Socket) => void;
-}
 
 /** What the libraries for browsers ask for first, so that a page has one address to set; and pixels. */
 export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, options) => {

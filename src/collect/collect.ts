@@ -9,33 +9,20 @@ import type {
   RouteShorthandOptions,
 } from 'fastify';
 import type { Clock } from '../clock.ts';
-import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound } from '../http-errors.ts';
 import type { IpRule } from '../ip.ts';
-import type { Envelope, Message, MessageType, TimeField } from '../message.ts';
+import type { Envelope, MessageType } from '../message.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { readBatch, readCall } from './batch.ts';
 import { allowPages, browsers } from './browsers.ts';
-import { type OnDiscard, reportPart, reportRequest } from './discarded.ts';
+import { reportPart, reportRequest } from './discarded.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
+import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
 import { Turns } from './turns.ts';
-
-export interface CollectOptions {
-  /** The same list as long as nothing changed. */
-  readonly sources: () => readonly Source[];
-  /** Resolves once the messages are durable. */
-  readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
-  readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
-  readonly limits?: Partial<CollectLimits>;
-  /** Called with each message or request that is not taken, and that its client won't send again. */
-  readonly onDiscard?: OnDiscard;
-  /** Called with each time of a message that can't be read. */
-  readonly onUnreadable?: (source: string, field: TimeField) => void;
-}
 
 /** Single calls by the paths of all clients; browsers use one letter. */
 const CALLS = {

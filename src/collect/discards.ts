@@ -10,7 +10,7 @@ export interface DiscardSample {
   readonly message: string;
 }
 
-export interface DiscardParts {
+interface DiscardParts {
   readonly clock: Clock;
   readonly log: Logger;
   /** Keeps samples, in the order of time. */

@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
 
-export interface OpenApiOptions {
+interface OpenApiOptions {
   readonly serviceName: string;
   readonly version: string;
 }

@@ -2,9 +2,9 @@ import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } f
 import { knownError, statusOf } from '../http-errors.ts';
 import type { MessageType } from '../message.ts';
 import { readCall } from './batch.ts';
-import type { BrowserOptions } from './browsers.ts';
 import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
+import type { BrowserOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { pixelRoute } from './schemas.ts';
 import { createEnabledSource, queryWriteKey } from './write-keys.ts';

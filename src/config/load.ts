@@ -34,7 +34,7 @@ function dotEnv(path: string): Environment {
 
 export { ConfigurationError };
 
-export interface ParseOptions {
+interface ParseOptions {
   /** How mistakes name the file. */
   readonly file: string;
   /** What relative paths resolve against; absolute. */

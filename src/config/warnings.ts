@@ -22,7 +22,7 @@ const PERSONAL = new Set(
 );
 
 /** What is allowed and most likely not meant. */
-export interface Warning {
+interface Warning {
   readonly path: string;
   readonly message: string;
 }

@@ -5,7 +5,7 @@ import type { Regulation, Told, ToldPart } from '../store/port.ts';
 export type Connected = Pick<Destination, 'name' | 'sources'>;
 
 /** Notices that go from one source to the same destinations. */
-export interface Notices {
+interface Notices {
   readonly source: string;
   readonly to: readonly string[];
   /** Places in the request's `userIds`. */

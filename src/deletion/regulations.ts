@@ -2,7 +2,7 @@ import chunk from 'lodash/chunk.js';
 import type { AcceptOptions } from '../accept.ts';
 import type { Clock } from '../clock.ts';
 import type { Destination, Source } from '../destination.ts';
-import { longestSince, type Moment, momentOf } from '../lease-time.ts';
+import { keepLease, type Lease } from '../keep-lease.ts';
 import { deletionNotice, type Message } from '../message.ts';
 import {
   deletes,
@@ -63,10 +63,8 @@ const SUPPRESSES: Partial<Record<RegulationType, boolean>> = {
   UNSUPPRESS: false,
 };
 
-/** The right to carry requests out, over all processes, in milliseconds; renewed before a step once it is this old. */
+/** The right to carry requests out, over all processes. */
 const LEASE = 'regulations';
-const LEASE_TTL = 60_000;
-const RENEW_AFTER = 10_000;
 /** How often a process that has something to do asks for it. */
 const LEASE_STEP = 1_000;
 
@@ -83,7 +81,7 @@ export class Regulations {
   #work = Promise.resolve();
   /** Whether a look at the open requests is still to come. */
   #willLook = false;
-  #turn: { readonly fence: Fence; renewedAt: Moment } | null = null;
+  #lease: Lease<Fence> | null = null;
 
   constructor(parts: RegulationParts) {
     this.#parts = parts;
@@ -118,7 +116,7 @@ export class Regulations {
 
   /** Resolves once nothing is being worked on; what is unfinished stays for the next start. */
   async close(): Promise<void> {
-    this.#stopping.abort();
+    this.#stopping.abort(new Stopped());
     await this.#work;
   }
 
@@ -132,7 +130,7 @@ export class Regulations {
   async #carryOutAll(): Promise<void> {
     const { store, log } = this.#parts;
     try {
-      await this.#awaitTurn();
+      await this.#takeLease();
       this.#willLook = false;
       for (const regulation of await this.#retried(() => store.openRegulations())) await this.#carryOut(regulation);
     } catch (error) {
@@ -140,31 +138,25 @@ export class Regulations {
       if (!(error instanceof Stopped)) log.error({ err: error }, 'deletion requests could not be looked at');
     } finally {
       this.#willLook = false;
-      const fence = this.#turn?.fence;
-      this.#turn = null;
-      if (fence) await store.releaseLease(fence).catch(() => {});
+      await this.#lease?.release();
+      this.#lease = null;
     }
   }
 
-  async #awaitTurn(): Promise<void> {
+  async #takeLease(): Promise<void> {
     const { store, clock } = this.#parts;
     for (;;) {
-      const renewedAt = momentOf(clock);
-      const fence = await this.#retried(() => store.takeLease(LEASE, LEASE_TTL));
-      if (fence) {
-        this.#turn = { fence, renewedAt };
-        return;
-      }
-      await this.#pause(LEASE_STEP);
+      this.#lease = await this.#retried(() => keepLease(store, clock, LEASE));
+      if (this.#lease) return;
+      await this.#sleep(LEASE_STEP);
     }
   }
 
-  async #keepTurn(): Promise<void> {
-    const { store, clock } = this.#parts;
-    if (this.#turn === null || longestSince(clock, this.#turn.renewedAt) < RENEW_AFTER) return;
-    const now = momentOf(clock);
-    if (!(await store.renewLease(this.#turn.fence, LEASE_TTL))) throw new Stopped();
-    this.#turn.renewedAt = now;
+  /** @throws Stopped when another process has taken over */
+  async #checkLease(): Promise<void> {
+    await this.#lease?.check().catch(() => {
+      throw new Stopped();
+    });
   }
 
   async #carryOut(regulation: Regulation): Promise<void> {
@@ -257,7 +249,7 @@ export class Regulations {
         log.error({ regulation: regulation.id }, 'messages about these users are still being posted');
         return false;
       }
-      await this.#pause(IN_FLIGHT_STEP);
+      await this.#sleep(IN_FLIGHT_STEP);
     }
     return true;
   }
@@ -292,28 +284,17 @@ export class Regulations {
     for (let attempt = 1; ; attempt += 1) {
       if (this.#stopping.signal.aborted) throw new Stopped();
       try {
-        await this.#keepTurn();
+        await this.#checkLease();
         return await step();
       } catch (error) {
         if (attempt >= TRIES || error instanceof Stopped) throw error;
-        await this.#pause(2 ** (attempt - 1) * 1000);
+        await this.#sleep(2 ** (attempt - 1) * 1000);
       }
     }
   }
 
-  #pause(ms: number): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const { signal } = this.#stopping;
-    if (signal.aborted) throw new Stopped();
-    const stop = () => {
-      cancel();
-      reject(new Stopped());
-    };
-    const cancel = this.#parts.clock.after(ms, () => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    });
-    signal.addEventListener('abort', stop, { once: true });
-    return promise;
+  /** @throws Stopped */
+  #sleep(ms: number): Promise<void> {
+    return this.#parts.clock.sleep(ms, this.#stopping.signal);
   }
 }

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
 import { errorAnswer, jsonSchema } from '../http-schemas.ts';
-import type { Regulation, RegulationType } from '../store/port.ts';
+import { REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
 /** A deletion request as somebody files it. */
@@ -27,7 +27,7 @@ export interface RegulationsOptions {
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const requestBody = z.object({
-  regulationType: z.enum(['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS']),
+  regulationType: z.enum(REGULATION_TYPES),
   subjectType: z.literal('USER_ID'),
   subjectIds,
 });

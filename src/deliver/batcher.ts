@@ -4,8 +4,8 @@ import type { Claim } from '../store/port.ts';
 import { readAnswer } from './batch-answer.ts';
 import { BATCH_BYTES, envelopeBytes } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
-import type { Outlet } from './outlet.ts';
 import type { Denial, SkipCause } from './verdict.ts';
+import type { Window } from './window.ts';
 
 /** A message that goes in a batch. */
 export interface BatchItem {
@@ -16,7 +16,7 @@ export interface BatchItem {
 }
 
 /** What became of one message: its part in an exchange and when that began, or why there was none. */
-export type BatchResult =
+type BatchResult =
   | { readonly exchange: Exchange; readonly at: number; readonly denial: Denial | null }
   | { readonly skipped: SkipCause };
 
@@ -28,9 +28,18 @@ export interface BatchMemory {
 /** What they may come to, in bytes; an endpoint that has nothing waiting gets its first message all the same. */
 const MEMORY_LIMIT = 32 * 1024 * 1024;
 
+/** The endpoint that the requests go to, with room for some of them at a time. */
+interface Places {
+  readonly window: Pick<Window, 'open' | 'begun'>;
+  /** Waits for a place, or says why there is none. */
+  enter(mayPost: () => boolean): Promise<SkipCause | null>;
+  /** Gives a place back that was not used. */
+  withdraw(): void;
+}
+
 export interface BatcherOptions {
   readonly clock: Clock;
-  readonly outlet: Outlet;
+  readonly outlet: Places;
   readonly memory: BatchMemory;
   /** Posts an envelope. */
   readonly post: (items: readonly BatchItem[]) => Promise<Exchange>;

@@ -1,7 +1,7 @@
 import type { Outcome } from '../store/port.ts';
 
 /** What an attempt came to: a class (docs/delivery.md) and its machine-readable cause. */
-export interface Classified {
+interface Classified {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   /** Null on success. */
   readonly error: string | null;

@@ -6,7 +6,7 @@ import type { EndpointState, Store } from '../store/port.ts';
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
 
-export interface EndpointStatesOptions {
+interface EndpointStatesOptions {
   readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
   readonly clock: Clock;
   readonly log: Logger;

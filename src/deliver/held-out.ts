@@ -5,7 +5,7 @@ import type { Backlog, Store } from '../store/port.ts';
 const STEP = 1_000;
 const STEPS = 50;
 
-export interface HeldOutOptions {
+interface HeldOutOptions {
   readonly store: Pick<Store, 'requeue'>;
   readonly log: Logger;
   /** Whether this process is the one that sees to a destination. */

@@ -12,7 +12,7 @@ export interface RecordRetention {
   readonly regulations: number;
 }
 
-export interface HousekeepingOptions {
+interface HousekeepingOptions {
   readonly store: Pick<Store, 'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords'>;
   /** Its time is the store's. */
   readonly clock: Clock;

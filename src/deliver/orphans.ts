@@ -11,7 +11,7 @@ const SHORTEST_INTERVAL = 250;
 /** Counts to a grace period at least. */
 const COUNTS = 8;
 
-export interface OrphansOptions {
+interface OrphansOptions {
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease' | 'countOrphans' | 'restNotices' | 'bury'>;
   readonly clock: Clock;
   readonly log: Logger;

@@ -9,7 +9,7 @@ const HEARTBEAT_INTERVAL = 5_000;
 /** A claim is not posted any more when less than one attempt's time is left on the lease. */
 const MARGIN = 6_000;
 
-export interface LeaseHooks {
+interface LeaseHooks {
   readonly onRenewed: () => void;
   /** Called before the lease is taken anew: what no one has taken over yet can still be settled under the old one. */
   readonly onEnded: () => void;

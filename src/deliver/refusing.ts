@@ -6,7 +6,7 @@ import type { EndpointStates } from './endpoint-states.ts';
 import { isDenial, REFUSALS } from './refusals.ts';
 import type { Turns } from './turns.ts';
 
-export interface RefusingOptions {
+interface RefusingOptions {
   readonly store: Pick<Store, 'attempts' | 'time'>;
   readonly clock: Clock;
   readonly log: Logger;

@@ -7,7 +7,7 @@ import type { EndpointState, Store } from '../store/port.ts';
 const STEP = 500;
 const PAUSE = 20;
 
-export interface ResendOptions {
+interface ResendOptions {
   readonly store: Pick<Store, 'resend'>;
   /** Its time is the store's. */
   readonly clock: Clock;

@@ -23,9 +23,9 @@ const DECODERS: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decod
  */
 export async function responseText(raw: Buffer, encoding: string | undefined): Promise<string> {
   try {
-    return storable(await decoded(raw.subarray(0, RESPONSE_LIMIT), encoding));
+    return wellFormed(await decoded(raw.subarray(0, RESPONSE_LIMIT), encoding));
   } catch {
-    return storable(raw.subarray(0, RESPONSE_LIMIT));
+    return wellFormed(raw.subarray(0, RESPONSE_LIMIT));
   }
 }
 
@@ -88,6 +88,6 @@ async function inflate(bytes: Buffer, decoder: Decoder): Promise<Buffer> {
 }
 
 /** Not every database takes a NUL in a text. */
-function storable(bytes: Buffer): string {
+function wellFormed(bytes: Buffer): string {
   return bytes.toString('utf8').replaceAll('\0', '\ufffd');
 }

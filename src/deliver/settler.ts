@@ -11,7 +11,7 @@ const REFUSALS_LIMIT = 5;
 const RETRY_BASE = 50;
 const RETRY_CAP = 2_000;
 
-export type Settle = (settlements: readonly Settlement[]) => Promise<void>;
+type Settle = (settlements: readonly Settlement[]) => Promise<void>;
 
 export interface SettlerHooks {
   readonly onWritten: (settlements: readonly Settlement[]) => void;
@@ -22,7 +22,7 @@ export interface SettlerHooks {
   readonly onFatal: (error: unknown) => void;
 }
 
-export interface SettlerOptions {
+interface SettlerOptions {
   readonly settle: Settle;
   readonly clock: Clock;
   /** For how long settlements are gathered that nothing waits for, in milliseconds. */
@@ -155,8 +155,8 @@ export class Settler {
         if (this.batch === batch) this.takeBack(batch, error);
         this.batch = [];
         if (this.isHopeless()) break;
-        const pause = backoff(failures, this.clock.random(), RETRY_BASE, RETRY_CAP);
-        await new Promise<void>((resolve) => this.clock.after(pause, resolve));
+        const wait = backoff(failures, this.clock.random(), RETRY_BASE, RETRY_CAP);
+        await this.clock.sleep(wait);
       }
     }
     this.writing = null;

@@ -1,7 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Claim, Settlement } from '../store/port.ts';
-import type { DestinationQueue } from './destination-queue.ts';
 
 /** Abnormal ends after which a delivery is posted alone, and after which it is given up: the last had nothing else in flight. */
 export const ALONE_AFTER = 2;
@@ -23,7 +22,14 @@ const WRITE_LIMIT = 5_000;
 const SHORTEST_WAIT = 1_000;
 const LONG_WAIT = 60_000;
 
-export interface SuspectsOptions {
+/** The queue of a destination, as far as a post of its own needs it. */
+interface LoneQueue {
+  readonly hasRoom: boolean;
+  nextRoomIn(): number | null;
+  postAlone(claim: Claim): Promise<void>;
+}
+
+interface SuspectsOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Makes `Store.begin` durable for this process's claims. */
@@ -31,7 +37,7 @@ export interface SuspectsOptions {
   /** Resolves once nothing is in flight; nothing more begins while `isDraining`. */
   readonly drained: () => Promise<void>;
   /** The queue that serves a destination now. */
-  readonly queueOf: (destination: string) => DestinationQueue | undefined;
+  readonly queueOf: (destination: string) => LoneQueue | undefined;
   readonly settle: (settlement: Settlement) => void;
   /** Called when all else may go on. */
   readonly onResumed: () => void;

@@ -7,7 +7,7 @@ const REQUESTS_LIMIT = 128;
 const HELD_LIMIT = 4_096;
 
 /** A destination that is served, and what is known of its work in the store. */
-export interface Turn {
+interface Turn {
   readonly queue: DestinationQueue;
   /** Rises with every hint of new work, so that one that comes during a claim is not lost. */
   hints: number;

@@ -22,7 +22,7 @@ export type EndpointResult =
     }
   | { readonly endpoint: string; readonly skipped: SkipCause; readonly until: number };
 
-export interface TryInput {
+interface TryInput {
   readonly claim: Claim;
   readonly require: 'any' | 'all';
   /** Ids of the destination's endpoints as they are configured now. */

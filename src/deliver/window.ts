@@ -33,7 +33,7 @@ export interface Moment {
 }
 
 /** Why an endpoint takes nothing, and since when in the store's time; null where it is not so. */
-export interface Closure {
+interface Closure {
   /** Paused by a 410 until a person resumes it. */
   readonly pausedAt: number | null;
   /** It answers no probe. */
@@ -42,7 +42,7 @@ export interface Closure {
   readonly refusingSince?: number | null;
 }
 
-export interface WindowOptions extends Closure {
+interface WindowOptions extends Closure {
   /** How many processes share the endpoint, each of which gets its part. */
   readonly share?: Share;
 }

@@ -51,7 +51,7 @@ export type WorkerStore = Pick<
   | 'pruneRecords'
 >;
 
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly store: WorkerStore;
   readonly clock: Clock;
   readonly agent: Dispatcher;

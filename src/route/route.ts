@@ -21,7 +21,7 @@ export function route(
 }
 
 /** What routing asks of a message. */
-export type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
+type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
 
 /** Routes the messages of one source; messages that differ in nothing that matters share one list of names. */
 export function createRouter(

@@ -110,15 +110,17 @@ export interface Attempt {
   readonly response: string | null;
 }
 
-export type DeadReason =
-  | 'refused'
-  | 'expired'
-  | 'tls_untrusted'
-  | 'address_refused'
-  | 'destination_removed'
-  | 'undeliverable'
+export const DEAD_REASONS = [
+  'refused',
+  'expired',
+  'tls_untrusted',
+  'address_refused',
+  'destination_removed',
+  'undeliverable',
   /** Held out of a full queue, and queued again by itself as that drains. */
-  | 'queue_full';
+  'queue_full',
+] as const;
+export type DeadReason = (typeof DEAD_REASONS)[number];
 
 /** What is to become of a claimed delivery. */
 export type Verdict =
@@ -386,7 +388,8 @@ export interface Admission {
   readonly lastGeneration: number;
 }
 
-export type RegulationType = 'DELETE_ONLY' | 'SUPPRESS_WITH_DELETE' | 'SUPPRESS_ONLY' | 'UNSUPPRESS';
+export const REGULATION_TYPES = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS'] as const;
+export type RegulationType = (typeof REGULATION_TYPES)[number];
 export type RegulationStatus = 'INITIALIZED' | 'RUNNING' | 'FINISHED' | 'FAILED' | 'PARTIAL_SUCCESS';
 
 /** Whether requests of this type take their users out. */

@@ -1,5 +1,5 @@
 /** A parameter that either database takes. */
-export type SqlValue = string | number | null | Uint8Array;
+type SqlValue = string | number | null | Uint8Array;
 
 /** SQL and its parameters. Only `sql` and `raw` make it, so that foreign text can't be anything but a parameter. */
 export class Sql {

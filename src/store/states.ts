@@ -9,3 +9,6 @@ export const READY = 0;
 export const CLAIMED = 1;
 /** Behind an older change of the same conflict key that is claimed. */
 export const WAITING = 2;
+
+/** The place of the deletion notices' lane in `LANES`. */
+export const DELETION_LANE = 0;

@@ -1,7 +1,8 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { type CollectOptions, collect } from '../../src/collect/collect.ts';
+import { collect } from '../../src/collect/collect.ts';
+import type { CollectOptions } from '../../src/collect/options.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Source } from '../../src/destination.ts';
 import type { Message } from '../../src/message.ts';

@@ -21,6 +21,7 @@ function quickClock() {
         now += ms;
         callback();
       });
+      timer.unref();
       return () => clearImmediate(timer);
     },
   };
@@ -239,7 +240,9 @@ t.test('a crash at any step is taken up by the next start, with the same notices
   const steps = ['forgetInEngines', 'erase', 'accept', 'save'] as const;
   for (const step of steps) {
     const reached = Promise.withResolvers<void>();
+    let isDead = false;
     const hang = () => {
+      isDead = true;
       reached.resolve();
       return new Promise<never>(() => {});
     };
@@ -258,6 +261,7 @@ t.test('a crash at any step is taken up by the next start, with the same notices
       }),
       store: {
         ...store,
+        renewLease: async () => !isDead,
         ...(step === 'erase' && { erase: hang }),
         ...(step === 'save' && {
           saveRegulation: (regulation: Regulation) => (++saves === 4 ? hang() : store.saveRegulation(regulation)),

@@ -66,7 +66,7 @@ t.test('a connection that comes after the deadline carries nothing', async (t) =
   await asked.promise;
   await rig.clock.timer(5_000, 2);
   // The process is stopped: time passes, no timer fires, and the connection is there first.
-  rig.clock.sleep(5_000);
+  rig.clock.stall(5_000);
   lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
   await rig.settled(1);
   t.same(rig.outcomes, [['retry', 'timeout']]);

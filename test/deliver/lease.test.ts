@@ -292,7 +292,7 @@ t.test('a process that was stopped for a minute posts nothing of its old claims 
   await Promise.all([quick.received(40), busy.received(16)]);
   await rig.calm();
   // 24 first attempts wait for the busy endpoint. Now the process is stopped, and another takes over.
-  clock.sleep(60_000);
+  clock.stall(60_000);
   t.equal(await store.rescue(), 40);
   const owner = await store.join(60_000);
   const { claims } = await store.claim(owner, [{ destination: 'crm', limit: 100, order: 'usual' }]);
@@ -353,7 +353,7 @@ t.test('settlements that come while a batch is written survive the loss of a lea
   await rig.send(1);
   await rig.settled(1);
   await rig.calm();
-  clock.sleep(60_000);
+  clock.stall(60_000);
   await rig.pass(10_000);
   // It went out again under the new lease, and its settlement waits behind the old one.
   await rig.settled(2);

@@ -178,7 +178,7 @@ t.test('suspects are posted for a tenth of the time at most, and 16 in a row', a
     hasRoom: true,
     nextRoomAt: () => null,
     postAlone: async (claim: Claim) => {
-      clock.sleep(200);
+      clock.stall(200);
       posted.push(claim.id);
       suspects.written([{ claim, verdict: { kind: 'delivered' }, attempts: [] }]);
     },
@@ -187,7 +187,7 @@ t.test('suspects are posted for a tenth of the time at most, and 16 in a row', a
     clock,
     log: silentLogger,
     begin: async () => {},
-    drained: async () => clock.sleep(1_000),
+    drained: async () => clock.stall(1_000),
     queueOf: () => queue,
     settle: ({ verdict }) => putOff.push('dueAt' in verdict ? (verdict.dueAt ?? 0) - clock.now() : -1),
     onResumed: () => resumed.shift()?.(),
@@ -197,7 +197,7 @@ t.test('suspects are posted for a tenth of the time at most, and 16 in a row', a
   };
   take(2);
   t.same(putOff.splice(0), [STEADY, STEADY]);
-  clock.sleep(STEADY);
+  clock.stall(STEADY);
   const session = new Promise<void>((resolve) => resumed.push(resolve));
   take(20);
   t.same(putOff.splice(0), [1_000, 1_000, 1_000, 1_000], 'those beyond sixteen');

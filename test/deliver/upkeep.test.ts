@@ -15,7 +15,7 @@ t.test('attempts are cleaned up while the service runs, all that are too old and
   await rig.settled(2_500);
   await rig.backlogOf(0);
   t.equal((await rig.store.attempts({ limit: 10_000 })).length, 2_500);
-  rig.clock.sleep(8 * DAY);
+  rig.clock.stall(8 * DAY);
   await rig.send(1);
   await rig.passUntil(() => rig.settlements.length > 2_500);
   await rig.pass(60_000);

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
 
 interface Timer {
   readonly at: number;
@@ -81,8 +81,12 @@ export class ManualClock implements Clock {
   }
 
   /** Moves on without any timer being called, as for a process that was stopped. */
-  sleep(ms: number): void {
+  stall(ms: number): void {
     this.move(ms);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return systemClock.sleep.call(this, ms, signal);
   }
 
   /** Suspends the machine: the steady clock stands still while time goes by. */

@@ -92,7 +92,7 @@ class World {
         this.model.behaviour = step.as;
         return;
       case 'silence':
-        this.database.clock.sleep(step.ms);
+        this.database.clock.stall(step.ms);
         return this.rig.pass(1_000);
       case 'step':
         this.database.clock.jump(step.ms);
@@ -106,7 +106,7 @@ class World {
       case 'crash':
         // Its claims are freed as those of a dead process; what it had in flight ends unheard.
         this.retired.push(this.rig);
-        this.database.clock.sleep(30_000);
+        this.database.clock.stall(30_000);
         return this.start(t);
       case 'replay': {
         const letters = await this.store.deadLetters({ limit: 100 });

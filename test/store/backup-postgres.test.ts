@@ -5,10 +5,10 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { type BackupOptions, backup } from '../../src/store/backup.ts';
+import { type BackupOptions, backup } from '../../src/store/copy/backup.ts';
+import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
 import type { Regulation, Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
-import { restorePostgres } from '../../src/store/postgres/restore.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import {
   accept,

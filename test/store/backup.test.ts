@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../src/clock.ts';
-import { backup } from '../../src/store/backup.ts';
+import { backup } from '../../src/store/copy/backup.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, audience, backlogOf, claim, codeOf, leaseOf, message, run } from '../contract/store-fixture.ts';
 

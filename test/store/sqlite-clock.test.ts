@@ -47,12 +47,12 @@ for (const hours of [1, 5, 24 * 365 * 60]) {
     const newest = before.time.now();
     await before.close();
     clock.jump(-hours * HOUR);
-    clock.sleep(MINUTE);
+    clock.stall(MINUTE);
     const after = await open(clock);
     t.ok(after.time.now() >= newest && after.time.now() <= newest + MINUTE, 'time goes on where it was');
     t.equal(after.time.toWall(after.time.now()), clock.now());
     t.equal((await ready(after)).length, 1, 'what was ready is ready at once');
-    clock.sleep(MINUTE);
+    clock.stall(MINUTE);
     t.equal((await ready(after)).length, 2, 'what is due in a minute is due in a minute');
   });
 
@@ -65,7 +65,7 @@ for (const hours of [1, 5, 24 * 365 * 60]) {
     clock.jump(-hours * HOUR);
     const after = await open(clock);
     t.equal((await ready(after)).length, 1);
-    clock.sleep(MINUTE);
+    clock.stall(MINUTE);
     const claims = await ready(after);
     t.equal(claims.length, 2);
     t.ok(claims.every(({ acceptedAt }) => acceptedAt <= after.time.now()));
@@ -79,7 +79,7 @@ t.test('a step that a process took out stays out over a restart', async (t) => {
   clock.jump(5 * HOUR);
   await leaveWork(before);
   await before.close();
-  clock.sleep(MINUTE);
+  clock.stall(MINUTE);
   const after = await open(clock);
   t.equal(after.time.now(), clock.true);
   clock.jump(-5 * HOUR);
@@ -92,7 +92,7 @@ t.test('a downtime is time that has gone by', async (t) => {
   const before = await open(clock);
   await leaveWork(before);
   await before.close();
-  clock.sleep(5 * HOUR);
+  clock.stall(5 * HOUR);
   t.equal((await open(clock)).time.now(), clock.true);
 });
 
@@ -104,7 +104,7 @@ t.test('a step that is taken back while nothing runs is no downtime', async (t) 
   await leaveWork(before);
   await before.close();
   clock.jump(5 * HOUR);
-  clock.sleep(MINUTE);
+  clock.stall(MINUTE);
   t.equal((await open(clock)).time.now(), clock.true);
 });
 
@@ -114,7 +114,7 @@ t.test('who starts beside a process that delivers has its time, whatever became 
   const serving = await open(clock);
   const owner = await serving.join(20_000);
   for (const step of [5 * HOUR, -10 * HOUR, 3 * HOUR]) {
-    clock.sleep(4_000);
+    clock.stall(4_000);
     clock.jump(step);
     const beside = await open(clock);
     t.equal(beside.time.now(), clock.true);
@@ -128,10 +128,10 @@ t.test('a command whose clock differs from that of the process that delivers doe
   const clock = new ManualClock();
   const serving = await open(clock);
   const owner = await serving.join(20_000);
-  clock.sleep(4_000);
+  clock.stall(4_000);
   for (const ahead of [5 * HOUR, -5 * HOUR]) {
     const other = new ManualClock();
-    other.sleep(clock.uptime());
+    other.stall(clock.uptime());
     other.jump(ahead);
     const command = await open(other);
     t.equal(command.time.now(), clock.true);

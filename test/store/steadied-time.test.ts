@@ -10,11 +10,11 @@ for (const hours of [1, -1, 5, -5, 24 * 365 * 30]) {
     const clock = new ManualClock();
     const time = new SteadiedTime(clock);
     const before = time.now();
-    clock.sleep(20);
+    clock.stall(20);
     clock.jump(hours * HOUR);
     t.equal(time.now(), before + 20);
     t.equal(time.toWall(before + 20), clock.now(), 'people see the time as the clock is set now');
-    clock.sleep(10 * HOUR);
+    clock.stall(10 * HOUR);
     t.equal(time.now(), before + 20 + 10 * HOUR);
     clock.jump(-hours * HOUR);
     t.equal(time.now(), before + 20 + 10 * HOUR);
@@ -44,7 +44,7 @@ t.test('slow drift is followed: the wall clock is the better one in the long run
   const clock = new ManualClock();
   const time = new SteadiedTime(clock);
   for (let second = 0; second < 10_000; second += 1) {
-    clock.sleep(1_000);
+    clock.stall(1_000);
     clock.jump(1);
     time.now();
   }
@@ -59,11 +59,11 @@ t.test('a process that is stopped between two readings of its clocks sees no ste
   let stops = 1;
   clock.now = () => {
     const wall = now();
-    if (stops > 0) clock.sleep(10_000);
+    if (stops > 0) clock.stall(10_000);
     stops -= 1;
     return wall;
   };
-  clock.sleep(5);
+  clock.stall(5);
   time.now();
   t.equal(time.offset, 0);
 });
@@ -80,7 +80,7 @@ t.test('whatever happens to the clocks, it goes on with the time that has really
       const time = new SteadiedTime(clock);
       let slack = 0;
       for (const { do: what, ms } of events) {
-        if (what === 'pass') clock.sleep(ms);
+        if (what === 'pass') clock.stall(ms);
         else if (what === 'suspend') clock.suspend(ms);
         else clock.jump(ms);
         // What is too small to be told from drift, or comes near to what a suspension took, is followed.

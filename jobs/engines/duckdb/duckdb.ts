@@ -12,7 +12,7 @@ import { inTurns, turnsOf } from './turns.ts';
 /** How long a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
 
-export interface DuckdbOptions {
+interface DuckdbOptions {
   /** Where relative paths in SQL are looked up. */
   readonly folder: string;
   readonly clock: Clock;

@@ -1,7 +1,6 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import type { Clock } from '../../../src/clock.ts';
 import { RollcallError } from '../../../src/errors.ts';
-import { pause } from '../../pause.ts';
 import type { Session } from '../sql/session.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
@@ -49,7 +48,7 @@ async function openInstance({ path, readOnly, settings, patience, clock }: OpenO
       }
       const mayPass = isOpenHere || message.includes('Could not set lock');
       if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
-      await pause(clock, LOCK_RETRY);
+      await clock.sleep(LOCK_RETRY);
     }
   }
 }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../clock.ts';
 import type { Config, EngineConfig } from '../../config/config.ts';
-import type { EngineFile } from '../../store/backup.ts';
+import type { EngineFile } from '../../store/copy/backup.ts';
 import type { Context } from '../context.ts';
 import { withProgress } from '../progress.ts';
 import { note, print, printJson } from '../terminal.ts';
@@ -32,7 +32,7 @@ export function addBackup(program: Command, context: Context): void {
 
 async function run(folder: string, options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const { backup } = await import('../../store/backup.ts');
+    const { backup } = await import('../../store/copy/backup.ts');
     const known = [...config.audiences, ...config.traits, ...(await app.store.audiences())].map(({ key }) => key);
     const engines = await engineFiles(config);
     const files = await withProgress(terminal, (onProgress) =>

@@ -3,7 +3,7 @@ import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
-import type { DeadLetter, DeadLetterFilter, DeadReason, Store } from '../../store/port.ts';
+import { DEAD_REASONS, type DeadLetter, type DeadLetterFilter, type DeadReason, type Store } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
@@ -13,15 +13,6 @@ import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
-const REASONS: readonly DeadReason[] = [
-  'refused',
-  'expired',
-  'tls_untrusted',
-  'address_refused',
-  'destination_removed',
-  'undeliverable',
-  'queue_full',
-];
 const PAGE = 500;
 /** How often a line tells how far it is, where there is no bar; milliseconds. */
 const REPORT_EVERY = 5_000;
@@ -96,7 +87,7 @@ function filtered(command: Command): Command {
   return addAppOptions(command)
     .option('--destination <name>', 'only of this destination')
     .option('--source <id>', 'only of this source')
-    .addOption(new Option('--reason <reason>', 'only dead for this reason').choices(REASONS))
+    .addOption(new Option('--reason <reason>', 'only dead for this reason').choices(DEAD_REASONS))
     .addOption(new Option('--type <type>', 'only of this kind').choices(MESSAGE_TYPES))
     .option('--user <id>', 'only of this user')
     .option('--since <iso>', 'only dead since then', instantOption)

@@ -176,7 +176,7 @@ export function attemptLine(record: AttemptRecord) {
   return { ...record, at: new Date(record.at).toISOString() };
 }
 
-export function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): string {
+function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): string {
   const colour = stateColours(terminal);
   const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'answer'];
   const rows = records.map((record) => [

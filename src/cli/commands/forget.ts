@@ -3,14 +3,12 @@ import { type Command, Option } from 'commander';
 import type * as z from 'zod';
 import { MAX_USERS, subjectIds } from '../../deletion/subjects.ts';
 import { RollcallError } from '../../errors.ts';
-import type { Regulation, RegulationType } from '../../store/port.ts';
+import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { collect } from '../options.ts';
 import { count, note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
-const TYPES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE', 'SUPPRESS_ONLY', 'UNSUPPRESS'];
-const NOTIFIES: readonly RegulationType[] = ['DELETE_ONLY', 'SUPPRESS_WITH_DELETE'];
 const POLL_INTERVAL = 100;
 /** Polls without any change before the rest is left to the next start. */
 const PATIENCE = 50;
@@ -36,7 +34,7 @@ interface ForgetOptions extends AppCommandOptions {
 export function addForget(program: Command, context: Context): void {
   addAppOptions(program.command('forget').description('file a deletion request'))
     .argument('<user-id...>', 'at most 5000')
-    .addOption(new Option('-t, --type <type>', 'kind of request').choices(TYPES).default('DELETE_ONLY'))
+    .addOption(new Option('-t, --type <type>', 'kind of request').choices(REGULATION_TYPES).default('DELETE_ONLY'))
     .option('--source <id>', 'only this source; may be given several times', collect)
     .addHelpText('after', HELP)
     .action((users: string[], options: ForgetOptions) => forget(users, options, context));
@@ -90,7 +88,7 @@ async function awaitNotices(
   { app, config }: Opened,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!NOTIFIES.includes(type)) return;
+  if (!deletes(type)) return;
   const scope = sources ?? config.sources.map(({ id }) => id);
   const affected = config.destinations.flatMap((each) => (each.enabled ? each.sources : []));
   const expected = affected.filter((id) => scope.includes(id)).length;

@@ -92,7 +92,7 @@ const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
 type Output = Pick<MigrateOptions, 'json'>;
 
 async function move(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
-  const { moveStore } = await import('../../store/move.ts');
+  const { moveStore } = await import('../../store/copy/move.ts');
   const path = `sqlite:${resolve(from.slice('sqlite:'.length))}`;
   const moved = await withProgress(terminal, (onProgress) =>
     moveStore({ from: path, to, clock: systemClock, onProgress }),
@@ -106,7 +106,7 @@ async function restore(from: string, to: string, { json }: Output, { terminal }:
     const message = 'A store moves from sqlite:… to postgres://…, or is restored there from the path of a copy.';
     throw new RollcallError('bad_usage', message);
   }
-  const { restorePostgres } = await import('../../store/postgres/restore.ts');
+  const { restorePostgres } = await import('../../store/copy/restore-postgres.ts');
   const folder = resolve(from);
   const { signal } = terminal;
   const restored = await withProgress(terminal, (onProgress) => restorePostgres({ folder, to, signal, onProgress }));

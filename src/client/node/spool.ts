@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Batch } from '../platform.ts';
-import { type Keeper, type Kept, SEPARATOR } from '../queue.ts';
+import type { Batch, Keeper, Kept } from '../platform.ts';
+import { SEPARATOR } from '../queue.ts';
 import { BufferBatch } from './batch.ts';
 import { systemClock } from './clock.ts';
 import { type Owner, Processes } from './process.ts';

@@ -5,7 +5,7 @@ import { ATTEMPT_TIMEOUT } from '../../retry.ts';
 import { type AddressGuard, addressRefused } from './address-guard.ts';
 import { withoutInterim } from './interim.ts';
 
-export interface ProxyOptions {
+interface ProxyOptions {
   /** Name and password in it are sent to the proxy only. */
   readonly url: string;
   readonly guard: AddressGuard;

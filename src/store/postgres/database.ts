@@ -29,7 +29,7 @@ export interface Session {
   run(sql: string, values?: readonly unknown[]): Promise<number>;
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly url: string;
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; tests hold it still. */

@@ -1,7 +1,8 @@
 import type { DeadReason } from '../port.ts';
-import { CLAIMED, READY, WAITING } from '../states.ts';
+import { CLAIMED } from '../states.ts';
 import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';
+import { stateOf } from './conflicts.ts';
 import type { Context } from './context.ts';
 import { addToBacklog, addToProgress, Changes, countersOf, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
@@ -30,14 +31,6 @@ WITH gone AS (
   `SELECT destination, count(*), -count(*), ${QUEUED}, -count(*) FROM queued GROUP BY destination`,
 )})
 SELECT count(*) FROM queued`;
-
-/** The state of a change on its way into the queue: it waits for an older one that is in flight. */
-export function stateOf(row: string): string {
-  return `CASE WHEN ${row}.conflict IS NOT NULL AND EXISTS (
-    SELECT 1 FROM rollcall.delivery o
-    WHERE o.conflict = ${row}.conflict AND o.destination = ${row}.destination AND o.state = ${CLAIMED}
-  ) THEN ${WAITING} ELSE ${READY} END`;
-}
 
 const COUNTERS = countersOf('SELECT $1::text', '$2');
 

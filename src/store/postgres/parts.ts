@@ -1,5 +1,5 @@
-import type { Context } from './context.ts';
 import { addToBacklog } from './counters.ts';
+import type { Database } from './database.ts';
 import { Seldom } from './seldom.ts';
 
 /** Parts of each counter that are written to at a time. Two writers with the same part only wait for each other's commit. */
@@ -17,14 +17,14 @@ const RESTS = 2;
 export class Parts {
   /** Those before are folded, as far as this process knows. */
   since = 1;
-  private readonly db: Context['db'];
+  private readonly db: Database;
   private readonly own: number;
   /** How far the database's time is ahead of this process's steady clock. */
   private ahead: number;
   private readonly seldom: Seldom;
 
   /** @param now - the database's time */
-  constructor(db: Context['db'], now: number) {
+  constructor(db: Database, now: number) {
     this.db = db;
     this.seldom = new Seldom(db.clock);
     this.own = Math.floor((db.clock.random() * PARTS) / 2) * 2;

@@ -1,5 +1,5 @@
 import type { Context } from './context.ts';
-import { onOwnConnection } from './copy.ts';
+import { onOwnConnection } from './own-connection.ts';
 
 const TABLES = ['delivery', 'dead_letter', 'attempt', 'discard', 'regulation', 'run'];
 

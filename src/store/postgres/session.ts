@@ -11,7 +11,7 @@ const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]
   hash: (values) => sql`${hash(values)}::bytea[]`,
 };
 
-export const POSTGRES: Dialect = {
+const POSTGRES: Dialect = {
   oneOf: (column, type, values) => sql`${column} = ANY (${LISTS[type](values)})`,
   rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
   name: (value) => sql`${value}`,

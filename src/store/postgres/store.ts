@@ -20,7 +20,7 @@ import { scrub } from './scrub.ts';
 import { sessionOf } from './session.ts';
 import { Settlements } from './settle.ts';
 
-export interface PostgresOptions {
+interface PostgresOptions {
   readonly url: string;
   /** Undelivered messages per destination at most; each process may go beyond it by what it accepts at once. */
   readonly maxQueued: number;

@@ -17,7 +17,7 @@ type Over<V> = {
 };
 
 /** Every verb of the records, over a session of either database. */
-export const RECORDS = {
+const RECORDS = {
   ...{ takeLease, renewLease, releaseLease },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, runProgress },

@@ -3,8 +3,9 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import { usersIn } from '../alias.ts';
 import type { AcceptResult, PlanStep } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
-import { CLAIMED, READY, WAITING } from '../states.ts';
+import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { userHash } from '../user-hash.ts';
+import { dropDeadChange, supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { holdOut } from './held-out.ts';
@@ -27,7 +28,7 @@ export interface MessageColumns {
   readonly conflict: readonly (string | null)[];
 }
 
-export interface AcceptArguments {
+interface AcceptArguments {
   readonly messages: MessageColumns;
   readonly sources: readonly string[];
   readonly routes: readonly (readonly string[])[];
@@ -40,11 +41,10 @@ export interface AcceptArguments {
 /** Index of the message, its destination, and the delivery's id. */
 export type HandedTuple = readonly [message: number, destination: string, id: number];
 
-export interface Accepted extends AcceptResult {
+interface Accepted extends AcceptResult {
   readonly handed: readonly HandedTuple[];
 }
 
-export const DELETION_LANE = 0;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
@@ -155,52 +155,6 @@ class Taking {
     if (this.owner === null || left === 0) return null;
     this.left.set(destination, left - 1);
     return this.owner;
-  }
-}
-
-/** Takes an older change back unless it is in flight, in which case the new one waits for it. */
-export function supersede(
-  db: Connection,
-  conflict: string,
-  destination: number,
-  backlog: BacklogChanges,
-  runs: RunChanges,
-): number {
-  let state = READY;
-  const older = db.tuples<[number, number, number | null, number]>(
-    'SELECT id, state, run, tries FROM delivery WHERE conflict = ? AND destination = ?',
-    conflict,
-    destination,
-  );
-  for (const [id, olderState, run, tries] of older) {
-    if (olderState === CLAIMED) {
-      state = WAITING;
-      continue;
-    }
-    db.run('DELETE FROM delivery WHERE id = ?', id);
-    const untried = tries === 0 ? -1 : 0;
-    backlog.add(destination, { pending: -1, queued: untried });
-    if (run !== null) runs.add(run, { superseded: 1, untried });
-  }
-  return state;
-}
-
-function dropDeadChange(
-  db: Connection,
-  conflict: string,
-  destination: number,
-  backlog: BacklogChanges,
-  runs: RunChanges,
-): void {
-  const dropped = db.tuples<[string, number | null]>(
-    'DELETE FROM dead_letter WHERE conflict = ? AND destination = ? RETURNING reason, run',
-    conflict,
-    destination,
-  );
-  for (const [reason, run] of dropped) {
-    const heldOut = reason === 'queue_full' ? -1 : 0;
-    backlog.add(destination, { dead: -1, heldOut });
-    if (heldOut !== 0 && run !== null) runs.add(run, { superseded: 1, untried: -1 });
   }
 }
 

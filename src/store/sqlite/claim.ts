@@ -41,12 +41,12 @@ type StoredTuple = [
 const CLAIM_COLUMNS =
   'id, source, message_id, type, user_id, body, lane, conflict, run, tries, accepted_at, first_at, marks, crashes';
 
-export interface ClaimArguments {
+interface ClaimArguments {
   readonly owner: number;
   readonly requests: readonly ClaimRequest[];
 }
 
-export interface ClaimedTuples {
+interface ClaimedTuples {
   /** For each request, the deliveries claimed. */
   readonly claims: readonly (readonly ClaimTuple[])[];
   readonly nextDue: ReadonlyMap<string, number | null>;

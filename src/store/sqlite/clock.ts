@@ -11,7 +11,7 @@ export interface ClockReading {
 }
 
 /** What the store keeps of the time, for those who start. */
-export interface KeptClock extends ClockReading {
+interface KeptClock extends ClockReading {
   /** The store's time when it was kept. */
   readonly at: number;
   readonly servedSince: number;

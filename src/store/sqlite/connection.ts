@@ -3,9 +3,7 @@ import { RollcallError } from '../../errors.ts';
 import { damaged } from './files.ts';
 import { Holders } from './holder.ts';
 import { SeenIds } from './seen.ts';
-
-export type Row = Record<string, SQLInputValue>;
-export type Tuple = readonly SQLInputValue[];
+import type { Row, Statements, Tuple } from './statements.ts';
 
 /** How long a statement may wait for another process's write lock, in milliseconds; it waits in the store's own thread. */
 const LOCK_WAIT = 5_000;
@@ -20,7 +18,7 @@ const PAGE_SIZE = 8_192;
 export const CHECKPOINT_AFTER = 2_000 * PAGE_SIZE;
 
 /** One open database file with its prepared statements and interned names. Lives in the store's thread. */
-export class Connection {
+export class Connection implements Statements {
   readonly holders = new Holders();
   readonly seen = new SeenIds(this);
   /** Whether a notice of a deletion was settled: the log still holds the user's id. */
@@ -55,7 +53,6 @@ export class Connection {
     return Number(this.statement(sql).run(...values).changes);
   }
 
-  /** As `run`, but tells the new row's id. */
   insert(sql: string, ...values: SQLInputValue[]): number {
     return Number(this.statement(sql).run(...values).lastInsertRowid);
   }
@@ -68,7 +65,6 @@ export class Connection {
     return this.statement(sql).all(...values) as T[];
   }
 
-  /** Rows as arrays, which cost a third of objects. */
   tuples<T extends Tuple>(sql: string, ...values: SQLInputValue[]): T[] {
     let statement = this.tupleStatements.get(sql);
     if (!statement) {

@@ -2,12 +2,12 @@ import { MESSAGE_TYPES } from '../../message.ts';
 import type { DeadReason } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
 import { lettersBeingDeleted } from '../records/letters.ts';
-import { READY } from '../states.ts';
-import { DELETION_LANE } from './accept.ts';
-import type { Connection, Row } from './connection.ts';
+import { DELETION_LANE, READY } from '../states.ts';
+import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { giveUpHeldOut, isHeldOut, nextDeliveryId, queueAgain } from './held-out.ts';
 import { SqliteSession } from './session.ts';
+import type { Row } from './statements.ts';
 
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
@@ -18,7 +18,7 @@ interface ReplayedLetter extends Row {
   reason: string;
 }
 
-export interface ReplayArguments {
+interface ReplayArguments {
   readonly replays: readonly { readonly id: number; readonly body: string | null }[];
 }
 
@@ -84,7 +84,7 @@ function hasNewer(db: Connection, conflict: string | null, destination: number):
   return db.get(newer, conflict, destination) !== undefined || isHeldOut(db, conflict, destination);
 }
 
-export interface ResendArguments {
+interface ResendArguments {
   readonly destination: string;
   readonly from: number;
   readonly after: number;
@@ -155,7 +155,7 @@ export function drop(db: Connection, _now: number, { ids }: { readonly ids: read
   return dropped;
 }
 
-export interface ExpireArguments {
+interface ExpireArguments {
   readonly destination: string;
   readonly before: number;
   readonly untriedToo: boolean;
@@ -181,7 +181,7 @@ export function expire(
   return untriedToo && ended < limit ? ended + giveUpHeldOut(db, now, id, 'expired', before, limit - ended) : ended;
 }
 
-export interface RestNoticesArguments {
+interface RestNoticesArguments {
   readonly destination: string;
   readonly limit: number;
 }
@@ -197,7 +197,7 @@ export function restNotices(db: Connection, _now: number, { destination, limit }
   );
 }
 
-export interface BuryArguments {
+interface BuryArguments {
   readonly destination: string;
   readonly limit: number;
   readonly unknownFor: number | null;

@@ -31,7 +31,7 @@ function scopeOf(users: readonly string[], sources: readonly string[] | null): S
   ];
 }
 
-export interface EraseArguments {
+interface EraseArguments {
   readonly users: readonly string[];
   readonly sources: readonly string[] | null;
   readonly cursor: string | null;

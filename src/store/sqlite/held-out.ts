@@ -1,6 +1,6 @@
 import type { DeadReason } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
-import { supersede } from './accept.ts';
+import { supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 
@@ -8,7 +8,7 @@ import { BacklogChanges, RunChanges } from './counters.ts';
 const REFILL_BELOW = 0.75;
 
 /** A delivery as it would be queued; names stand as their numbers. */
-export interface HeldOut {
+interface HeldOut {
   readonly destination: number;
   readonly lane: number;
   readonly source: number;
@@ -58,7 +58,7 @@ export function isHeldOut(db: Connection, conflict: string, destination: number)
   return db.get(held, conflict, destination) !== undefined;
 }
 
-export interface RequeueArguments {
+interface RequeueArguments {
   readonly destination: string;
   readonly maxQueued: number;
   readonly limit: number;

@@ -2,7 +2,7 @@ import { type ClockReading, keepClock } from './clock.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
-export interface JoinArguments {
+interface JoinArguments {
   readonly ttl: number;
   /** Owners that joined from this process before. */
   readonly own: readonly number[];
@@ -20,7 +20,7 @@ export function join(db: Connection, now: number, { ttl, own, clock }: JoinArgum
   return row?.id as number;
 }
 
-export interface OwnerArguments {
+interface OwnerArguments {
   readonly owner: number;
   readonly ttl: number;
   readonly clock: ClockReading;
@@ -36,7 +36,7 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
   return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
 }
 
-export interface LeaveArguments {
+interface LeaveArguments {
   readonly owner: number;
   readonly clock: ClockReading;
 }

@@ -2,7 +2,7 @@ import { pruneAttempts } from '../records/attempts.ts';
 import type { Connection } from './connection.ts';
 import { SqliteSession } from './session.ts';
 
-export interface PruneArguments {
+interface PruneArguments {
   readonly before: number;
   readonly limit: number;
 }

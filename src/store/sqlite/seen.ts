@@ -1,6 +1,6 @@
 import { seenKey } from '../seen-key.ts';
 import { BloomFilters, type Hashes, hashesOf } from './bloom-filters.ts';
-import type { Connection } from './connection.ts';
+import type { Statements } from './statements.ts';
 
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
 const DEDUPE_WINDOW = 24 * 3_600_000;
@@ -14,7 +14,7 @@ const PART_SIZE = 32;
  * are written as a bucket, with a Bloom filter that tells in memory that an id is not there.
  */
 export class SeenIds {
-  private readonly db: Connection;
+  private readonly db: Statements;
   private readonly bucketSize: number;
   /** Ids in the log; null when they must be read anew. */
   private recent: Set<string> | null = null;
@@ -27,7 +27,7 @@ export class SeenIds {
   private added: string[] = [];
 
   /** @param bucketSize - a power of two */
-  constructor(db: Connection, bucketSize = BUCKET_SIZE) {
+  constructor(db: Statements, bucketSize = BUCKET_SIZE) {
     this.db = db;
     this.bucketSize = bucketSize;
     this.filters = new BloomFilters(bucketSize);

@@ -1,8 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message.ts';
 import { RETRY_WINDOW } from '../../retry.ts';
-import { CLAIMED, READY, WAITING } from '../states.ts';
-import { DELETION_LANE } from './accept.ts';
+import { CLAIMED, DELETION_LANE, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { isHeldOut } from './held-out.ts';
@@ -185,7 +184,7 @@ function freeWaiting(db: Connection, conflict: string, destination: number): boo
   );
 }
 
-export interface BeginArguments {
+interface BeginArguments {
   readonly owner: number;
   readonly ids: readonly number[];
 }
@@ -195,7 +194,7 @@ export function begin(db: Connection, _now: number, { owner, ids }: BeginArgumen
   db.run(sql, JSON.stringify(ids), owner);
 }
 
-export interface RescueArguments {
+interface RescueArguments {
   /** Owners that joined from this process, which lives. */
   readonly own: readonly number[];
 }

@@ -20,7 +20,7 @@ const GROUP_LIMIT = 64;
 const LOOKS = 12;
 const LOOK_EVERY = 10_000;
 
-export interface ThreadOptions {
+interface ThreadOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly events: StoreEvents;

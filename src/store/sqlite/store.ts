@@ -12,7 +12,7 @@ import { HandOver, type Taker } from './hand-over.ts';
 import { SettleColumns } from './settle-columns.ts';
 import { StoreThread } from './store-thread.ts';
 
-export interface SqliteOptions {
+interface SqliteOptions {
   /** A file, or `:memory:`. */
   readonly path: string;
   /** Undelivered messages per destination at most. */

@@ -5,6 +5,8 @@ import { createGunzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { RollcallError } from '../../errors.ts';
+import { migratePostgres } from '../postgres/migrate.ts';
+import { onOwnConnection } from '../postgres/own-connection.ts';
 import {
   type CopiedTable,
   type CopyProgress,
@@ -14,15 +16,13 @@ import {
   type Manifest,
   migrationOf,
   newerCopy,
-  onOwnConnection,
   readManifest,
   Tally,
   tableName,
   tablesOf,
-} from './copy.ts';
-import { migratePostgres } from './migrate.ts';
+} from './postgres-copy.ts';
 
-export interface RestoreOptions {
+interface RestoreOptions {
   /** What `backupPostgres` has written. */
   readonly folder: string;
   /** `postgres://…`; its tables are made if need be. */

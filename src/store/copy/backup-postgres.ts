@@ -8,21 +8,21 @@ import { to as copyTo } from 'pg-copy-streams';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { VERSION } from '../../version.ts';
+import { onOwnConnection } from '../postgres/own-connection.ts';
 import {
   type CopiedTable,
   type CopyProgress,
   columnNames,
   fileOf,
   migrationOf,
-  onOwnConnection,
   PRIVATE,
   Tally,
   tableName,
   tablesOf,
   writeManifest,
-} from './copy.ts';
+} from './postgres-copy.ts';
 
-export interface PostgresBackupOptions {
+interface PostgresBackupOptions {
   readonly url: string;
   /** Must not be there yet. */
   readonly folder: string;

@@ -1,19 +1,19 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
+import type { Clock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import type { StoreTime } from '../port.ts';
+import { hash, int2, int4, int8, text, uuid } from '../postgres/arrays.ts';
+import { Database, type Session } from '../postgres/database.ts';
+import { migratePostgres } from '../postgres/migrate.ts';
+import { remember } from '../postgres/seen.ts';
+import { storeError } from '../sqlite/connection.ts';
+import { markerOf } from '../sqlite/files.ts';
+import { openSqliteStore } from '../sqlite/store.ts';
 import { SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
-import type { StoreTime } from './port.ts';
-import { hash, int2, int4, int8, text, uuid } from './postgres/arrays.ts';
-import type { CopyProgress } from './postgres/copy.ts';
-import { Database, type Session } from './postgres/database.ts';
-import { migratePostgres } from './postgres/migrate.ts';
-import { remember } from './postgres/seen.ts';
-import { storeError } from './sqlite/connection.ts';
-import { markerOf } from './sqlite/files.ts';
-import { openSqliteStore } from './sqlite/store.ts';
+import type { CopyProgress } from './postgres-copy.ts';
 
-export interface MoveOptions {
+interface MoveOptions {
   /** `sqlite:` with an absolute path. */
   readonly from: string;
   /** `postgres://…`; its tables are made if need be. */

@@ -1,4 +1,4 @@
-import { CLAIMED, READY, WAITING } from './states.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
 
 /** `time` is the store's, which is another there. */
 export type Type = 'text' | 'time' | 'int8' | 'int4' | 'int2' | 'hash';

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { takeLease } from '../../jobs/lease.ts';
-import { codeOf } from '../contract/store-fixture.ts';
-import { ManualClock } from '../helpers/clock.ts';
+import { keepLease } from '../src/keep-lease.ts';
+import { codeOf } from './contract/store-fixture.ts';
+import { ManualClock } from './helpers/clock.ts';
 
 /** A lease of a store that gives it to others while `isTaken`. */
 async function leaseOn(clock: ManualClock) {
@@ -14,7 +14,7 @@ async function leaseOn(clock: ManualClock) {
     },
     releaseLease: async () => undefined,
   };
-  const lease = await takeLease(store, clock, 'big_spenders');
+  const lease = await keepLease(store, clock, 'sync:big_spenders');
   if (!lease) throw new Error('no lease');
   return { lease, state };
 }

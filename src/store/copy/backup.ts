@@ -1,10 +1,11 @@
 import { constants, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
-import type { Clock } from '../clock.ts';
-import { RollcallError } from '../errors.ts';
-import type { Fence, Store } from './port.ts';
-import type { CopyProgress } from './postgres/copy.ts';
+import type { Clock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import { keepLease, type Lease } from '../../keep-lease.ts';
+import type { Fence, Store } from '../port.ts';
+import type { CopyProgress } from './postgres-copy.ts';
 
 /** The file of an embedded engine. */
 export interface EngineFile {
@@ -34,8 +35,6 @@ export interface BackupOptions {
   readonly onProgress?: CopyProgress;
 }
 
-const TTL = 30_000;
-const RENEW_EVERY = 10_000;
 /** How long a sync that runs is waited for, in milliseconds, asking this often. */
 const PATIENCE = 10 * 60_000;
 const ASK_EVERY = 500;
@@ -123,37 +122,24 @@ async function refuseUnlessEmpty(folder: string): Promise<void> {
 
 /** Does the work under the leases of all syncs, and sees to it that they were held all the time. */
 async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
-  const { store, keys, clock } = options;
-  const fences: Fence[] = [];
-  let cancel = () => {};
-  const renew = () => {
-    cancel = clock.after(RENEW_EVERY, () => {
-      for (const fence of fences) store.renewLease(fence, TTL).catch(() => undefined);
-      renew();
-    });
-  };
-  renew();
+  const leases: Lease<Fence>[] = [];
   try {
-    for (const key of keys.toSorted()) fences.push(await waitForLease(options, key));
+    for (const key of options.keys.toSorted()) leases.push(await waitForLease(options, key));
     const result = await work();
-    const held = await Promise.all(fences.map((fence) => store.renewLease(fence, TTL)));
-    if (held.includes(false)) {
-      throw new RollcallError('fence_lost', 'A sync was begun meanwhile, since this process slept. Back up again.');
-    }
+    for (const lease of leases) await lease.confirm();
     return result;
   } finally {
-    cancel();
-    await Promise.allSettled(fences.map((fence) => store.releaseLease(fence)));
+    await Promise.all(leases.map((lease) => lease.release()));
   }
 }
 
-async function waitForLease({ store, clock, onWait }: BackupOptions, key: string): Promise<Fence> {
+async function waitForLease({ store, clock, onWait }: BackupOptions, key: string): Promise<Lease<Fence>> {
   const until = clock.monotonic() + PATIENCE;
   for (let tries = 1; clock.monotonic() < until; tries += 1) {
-    const fence = await store.takeLease(`sync:${key}`, TTL);
-    if (fence) return fence;
+    const lease = await keepLease(store, clock, `sync:${key}`);
+    if (lease) return lease;
     if (tries === 1) onWait?.(key);
-    await new Promise<void>((resolve) => clock.after(ASK_EVERY, resolve));
+    await clock.sleep(ASK_EVERY);
   }
   throw new RollcallError('run_in_progress', `The sync of ${key} has been running for ten minutes; back up later.`);
 }
@@ -187,7 +173,7 @@ async function copyPostgres(
   place: string,
   { url, clock, signal, onProgress = () => {} }: BackupOptions,
 ): Promise<readonly string[]> {
-  const { backupPostgres } = await import('./postgres/backup.ts');
+  const { backupPostgres } = await import('./backup-postgres.ts');
   await backupPostgres({ url, folder: join(folder, place), idsAhead: IDS_AHEAD, clock, signal, onProgress });
   return [`${place}/`];
 }

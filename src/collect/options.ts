@@ -1,0 +1,24 @@
+import type { Socket } from 'node:net';
+import type { Clock } from '../clock.ts';
+import type { Source } from '../destination.ts';
+import type { Message, TimeField } from '../message.ts';
+import type { OnDiscard } from './discarded.ts';
+import type { CollectLimits } from './limits.ts';
+
+export interface CollectOptions {
+  /** The same list as long as nothing changed. */
+  readonly sources: () => readonly Source[];
+  /** Resolves once the messages are durable. */
+  readonly accept: (source: string, messages: readonly Message[]) => Promise<unknown>;
+  readonly clock: Pick<Clock, 'now' | 'uuid' | 'monotonic' | 'after'>;
+  readonly limits?: Partial<CollectLimits>;
+  /** Called with each message or request that is not taken, and that its client won't send again. */
+  readonly onDiscard?: OnDiscard;
+  /** Called with each time of a message that can't be read. */
+  readonly onUnreadable?: (source: string, field: TimeField) => void;
+}
+
+export interface BrowserOptions extends CollectOptions {
+  /** Called with a connection on which a write key was shown. */
+  readonly onKnown: (socket: Socket) => void;
+}

@@ -1,0 +1,80 @@
+import type { Clock } from './clock.ts';
+import { RollcallError } from './errors.ts';
+import { LeaseTime, momentOf } from './lease-time.ts';
+
+const TTL = 30_000;
+const RENEW_EVERY = 10_000;
+
+/** Where leases are taken; a fence names the one that was given. */
+interface Leases<F> {
+  takeLease(lease: string, ttl: number): Promise<F | null>;
+  renewLease(fence: F, ttl: number): Promise<boolean>;
+  releaseLease(fence: F): Promise<void>;
+}
+
+/** The right to do something that only one process may do at a time, renewed until it is released. */
+export interface Lease<F> {
+  readonly fence: F;
+  /** When it was taken. */
+  readonly since: number;
+  /** Aborts with `fence_lost` once another process may hold the lease. */
+  readonly signal: AbortSignal;
+  /**
+   * Makes sure of it at once, for what no fence guards: timers stand still while the machine is suspended.
+   *
+   * @throws RollcallError `fence_lost`
+   */
+  check(): Promise<void>;
+  /** As `check`, and asks in any case. */
+  confirm(): Promise<void>;
+  release(): Promise<void>;
+}
+
+/** Takes a lease over all processes and keeps it; null while another holds it. */
+export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string): Promise<Lease<F> | null> {
+  const since = clock.now();
+  const time = new LeaseTime(clock);
+  const taken = momentOf(clock);
+  const fence = await leases.takeLease(name, TTL);
+  if (fence === null) return null;
+  time.extend(taken, TTL);
+  const lost = new AbortController();
+  let cancel = clock.after(RENEW_EVERY, renew);
+
+  async function renew(): Promise<void> {
+    await ask();
+    if (!lost.signal.aborted) cancel = clock.after(RENEW_EVERY, renew);
+  }
+
+  async function ask(): Promise<void> {
+    const asked = momentOf(clock);
+    const answer = await leases.renewLease(fence as F, TTL).catch(() => 'unknown' as const);
+    if (lost.signal.aborted) return;
+    if (answer === true) time.extend(asked, TTL);
+    // A store that can't answer for a while is no loss yet: the lease runs until its time is over.
+    else if (answer === false || time.left <= 0) {
+      lost.abort(new RollcallError('fence_lost', `Another process has taken over ${name}; this one stops.`));
+    }
+  }
+
+  async function confirm(): Promise<void> {
+    await ask();
+    lost.signal.throwIfAborted();
+  }
+
+  return {
+    fence,
+    since,
+    signal: lost.signal,
+    confirm,
+    async check() {
+      if (time.left <= 0) await confirm();
+      lost.signal.throwIfAborted();
+    },
+    async release() {
+      cancel();
+      lost.abort(new RollcallError('fence_lost', `The lease ${name} was given back.`));
+      await leases.releaseLease(fence).catch(() => {});
+    },
+  };
+}

@@ -1,0 +1,16 @@
+import type { SQLInputValue } from 'node:sqlite';
+
+export type Row = Record<string, SQLInputValue>;
+export type Tuple = readonly SQLInputValue[];
+
+/** What can be done with an open database; each statement is prepared once. */
+export interface Statements {
+  /** The number of rows changed. */
+  run(sql: string, ...values: SQLInputValue[]): number;
+  /** As `run`, but returns the new row's id. */
+  insert(sql: string, ...values: SQLInputValue[]): number;
+  get<T extends Row>(sql: string, ...values: SQLInputValue[]): T | undefined;
+  all<T extends Row>(sql: string, ...values: SQLInputValue[]): T[];
+  /** Rows as arrays, which cost a third of objects. */
+  tuples<T extends Tuple>(sql: string, ...values: SQLInputValue[]): T[];
+}
