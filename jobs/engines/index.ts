@@ -1,7 +1,7 @@
 export { RollcallError } from '../../src/errors.ts';
 export { duckdbDialect } from './duckdb/dialect.ts';
 export { type DuckdbType, duckdbType } from './duckdb/types.ts';
-export type { ModuleEngineOptions, OpenModuleEngine } from './module.ts';
+export type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts';
 export * from './port.ts';
 export { postgresDialect } from './postgres/dialect.ts';
 export { createSqlEngine } from './sql/engine.ts';

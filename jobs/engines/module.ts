@@ -3,27 +3,30 @@ import { isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ModuleConfig } from '../../src/config/config.ts';
 import { RollcallError } from '../../src/errors.ts';
+import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts';
 import type { Engine } from './port.ts';
 
-/** What an engine of type `module` is opened with. */
-export interface ModuleEngineOptions {
-  /** `options` of the engine in the configuration. */
-  readonly options: Readonly<Record<string, unknown>>;
-  /** The configuration's folder, where relative paths are looked up. */
-  readonly folder: string;
-  /** Only previews and look-ups will be asked for; nothing may be written. */
-  readonly readOnly: boolean;
-  /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */
-  readonly timeout?: number | undefined;
-}
-
-/** What such a module exports as `openEngine`: called for each run, and closed after it. */
-export type OpenModuleEngine = (options: ModuleEngineOptions) => Promise<Engine> | Engine;
-
-const VERBS: readonly (keyof Engine)[] = [
-  ...(['snapshot', 'stage', 'describe', 'preview', 'staged', 'changes'] as const),
-  ...(['commit', 'cut', 'discard', 'lookup', 'forget', 'scrub', 'close'] as const),
-];
+/** All that an engine has to be able to do; the type sees to it that none is forgotten here. */
+const VERBS: Readonly<Record<keyof Engine, true>> = {
+  snapshot: true,
+  stage: true,
+  describe: true,
+  preview: true,
+  staged: true,
+  changes: true,
+  commit: true,
+  cut: true,
+  discard: true,
+  drop: true,
+  lookup: true,
+  members: true,
+  runChanges: true,
+  history: true,
+  prune: true,
+  forget: true,
+  scrub: true,
+  close: true,
+};
 
 /** @throws RollcallError `engine_unreachable` when the module can't be loaded, or makes no engine */
 export async function openModule(
@@ -33,7 +36,7 @@ export async function openModule(
   const { openEngine } = await load(module, folder);
   if (typeof openEngine !== 'function') throw unusable(module, 'it exports no function openEngine');
   const engine = await (openEngine as OpenModuleEngine)({ options, folder, readOnly, timeout });
-  const missing = VERBS.filter((verb) => typeof engine?.[verb] !== 'function');
+  const missing = (Object.keys(VERBS) as (keyof Engine)[]).filter((verb) => typeof engine?.[verb] !== 'function');
   if (missing.length > 0) throw unusable(module, `its engine has no ${missing.join(', ')}`);
   return engine;
 }

@@ -85,7 +85,9 @@ t.test('thousands of destinations are all served, in turn', async (t) => {
   const perPath = new Map<string, number>();
   for (const { path } of receiver.requests) perPath.set(path, (perPath.get(path) ?? 0) + 1);
   t.equal(perPath.size, 2_000);
-  const firstRound = new Set(receiver.requests.slice(0, 1_900).map(({ path }) => path));
+  // A delivery that is posted again, since its answer was late, is no turn.
+  const firsts = new Map(receiver.requests.map(({ path, headers }) => [headers['idempotency-key'], path]));
+  const firstRound = new Set([...firsts.values()].slice(0, 1_900));
   t.ok(firstRound.size > 900, `they take turns (${firstRound.size} different ones first)`);
   await rig.calm();
   const backlog = await rig.store.backlog();

@@ -41,6 +41,8 @@ export async function runOnPostgres(suites: Readonly<Record<string, number>>): P
         // Without the runner's hooks: the file reports for itself.
         ...{ NODE_OPTIONS: '', TAP: '0', TAP_TIMEOUT: String(TIMEOUT / 1_000) },
         TEST_STORES: await stores(suite, count),
+        // The same file may run at the same time, and its fixtures are named after it.
+        TAP_CWD: t.testdir({}),
       };
       const child = spawn(process.execPath, [file], { env, stdio: ['ignore', 'pipe', 'inherit'] });
       const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);

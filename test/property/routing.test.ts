@@ -18,7 +18,7 @@ function isEnabled(given: Record<string, unknown> | null): boolean {
   const own = new Map(Object.entries(given ?? {}));
   const named = own.get('Webhooks');
   if (named === true || (typeof named === 'object' && named !== null)) return true;
-  return named !== false && own.get('All') !== false;
+  return named !== false && own.get('All') !== false && own.get('all') !== false;
 }
 
 t.test(
@@ -38,7 +38,7 @@ t.test(
 t.test('keys of other destinations and of another case change nothing', async (t) => {
   fc.assert(
     fc.property(source, integrations, fc.array(destination), key, fc.boolean(), (from, given, all, other, value) => {
-      if (other === 'All' || other === 'Webhooks') return true;
+      if (['All', 'all', 'Webhooks'].includes(other)) return true;
       return route(from, { ...given, [other]: value }, all).length === route(from, given ?? {}, all).length;
     }),
   );

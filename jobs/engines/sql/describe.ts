@@ -1,5 +1,4 @@
 import { RollcallError } from '../../../src/errors.ts';
-import { suggestion } from '../../../src/spelling.ts';
 import type { Definition, TraitColumn } from '../port.ts';
 import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';
 
@@ -67,7 +66,7 @@ function freshnessColumn({ freshness }: Definition, columns: readonly Column[]):
   const wanted = freshness.toLowerCase();
   const found = columns.find((column) => column.name.toLowerCase() === wanted);
   if (found) return found;
-  const names = columns.map((column) => column.name);
-  const message = `expect.freshness names the column ${freshness}, which the SQL does not return${suggestion(freshness, names)}`;
+  const names = columns.map((column) => column.name).join(', ');
+  const message = `expect.freshness names the column ${freshness}, but the SQL returns ${names}.`;
   throw new RollcallError('column_missing', message);
 }

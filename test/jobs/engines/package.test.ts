@@ -16,7 +16,7 @@ const TYPED = `
 import { createSqlEngine, type Dialect, type Engine, type Session } from 'rollcall/engine';
 import { type EngineFixture, engineCases } from 'rollcall/engine-contract';
 export function open(dialect: Dialect, session: Session): Engine {
-  return createSqlEngine({ dialect, session, writable: true, tuned: { plan: () => [], members: () => [] }, scrub: async () => {} });
+  return createSqlEngine({ dialect, session, writable: true, tuned: { plan: () => [], members: () => [], history: () => [] }, scrub: async () => {} });
 }
 export async function check(open: () => Promise<EngineFixture>): Promise<void> {
   for (const { name, run } of engineCases) await run(open).catch((error) => console.error(name.length, error));
