@@ -60,8 +60,18 @@ export class Fleet {
     return {
       process,
       url: `http://127.0.0.1:${port}/hooks`,
-      async next(what, count) {
-        for (let left = count; left > 0; left -= 1) await once(events, what);
+      next(what, count) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        let left = count;
+        // Counted as they come: several may come at once.
+        const hear = () => {
+          left -= 1;
+          if (left > 0) return;
+          events.off(what, hear);
+          resolve();
+        };
+        events.on(what, hear);
+        return promise;
       },
     };
   }
