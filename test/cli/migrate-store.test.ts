@@ -85,7 +85,7 @@ t.test('a store moves to Postgres with all it knows, and the next sync sends onl
   await orders(folder, { ada: 60, bob: 100 });
   // Two changes, and ada's that the refusing receiver has not got.
   t.match((await sync('big_spenders')).runs, [{ key: 'big_spenders', first: false, entered: 1, exited: 1, sent: 3 }]);
-  const approved = await rollcall(['approve', `${held.runs[0]?.run}`, '-c', config]);
+  const approved = await rollcall(['approve', `${held.runs[0]?.run}`, '--yes', '-c', config]);
   t.equal(approved.code, 4, approved.stderr);
   const rest = start(['serve', '-c', config]);
   const pending = async () =>

@@ -92,8 +92,11 @@ t.test('a guard holds a run with exit code 3 until it is approved or rejected', 
   });
   t.match(await rollcall(['approve', `${run?.run}`, '-c', config]), { code: 2, stderr: /^unknown_run: .*not held/ });
   const again = await rollcall(['sync', '--once', '--json', '-c', config]);
-  const approved = await rollcall(['approve', `${jsonLines<RunLine>(again)[0]?.run}`, '-c', config]);
-  t.match(approved, { code: 0, stdout: /3 deliveries: 3 delivered/ });
+  const { run: waiting } = jsonLines<RunLine>(again)[0] ?? {};
+  const approve = ['approve', `${waiting}`, '-c', config];
+  t.match(await rollcall(approve), { code: 2, stderr: /1 would enter, 2 would leave\. There is no terminal.*--yes/ });
+  t.match(await start(approve, { tty: true, answer: 'n\n' }).finished, { code: 1, stderr: /The run stays held\./ });
+  t.match(await rollcall([...approve, '--yes']), { code: 0, stdout: /3 deliveries: 3 delivered/ });
   t.equal((await listener.stop()).length, 5);
 });
 

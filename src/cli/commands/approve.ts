@@ -1,18 +1,49 @@
 import type { Command } from 'commander';
-import type { Context } from '../context.ts';
+import { confirm } from '../confirm.ts';
+import { type Context, EXIT } from '../context.ts';
 import { order } from '../order.ts';
-import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
+import { count, note } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.ts';
 
 const HELP = `
-Example:
+Examples:
   $ rollcall runs --held
   $ rollcall approve mf1x2k3l-9a4c71d0
+  $ rollcall approve mf1x2k3l-9a4c71d0 --yes        where there is no terminal to ask at
 
 It sends the plan as it was staged. Exit codes and --json as of rollcall sync --once.`;
+
+interface ApproveOptions extends AppCommandOptions {
+  readonly yes?: boolean;
+}
 
 export function addApprove(program: Command, context: Context): void {
   addAppOptions(program.command('approve').description('let a run go on that a guard or an expectation holds'))
     .argument('<run>', 'its id, as rollcall runs shows it')
+    .option('-y, --yes', 'do not ask')
     .addHelpText('after', HELP)
-    .action((run: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.approve(run)));
+    .action((run: string, options: ApproveOptions) => approve(run, options, context));
+}
+
+async function approve(run: string, options: ApproveOptions, context: Context): Promise<void> {
+  await order(options, context, async ({ app }) => {
+    if (await mayApprove(run, app, context.terminal, options.yes)) return app.sync.approve(run);
+    note(context.terminal, 'The run stays held.');
+    context.setExitCode(EXIT.failed);
+    return null;
+  });
+}
+
+/** A run that is not held is for the sync to refuse. */
+async function mayApprove(
+  run: string,
+  { store }: Opened['app'],
+  terminal: Context['terminal'],
+  yes?: boolean,
+): Promise<boolean> {
+  const held = await store.run(run);
+  if (held?.state !== 'held') return true;
+  const { key, entered, exited, changed } = held;
+  const values = changed > 0 ? `, ${count(changed, 'value')} would change` : '';
+  return confirm(terminal, `${key}: ${entered} would enter, ${exited} would leave${values}.`, yes);
 }

@@ -1,0 +1,16 @@
+import type { Engine } from './port.ts';
+
+/** What an engine of type `module` is opened with. */
+export interface ModuleEngineOptions {
+  /** `options` of the engine in the configuration. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The configuration's folder, where relative paths are looked up. */
+  readonly folder: string;
+  /** Only previews and look-ups will be asked for; nothing may be written. */
+  readonly readOnly: boolean;
+  /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */
+  readonly timeout?: number | undefined;
+}
+
+/** What such a module exports as `openEngine`: called for each run, and closed after it. */
+export type OpenModuleEngine = (options: ModuleEngineOptions) => Promise<Engine> | Engine;
