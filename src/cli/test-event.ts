@@ -41,8 +41,8 @@ export async function sendTestEvent(
       destination.endpoints.map(async (endpoint) => {
         const prepared = prepareEndpoint(endpoint, destination, serviceName);
         const request = endpoint.batch
-          ? batchRequest(prepared, [{ key: id, body }], systemClock.now())
-          : singleRequest(prepared, { id, body }, systemClock.now());
+          ? batchRequest(prepared, [{ key: id, body }], systemClock.now)
+          : singleRequest(prepared, { id, body }, systemClock.now);
         const [exchange] = readAnswer(await post(agent, systemClock, request), 1);
         const { outcome, status, error, ms, response } = exchange as Exchange;
         return {

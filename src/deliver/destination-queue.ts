@@ -110,7 +110,7 @@ export class DestinationQueue {
       clock,
       outlet,
       memory,
-      post: (items) => post(batchRequest(outlet.prepared, items.map(keyed), wallTime())),
+      post: (items) => post(batchRequest(outlet.prepared, items.map(keyed), wallTime)),
       leave: (exchange, begun, claim) => this.leave(outlet, exchange, begun, claim),
       onRoom: () => {
         this.pump();
@@ -293,9 +293,10 @@ export class DestinationQueue {
     const { generation } = this;
     try {
       // What was never tried is tried once, however long it was held back.
-      const settlement = isExpired(claimed, this.hooks.clock.now())
-        ? expired(claimed)
-        : await this.begin(this.startClock(claimed), generation);
+      const settlement =
+        claimed.firstAt !== null && isExpired(claimed, this.hooks.clock.now())
+          ? expired(claimed)
+          : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
       // What is no longer ours is not ours to give up.
@@ -351,7 +352,7 @@ export class DestinationQueue {
     const { begun } = outlet.window;
     let exchange: Exchange;
     try {
-      exchange = await this.hooks.post(singleRequest(outlet.prepared, { id: claim.id, body }, this.hooks.wallTime()));
+      exchange = await this.hooks.post(singleRequest(outlet.prepared, { id: claim.id, body }, this.hooks.wallTime));
     } catch (error) {
       outlet.withdraw();
       throw error;

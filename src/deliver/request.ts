@@ -49,28 +49,32 @@ function decoded(text: string): string {
 }
 
 /** The request of one delivery by itself. */
-export function singleRequest(prepared: PreparedEndpoint, { id, body }: { id: string; body: Buffer }, at: number) {
+export function singleRequest(
+  prepared: PreparedEndpoint,
+  { id, body }: { id: string; body: Buffer },
+  wallTime: () => number,
+) {
   const headers = [...prepared.headers, 'idempotency-key', id];
-  addSignatures(headers, prepared, { id, body, at });
+  addSignatures(headers, prepared, { id, body, wallTime });
   return { origin: prepared.origin, path: prepared.path, headers, body };
 }
 
 /** The request of several deliveries: their keys are in the body, so there is no Idempotency-Key. */
-export function batchRequest(prepared: PreparedEndpoint, items: readonly EnvelopeItem[], at: number) {
-  const body = envelope(items, at);
+export function batchRequest(prepared: PreparedEndpoint, items: readonly EnvelopeItem[], wallTime: () => number) {
+  const body = envelope(items, wallTime());
   const headers = [...prepared.headers];
-  addSignatures(headers, prepared, { id: batchId(items), body, at });
+  addSignatures(headers, prepared, { id: batchId(items), body, wallTime });
   return { origin: prepared.origin, path: prepared.path, headers, body, readsAnswer: true };
 }
 
 /**
- * Signs the very bytes that are sent (docs/wire.md). `at` is in milliseconds since 1970, which Standard Webhooks sign.
+ * Signs the very bytes that are sent (docs/wire.md). Standard Webhooks sign the time, too, in milliseconds since 1970.
  */
 function addSignatures(
   headers: string[],
   { key, standardKeys }: PreparedEndpoint,
-  { id, body, at }: { readonly id: string; readonly body: Buffer; readonly at: number },
+  { id, body, wallTime }: { readonly id: string; readonly body: Buffer; readonly wallTime: () => number },
 ): void {
   if (key) headers.push('x-signature', sign(body, key));
-  if (standardKeys) headers.push(...Object.entries(signStandard(body, standardKeys, { id, at })).flat());
+  if (standardKeys) headers.push(...Object.entries(signStandard(body, standardKeys, { id, at: wallTime() })).flat());
 }
