@@ -56,16 +56,25 @@ interface Waiting extends BatchItem {
 
 /** Messages that gather for one request. */
 interface Gathering {
-  readonly items: Waiting[];
+  items: Waiting[];
+  /** What the items take in an envelope. */
+  bytes: number;
   /** Parts of batches that were split, each to be posted by itself. */
-  readonly parts: Waiting[][];
+  parts: Waiting[][];
   /** Whether `wait` is over. */
   isDue: boolean;
   isSending: boolean;
   cancelTimer: (() => void) | null;
 }
 
-const gathering = (): Gathering => ({ items: [], parts: [], isDue: false, isSending: false, cancelTimer: null });
+const gathering = (): Gathering => ({
+  items: [],
+  bytes: 0,
+  parts: [],
+  isDue: false,
+  isSending: false,
+  cancelTimer: null,
+});
 
 /**
  * Gathers the deliveries of one endpoint into requests of up to `size` messages. A request takes one place in the endpoint's
@@ -119,6 +128,7 @@ export class Batcher {
     try {
       return await new Promise((resolve, reject) => {
         into.items.push({ ...item, resolve, reject });
+        into.bytes += envelopeBytes(item.body.length, item.claim.id);
         this.look(into);
       });
     } finally {
@@ -128,17 +138,15 @@ export class Batcher {
 
   /** Gives back what may not be posted any more; with `all`, whatever it is. */
   cut(all = false): void {
+    const isKept = (item: Waiting) => {
+      if (!all && item.mayPost()) return true;
+      item.resolve({ skipped: 'cut' });
+      return false;
+    };
     for (const each of [this.firsts, this.retries]) {
-      const isCut = (item: Waiting) => all || !item.mayPost();
-      const waiting = [...each.parts.flat(), ...each.items];
-      const kept = {
-        parts: each.parts.map((part) => part.filter((item) => !isCut(item))),
-        items: each.items.filter((item) => !isCut(item)),
-      };
-      const left = new Set([...kept.parts.flat(), ...kept.items]);
-      each.parts.splice(0, each.parts.length, ...kept.parts.filter((part) => part.length > 0));
-      each.items.splice(0, each.items.length, ...kept.items);
-      for (const item of waiting) if (!left.has(item)) item.resolve({ skipped: 'cut' });
+      each.parts = each.parts.map((part) => part.filter(isKept)).filter((part) => part.length > 0);
+      each.items = each.items.filter(isKept);
+      each.bytes = bytesOf(each.items);
     }
   }
 
@@ -157,7 +165,7 @@ export class Batcher {
   private isReady(from: Gathering): boolean {
     if (from.parts.length > 0) return true;
     if (from.items.length === 0) return false;
-    return from.isDue || from.items.length >= this.size || take(from.items, Number.POSITIVE_INFINITY).isFull;
+    return from.isDue || from.items.length >= this.size || envelopeBytes() + from.bytes > BATCH_BYTES;
   }
 
   /** Posts what is ready, as fast as the window has places. It never rejects. */
@@ -168,6 +176,7 @@ export class Batcher {
       const skipped = await outlet.enter(() => [...from.parts.flat(), ...from.items].some(({ mayPost }) => mayPost()));
       if (skipped !== null) {
         for (const item of [...from.parts.splice(0).flat(), ...from.items.splice(0)]) item.resolve({ skipped });
+        from.bytes = 0;
         break;
       }
       this.cut();
@@ -182,8 +191,8 @@ export class Batcher {
   private next(from: Gathering): readonly Waiting[] {
     const part = from.parts.shift();
     if (part) return part;
-    const { count } = take(from.items, this.size);
-    const items = from.items.splice(0, count);
+    const items = from.items.splice(0, fitting(from.items, this.size));
+    from.bytes -= bytesOf(items);
     from.cancelTimer?.();
     from.cancelTimer = null;
     from.isDue = false;
@@ -191,10 +200,9 @@ export class Batcher {
   }
 
   private async post(items: readonly Waiting[], from: Gathering): Promise<void> {
-    const { clock, outlet, post, leave, onRoom } = this.options;
+    const { clock, outlet, post, onRoom } = this.options;
     const at = clock.now();
     const { begun } = outlet.window;
-    const [first] = items as readonly [Waiting, ...Waiting[]];
     let exchange: Exchange;
     try {
       exchange = await post(items);
@@ -202,13 +210,28 @@ export class Batcher {
       outlet.withdraw();
       // One of them can't be made into a request: the others can.
       if (items.length > 1) this.split(items, from);
-      else first.reject(error);
+      else for (const item of items) item.reject(error);
       return;
     }
+    try {
+      this.answered(items, from, exchange, { at, begun });
+      onRoom();
+    } catch (error) {
+      for (const item of items) item.reject(error);
+    }
+  }
+
+  private answered(
+    items: readonly Waiting[],
+    from: Gathering,
+    exchange: Exchange,
+    { at, begun }: { at: number; begun: number },
+  ): void {
+    const [first] = items as readonly [Waiting, ...Waiting[]];
     const exchanges = readAnswer(exchange, items.length);
     // A handler that takes none of a whole batch says what a 5xx would say.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
-    const denial = leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.claim);
+    const denial = this.options.leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.claim);
     if (isTooMuch(exchange) && items.length > 1) this.split(items, from);
     else {
       this.adapt(exchange, items.length);
@@ -216,7 +239,6 @@ export class Batcher {
         item.resolve({ exchange: exchanges[index] ?? exchange, at, denial });
       }
     }
-    onRoom();
   }
 
   /** Halves, each to be posted by itself: down to one message, whose answer is then its own. */
@@ -240,14 +262,18 @@ const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum,
 /** A body that the endpoint does not understand, or that is too large, may be one message's fault. */
 const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
-/** How many of the first items fit into one request, and whether more would not. */
-function take(items: readonly BatchItem[], most: number): { count: number; isFull: boolean } {
+/** What the items take in an envelope. */
+const bytesOf = (items: readonly BatchItem[]) =>
+  items.reduce((sum, { claim, body }) => sum + envelopeBytes(body.length, claim.id), 0);
+
+/** How many of the first items go into one request: one at least, and `most` at most. */
+function fitting(items: readonly BatchItem[], most: number): number {
   let bytes = envelopeBytes();
   let count = 0;
   for (const { claim, body } of items) {
     bytes += envelopeBytes(body.length, claim.id);
-    if (count >= most || (count > 0 && bytes > BATCH_BYTES)) return { count, isFull: true };
+    if (count > 0 && (count >= most || bytes > BATCH_BYTES)) break;
     count += 1;
   }
-  return { count, isFull: false };
+  return count;
 }

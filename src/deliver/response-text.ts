@@ -22,45 +22,34 @@ const DECODERS: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decod
  * shown as far as it could be read, and what names no known coding as it came.
  */
 export async function responseText(raw: Buffer, encoding: string | undefined): Promise<string> {
-  try {
-    return wellFormed(await decoded(raw.subarray(0, RESPONSE_LIMIT), encoding));
-  } catch {
-    return wellFormed(raw.subarray(0, RESPONSE_LIMIT));
-  }
+  const { bytes } = await decoded(raw.subarray(0, RESPONSE_LIMIT), codingsOf(encoding));
+  // Not every database takes a NUL in a text.
+  return bytes.toString('utf8').replaceAll('\0', '\ufffd');
 }
 
 /** A whole answer as text; null where it can't be decoded or is too large. It never rejects. */
 export async function wholeText(raw: Buffer, encoding: string | undefined): Promise<string | null> {
-  const codings = codingsOf(encoding);
-  if (codings.length === 0) return raw.toString('utf8');
-  const decoder = codings.length === 1 ? DECODERS.get(codings[0] ?? '') : undefined;
-  if (!decoder) return null;
-  try {
-    const stream = decoder();
-    stream.end(raw);
-    const chunks: Buffer[] = [];
-    let size = 0;
-    for await (const chunk of stream) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > RESPONSE_LIMIT) return null;
-    }
-    return Buffer.concat(chunks).toString('utf8');
-  } catch {
-    return null;
-  }
+  const { bytes, isWhole } = await decoded(raw, codingsOf(encoding));
+  return isWhole ? bytes.toString('utf8') : null;
 }
 
-async function decoded(raw: Buffer, encoding: string | undefined): Promise<Buffer> {
-  const codings = codingsOf(encoding);
-  if (codings.length > CODINGS_LIMIT) return raw;
+interface Decoded {
+  readonly bytes: Buffer;
+  /** Whether this is all of the body, as it was before any coding. */
+  readonly isWhole: boolean;
+}
+
+async function decoded(raw: Buffer, codings: readonly string[]): Promise<Decoded> {
+  if (codings.length > CODINGS_LIMIT) return { bytes: raw, isWhole: false };
   let bytes = raw;
-  for (const coding of codings.reverse()) {
+  for (const coding of codings.toReversed()) {
     const decoder = DECODERS.get(coding);
-    if (!decoder) return bytes;
-    bytes = await inflate(bytes, decoder());
+    if (!decoder) return { bytes, isWhole: false };
+    const inflated = await inflate(bytes, decoder());
+    if (!inflated.isWhole) return inflated;
+    bytes = inflated.bytes;
   }
-  return bytes;
+  return { bytes, isWhole: true };
 }
 
 function codingsOf(encoding = ''): string[] {
@@ -71,23 +60,20 @@ function codingsOf(encoding = ''): string[] {
     .filter((coding) => coding !== '' && coding !== 'identity');
 }
 
-async function inflate(bytes: Buffer, decoder: Decoder): Promise<Buffer> {
+async function inflate(bytes: Buffer, decoder: Decoder): Promise<Decoded> {
   const chunks: Buffer[] = [];
   let size = 0;
+  let isWhole = true;
   try {
     decoder.end(bytes);
     for await (const chunk of decoder) {
       chunks.push(chunk);
       size += chunk.length;
-      if (size >= RESPONSE_LIMIT) break;
+      if (size > RESPONSE_LIMIT) break;
     }
   } catch {
     // A body that was cut off, or is not what its header says, is shown as far as it could be read.
+    isWhole = false;
   }
-  return Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT);
-}
-
-/** Not every database takes a NUL in a text. */
-function wellFormed(bytes: Buffer): string {
-  return bytes.toString('utf8').replaceAll('\0', '\ufffd');
+  return { bytes: Buffer.concat(chunks).subarray(0, RESPONSE_LIMIT), isWhole: isWhole && size <= RESPONSE_LIMIT };
 }
