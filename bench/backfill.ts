@@ -1,48 +1,66 @@
 /**
- * The first sync of every customer in the CDNOW purchases, from the query to the receiver app that verifies, parses and
- * handles each identify call: `rollcall` with its durable store, `bare` an undici loop that signs and posts the same bodies.
+ * The first sync of an audience, to a receiver app that verifies, parses and handles each identify call by itself, with one
+ * message in a request or up to 500: `rollcall` from the query on, with its durable store; `from the store` with everything
+ * accepted before; `bare` an undici loop over a queue in memory that signs and posts the same bodies one by one.
  */
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+import { parseArgs } from 'node:util';
+import type { Work } from './backfill/work.ts';
+import { compare, countCpu, type Figures, type Part, peakMemoryMb, startPart } from './harness.ts';
 
-const purchases = join(import.meta.dirname, '../../shared/data/CDNOW_master.txt');
-if (!existsSync(purchases)) {
-  console.error(`This benchmark needs the real purchases, CDNOW_master.txt, in shared/data beside the checkout.`);
-  process.exit(1);
-}
+const { values } = parseArgs({ strict: false, options: { calls: { type: 'string' } } });
+const calls = Number(values['calls'] ?? 100_000);
 
 interface Done {
   readonly calls: number;
   readonly seconds: number;
 }
 
-async function run(contender: 'rollcall' | 'bare'): Promise<Figures> {
+async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false): Promise<Figures> {
   // On the disk of the checkout: the system's folder for temporary files may be in memory.
   const folder = await mkdtemp(join(import.meta.dirname, '.backfill-'));
-  const receiver = await startPart(new URL('backfill/receiver.ts', import.meta.url));
-  const sender = await startPart(new URL(`backfill/${contender}.ts`, import.meta.url), [
-    String(receiver.ready),
-    folder,
-    purchases,
-  ]);
+  const parts: Part[] = [];
+  const start = async (name: string, args: string[] = []) => {
+    const part = await startPart(new URL(`backfill/${name}.ts`, import.meta.url), args);
+    parts.push(part);
+    return part;
+  };
   try {
+    const receiver = await start('receiver');
+    const work: Work = { port: Number(receiver.ready), folder, calls, isBatched };
+    const sender = await start(sending, [JSON.stringify(work)]);
     const cpu = countCpu([sender.pid]);
-    const { calls, seconds } = await new Promise<Done>((resolve) => {
+    const receiverCpu = countCpu([receiver.pid]);
+    const done = await new Promise<Done>((resolve) => {
       sender.process.once('message', (message) => resolve(message as Done));
       sender.process.send('go');
     });
-    return { calls, perSecond: calls / seconds, cpuMicros: cpu() / calls, memoryMb: peakMemoryMb(sender.pid) };
+    if (done.calls !== calls) throw new Error(`${done.calls} of ${calls} calls were delivered`);
+    return {
+      perSecond: calls / done.seconds,
+      cpuMicros: cpu() / calls,
+      receiverMicros: receiverCpu() / calls,
+      memoryMb: peakMemoryMb(sender.pid),
+    };
   } finally {
-    await sender.stop();
-    await receiver.stop();
+    for (const part of parts) await part.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
 await compare({
   name: 'backfill',
-  contenders: { bare: () => run('bare'), rollcall: () => run('rollcall') },
-  ratios: { 'rollcall / bare': ['rollcall', 'bare', 'perSecond'] },
+  contenders: {
+    bare: () => run('bare'),
+    rollcall: () => run('rollcall'),
+    'rollcall in batches': () => run('rollcall', true),
+    'from the store': () => run('stored'),
+    'from the store in batches': () => run('stored', true),
+  },
+  ratios: {
+    'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
+    'rollcall in batches / bare': ['rollcall in batches', 'bare', 'perSecond'],
+    'from the store in batches / bare': ['from the store in batches', 'bare', 'perSecond'],
+  },
 });

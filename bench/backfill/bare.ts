@@ -1,12 +1,12 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import { Agent } from 'undici';
+import { SECRET, type Work } from './work.ts';
 
-const CALLS = 23_570;
 const CONNECTIONS = 64;
 
-const [port] = process.argv.slice(2);
+const { port, calls }: Work = JSON.parse(process.argv[2] ?? '{}');
 const agent = new Agent({ pipelining: 1 });
-const key = createSecretKey(Buffer.from('bench-secret'));
+const key = createSecretKey(Buffer.from(SECRET));
 const personas = { computation_class: 'audience', computation_id: 'aud_1', computation_key: 'customers', sequence: 1 };
 
 async function post(user: number): Promise<void> {
@@ -27,9 +27,9 @@ process.once('message', async () => {
   const startedAt = performance.now();
   let next = 0;
   const connection = async () => {
-    for (let user = next++; user < CALLS; user = next++) await post(user);
+    for (let user = next++; user < calls; user = next++) await post(user);
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, connection));
-  process.send?.({ calls: CALLS, seconds: (performance.now() - startedAt) / 1_000 });
+  process.send?.({ calls: calls, seconds: (performance.now() - startedAt) / 1_000 });
 });
 process.send?.('ready');

@@ -1,25 +1,20 @@
+/** The first sync, from the query on. */
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
+import { BATCH, SECRET, type Work } from './work.ts';
 
-const [port, folder = '', purchases] = process.argv.slice(2);
+const { port, folder, calls, isBatched }: Work = JSON.parse(process.argv[2] ?? '{}');
+const webhook = { url: `http://127.0.0.1:${port}/hooks` };
+const batch = { size: BATCH.size, wait: `${BATCH.wait}ms` };
+const webhooks = [isBatched ? { ...webhook, batch } : webhook];
 const content = {
   store: 'sqlite:./rollcall.db',
   network: { allow: ['127.0.0.0/8'] },
   sources: [{ id: 'personas', writeKey: 'key' }],
-  destinations: [
-    { name: 'crm', sources: ['personas'], sharedSecret: 'bench-secret', webhookUrl: `http://127.0.0.1:${port}/hooks` },
-  ],
+  destinations: [{ name: 'crm', sources: ['personas'], sharedSecret: SECRET, webhooks }],
   engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
-  audiences: [
-    {
-      name: 'Customers',
-      source: 'personas',
-      // The columns are divided by any number of spaces.
-      sql: `select distinct regexp_extract(line, '^ *([0-9]+)', 1) as user_id
-            from read_csv('${purchases}', columns = {'line': 'VARCHAR'}, delim = '\\x01', quote = '', skip = 1, header = false)`,
-    },
-  ],
+  audiences: [{ name: 'Customers', source: 'personas', sql: `select range::varchar as user_id from range(${calls})` }],
 };
 const config = parseConfig(JSON.stringify(content), { file: 'rollcall.yaml', folder, env: {} });
 const app = await App.create(config, { log: pino({ level: 'error' }) });
