@@ -48,6 +48,8 @@ function atRandom(name: string, kills: number, options: ScenarioOptions = {}) {
 for (const point of [...POINTS, ...SYNC_POINTS]) await atFailpoints('SQLite', [point], 20);
 await inMigration('SQLite', 20);
 await atRandom('SQLite', 100);
+await atFailpoints('SQLite in batches', ['claim', 'post', 'settle', 'retry'], 10, { isBatched: true });
+await atRandom('SQLite in batches', 50, { isBatched: true });
 
 const random = randomNumbers(SEED);
 for (const damage of Object.keys(DAMAGES) as Damage[]) {
@@ -63,3 +65,5 @@ const options = { newStore: () => postgres.database() };
 await atFailpoints('Postgres', POINTS, 5, options);
 await inMigration('Postgres', 5, options);
 await atRandom('Postgres', 20, options);
+await atFailpoints('Postgres in batches', ['post', 'settle', 'retry'], 3, { ...options, isBatched: true });
+await atRandom('Postgres in batches', 20, { ...options, isBatched: true });

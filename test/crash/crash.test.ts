@@ -13,3 +13,10 @@ t.test('ten crashes, one at each failpoint, lose nothing that was accepted', asy
   }
   await scenario.finish();
 });
+
+t.test('crashes between batches that are taken whole, in part or without a word lose nothing', async (t) => {
+  const scenario = await Scenario.start(t, { isBatched: true });
+  for (const failpoint of ['post', 'settle', 'retry'] as const) await scenario.round({ failpoint, passes: 3 });
+  await scenario.round({ afterDeliveries: 300 });
+  await scenario.finish();
+});

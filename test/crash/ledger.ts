@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { verify } from '../../receivers/signature.ts';
 
@@ -18,6 +18,11 @@ interface Body {
   readonly messageId?: string;
   readonly traits?: { readonly regulars?: boolean };
   readonly context?: { readonly personas?: { readonly sequence: number } };
+}
+
+interface Envelope {
+  readonly batch: readonly Body[];
+  readonly keys: readonly string[];
 }
 
 /** A receiver that writes down what it accepted: every message with its Idempotency-Keys, and each user's membership. */
@@ -47,8 +52,12 @@ export class Ledger {
           return;
         }
         const { 'idempotency-key': key, [LIFE_HEADER]: life } = request.headers;
-        this.write(JSON.parse(body.toString()) as Body, String(key), String(life));
-        response.end('ok');
+        const received = JSON.parse(body.toString()) as Body | Envelope;
+        if ('batch' in received) this.answerBatch(response, received, String(life));
+        else {
+          this.write(received, String(key), String(life));
+          response.end('ok');
+        }
       });
     });
   }
@@ -66,6 +75,25 @@ export class Ledger {
   /** Resolves when so many more requests have been accepted. */
   accepted(more: number): Promise<void> {
     return new Promise((resolve) => this.waiting.push({ at: this.received + more, resolve }));
+  }
+
+  /** Takes a batch whole, or in part, or whole without being able to say so. */
+  private answerBatch(response: ServerResponse, { batch, keys }: Envelope, life: string): void {
+    const turn = this.answers % 27;
+    const isRejected = (index: number) => turn === 3 && index % 3 === 0;
+    for (const [index, body] of batch.entries()) {
+      if (!isRejected(index)) this.write(body, String(keys[index]), life);
+    }
+    if (turn === 5) {
+      response.destroy();
+      return;
+    }
+    const rejected = batch.flatMap((_, index) => (isRejected(index) ? [{ index, code: 'busy' }] : []));
+    const answer = JSON.stringify({ rejected });
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
+    if (turn === 7) {
+      response.write(answer.slice(0, answer.length / 2), () => response.destroy());
+    } else response.end(answer);
   }
 
   private write(body: Body, key: string, life: string): void {

@@ -19,6 +19,8 @@ export type Kill =
 export interface ScenarioOptions {
   /** Makes the URL of an empty store; a SQLite file of the scenario's own unless given. */
   readonly newStore?: () => Promise<string>;
+  /** Whether the receiver takes batches. */
+  readonly isBatched?: boolean;
 }
 
 const SYNC_POINTS = new Set<Failpoint>(['sync_stage', 'sync_stream', 'sync_commit']);
@@ -43,6 +45,7 @@ const REPORT_EVERY = 5_000;
 export class Scenario {
   private readonly t: Test;
   private readonly newStore: () => Promise<string>;
+  private readonly isBatched: boolean;
   private readonly folder = mkdtempSync(join(tmpdir(), 'rollcall-crash-'));
   private readonly ledger = new Ledger();
   private readonly acknowledged = new Set<string>();
@@ -55,9 +58,10 @@ export class Scenario {
   private sent = 0;
   private day = 0;
 
-  private constructor(t: Test, { newStore = async () => `sqlite:./rollcall-${this.lives}.db` }: ScenarioOptions) {
+  private constructor(t: Test, { newStore, isBatched = false }: ScenarioOptions) {
     this.t = t;
-    this.newStore = newStore;
+    this.newStore = newStore ?? (async () => `sqlite:./rollcall-${this.lives}.db`);
+    this.isBatched = isBatched;
   }
 
   static async start(t: Test, options: ScenarioOptions = {}): Promise<Scenario> {
@@ -159,7 +163,9 @@ export class Scenario {
     const store = await openStore({ url: this.store.replace(':./', `:${this.folder}/`), maxQueued: 1 }, systemClock);
     const unheard = async ({ keys }: Entry) => {
       const attempts = await Promise.all([...keys].map((delivery) => store.attempts({ delivery, limit: 100 })));
-      return attempts.flat().some(({ outcome, status }) => outcome === 'retry' && status === null);
+      return attempts
+        .flat()
+        .some(({ outcome, status, error }) => outcome === 'retry' && (status === null || error === 'invalid_answer'));
     };
     const repeated: Entry[] = [];
     for (const entry of entries.filter(({ lives }) => [...lives.values()].some((times) => times > 1))) {
@@ -238,7 +244,11 @@ export class Scenario {
   }
 
   private config(): object {
-    const webhook = { url: `http://127.0.0.1:${this.port}/`, headers: { [LIFE_HEADER]: String(this.lives) } };
+    const webhook = {
+      url: `http://127.0.0.1:${this.port}/`,
+      headers: { [LIFE_HEADER]: String(this.lives) },
+      batch: this.isBatched ? { size: 50, wait: '20ms' } : undefined,
+    };
     return {
       store: this.store,
       listen: { host: '127.0.0.1', port: 0 },
