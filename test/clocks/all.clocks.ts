@@ -28,5 +28,10 @@ await t.test('SQLite: a clock that is set again and again', options, (t) => setC
 await t.test('Postgres: a clock that is set again and again', options, async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.stop());
-  await setClocks(t, steps(), await server.database());
+  await setClocks(t, steps(), { store: await server.database() });
 });
+for (const speed of [0.95, 1.05]) {
+  await t.test(`SQLite: a clock at ${speed} times its speed that is set again and again`, options, (t) =>
+    setClocks(t, steps(), { speed }),
+  );
+}

@@ -10,3 +10,9 @@ t.test(
   { skip: skipWithoutFaketime },
   (t) => setClocks(t, [-HOUR, 5 * HOUR]),
 );
+
+t.test(
+  'a service whose clock runs a twentieth too fast, and is set right again and again, goes on',
+  { skip: skipWithoutFaketime },
+  (t) => setClocks(t, [-1, -1], { speed: 1.05 }),
+);

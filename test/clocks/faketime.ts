@@ -18,16 +18,20 @@ function library(): string | null {
 /** The clocks of a process, as libfaketime shifts them. */
 export class FakeClocks {
   private readonly file: string;
+  private readonly speed: number;
 
-  constructor(file: string) {
+  /** @param speed - how fast they run: a clock that drifts is at 1.05, say */
+  constructor(file: string, speed = 1) {
     this.file = file;
+    this.speed = speed;
     this.shift(0);
   }
 
   /** Shifts them by so many seconds from now on. */
   shift(seconds: number): void {
     // In one step: it is read all the time.
-    writeFileSync(`${this.file}.new`, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}s\n`);
+    const drift = this.speed === 1 ? '' : ` x${this.speed}`;
+    writeFileSync(`${this.file}.new`, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}s${drift}\n`);
     renameSync(`${this.file}.new`, this.file);
   }
 

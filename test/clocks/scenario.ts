@@ -12,14 +12,25 @@ import { FakeClocks } from './faketime.ts';
 
 const BACKLOG = 100;
 const LATER = 20;
+const MEMBERS = 20;
 /** What a recovered endpoint may take to get a backlog that was tried a few times, in milliseconds: far from an hour. */
 const PATIENCE = 90_000;
+
+interface Body {
+  readonly messageId: string;
+  readonly userId: string;
+  readonly traits?: { readonly regulars: boolean };
+  readonly context?: { readonly personas?: { readonly sequence: number } };
+}
 
 /** An endpoint that is down while told so, and writes down what it took. */
 class Endpoint {
   isUp = true;
   refused = 0;
   readonly taken = new Map<string, string[]>();
+  /** Each user's membership, and the sequence that it came with. */
+  readonly members = new Map<string, { isMember: boolean; sequence: number }>();
+  backwards = 0;
   private readonly server = createServer((request, response) => {
     if (!this.isUp) {
       this.refused += 1;
@@ -29,11 +40,18 @@ class Endpoint {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const { messageId } = JSON.parse(Buffer.concat(chunks).toString()) as { messageId: string };
-      this.taken.set(messageId, [...(this.taken.get(messageId) ?? []), String(request.headers['idempotency-key'])]);
+      this.take(JSON.parse(Buffer.concat(chunks).toString()) as Body, String(request.headers['idempotency-key']));
       response.end();
     });
   });
+
+  private take({ messageId, userId, traits, context }: Body, key: string): void {
+    if (context?.personas && traits) {
+      const { sequence } = context.personas;
+      if (sequence < (this.members.get(userId)?.sequence ?? 0)) this.backwards += 1;
+      this.members.set(userId, { isMember: traits.regulars, sequence });
+    } else this.taken.set(messageId, [...(this.taken.get(messageId) ?? []), key]);
+  }
 
   async listen(): Promise<string> {
     this.server.listen(0, '127.0.0.1');
@@ -47,15 +65,28 @@ class Endpoint {
   }
 }
 
-/** The real service, as a process whose wall clock is set by `steps` (in seconds) one after the other, with a backlog each time. */
-export async function setClocks(t: Test, steps: readonly number[], store = 'sqlite:./rollcall.db'): Promise<void> {
+export interface ClockOptions {
+  readonly store?: string;
+  /** How fast the wall clock runs. */
+  readonly speed?: number;
+}
+
+/**
+ * The real service, as a process whose wall clock is set by `steps` (in seconds) one after the other, with a backlog and
+ * another membership each time.
+ */
+export async function setClocks(
+  t: Test,
+  steps: readonly number[],
+  { store = 'sqlite:./rollcall.db', speed = 1 }: ClockOptions = {},
+): Promise<void> {
   const folder = t.testdir({});
   const endpoint = new Endpoint();
   const url = await endpoint.listen();
   t.teardown(() => endpoint.close());
   const config = join(folder, 'rollcall.yaml');
   writeFileSync(config, JSON.stringify(configuration(store, url)));
-  const clocks = new FakeClocks(join(folder, 'clocks'));
+  const clocks = new FakeClocks(join(folder, 'clocks'), speed);
   const child = fork(
     new URL('../crash/service.ts', import.meta.url),
     [JSON.stringify({ config, failpoint: null, syncAsOf: null, ahead: 0 })],
@@ -72,26 +103,42 @@ export async function setClocks(t: Test, steps: readonly number[], store = 'sqli
     await accept(address, sent, count);
     sent += count;
   };
+  const membersOf = (day: number) => Array.from({ length: MEMBERS }, (_, index) => `u${index + day}`);
+  const sync = async (day: number) => {
+    writeFileSync(join(folder, 'members.csv'), ['user_id', ...membersOf(day)].join('\n'));
+    const synced = once(child, 'message');
+    child.send('sync');
+    t.match(await synced, [{ synced: [{ error: null }] }]);
+  };
+  const areCurrent = (day: number) => {
+    const current = new Set(membersOf(day));
+    const told = [...endpoint.members].filter(([, { isMember }]) => isMember);
+    return told.length === current.size && told.every(([user]) => current.has(user));
+  };
   let shift = 0;
-  for (const step of steps) {
+  for (const [day, step] of steps.entries()) {
     endpoint.isUp = false;
     const { refused } = endpoint;
     await send(BACKLOG);
+    await sync(2 * day);
     await until(() => endpoint.refused >= refused + 6);
     shift += step;
     clocks.shift(shift);
     await send(LATER);
+    // Newer changes of the same people, by a clock that may say that they are older.
+    await sync(2 * day + 1);
     const asked = endpoint.refused;
     await until(() => endpoint.refused > asked);
     endpoint.isUp = true;
     const recovered = performance.now();
-    await until(() => endpoint.taken.size === sent);
+    await until(() => endpoint.taken.size === sent && areCurrent(2 * day + 1));
     t.comment(`clock set by ${step} s: all had arrived after ${Math.round(performance.now() - recovered)} ms`);
   }
   const died = once(child, 'exit');
   child.kill('SIGTERM');
   t.equal((await died)[0], 0, 'it stops gracefully');
   t.equal(endpoint.taken.size, sent, 'nothing is lost');
+  t.equal(endpoint.backwards, 0, 'no membership change came after a newer one');
   t.same(
     [...endpoint.taken].filter(([, keys]) => new Set(keys).size > 1),
     [],
@@ -127,8 +174,19 @@ function configuration(store: string, url: string): object {
     store,
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
-    sources: [{ id: 'shop', writeKey: 'shop-key' }],
-    destinations: [{ name: 'crm', sources: ['shop'], sharedSecret: 's', webhooks: [{ url }] }],
+    sources: [
+      { id: 'shop', writeKey: 'shop-key' },
+      { id: 'personas', writeKey: 'personas-key' },
+    ],
+    destinations: [{ name: 'crm', sources: ['shop', 'personas'], sharedSecret: 's', webhooks: [{ url }] }],
+    engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+    audiences: [
+      {
+        name: 'Regulars',
+        source: 'personas',
+        sql: "select user_id from read_csv('members.csv', all_varchar = true)",
+      },
+    ],
   };
 }
 

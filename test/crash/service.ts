@@ -35,7 +35,9 @@ const app = await App.create(config, { clock, log: pino({ level: 'error' }, pino
 process.on('SIGTERM', () => void app.close().then(() => process.disconnect()));
 await app.start({ collect: true, schedules: false });
 process.send?.({ listening: app.address });
-if (orders.syncAsOf !== null) {
-  const reports = await app.sync.run(undefined, { now: orders.syncAsOf });
+const sync = async (now?: number) => {
+  const reports = await app.sync.run(undefined, { now });
   process.send?.({ synced: reports.map(({ key, error }) => ({ key, error: error?.message ?? null })) });
-}
+};
+process.on('message', () => void sync());
+if (orders.syncAsOf !== null) await sync(orders.syncAsOf);
