@@ -1,5 +1,6 @@
-import { type IdentifyBody, receiver } from '@rollcall/receivers';
 import Fastify, { type FastifyInstance } from 'fastify';
+// `rollcall demo` has no packages but its own: your app would import '@rollcall/receivers'.
+import { type IdentifyBody, receiver } from '../../receivers/index.ts';
 
 export interface ShopApp {
   readonly fastify: FastifyInstance;

@@ -1,19 +1,38 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The right to a folder, kept in a file within it. */
-export type Claim = { readonly ok: true; release(): void } | { readonly ok: false; readonly pid: number };
+/** The right to a folder, kept in a file within it; or why there is none. */
+export type Claim = { readonly ok: true; release(): void } | { readonly ok: false; readonly problem: string };
 
-/** Takes a folder for this process and empties it, unless another one that is alive has it. */
+export const CONFIG = 'rollcall.yaml';
+/** First line of the shop's own configuration, by which its folder is known. */
+export const TITLE = '# The example shop.';
+const PID = 'running.pid';
+/** What a shop leaves behind, besides its configuration. */
+const LEFT = /^(running\.pid|orders\.csv|(rollcall\.db|audiences\.duckdb)(\W.*)?)$/;
+
+/** Takes a folder for this process and removes what an earlier shop left there. Nobody else's files are touched. */
 export function claimFolder(folder: string): Claim {
-  const file = join(folder, 'running.pid');
+  const file = join(folder, PID);
   const pid = readPid(file);
-  if (pid !== null && pid !== process.pid && isAlive(pid)) return { ok: false, pid };
-  rmSync(folder, { recursive: true, force: true });
+  if (pid !== null && pid !== process.pid && isAlive(pid)) {
+    return { ok: false, problem: `The shop is running already (process ${pid}) in ${folder}. Stop it first.` };
+  }
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  const foreign = names.find((name) => !LEFT.test(name) && !(name === CONFIG && isOurs(join(folder, name))));
+  if (foreign !== undefined) {
+    return {
+      ok: false,
+      problem: `${folder} has files that are not the shop's, such as ${foreign}. Nothing was touched.`,
+    };
+  }
+  for (const name of names) rmSync(join(folder, name), { recursive: true });
   mkdirSync(folder, { recursive: true });
   writeFileSync(file, String(process.pid));
   return { ok: true, release: () => rmSync(file, { force: true }) };
 }
+
+const isOurs = (path: string) => readFileSync(path, 'utf8').startsWith(TITLE);
 
 function readPid(file: string): number | null {
   try {

@@ -1,16 +1,19 @@
 import { EventEmitter, once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { Client } from '@rollcall/client';
 import pino from 'pino';
 import { App } from '../../src/app.ts';
+// `rollcall demo` has no packages but its own: your shop would import '@rollcall/client'.
+import { Client } from '../../src/client/index.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Run } from '../../src/store/port.ts';
 import { createShopApp, type ShopApp } from './app.ts';
 import { type Board, count } from './board.ts';
+import { CONFIG, TITLE } from './folder.ts';
 import { appendOrders, createOrderBook, history, writeOrders } from './orders.ts';
 
-const FILE = join(import.meta.dirname, 'rollcall.yaml');
+const TEMPLATE = join(import.meta.dirname, 'rollcall.yaml');
 const SECRET = 'a-secret-for-trying-out';
 const SEED = 7;
 const ORDERS = 300;
@@ -20,6 +23,8 @@ const WARN = 40;
 export interface Shop {
   readonly app: ShopApp;
   readonly rollcall: App;
+  /** Path of Rollcall's configuration. */
+  readonly config: string;
   /** Lets orders come in: into the shop's file, and to Rollcall as track calls. */
   order(amount: number, at: number): void;
   /** Resolves once so many webhooks are verified. */
@@ -27,8 +32,18 @@ export interface Shop {
   close(): Promise<void>;
 }
 
-/** Begins anew in an empty folder: sample orders that end at `end`, the shop's app listening, Rollcall started. */
-export async function openShop(folder: string, board: Board, end: number): Promise<Shop> {
+export interface ShopOptions {
+  /** An empty folder. */
+  readonly folder: string;
+  readonly board: Board;
+  /** Port of Rollcall, if it is free. */
+  readonly port: number;
+  /** When the last of the sample orders came in, milliseconds since 1970. */
+  readonly end: number;
+}
+
+/** Begins anew in an empty folder: sample orders, the shop's app listening, Rollcall started. */
+export async function openShop({ folder, board, port: wanted, end }: ShopOptions): Promise<Shop> {
   const book = createOrderBook(SEED);
   const file = join(folder, 'orders.csv');
   writeOrders(file, history(book, ORDERS, end));
@@ -44,8 +59,14 @@ export async function openShop(folder: string, board: Board, end: number): Promi
   await app.fastify.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.fastify.server.address() as AddressInfo;
 
-  const env = { SHOP_DATA: folder, SHOP_SECRET: SECRET, SHOP_APP_PORT: String(port) };
-  const rollcall = await App.create(loadConfig(FILE, { ...process.env, ...env }), { log: readableLog(board) });
+  const values = {
+    SHOP_DATA: '.',
+    SHOP_SECRET: SECRET,
+    SHOP_APP_PORT: String(port),
+    SHOP_PORT: await freePort(wanted),
+  };
+  const config = writeConfig(folder, values);
+  const rollcall = await App.create(loadConfig(config), { log: readableLog(board) });
   await rollcall.start({ collect: true, schedules: false });
   const client = new Client('shop-write-key', { endpoint: rollcall.address ?? '', flushAt: 1 });
   board.say('shop', `${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);
@@ -54,6 +75,7 @@ export async function openShop(folder: string, board: Board, end: number): Promi
   return {
     app,
     rollcall,
+    config,
     order(amount, at) {
       const orders = Array.from({ length: amount }, () => book.next(at));
       appendOrders(file, orders);
@@ -73,6 +95,36 @@ export async function openShop(folder: string, board: Board, end: number): Promi
       board.flush();
     },
   };
+}
+
+/** The configuration with its variables filled in, so that any command can be tried on it. */
+function writeConfig(folder: string, values: Readonly<Record<string, string>>): string {
+  const text = readFileSync(TEMPLATE, 'utf8').replace(
+    /^(#.*\n)+/,
+    `${TITLE} It is running here: try any command with -c.\n`,
+  );
+  const path = join(folder, CONFIG);
+  writeFileSync(
+    path,
+    text.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_, name: string, usual: string) => values[name] ?? usual),
+  );
+  return path;
+}
+
+/** This port, or any free one where it is taken. */
+async function freePort(wanted: number): Promise<string> {
+  const server = createServer();
+  const listening = once(server, 'listening');
+  server.listen(wanted, '127.0.0.1');
+  try {
+    await listening;
+  } catch {
+    return freePort(0);
+  }
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return String(port);
 }
 
 /** Rollcall's log as lines for people: what was computed, and what went wrong. */

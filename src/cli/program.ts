@@ -7,6 +7,7 @@ import { addBackup } from './commands/backup.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
+import { addDemo } from './commands/demo.ts';
 import { addDestinations } from './commands/destinations.ts';
 import { addDiscards } from './commands/discards.ts';
 import { addDoctor } from './commands/doctor.ts';
@@ -42,6 +43,7 @@ In a checkout: npm run -s rollcall -- ARGS`;
 /** In the order of the help. */
 const COMMANDS = [
   addInit,
+  addDemo,
   addServe,
   addSync,
   addPlan,

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { rollcall, start } from '../cli/helpers.ts';
 
 const START = fileURLToPath(new URL('../../examples/shop/start.ts', import.meta.url));
 
@@ -45,6 +46,24 @@ t.test('a second one in the same folder is told of the first', async (t) => {
   const folder = t.testdir();
   await writeFile(join(folder, 'running.pid'), String(process.pid));
   t.match(await runOnce(folder), { code: 1, stderr: `running already (process ${process.pid})` });
+});
+
+t.test('as a command it runs in a folder of its own, with a configuration for other commands', async (t) => {
+  const folder = join(t.testdir(), 'demo');
+  const running = start(['demo', folder, '--port', '65535']);
+  await running.stdout.match(/rollcall +started; it takes messages at http/);
+  await running.stdout.match(/Look around at http/);
+  await running.stdout.match(/verified +✓ +14 entered big_spenders/);
+  const config = join(folder, 'rollcall.yaml');
+  t.match(await rollcall(['why', 'big_spenders', 'customer-01', '-c', config]), { code: 0, stdout: /customer-01/ });
+  t.equal((await running.stop()).code, 0);
+  t.match(await rollcall(['demo', folder, '--once']), { code: 0, stdout: /agree\.\n$/ });
+});
+
+t.test('a folder with files of others is left alone', async (t) => {
+  const folder = t.testdir({ 'rollcall.yaml': 'sources: []\n', 'rollcall.db': 'precious' });
+  t.match(await rollcall(['demo', folder]), { code: 2, stderr: /not the shop's, such as rollcall\.yaml/ });
+  t.equal(await readFile(join(folder, 'rollcall.db'), 'utf8'), 'precious');
 });
 
 t.test('it goes on syncing by schedule until it is told to end', async (t) => {

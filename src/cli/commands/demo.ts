@@ -1,0 +1,52 @@
+import { relative, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { runShop } from '../../../examples/shop/run.ts';
+import { RollcallError } from '../../errors.ts';
+import type { Context } from '../context.ts';
+import { wholeNumber } from '../options.ts';
+import { print } from '../terminal.ts';
+
+interface DemoOptions {
+  readonly once?: boolean;
+  readonly port: number;
+}
+
+const HELP = `
+It makes sample orders, an app that receives webhooks, and Rollcall between them. While it runs, orders come in,
+audiences are synced every three seconds, and each line says what happened:
+
+  computed  Rollcall found who entered and who left
+  verified  the app received that as signed webhooks, and trusted them
+  shop      new orders came in
+
+Everything is kept in the folder, which you may delete afterwards. Its rollcall.yaml works with every command:
+
+  $ rollcall runs -c rollcall-demo/rollcall.yaml`;
+
+export function addDemo(program: Command, context: Context): void {
+  program
+    .command('demo [folder]')
+    .description('see it work: an example shop with its own data and receiver, in ./rollcall-demo')
+    .option('--once', 'one first sync, one sync of changes, a summary; otherwise it runs until Ctrl-C')
+    .option('--port <n>', 'port of the service; another one if it is taken', wholeNumber(1, 65535), 8080)
+    .addHelpText('after', HELP)
+    .action((folder: string | undefined, options: DemoOptions) => demo(folder ?? 'rollcall-demo', options, context));
+}
+
+async function demo(folder: string, { once = false, port }: DemoOptions, { terminal, setExitCode }: Context) {
+  const { signal } = terminal;
+  const result = await runShop({
+    folder: resolve(folder),
+    once,
+    port,
+    print: (line) => print(terminal, line),
+    signal,
+    hints: ({ config, rollcall }) => [
+      '"computed" is who entered and left; "verified" is what the app received as signed webhooks.',
+      `Look around at ${rollcall.address}/ or in a second terminal:`,
+      `npx rollcall why big_spenders customer-01 -c ${relative(process.cwd(), config)}`,
+    ],
+  });
+  if (typeof result !== 'number') throw new RollcallError('bad_usage', `${result.problem} Name another folder.`);
+  setExitCode(result);
+}
