@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IpMode } from './ip.ts';
-import type { MessageType } from './message.ts';
+import type { MessageType } from './message-types.ts';
 
 /** How deliveries of an endpoint are put together into requests. */
 export interface BatchOptions {

@@ -1,12 +1,9 @@
 import * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 import { type IpRule, withIp } from './ip.ts';
+import type { MessageType } from './message-types.ts';
 import { built, RawObject } from './raw-object.ts';
 import { inRange, isoInstant, isoTime, otherInstant } from './timestamp.ts';
-
-/** The seven kinds. Their places are codes of the store's disk format. */
-export const MESSAGE_TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
-export type MessageType = (typeof MESSAGE_TYPES)[number];
 
 /** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
 export interface Message {

@@ -61,6 +61,7 @@ const leaves = [
   'version',
   'destination',
   'message',
+  'message-types',
   'spelling',
   'timestamp',
   'ip',
@@ -243,6 +244,25 @@ t.test('SQL is written only in store/ and jobs/engines/', async (t) => {
     /\bSELECT\s+[\w*]|\bINSERT\s+(OR\s+\w+\s+)?INTO\s|\bUPDATE\s+\w+\s+SET\s|\bDELETE\s+FROM\s|\bCREATE\s+TABLE\s/;
   const isHome = (path: string) => inFolder('src/store')(path) || inFolder('jobs/engines')(path);
   t.same(uses([...service, ...jobs], sql, isHome), []);
+});
+
+t.test('the store’s thread loads no package, so that it starts in a moment', async (t) => {
+  const imports = new Map([...service].map((source) => [source.path, source]));
+  const seen = new Set<string>();
+  const ahead = ['src/store/sqlite/thread.ts'];
+  const packages: string[] = [];
+  for (let path = ahead.pop(); path !== undefined; path = ahead.pop()) {
+    if (seen.has(path)) continue;
+    seen.add(path);
+    const { text = '', imports: targets = [] } = imports.get(path) ?? {};
+    for (const target of targets) {
+      if (internal.test(target)) {
+        if (!isTypeImport(text, target.slice(target.lastIndexOf('/') + 1))) ahead.push(target);
+      } else if (/^@?\w/.test(target) && !target.startsWith('node:')) packages.push(`${path} → ${target}`);
+    }
+  }
+  t.ok(seen.size > 20);
+  t.same(packages, []);
 });
 
 t.test('SQLite is opened in store/ only', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Destination } from '../src/destination.ts';
-import type { MessageType } from '../src/message.ts';
+import type { MessageType } from '../src/message-types.ts';
 import { createRouter, route } from '../src/route/route.ts';
 
 const make = (name: string, sources: string[], enabled = true): Destination => ({

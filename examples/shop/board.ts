@@ -1,10 +1,11 @@
+import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 
 const NAMES_SHOWN = 3;
 const QUIET = 150;
 
-/** Prints lines for people; what many users have in common becomes one line. */
-export function createBoard(print: (line: string) => void) {
+/** Prints lines for people, or with `json` for scripts; what many users have in common becomes one line. */
+export function createBoard(print: (line: string) => void, json = false) {
   const groups = new Map<string, string[]>();
   let timer: NodeJS.Timeout | undefined;
 
@@ -19,6 +20,10 @@ export function createBoard(print: (line: string) => void) {
   }
 
   function line(who: string, text: string): void {
+    if (json) {
+      print(JSON.stringify({ who, text: stripVTControlCharacters(text) }));
+      return;
+    }
     const time = new Date().toTimeString().slice(0, 8);
     print(`${pc.dim(time)}  ${pc.bold(who.padEnd(9))} ${text}`);
   }

@@ -18,6 +18,8 @@ export interface RunOptions {
   /** The port that Rollcall listens on if it is free; any free one otherwise. */
   readonly port: number;
   readonly print: (line: string) => void;
+  /** One JSON object per line: who speaks, and what. */
+  readonly json?: boolean;
   readonly signal: AbortSignal;
   /** Lines said once it runs. */
   readonly hints?: (shop: Shop) => readonly string[];
@@ -25,13 +27,18 @@ export interface RunOptions {
 
 /** Runs the shop; resolves to the exit code, or to why it can't start. */
 export async function runShop(options: RunOptions): Promise<number | { readonly problem: string }> {
-  const { folder, once, port, print } = options;
+  const { folder, once, port, print, json = false } = options;
   const claim = claimFolder(folder);
   if (!claim.ok) return { problem: claim.problem };
   try {
     const signal = once ? AbortSignal.any([options.signal, AbortSignal.timeout(PATIENCE)]) : options.signal;
-    const shop = { folder, port, board: createBoard(print) };
-    if (once) return await runOnce({ ...shop, end: MARCH_31 }, signal, print);
+    const shop = { folder, port, board: createBoard(print, json) };
+    if (once)
+      return await runOnce(
+        { ...shop, end: MARCH_31 },
+        signal,
+        json ? (text) => shop.board.say('summary', text.trim()) : print,
+      );
     return await runUntilStopped({ ...shop, end: Date.now() }, signal, options.hints);
   } finally {
     claim.release();

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { knownError, statusOf } from '../http-errors.ts';
-import type { MessageType } from '../message.ts';
+import type { MessageType } from '../message-types.ts';
 import { readCall } from './batch.ts';
 import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';

@@ -1,7 +1,8 @@
 import type { FastifySchema } from 'fastify';
 import * as z from 'zod';
 import { errorAnswer, jsonSchema } from '../http-schemas.ts';
-import { type MessageType, messageSchemas } from '../message.ts';
+import { messageSchemas } from '../message.ts';
+import type { MessageType } from '../message-types.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 
 /** How requests and answers look, for the documentation: messages are checked by `readMessage`, one by one. */

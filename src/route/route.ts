@@ -1,5 +1,6 @@
 import type { Destination } from '../destination.ts';
-import type { Message, MessageType } from '../message.ts';
+import type { Message } from '../message.ts';
+import type { MessageType } from '../message-types.ts';
 
 /** The name under which the integrations object speaks of this kind of destination. */
 export const INTEGRATION_NAME = 'Webhooks';

@@ -1,4 +1,4 @@
-import type { MessageType } from '../message.ts';
+import type { MessageType } from '../message-types.ts';
 
 /**
  * What the body of an alias holds of a user's former id. Bodies are written by JSON.stringify, so that looking for the

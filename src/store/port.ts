@@ -1,5 +1,5 @@
 import type { RollcallError } from '../errors.ts';
-import type { MessageType } from '../message.ts';
+import type { MessageType } from '../message-types.ts';
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
 export const LANES = ['deletion', 'live', 'backfill'] as const;

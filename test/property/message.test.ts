@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import t from 'tap';
 import { webhookBody } from '../../receivers/bodies.ts';
 import { IP_MODES } from '../../src/ip.ts';
-import { isRejection, MESSAGE_TYPES, readMessage } from '../../src/message.ts';
+import { isRejection, readMessage } from '../../src/message.ts';
+import { MESSAGE_TYPES } from '../../src/message-types.ts';
 import { instant } from '../../src/timestamp.ts';
 
 const RECEIVED = Date.parse('2026-11-21T03:00:00.000Z');

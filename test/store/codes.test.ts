@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { MESSAGE_TYPES } from '../../src/message.ts';
+import { MESSAGE_TYPES } from '../../src/message-types.ts';
 import { LANES, OUTCOMES, type Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';

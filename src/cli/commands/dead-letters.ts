@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
-import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
+import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { DEAD_REASONS, type DeadLetter, type DeadLetterFilter, type DeadReason, type Store } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';

@@ -3,12 +3,13 @@ import type { Command } from 'commander';
 import { runShop } from '../../../examples/shop/run.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
-import { wholeNumber } from '../options.ts';
+import { jsonOption, wholeNumber } from '../options.ts';
 import { print } from '../terminal.ts';
 
 interface DemoOptions {
   readonly once?: boolean;
   readonly port: number;
+  readonly json?: boolean;
 }
 
 const HELP = `
@@ -29,16 +30,19 @@ export function addDemo(program: Command, context: Context): void {
     .description('see it work: an example shop with its own data and receiver, in ./rollcall-demo')
     .option('--once', 'one first sync, one sync of changes, a summary; otherwise it runs until Ctrl-C')
     .option('--port <n>', 'port of the service; another one if it is taken', wholeNumber(1, 65535), 8080)
+    .addOption(jsonOption())
     .addHelpText('after', HELP)
     .action((folder: string | undefined, options: DemoOptions) => demo(folder ?? 'rollcall-demo', options, context));
 }
 
-async function demo(folder: string, { once = false, port }: DemoOptions, { terminal, setExitCode }: Context) {
+async function demo(folder: string, options: DemoOptions, { terminal, setExitCode }: Context): Promise<void> {
+  const { once = false, port, json = false } = options;
   const { signal } = terminal;
   const result = await runShop({
     folder: resolve(folder),
     once,
     port,
+    json,
     print: (line) => print(terminal, line),
     signal,
     hints: ({ config, rollcall }) => [

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type DeadReason, LANES, type NewMessage } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
 import { seenKey } from '../seen-key.ts';

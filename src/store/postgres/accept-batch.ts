@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
 import { seenKey } from '../seen-key.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type Claim, type ClaimRequest, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
 import type { Found } from '../stock.ts';

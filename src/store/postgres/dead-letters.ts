@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import type { Replay } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
 import { lettersBeingDeleted } from '../records/letters.ts';

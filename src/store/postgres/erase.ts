@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { aliasNeedles } from '../alias.ts';
 import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';

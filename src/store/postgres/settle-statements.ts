@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';

@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
 import type { NewMessage } from '../port.ts';
 import { userHash } from '../user-hash.ts';

@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
+import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { type AttemptFilter, type AttemptRecord, OUTCOMES, type Outcome } from '../port.ts';
 import { raw, sql, where } from '../sql.ts';
 import type { Session } from './session.ts';

@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES, type MessageType } from '../../message.ts';
+import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
 import type { DeadLetter, DeadLetterFilter, DeadReason } from '../port.ts';
 import { raw, sql, where } from '../sql.ts';

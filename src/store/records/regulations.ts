@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { deletes, isOver, type Regulation, type ToldPart } from '../port.ts';
 import { raw, sql } from '../sql.ts';
 import { userHash } from '../user-hash.ts';

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
 import type { AcceptResult, PlanStep } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';

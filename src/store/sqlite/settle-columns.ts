@@ -1,4 +1,4 @@
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { RETRY_WINDOW } from '../../retry.ts';
 import { CLAIMED, DELETION_LANE, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';

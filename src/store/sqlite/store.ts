@@ -1,5 +1,5 @@
 import { type Clock, withTime } from '../../clock.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
