@@ -28,22 +28,24 @@ export function createAccept(
   destinations: () => readonly Destination[],
   onWork: WorkListener,
 ): Accept {
-  return async (source, messages, options = {}) => {
-    const lane = options.lane ?? 'live';
-    const { to } = options;
+  // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
+  return (source, messages, options = {}) => {
+    const { to, lane = 'live' } = options;
     const routed = to === undefined ? createRouter(source, destinations()) : () => to;
-    const accepted: NewMessage[] = messages.map((message) => ({
-      source,
-      messageId: message.messageId,
-      type: message.type,
-      userId: message.userId,
-      body: message.body,
-      destinations: routed(message),
-      lane,
-      conflict: message.conflict ?? null,
-    }));
-    const result = await store.accept({ messages: accepted, step: options.step ?? null });
-    onWork(new Set(accepted.flatMap((message) => message.destinations)));
-    return result;
+    const reached = new Set<string>();
+    const accepted = messages.map((message): NewMessage => {
+      const names = routed(message);
+      for (const name of names) reached.add(name);
+      return newMessage(source, message, names, lane);
+    });
+    return store.accept({ messages: accepted, step: options.step ?? null }).then((result) => {
+      onWork(reached);
+      return result;
+    });
   };
+}
+
+function newMessage(source: string, message: Message, destinations: readonly string[], lane: Lane): NewMessage {
+  const { messageId, type, userId, body, conflict = null } = message;
+  return { source, messageId, type, userId, body, destinations, lane, conflict };
 }

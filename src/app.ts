@@ -22,7 +22,15 @@ import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
 import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
 import { openStore } from './store/open.ts';
-import { DISCARDS_KEPT, type EndpointState, type RunProgress, type Settlement, type Store } from './store/port.ts';
+import {
+  type AcceptResult,
+  DISCARDS_KEPT,
+  type EndpointState,
+  type Lane,
+  type RunProgress,
+  type Settlement,
+  type Store,
+} from './store/port.ts';
 import { VERSION } from './version.ts';
 
 export interface AppOptions {
@@ -283,22 +291,30 @@ export class App {
 
   /** Counts what is accepted and what is not; whoever asked for it logs that it was not. */
   private observed(accept: Accept): Accept {
-    const { log } = this.options;
-    return async (source, messages, options) => {
+    // As with `createAccept`, nothing here holds the messages while it waits.
+    return (source, messages, options) => {
       const startedAt = this.clock.monotonic();
-      try {
+      const lane = options?.lane ?? 'live';
+      const accepting = new Promise<AcceptResult>((resolve) => {
         this.alive();
-        const result = await accept(source, messages, options);
-        this.metrics.accepted(source, result);
-        const ms = Math.round(this.clock.monotonic() - startedAt);
-        log.debug({ stage: 'accept', source, lane: options?.lane ?? 'live', ...result, ms }, 'accepted');
-        return result;
-      } catch (error) {
-        const code = error instanceof RollcallError ? error.code : 'internal_error';
-        this.metrics.refused(source, code);
-        throw error;
-      }
+        resolve(accept(source, messages, options));
+      });
+      return this.countedAccept(accepting, source, lane, startedAt);
     };
+  }
+
+  private async countedAccept(accepting: Promise<AcceptResult>, source: string, lane: Lane, startedAt: number) {
+    try {
+      const result = await accepting;
+      this.metrics.accepted(source, result);
+      const ms = Math.round(this.clock.monotonic() - startedAt);
+      this.options.log.debug({ stage: 'accept', source, lane, ...result, ms }, 'accepted');
+      return result;
+    } catch (error) {
+      const code = error instanceof RollcallError ? error.code : 'internal_error';
+      this.metrics.refused(source, code);
+      throw error;
+    }
   }
 
   private async listen(): Promise<void> {

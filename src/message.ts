@@ -3,7 +3,7 @@ import type { ErrorCode } from './errors.ts';
 import { type IpRule, withIp } from './ip.ts';
 import type { MessageType } from './message-types.ts';
 import { built, RawObject } from './raw-object.ts';
-import { inRange, isoInstant, isoTime, otherInstant } from './timestamp.ts';
+import { correctedTime, isoInstant, isoTime, otherInstant } from './timestamp.ts';
 
 /** A message as the pipeline carries it: what routing asks for, and the body made once for all. */
 export interface Message {
@@ -239,8 +239,7 @@ function writeTimestamps(
   const iso = isoInstant(original);
   const given = iso ?? otherInstant(original);
   const sent = given === null ? null : sentInstant(input['sentAt'], sentAt, onUnreadable);
-  const corrected = given === null || sent === null ? given : inRange(receivedAt - (sent - given));
-  const timestamp = corrected ?? given ?? receivedAt;
+  const timestamp = given === null ? receivedAt : correctedTime(receivedAt, given, sent);
   body['timestamp'] = isoTime(timestamp);
   if (original !== null && iso !== timestamp) body['originalTimestamp'] = original;
   if (original !== null && given === null) onUnreadable?.('timestamp');

@@ -1,6 +1,5 @@
 import { DateTime } from 'luxon';
 
-const UTC_MILLISECONDS = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?$/i;
 
 /**
@@ -9,12 +8,42 @@ const ISO_8601 = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[
  */
 export function isoInstant(value: unknown): number | null {
   if (typeof value !== 'string') return null;
-  if (UTC_MILLISECONDS.test(value)) return isInCalendar(value) ? inRange(Date.parse(value)) : null;
+  const usual = usualInstant(value);
+  if (usual !== null) return usual;
   const parts = ISO_8601.exec(value);
   if (parts === null) return null;
   const [, date = '', time = '00:00', offset = 'Z'] = parts;
   if (!isInCalendar(date)) return null;
   return inRange(Date.parse(`${date}T${time.replace(',', '.')}${normalOffset(offset)}`));
+}
+
+/** What `toISOString` writes is worth more haste than Date.parse has; null for anything else, and for the ends of months. */
+function usualInstant(text: string): number | null {
+  if (text.length !== 24 || !isUsual(text)) return null;
+  const [year, month, day] = [digitsAt(text, 0, 4), digitsAt(text, 5, 7), digitsAt(text, 8, 10)];
+  const [hour, minute, second] = [digitsAt(text, 11, 13), digitsAt(text, 14, 16), digitsAt(text, 17, 19)];
+  if (year < 100 || month < 1 || month > 12 || day < 1 || day > 28 || hour > 23 || minute > 59 || second > 59)
+    return null;
+  const midnight = Date.UTC(year, month - 1, day);
+  return midnight + ((hour * 60 + minute) * 60 + second) * 1000 + digitsAt(text, 20, 23);
+}
+
+const PATTERN = '0000-00-00T00:00:00.000Z';
+const isDigit = (code: number) => code >= 0x30 && code <= 0x39;
+
+function isUsual(text: string): boolean {
+  for (let at = 0; at < PATTERN.length; at += 1) {
+    const code = text.charCodeAt(at);
+    const wanted = PATTERN.charCodeAt(at);
+    if (isDigit(wanted) ? !isDigit(code) : code !== wanted) return false;
+  }
+  return true;
+}
+
+function digitsAt(text: string, start: number, end: number): number {
+  let number = 0;
+  for (let at = start; at < end; at += 1) number = number * 10 + text.charCodeAt(at) - 0x30;
+  return number;
 }
 
 /** Longer than any time is written; what parses it below is not made for long text. */
@@ -97,8 +126,13 @@ function isInCalendar(text: string): boolean {
 }
 
 /** A time that is written with four digits for the year. */
-export function inRange(time: number): number | null {
+function inRange(time: number): number | null {
   return time >= -62_167_219_200_000 && time <= 253_402_300_799_999 ? Math.trunc(time) : null;
+}
+
+/** `receivedAt − (sentAt − given)`, where it is known when it was sent, and makes a time. */
+export function correctedTime(receivedAt: number, given: number, sentAt: number | null): number {
+  return (sentAt === null ? null : inRange(receivedAt - (sentAt - given))) ?? given;
 }
 
 /** What times of the same second have in common, by the last bits of that second. */

@@ -34,6 +34,11 @@ export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLim
   const messages: Message[] = [];
   const rejected: RejectedItem[] = [];
   for (const [index, item] of items.entries()) {
+    const ordinary = item.ordinary(shared);
+    if (ordinary !== null) {
+      messages.push(ordinary);
+      continue;
+    }
     const value = item.value();
     const result = readPart(item, value, shared);
     if (isRejection(result)) rejected.push({ index, messageId: messageIdOf(value), ...result });
@@ -44,7 +49,7 @@ export function readBatch(body: JsonBody, envelope: Envelope, limits: CollectLim
 
 /** @throws RollcallError with the code of what is wrong */
 export function readCall({ whole }: JsonBody, envelope: Envelope): Message {
-  const result = readPart(whole, whole.value(), envelope);
+  const result = whole.ordinary(envelope) ?? readPart(whole, whole.value(), envelope);
   if (isRejection(result)) throw new RollcallError(result.code, result.message);
   return result;
 }

@@ -87,16 +87,25 @@ async function serve(
     ...ipRule(request),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
-  const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
+  // What is read is gone from here as soon as it is on its way to disk: no function that waits holds it.
+  const takeCall = (request: FastifyRequest, type: MessageType) => {
     const message = readCall(bodyOf(request), { type, ...envelopeOf(request) });
     letBodyGo(request);
-    await accept(sourceOf(request).id, [message]);
+    return accept(sourceOf(request).id, [message]);
+  };
+  const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
+    await takeCall(request, type);
     return reply.type('application/json').send(DONE);
   };
-  const batch = async (request: FastifyRequest, reply: FastifyReply) => {
+  const takeBatch = (request: FastifyRequest) => {
     const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request), limits);
     if (rejected.length === 0) letBodyGo(request);
-    if (messages.length > 0) await accept(sourceOf(request).id, messages);
+    const accepted = messages.length > 0 ? accept(sourceOf(request).id, messages) : null;
+    return { rejected, accepted };
+  };
+  const batch = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { rejected, accepted } = takeBatch(request);
+    await accepted;
     for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
     return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
   };

@@ -1,9 +1,11 @@
 import { isAscii } from 'node:buffer';
 import { RollcallError } from '../errors.ts';
-import { MAX_DEPTH } from '../message.ts';
+import { type Envelope, MAX_DEPTH, MAX_MESSAGE_BYTES, type Message } from '../message.ts';
 import { RawObject } from '../raw-object.ts';
 import { CanonicalJson, PLAIN } from './canonical-json.ts';
 import { keyOf } from './known-keys.ts';
+import { readOrdinary } from './ordinary.ts';
+import { CANONICAL, DEEP, FIELD, PARSED, TEXT } from './outline.ts';
 
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
@@ -17,15 +19,6 @@ const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
-
-/** How a value is had from its bytes. */
-const PARSED = 0;
-const TEXT = 1;
-const CANONICAL = 2;
-const DEEP = 3;
-
-/** Numbers that stand for a field: start and end of its key, of its value, and how the value is had. */
-const FIELD = 5;
 
 /** Fields that messages are known by, and routed. */
 const KEPT = new Set(['messageId', 'userId', 'anonymousId', 'groupId', 'previousId', 'event', 'name', 'type']);
@@ -43,6 +36,8 @@ export interface Part {
    * @throws RollcallError `invalid_json`
    */
   value(): unknown;
+  /** The message that it is, where all is as nearly all libraries write it; else null. */
+  ordinary(envelope: Envelope): Message | null;
 }
 
 /**
@@ -56,9 +51,9 @@ export class JsonBody {
   writeKey: string | null = null;
   /** All of it, but for `batch` where that is a list. */
   readonly whole: Part;
-  private readonly bytes: Buffer;
-  /** All in one, where it may be cut to pieces: one byte for each character. */
-  private text: string | null = null;
+  readonly bytes: Buffer;
+  /** One character for each byte. */
+  private latin1: string | null = null;
   private isAscii: boolean | null = null;
   private readonly canonical: CanonicalJson;
   private kind = PARSED;
@@ -72,7 +67,7 @@ export class JsonBody {
     const isObject = bytes[start] === OPEN_BRACE;
     const end = isObject ? this.readFields(start, fields, true) : this.readValue(start);
     if (this.afterSpace(end) !== bytes.length) throw invalid();
-    this.whole = isObject ? this.objectPart(fields, 0, end - start) : this.valuePart(start, end);
+    this.whole = isObject ? this.objectPart(fields, 0, start, end) : this.valuePart(start, end);
   }
 
   /** Its first bytes, as they were sent. */
@@ -125,7 +120,7 @@ export class JsonBody {
       const first = fields.length;
       const isObject = bytes[at] === OPEN_BRACE;
       const end = isObject ? this.readFields(at, fields, false) : this.readValue(at);
-      items.push(isObject ? this.objectPart(fields, first, end - at) : this.valuePart(at, end));
+      items.push(isObject ? this.objectPart(fields, first, at, end) : this.valuePart(at, end));
       at = this.afterSpace(end);
       if (bytes[at] === CLOSE_BRACKET) return at + 1;
       if (bytes[at] !== COMMA) throw invalid();
@@ -183,20 +178,32 @@ export class JsonBody {
     throw invalid();
   }
 
-  private objectPart(fields: readonly number[], first: number, bytes: number): Part {
-    return new ObjectPart(this, fields, first, bytes);
+  private objectPart(fields: readonly number[], first: number, start: number, end: number): Part {
+    return new ObjectPart(this, fields, first, start, end);
   }
 
   private valuePart(start: number, end: number): Part {
     const { kind } = this;
-    return { bytes: end - start, isTooDeep: kind === DEEP, value: () => this.valueOf(start, end, kind) };
+    const value = () => this.valueOf(start, end, kind);
+    return { bytes: end - start, isTooDeep: kind === DEEP, value, ordinary: () => null };
+  }
+
+  /** A string with a character for each byte, where those from `start` to before `end` are ASCII; else null. */
+  textWith(start: number, end: number): string | null {
+    this.isAscii ??= isAscii(this.bytes);
+    if (!this.isAscii && !isAscii(this.bytes.subarray(start, end))) return null;
+    this.latin1 ??= this.bytes.toString('latin1');
+    return this.latin1;
+  }
+
+  /** All in one, where it may be cut to pieces. Not before anything is built of it: most of what strangers send never is. */
+  private get text(): string | null {
+    this.isAscii ??= isAscii(this.bytes);
+    return this.isAscii ? this.textWith(0, 0) : null;
   }
 
   /** The object that these fields make. */
   build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
-    // Not before anything is built of it: most of what strangers send never is.
-    this.isAscii ??= isAscii(this.bytes);
-    if (this.isAscii) this.text ??= this.bytes.toString('latin1');
     const object: Record<string, unknown> = {};
     for (let at = first; at < last; at += FIELD) {
       const key = this.key(fields[at] as number, fields[at + 1] as number);
@@ -256,13 +263,15 @@ class ObjectPart implements Part {
   private readonly fields: readonly number[];
   private readonly first: number;
   private readonly last: number;
+  private readonly start: number;
 
-  constructor(body: JsonBody, fields: readonly number[], first: number, bytes: number) {
-    this.bytes = bytes;
+  constructor(body: JsonBody, fields: readonly number[], first: number, start: number, end: number) {
+    this.bytes = end - start;
     this.body = body;
     this.fields = fields;
     this.first = first;
     this.last = fields.length;
+    this.start = start;
     let isTooDeep = false;
     for (let at = first + FIELD - 1; at < this.last; at += FIELD) isTooDeep ||= fields[at] === DEEP;
     this.isTooDeep = isTooDeep;
@@ -270,6 +279,13 @@ class ObjectPart implements Part {
 
   value(): Record<string, unknown> {
     return this.body.build(this.fields, this.first, this.last);
+  }
+
+  ordinary(envelope: Envelope): Message | null {
+    if (this.isTooDeep || this.bytes > MAX_MESSAGE_BYTES) return null;
+    const text = this.body.textWith(this.start, this.start + this.bytes);
+    const { fields, first, last } = this;
+    return text === null ? null : readOrdinary({ bytes: this.body.bytes, text, fields, first, last }, envelope);
   }
 }
 

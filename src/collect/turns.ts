@@ -9,11 +9,18 @@ export class Turns {
     this.maxWeight = maxWeight;
   }
 
-  async pass<T>(party: string, weight: number, work: () => Promise<T>): Promise<T> {
-    if (this.waiting.size > 0 || !this.hasRoom(weight)) await this.wait(party, weight);
-    else this.weight += weight;
+  pass<T>(party: string, weight: number, work: () => Promise<T>): Promise<T> {
+    if (this.waiting.size > 0 || !this.hasRoom(weight)) {
+      return this.wait(party, weight).then(() => this.finished(weight, work()));
+    }
+    this.weight += weight;
+    return this.finished(weight, work());
+  }
+
+  /** Holds nothing of the work but its promise. */
+  private async finished<T>(weight: number, working: Promise<T>): Promise<T> {
     try {
-      return await work();
+      return await working;
     } finally {
       this.weight -= weight;
       this.next();

@@ -114,6 +114,33 @@ t.test('every way to write an instant means the same', async () => {
   );
 });
 
+t.test('what toISOString writes is read as what it was', async () => {
+  const date = fc.oneof(
+    fc.date(times),
+    fc
+      .constantFrom('2024-02-29T23:59:59.999Z', '0099-12-31T00:00:00.000Z', '2026-12-31T00:00:00.001Z')
+      .map((text) => new Date(text)),
+  );
+  fc.assert(
+    fc.property(date, (date) => {
+      if (instant(date.toISOString()) !== date.getTime()) throw new Error(date.toISOString());
+    }),
+    { numRuns: 500 },
+  );
+});
+
+t.test('a time of day or a day that there is not, is not read in haste', async (t) => {
+  const texts = [
+    '2026-02-29T00:00:00.000Z',
+    '2026-13-01T00:00:00.000Z',
+    '2026-01-01T25:00:00.000Z',
+    '2026-01-01T00:60:00.000Z',
+  ];
+  for (const text of [...texts, '2026-01-00T00:00:00.000Z', '2026-00-01T00:00:00.000Z'])
+    t.equal(instant(text), null, text);
+  t.equal(instant('2026-01-01T24:00:00.000Z'), Date.parse('2026-01-02T00:00:00.000Z'), 'the end of a day');
+});
+
 t.test('the corrected timestamp keeps the time between happening and sending', async () => {
   const lately = { min: new Date('2000-01-01T00:00:00Z'), max: new Date('2050-01-01T00:00:00Z'), noInvalidDate: true };
   fc.assert(

@@ -10,28 +10,11 @@ import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
+import { type PackedMessages, Unpacked } from './packed-messages.ts';
 import { SqliteSession } from './session.ts';
 
-/** Messages by column: between threads, some lists cost half of what as many tuples do. */
-export interface MessageColumns {
-  /** Index into `sources`. */
-  readonly source: readonly number[];
-  readonly messageId: readonly string[];
-  /** Index of the type. */
-  readonly type: readonly number[];
-  readonly userId: readonly (string | null)[];
-  readonly body: readonly string[];
-  /** Index into `routes`. */
-  readonly route: readonly number[];
-  /** Index of the lane. */
-  readonly lane: readonly number[];
-  readonly conflict: readonly (string | null)[];
-}
-
 interface AcceptArguments {
-  readonly messages: MessageColumns;
-  readonly sources: readonly string[];
-  readonly routes: readonly (readonly string[])[];
+  readonly messages: PackedMessages;
   readonly step: PlanStep | null;
   readonly maxQueued: number;
   /** Whom deliveries are claimed for as they are written, and how many of each destination. */
@@ -49,11 +32,12 @@ const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   failpoint('accept');
-  const { step, messages } = request;
-  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, messages.body.length);
+  const { step } = request;
+  const messages = new Unpacked(request.messages);
+  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, messages.count);
   db.seen.begin();
   try {
-    const result = write(db, now, request);
+    const result = write(db, now, request, messages);
     db.seen.write(now);
     return result;
   } catch (error) {
@@ -62,26 +46,20 @@ export async function accept(db: Connection, now: number, request: AcceptArgumen
   }
 }
 
-function write(db: Connection, now: number, request: AcceptArguments): Accepted {
+function write(db: Connection, now: number, request: AcceptArguments, messages: Unpacked): Accepted {
   const run = request.step ? db.nameId(request.step.run) : null;
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  const routes = request.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
+  const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taker = new Taking(db, now, request.taker);
   const isSuppressed = suppressionCheck(db);
   let deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   let duplicates = 0;
   let suppressed = 0;
-  const { messages } = request;
-  const count = messages.body.length;
+  const { count } = messages;
   for (let index = 0; index < count; index += 1) {
-    const source = request.sources[messages.source[index] as number] as string;
-    const messageId = messages.messageId[index] as string;
-    const type = messages.type[index] as number;
-    const userId = messages.userId[index] as string | null;
-    const body = messages.body[index] as string;
-    const lane = messages.lane[index] as number;
-    const conflict = messages.conflict[index] as string | null;
+    messages.next();
+    const { source, messageId, type, userId, body, lane, conflict } = messages;
     if (
       isSuppressed &&
       type !== DELETE_TYPE &&
@@ -95,7 +73,7 @@ function write(db: Connection, now: number, request: AcceptArguments): Accepted 
       duplicates += 1;
       continue;
     }
-    for (const [name, destination] of routes[messages.route[index] as number] ?? []) {
+    for (const [name, destination] of routes[messages.route] ?? []) {
       let state = READY;
       if (conflict !== null) {
         state = supersede(db, conflict, destination, backlog, runs);

@@ -53,8 +53,13 @@ export class SeenIds {
   add(source: string, messageId: string): boolean {
     const key = seenKey({ source, messageId });
     const recent = this.recent as Set<string>;
-    if (recent.has(key) || this.isInBucket(key)) return false;
-    recent.add(key);
+    const count = recent.size;
+    // One look at the set answers whether it was there, and has it there if not.
+    if (recent.add(key).size === count) return false;
+    if (this.isInBucket(key)) {
+      recent.delete(key);
+      return false;
+    }
     this.added.push(key);
     return true;
   }

@@ -28,6 +28,7 @@ interface ThreadOptions {
 
 interface Waiting {
   readonly operation: Operation;
+  readonly movable: readonly ArrayBuffer[];
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
@@ -88,9 +89,14 @@ export class StoreThread {
     return { thread, store };
   }
 
-  call<V extends VerbName>(verb: V, args: VerbArguments<V>): Promise<VerbResult<V>> {
+  /** @param movable - what of the arguments goes to the thread as it is, and is gone here */
+  call<V extends VerbName>(
+    verb: V,
+    args: VerbArguments<V>,
+    movable: readonly ArrayBuffer[] = [],
+  ): Promise<VerbResult<V>> {
     if (this.damage) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), verb, args }) as Promise<VerbResult<V>>;
+    return this.perform({ ...this.moment(), verb, args }, movable) as Promise<VerbResult<V>>;
   }
 
   /** As `call`, of a record; damaged data is still read. */
@@ -104,10 +110,10 @@ export class StoreThread {
     return { now, ahead: this.time.offset };
   }
 
-  private perform(operation: Operation): Promise<unknown> {
+  private perform(operation: Operation, movable: readonly ArrayBuffer[] = []): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
     return new Promise((resolve, reject) => {
-      this.queue.push({ operation, resolve, reject });
+      this.queue.push({ operation, movable, resolve, reject });
       this.schedule();
     });
   }
@@ -154,7 +160,8 @@ export class StoreThread {
     this.inWork = this.queue.splice(0, GROUP_LIMIT);
     if (this.inWork.length === 0) return;
     const operations = this.inWork.map(({ operation }) => operation);
-    this.worker.postMessage({ operations } satisfies ThreadRequest);
+    const moved = this.inWork.flatMap(({ movable }) => movable);
+    this.worker.postMessage({ operations } satisfies ThreadRequest, moved);
   }
 
   /** What is not an answer to what was asked would leave someone waiting for ever, or give them another's answer. */

@@ -4,11 +4,12 @@ import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import { recordsBy } from '../records/records.ts';
-import type { HandedTuple, MessageColumns } from './accept.ts';
+import type { HandedTuple } from './accept.ts';
 import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
 import { damaged } from './files.ts';
 import { HandOver, type Taker } from './hand-over.ts';
+import { movable, pack } from './packed-messages.ts';
 import { SettleColumns } from './settle-columns.ts';
 import { StoreThread } from './store-thread.ts';
 
@@ -55,21 +56,28 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
         claims.map((claim) => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] })),
       ),
   );
+  const sent = ({ messages, step }: port.AcceptRequest, taker: Taker | null) => {
+    const packed = pack(messages);
+    const given = taker && { owner: taker.owner, room: taker.room };
+    return thread.call('accept', { messages: packed, step, maxQueued, taker: given }, movable(packed));
+  };
+  const acceptAndTake = async (request: port.AcceptRequest, taker: Taker) => {
+    const acceptedAt = time.now();
+    const accepted = await sent(request, taker).catch(async (error) => {
+      await handOver.accepted(taker, null);
+      throw error;
+    });
+    await handOver.accepted(taker, handedClaims(ids, request, acceptedAt, accepted.handed));
+    return resultOf(accepted);
+  };
   return {
     ...recordsBy((verb, given) => thread.record(verb, given)),
     time,
     maxQueued,
-    accept: async (request) => {
+    accept: (request) => {
       const taker = handOver.taker(request);
-      const acceptedAt = time.now();
-      const accepting = thread.call('accept', acceptArguments(request, maxQueued, taker));
-      if (!taker) return resultOf(await accepting);
-      const accepted = await accepting.catch(async (error) => {
-        await handOver.accepted(taker, null);
-        throw error;
-      });
-      await handOver.accepted(taker, handedClaims(ids, request, acceptedAt, accepted.handed));
-      return resultOf(accepted);
+      // Only who takes deliveries over needs the messages for longer.
+      return taker ? acceptAndTake(request, taker) : sent(request, null).then(resultOf);
     },
     join: async (ttl) => {
       const owner = await thread.call('join', { ttl, own: own.owners, clock: reading() });
@@ -141,38 +149,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     },
     close: () => thread.close(),
   };
-}
-
-function acceptArguments({ messages, step }: port.AcceptRequest, maxQueued: number, taker: Taker | null) {
-  const sources = new Places<string>();
-  const routes = new Places<readonly string[]>();
-  const columns: MessageColumns = {
-    source: messages.map(({ source }) => sources.of(source)),
-    messageId: messages.map(({ messageId }) => messageId),
-    type: messages.map(({ type }) => MESSAGE_TYPES.indexOf(type)),
-    userId: messages.map(({ userId }) => userId),
-    body: messages.map(({ body }) => body),
-    route: messages.map(({ destinations }) => routes.of(destinations)),
-    lane: messages.map(({ lane }) => port.LANES.indexOf(lane)),
-    conflict: messages.map(({ conflict }) => conflict),
-  };
-  const given = taker && { owner: taker.owner, room: taker.room };
-  return { messages: columns, sources: sources.list, routes: routes.list, step, maxQueued, taker: given };
-}
-
-/** Each of them once, with its place in the list. */
-class Places<T> {
-  readonly list: T[] = [];
-  private readonly places = new Map<T, number>();
-
-  of(value: T): number {
-    let place = this.places.get(value);
-    if (place === undefined) {
-      place = this.list.push(value) - 1;
-      this.places.set(value, place);
-    }
-    return place;
-  }
 }
 
 const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port.AcceptResult => ({
