@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { AudienceConfig, Config, TraitConfig } from '../src/config/config.ts';
 import type { Destination } from '../src/destination.ts';
 
@@ -11,11 +10,6 @@ export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'trai
 
 export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];
-}
-
-/** Changes when the definition does, but not with its name, so that a renamed audience is known again. */
-export function definitionHash({ kind, engine, sql }: Pick<Computation, 'kind' | 'engine' | 'sql'>): string {
-  return createHash('sha256').update(`${kind}\n${engine}\n${sql}`).digest('hex').slice(0, 16);
 }
 
 /** Which audience or trait it is, and the source that it speaks as. */

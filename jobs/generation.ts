@@ -3,6 +3,7 @@ import { RollcallError } from '../src/errors.ts';
 import type { Fence, Store } from '../src/store/port.ts';
 import { type Computation, computations, connectedTo, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
+import { definitionText } from './definition.ts';
 
 /** Which audiences this process may run, while others may go by another configuration. */
 export interface Generations {
@@ -60,10 +61,11 @@ function fingerprint(key: string, config: SyncConfig): string {
 }
 
 /** Without `paused`: a process that runs some of the audiences has the configuration of one that runs the others. */
-function definitionOf(computation: Computation, { destinations }: SyncConfig): string {
-  const { kind, key, engine, source, sql, schedule, timezone, guard, expect } = computation;
-  const connected = connectedTo({ key, source }, destinations).toSorted();
-  return digest([kind, key, engine, source, sql, schedule, timezone, guard, expect, connected]);
+function definitionOf(computation: Computation, config: SyncConfig): string {
+  const { kind, key, engine, source, schedule, timezone, guard, expect } = computation;
+  const connected = connectedTo({ key, source }, config.destinations).toSorted();
+  const definition = definitionText(computation, config);
+  return digest([kind, key, engine, source, definition, schedule, timezone, guard, expect, connected]);
 }
 
 /** Of all that syncs go by: processes may differ in addresses, secrets and files, and still have one configuration. */

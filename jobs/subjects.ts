@@ -1,8 +1,9 @@
 import { RollcallError } from '../src/errors.ts';
 import { nothingNamed } from '../src/spelling.ts';
 import type { AudienceRecord, Store } from '../src/store/port.ts';
-import { type Computation, computations, definitionHash, type SyncConfig } from './computation.ts';
+import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
+import { definitionHash, definitionSql } from './definition.ts';
 import { isFirst } from './run-record.ts';
 
 /** What can be synced: what is configured, and what the store still knows. */
@@ -28,7 +29,7 @@ export interface Subjects {
 export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, config: () => SyncConfig): Subjects {
   async function find(key: string): Promise<Subject> {
     const computation = computations(config()).find((candidate) => candidate.key === key);
-    if (computation) return configured(computation);
+    if (computation) return configured(computation, config());
     const record = await store.audience(key);
     if (record) return orphan(record);
     throw unknownAudience([key], await knownKeys());
@@ -55,7 +56,9 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
           unknown,
           all.map((computation) => computation.key),
         );
-      return all.filter(({ key, paused }) => !paused && (keys.length === 0 || keys.includes(key))).map(configured);
+      return all
+        .filter(({ key, paused }) => !paused && (keys.length === 0 || keys.includes(key)))
+        .map((computation) => configured(computation, config()));
     },
     find,
     async findWhereItLies(key) {
@@ -78,9 +81,10 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
   return new RollcallError('unknown_audience', nothingNamed('audience or trait', keys, known));
 }
 
-export function configured({ key, kind, engine, source, sql, guard, expect, timeout }: Computation): Subject {
-  const hash = definitionHash({ kind, engine, sql });
-  return { key, kind, engine, source, definition: { sql, hash, guard, expect, timeout } };
+export function configured(computation: Computation, config: SyncConfig): Subject {
+  const { key, kind, engine, source, guard, expect, timeout } = computation;
+  const sql = definitionSql(computation, config);
+  return { key, kind, engine, source, definition: { sql, hash: definitionHash(computation), guard, expect, timeout } };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

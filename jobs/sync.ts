@@ -114,7 +114,7 @@ export function createSync(options: SyncOptions): Sync {
     nextTryAt: (key, tick) => nextTryAt(store, key, tick, clock.now()),
     run: async (computation, tick, isRetry) => {
       const order = { action: 'sync', tick, isRetry, renames: agreed, patience: NO_PATIENCE } as const;
-      const { error } = await orders.order(configured(computation), order);
+      const { error } = await orders.order(configured(computation, config()), order);
       return error?.code !== 'run_in_progress';
     },
     overdue: (key, message) => alerts.send({ event: 'overdue', key, run: null, code: null, message }),
@@ -138,7 +138,7 @@ export function createSync(options: SyncOptions): Sync {
     },
     async types() {
       const types: ComputedType[] = [];
-      for (const computation of computations(config())) types.push(await looks.type(configured(computation)));
+      for (const computation of computations(config())) types.push(await looks.type(configured(computation, config())));
       return types;
     },
     resync: async (key, { now } = {}) => orders.order(await subjects.find(key), { action: 'resync', now }),

@@ -66,6 +66,8 @@ const leaves = [
   'timestamp',
   'ip',
   'raw-object',
+  'definition/definition',
+  'definition/facts',
 ];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');

@@ -1,3 +1,4 @@
+import type { Condition, Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 
 /** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
@@ -82,7 +83,8 @@ interface ComputationConfig {
   /** node-cron expression; null means only `sync --once` runs it. */
   readonly schedule: string | null;
   readonly timezone: string | null;
-  readonly sql: string;
+  /** Absent where a short definition stands in its place. */
+  readonly sql?: string;
   /** How long its SQL may take, in milliseconds. */
   readonly timeout: number;
   readonly paused: boolean;
@@ -92,10 +94,14 @@ interface ComputationConfig {
 
 export interface AudienceConfig extends ComputationConfig {
   readonly kind: 'audience';
+  /** Its short definition, in place of SQL. */
+  readonly when?: Condition;
 }
 
 export interface TraitConfig extends ComputationConfig {
   readonly kind: 'trait';
+  /** Its short definition, in place of SQL. */
+  readonly value?: Value;
 }
 
 /** What may change in one run without a person's approval. */

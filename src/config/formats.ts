@@ -54,7 +54,10 @@ export const range = z
 
 export const duration = z
   .string()
-  .regex(/^\d+ ?(ms|s|m|h|d|w)$/, 'must be a number with a unit: ms, s, m, h, d or w, such as 30d')
+  .regex(
+    /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
+    'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
+  )
   .transform((value) => ms(value as ms.StringValue));
 
 /** A duration that is not nothing. */

@@ -17,7 +17,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
   faults.push(...sharedFiles(engines));
-  const computation = (item: ConfigFile['audiences'][number]) => computationOf(item, defaultEngine);
+  const computation = (item: Computed) => computationOf(item, defaultEngine);
   return {
     folder,
     serviceName: file.serviceName,
@@ -32,8 +32,16 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
     engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },
-    audiences: file.audiences.map((item) => ({ kind: 'audience', ...computation(item) })),
-    traits: file.traits.map((item) => ({ kind: 'trait', ...computation(item) })),
+    audiences: file.audiences.map((item) => ({
+      kind: 'audience',
+      ...computation(item),
+      ...(item.when && { when: item.when }),
+    })),
+    traits: file.traits.map((item) => ({
+      kind: 'trait',
+      ...computation(item),
+      ...(item.value && { value: item.value }),
+    })),
     delivery: file.delivery,
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep },
@@ -129,7 +137,10 @@ function embeddedEngine(folder: string): EngineConfig {
   return { type: 'duckdb', concurrency: 2, path, memoryLimit: null, threads: null };
 }
 
-function computationOf(item: ConfigFile['audiences'][number], defaultEngine: string): Omit<AudienceConfig, 'kind'> {
+/** What audiences and traits have in common. */
+type Computed = Omit<ConfigFile['audiences'][number], 'when'>;
+
+function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConfig, 'kind' | 'when'> {
   return {
     name: item.name,
     key: keyOf(item),
@@ -137,7 +148,7 @@ function computationOf(item: ConfigFile['audiences'][number], defaultEngine: str
     source: item.source,
     schedule: item.schedule ?? null,
     timezone: item.timezone ?? null,
-    sql: item.sql,
+    ...(item.sql === undefined ? {} : { sql: item.sql }),
     timeout: item.timeout,
     paused: item.paused,
     guard: guardOf(item.guard),

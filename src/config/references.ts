@@ -1,6 +1,7 @@
 import snakeCase from 'lodash/snakeCase.js';
 import * as z from 'zod';
 import { suggestion } from '../spelling.ts';
+import { checkInAudience, type Outlined } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
 
@@ -8,6 +9,8 @@ const word = z.string().catch('');
 const words = z.array(word).catch([]);
 const list = <S extends z.core.$ZodShape>(shape: S) =>
   z.array(z.union([z.object(shape), z.unknown().transform(() => null)])).catch([]);
+
+const computation = { name: word, key: word, engine: word, source: word, sql: z.unknown().optional() };
 
 /** As much of a file as the rules between its parts need; what is malformed is passed over here and told elsewhere. */
 const outline = z.object({
@@ -25,8 +28,8 @@ const outline = z.object({
     sharedSecret: z.union([z.string().transform((secret) => [secret]), words]),
   }),
   engines: z.record(z.string(), z.unknown()).catch({}),
-  audiences: list({ name: word, key: word, engine: word, source: word }),
-  traits: list({ name: word, key: word, engine: word, source: word }),
+  audiences: list({ ...computation, when: z.unknown().optional() }),
+  traits: list({ ...computation, value: z.unknown().optional() }),
 });
 type Outline = z.output<typeof outline>;
 
@@ -40,6 +43,7 @@ export function checkReferences(file: unknown): readonly Mistake[] {
     ...duplicates(read.data.destinations, 'destinations', 'name'),
     ...checkDestinations(read.data),
     ...checkComputations(read.data),
+    ...checkDefinitions(read.data),
   ];
 }
 
@@ -95,7 +99,7 @@ function checkComputations({ sources, engines, audiences, traits }: Outline): re
   const ids = sources.flatMap((source) => source?.id || []);
   const names = engineNames(engines);
   const taken = new Map<string, string>();
-  const check = (section: string, items: Outline['audiences']): readonly Mistake[] =>
+  const check = (section: string, items: Outline['audiences'] | Outline['traits']): readonly Mistake[] =>
     items.flatMap((item, index) => {
       if (!item) return [];
       const path: Path = [section, index];
@@ -107,6 +111,54 @@ function checkComputations({ sources, engines, audiences, traits }: Outline): re
       ];
     });
   return [...check('audiences', audiences), ...check('traits', traits)];
+}
+
+/** A definition is either SQL or a short one, and short ones know other audiences by their keys. */
+function checkDefinitions(file: Outline): readonly Mistake[] {
+  const [defaultEngine = ''] = engineNames(file.engines);
+  const outlined = (['audiences', 'traits'] as const).flatMap((section) =>
+    file[section].flatMap((item, index): readonly Outlined[] => {
+      if (!item) return [];
+      const when = 'when' in item ? item.when : undefined;
+      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
+    }),
+  );
+  const audiences = file.audiences.flatMap((item, index) => {
+    if (!item) return [];
+    const path = ['audiences', index];
+    return [...oneDefinition(path, item, 'when'), ...needsDialect([...path, 'when'], item, item.when, file.engines)];
+  });
+  const traits = file.traits.flatMap((item, index) => {
+    if (!item) return [];
+    const path = ['traits', index];
+    return [...oneDefinition(path, item, 'value'), ...needsDialect([...path, 'value'], item, item.value, file.engines)];
+  });
+  return [...audiences, ...traits, ...checkInAudience(outlined)];
+}
+
+function oneDefinition<K extends 'when' | 'value'>(
+  path: Path,
+  item: Readonly<Partial<Record<K | 'sql', unknown>>>,
+  short: K,
+): readonly Mistake[] {
+  const isMissing = item.sql === undefined && item[short] === undefined;
+  if (isMissing) return [{ path: [...path, 'sql'], message: `is required, or ${short} in its place` }];
+  return exactlyOne(path, item, 'sql', short);
+}
+
+/** Short definitions are compiled, which engines that somebody else wrote have no compiler for. */
+function needsDialect(
+  path: Path,
+  { engine }: { readonly engine: string },
+  short: unknown,
+  engines: Outline['engines'],
+): readonly Mistake[] {
+  const [defaultEngine = ''] = engineNames(engines);
+  const name = engine || defaultEngine;
+  const given = Object.hasOwn(engines, name) ? engines[name] : undefined;
+  const isModule = z.object({ type: z.literal('module') }).safeParse(given).success;
+  if (short === undefined || !isModule) return [];
+  return [{ path, message: `needs an engine of the type duckdb or postgres; ${name} is a module. Write it as SQL` }];
 }
 
 /** The engines of a file, the default first; a file that names none has this one. */

@@ -3,6 +3,7 @@ import { SIGNINGS } from '../destination.ts';
 import { IP_MODES } from '../ip.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import { suggestion } from '../spelling.ts';
+import { value, when } from './definitions.ts';
 import {
   duration,
   flag,
@@ -22,17 +23,7 @@ import {
   traitKey,
   whole,
 } from './formats.ts';
-
-/** A map of known keys. An unknown one is named with the key that was probably meant: one line of the message for each. */
-function section<S extends z.core.$ZodShape>(shape: S) {
-  const known = Object.keys(shape);
-  return z.strictObject(shape, {
-    error: (issue) =>
-      issue.code === 'unrecognized_keys'
-        ? issue.keys.map((key) => `is not a known key${suggestion(key, known)}`).join('\n')
-        : undefined,
-  });
-}
+import { section } from './section.ts';
 
 const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>
   z.union([item, z.array(item).min(1, error)], error).transform((value) => (Array.isArray(value) ? value : [value]));
@@ -108,7 +99,10 @@ const computation = {
   source: text.describe('The source that its messages speak as'),
   schedule: schedule.optional().describe('node-cron expression; without one only `sync --once` runs it'),
   timezone: timezone.optional().describe('Time zone of the schedule; that of the machine unless given'),
-  sql: text.describe('A single query that returns user_id; $now is the time of the run, a UTC TIMESTAMP'),
+  sql: text.optional().describe('A single query that returns user_id; $now is the time of the run, a UTC TIMESTAMP'),
+  live: flag
+    .refine((isLive) => !isLive, 'is not there yet. Give it a schedule, such as "* * * * *" for every minute')
+    .optional(),
   timeout: positive(duration.prefault('1h'), 'must be longer than nothing').describe(
     'How long its SQL may take; then it is cancelled, and the run has failed',
   ),
@@ -116,6 +110,13 @@ const computation = {
   guard: guard.prefault({}),
   expect: expectation.prefault({}),
 };
+
+const audience = section({ ...computation, when: when.optional() }).meta({
+  oneOf: [{ required: ['sql'] }, { required: ['when'] }],
+});
+const trait = section({ ...computation, value: value.optional() }).meta({
+  oneOf: [{ required: ['sql'] }, { required: ['value'] }],
+});
 
 const concurrency = (runs: number) =>
   whole(1, 100).default(runs).describe('Runs at once at most; others wait for their turn');
@@ -200,8 +201,8 @@ export const fileSchema = section({
     .min(1, 'needs at least one source'),
   destinations: z.array(destination).default([]),
   engines: z.record(label, engine).default({}).describe('A DuckDB engine named lake, if none is given'),
-  audiences: z.array(section(computation)).default([]),
-  traits: z.array(section(computation)).default([]),
+  audiences: z.array(audience).default([]),
+  traits: z.array(trait).default([]),
   delivery: section({
     removedAfter: positive(
       duration.prefault('24h'),

@@ -12,21 +12,36 @@ import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface PlanOptions extends AppCommandOptions {
   readonly now?: number;
+  readonly sql?: boolean;
 }
 
 const HELP = `
 Example:
   $ rollcall plan -c rollcall.yaml big_spenders
+  $ rollcall plan -c rollcall.yaml big_spenders --sql
 
 Nothing is written: neither store nor snapshot change. --json has samples as whole bodies; an audience that can't be planned
-is {"error":{"code","message","key"}}.`;
+is {"error":{"code","message","key"}}. --sql opens nothing; with --json it is {"key","kind","engine","sql"}.`;
 
 export function addPlan(program: Command, context: Context): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
+    .option('--sql', 'print the SQL instead, that of short definitions too; --now fills $now in')
     .addHelpText('after', HELP)
-    .action((keys: string[], options: PlanOptions) => plan(keys, options, context));
+    .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));
+}
+
+async function showSql(keys: readonly string[], { config, now, json }: PlanOptions, context: Context): Promise<void> {
+  const [{ loadConfig }, { shownSql }] = await Promise.all([
+    import('../../config/load.ts'),
+    import('../../../jobs/index.ts'),
+  ]);
+  for (const shown of shownSql(loadConfig(config), keys, now)) {
+    const { key, kind, engine, sql } = shown;
+    if (json) printJson(context.terminal, shown);
+    else print(context.terminal, `-- ${key} (${kind}, engine ${engine})\n${sql.trim()}\n;\n`);
+  }
 }
 
 async function plan(keys: readonly string[], options: PlanOptions, { terminal, setExitCode }: Context): Promise<void> {

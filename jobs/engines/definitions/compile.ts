@@ -1,0 +1,34 @@
+import type { Condition, Value } from '../../../src/definition/definition.ts';
+import { singleStatement } from '../sql/statement.ts';
+import { conditionQuery } from './condition.ts';
+import type { DefinitionDialect } from './dialect.ts';
+import { duckdbDefinitions } from './duckdb.ts';
+import type { AudienceSql } from './facts.ts';
+import { postgresDefinitions } from './postgres.ts';
+import { valueQuery } from './value.ts';
+
+/** A definition as it is configured: as SQL, or short. */
+export type Definition = { readonly sql: string } | { readonly when: Condition } | { readonly value: Value };
+
+const DIALECTS: Readonly<Record<'duckdb' | 'postgres', DefinitionDialect>> = {
+  duckdb: duckdbDefinitions,
+  postgres: postgresDefinitions,
+};
+
+/**
+ * The SQL of a definition, with `$now` still in it. Short ones read the views of the event log (docs/event-log.md).
+ *
+ * @param audience - the definition of another audience, by its key; none of them names itself, in whatever way
+ * @throws RollcallError `sql_failed` when an audience that it names is no single statement
+ */
+export function compile(
+  definition: Definition,
+  type: keyof typeof DIALECTS,
+  audience: (key: string) => Definition,
+): string {
+  const dialect = DIALECTS[type];
+  if ('sql' in definition) return definition.sql;
+  if ('value' in definition) return valueQuery(definition.value, dialect);
+  const audienceSql: AudienceSql = (key) => singleStatement(compile(audience(key), type, audience));
+  return conditionQuery(definition.when, audienceSql, dialect);
+}

@@ -1,0 +1,28 @@
+import type { Scalar } from '../../../src/definition/definition.ts';
+import { literal } from '../sql/plan-query.ts';
+import type { DefinitionDialect } from './dialect.ts';
+
+/** Postgres has `jsonb`: a value equals another if type and value do, and its numbers are exact decimals. */
+export const postgresDefinitions: DefinitionDialect = {
+  view: (name) => name,
+  // A key of text finds nothing in a list.
+  at: (json, path) => `(${[json, ...path.map(literal)].join(' -> ')})`,
+  isText: (value) => `jsonb_typeof(${value}) = 'string'`,
+  isNumber: (value) => `jsonb_typeof(${value}) = 'number'`,
+  isList: (value) => `jsonb_typeof(${value}) = 'array'`,
+  isScalar: (value) => `jsonb_typeof(${value}) IN ('string', 'number', 'boolean')`,
+  exists: (value) => `jsonb_typeof(${value}) <> 'null'`,
+  equals: (value, operand) => `${value} = ${jsonLiteral(operand)}`,
+  // A list holds a list in this sense only if it is told as one of lists.
+  hasItem: (list, operand) => `${list} @> ${jsonLiteral([operand])}`,
+  text: (value) => `(${value} #>> '{}')`,
+  number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,
+  numberLiteral: (value) => `CAST('${value}' AS numeric)`,
+  sum: (value) => `sum(${value})`,
+  list: (value, order) => `array_agg(${value} ORDER BY ${order})`,
+  binary: ' COLLATE "C"',
+};
+
+function jsonLiteral(value: Scalar | readonly Scalar[]): string {
+  return `CAST(${literal(JSON.stringify(value))} AS jsonb)`;
+}

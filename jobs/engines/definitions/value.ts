@@ -1,0 +1,87 @@
+import { LONGEST_LIST, type Value } from '../../../src/definition/definition.ts';
+import { activityConditions, byPerson, inOrder, RAW_PERSON } from './activity.ts';
+import type { DefinitionDialect } from './dialect.ts';
+
+type PropertyValue = Exclude<Value, { readonly operator: 'count' }>;
+type Operator = PropertyValue['operator'];
+
+/** A query of (user_id, value) for each person who has one. */
+export function valueQuery(value: Value, dialect: DefinitionDialect): string {
+  if (value.operator === 'count') return countQuery(value, dialect);
+  if (isNumeric(value.operator)) return numericQuery(value, value.operator, dialect);
+  if (value.operator === 'first' || value.operator === 'last') return extremeQuery(value, dialect);
+  return distinctQuery(value, dialect);
+}
+
+function countQuery({ activity }: Value, dialect: DefinitionDialect): string {
+  const done = `SELECT ${RAW_PERSON}, count(*) AS times
+    FROM ${dialect.view('tracks')}
+    WHERE ${activityConditions(activity, dialect)}
+    GROUP BY 1, 2`;
+  return `SELECT user_id, CAST(sum(times) AS bigint) AS value
+  FROM (${byPerson(done, ['done.times'], dialect)}) AS people GROUP BY user_id`;
+}
+
+type Numeric = 'sum' | 'average' | 'min' | 'max';
+
+function isNumeric(operator: Operator): operator is Numeric {
+  return operator === 'sum' || operator === 'average' || operator === 'min' || operator === 'max';
+}
+
+/** Only numbers count. */
+function numericQuery({ activity, of }: PropertyValue, operator: Numeric, dialect: DefinitionDialect): string {
+  const json = dialect.at(of.part, of.path);
+  const done = `SELECT ${RAW_PERSON}, ${dialect.number(json)} AS amount
+    FROM ${dialect.view('tracks')}
+    WHERE ${activityConditions(activity, dialect)}
+    AND ${dialect.isNumber(json)}`;
+  const results: Readonly<Record<Numeric, string>> = {
+    sum: dialect.sum('amount'),
+    average: `${dialect.sum('amount')} / count(*)`,
+    min: 'min(amount)',
+    max: 'max(amount)',
+  };
+  return `SELECT user_id, CAST(${results[operator]} AS double precision) AS value
+  FROM (${byPerson(done, ['done.amount'], dialect)}) AS people GROUP BY user_id`;
+}
+
+function extremeQuery({ operator, activity, of }: PropertyValue, dialect: DefinitionDialect): string {
+  const done = scalars({ activity, of }, ', "timestamp", received_at, message_id', dialect);
+  const columns = ['done.value', 'done."timestamp"', 'done.received_at', 'done.message_id'];
+  return `SELECT DISTINCT ON (user_id) user_id, value
+  FROM (${byPerson(done, columns, dialect)}) AS people
+  ORDER BY user_id, ${inOrder(operator === 'first' ? 'ASC' : 'DESC', dialect)}`;
+}
+
+/** Text, numbers and booleans; lists and objects are no values of a trait. */
+function scalars({ activity, of }: Pick<PropertyValue, 'activity' | 'of'>, more: string, dialect: DefinitionDialect) {
+  const json = dialect.at(of.part, of.path);
+  return `SELECT ${RAW_PERSON}, ${json} AS value${more}
+    FROM ${dialect.view('tracks')}
+    WHERE ${activityConditions(activity, dialect)}
+    AND ${dialect.isScalar(json)}`;
+}
+
+/** Each different value of a person once, with how often it came. */
+function distinctQuery({ operator, activity, of }: PropertyValue, dialect: DefinitionDialect): string {
+  const done = `SELECT is_anonymous, id, value, count(*) AS times
+    FROM (${scalars({ activity, of }, '', dialect)}) AS found GROUP BY 1, 2, 3`;
+  const values = `SELECT user_id, value, sum(times) AS times
+    FROM (${byPerson(done, ['done.value', 'done.times'], dialect)}) AS people GROUP BY 1, 2`;
+  const order = valueOrder(dialect);
+  if (operator === 'uniqueCount') {
+    return `SELECT user_id, CAST(count(*) AS bigint) AS value FROM (${values}) AS counted GROUP BY user_id`;
+  }
+  if (operator === 'mostFrequent') {
+    return `SELECT DISTINCT ON (user_id) user_id, value FROM (${values}) AS counted ORDER BY user_id, times DESC, ${order}`;
+  }
+  const ranked = `SELECT user_id, value, row_number() OVER (PARTITION BY user_id ORDER BY ${order}) AS place FROM (${values}) AS counted`;
+  return `SELECT user_id, ${dialect.list('value', 'place')} AS value FROM (${ranked}) AS ranked
+  WHERE place <= ${LONGEST_LIST} GROUP BY user_id`;
+}
+
+/** Booleans, then numbers by size, then text by its bytes. */
+function valueOrder(dialect: DefinitionDialect): string {
+  const rank = `CASE WHEN ${dialect.isText('value')} THEN 2 WHEN ${dialect.isNumber('value')} THEN 1 ELSE 0 END`;
+  return `${rank}, ${dialect.number('value')}, ${dialect.text('value')}${dialect.binary}`;
+}

@@ -1,0 +1,100 @@
+/** What can be compared with a value in a message. */
+export type Scalar = string | number | boolean;
+
+/** The keys of nested objects, from the outside in. */
+export type KeyPath = readonly string[];
+
+/** One operator and what it compares with. */
+export type Test =
+  | { readonly operator: 'is' | 'contains'; readonly operand: Scalar }
+  | { readonly operator: 'isNot'; readonly operand: Scalar }
+  | { readonly operator: 'in'; readonly operand: readonly Scalar[] }
+  | { readonly operator: Order; readonly operand: string | number }
+  | { readonly operator: 'exists'; readonly operand: boolean };
+
+/** Numbers compare with numbers, text with text. */
+export type Order = 'gt' | 'gte' | 'lt' | 'lte';
+
+/** The parts of a message that a filter can look into. */
+export const MESSAGE_PARTS = ['properties', 'context', 'traits'] as const;
+
+/** A place in a message. */
+export interface Place {
+  readonly part: (typeof MESSAGE_PARTS)[number];
+  readonly path: KeyPath;
+}
+
+/** A place in a message, and tests that its value has to pass, all of them. */
+export interface Filter extends Place {
+  readonly tests: readonly Test[];
+}
+
+/** Track events of one name, in a window of time that ends now. */
+export interface Activity {
+  readonly event: string;
+  /** Only events less than this before now count, in milliseconds; null for no such limit. */
+  readonly within: number | null;
+  /** Only events at or after this instant count, in milliseconds since 1970; null for no such limit. */
+  readonly since: number | null;
+  readonly where: readonly Filter[];
+}
+
+/** Somebody did something so many times: `least` to `most`, both included; null for no upper limit. */
+export interface Performed {
+  readonly performed: Activity;
+  readonly least: number;
+  readonly most: number | null;
+}
+
+/** Somebody's trait, as the latest `identify` that has it says, passes all the tests. */
+export interface TraitCondition {
+  readonly trait: KeyPath;
+  readonly tests: readonly Test[];
+}
+
+/** Somebody is in another audience at the same instant. */
+interface InAudience {
+  readonly inAudience: string;
+}
+
+/** The short definition of an audience (`when`), checked. */
+export type Condition =
+  | { readonly all: readonly Condition[] }
+  | { readonly any: readonly Condition[] }
+  | { readonly not: Condition }
+  | Performed
+  | TraitCondition
+  | InAudience;
+
+/** What can be computed of a property of somebody's events. */
+export const PROPERTY_OPERATORS = [
+  'sum',
+  'average',
+  'min',
+  'max',
+  'mostFrequent',
+  'first',
+  'last',
+  'uniqueCount',
+  'uniqueList',
+] as const;
+
+/** The short definition of a computed trait (`value`), checked. */
+export type Value =
+  | { readonly operator: 'count'; readonly activity: Activity }
+  | {
+      readonly operator: (typeof PROPERTY_OPERATORS)[number];
+      readonly activity: Activity;
+      readonly of: Place;
+    };
+
+/** Items of a `uniqueList` at most: the least ones. */
+export const LONGEST_LIST = 1_000;
+
+/** Keys of the audiences that a condition names. */
+export function audiencesIn(condition: Condition): readonly string[] {
+  if ('all' in condition) return condition.all.flatMap(audiencesIn);
+  if ('any' in condition) return condition.any.flatMap(audiencesIn);
+  if ('not' in condition) return audiencesIn(condition.not);
+  return 'inAudience' in condition ? [condition.inAudience] : [];
+}

@@ -1,0 +1,146 @@
+import t from 'tap';
+import type { AudienceConfig } from '../../src/config/config.ts';
+import { mistakesIn, parse, withParts } from './helpers.ts';
+
+const audience = (when: string) => withParts({ audience: `name: A\nwhen: ${when}` });
+const trait = (value: string) => withParts({ top: `traits: [{ name: T, source: shop, value: ${value} }]` });
+
+/** [what stands after `when:`, path of the mistake below it, what its message says] */
+const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
+  ['loyal', '', /must be a map/],
+  ['{}', '', /needs one of all, any, not, performed, trait, inAudience/],
+  ['{ perfomed: X }', '.perfomed', /Did you mean performed\?/],
+  ['{ performed: X, atleast: 3 }', '.atleast', /Did you mean atLeast\?/],
+  ['{ performed: X, atLeast: 0 }', '.atLeast', /whole number from 1/],
+  ['{ performed: X, atLeast: 2.5 }', '.atLeast', /whole number/],
+  ['{ performed: X, atLeast: 3, atMost: 2 }', '.atMost', /less than atLeast/],
+  ['{ performed: X, exactly: 3, atMost: 5 }', '.atMost', /one of the two/],
+  ['{ performed: X, exactly: 3, atLeast: 1 }', '.atLeast', /one of the two/],
+  ['{ performed: "" }', '.performed', /must not be empty/],
+  ['{ performed: 5 }', '.performed', /Put it in quotes/],
+  ['{ performed: "a\\0b" }', '.performed', /no database/],
+  ['{ performed: X, within: 90 }', '.within', /must be text/],
+  ['{ performed: X, within: 90 dyas }', '.within', /such as 30d or 30 days/],
+  ['{ performed: X, within: 0d }', '.within', /longer than nothing/],
+  ['{ performed: X, within: 40000d }', '.within', /at most 36500 days/],
+  ['{ performed: X, since: yesterday }', '.since', /2026-01-31/],
+  ['{ performed: X, since: 2026-02-30 }', '.since', /2026-01-31/],
+  ['{ performed: X, where: 5 }', '.where', /must be a map/],
+  ['{ performed: X, where: { total: 5 } }', '.where.total', /such as properties\.total$/],
+  ['{ performed: X, where: { propertys.total: 5 } }', '.where.propertys.total', /such as properties\.total$/],
+  ['{ performed: X, where: { properties.: 5 } }', '.where.properties.', /is no path/],
+  ['{ performed: X, where: { properties.a..b: 5 } }', '.where.properties.a..b', /is no path/],
+  ['{ performed: X, where: { properties.a: { gtt: 5 } } }', '.where.properties.a.gtt', /Did you mean gte?\?/],
+  ['{ performed: X, where: { properties.a: { gt: true } } }', '.where.properties.a.gt', /number, or text/],
+  ['{ performed: X, where: { properties.a: { is: null } } }', '.where.properties.a.is', /exists: false/],
+  ['{ performed: X, where: { properties.a: null } }', '.where.properties.a', /must be a value, or operators/],
+  ['{ performed: X, where: { properties.a: [1] } }', '.where.properties.a', /must be a value, or operators/],
+  ['{ performed: X, where: { properties.a: {} } }', '.where.properties.a', /needs an operator/],
+  ['{ performed: X, where: { properties.a: { in: [] } } }', '.where.properties.a.in', /at least one value/],
+  ['{ performed: X, where: { properties.a: { contains: "" } } }', '.where.properties.a.contains', /must not be empty/],
+  ['{ performed: X, is: 5 }', '.is', /belongs to trait, not to performed/],
+  ['{ trait: plan }', '.trait', /needs an operator/],
+  ['{ trait: plan, is: pro, within: 5d }', '.within', /belongs to performed, not to trait/],
+  ['{ trait: plan, is: .nan }', '.is', /must be text, a number/],
+  ['{ trait: a..b, is: 5 }', '.trait', /is no path/],
+  ['{ trait: plan, is: pro, performed: X }', '.trait', /cannot stand beside performed/],
+  ['{ all: [] }', '.all', /at least one condition/],
+  ['{ all: { performed: X } }', '.all', /must be a list/],
+  ['{ all: [{ performed: X }, { any: [{ not: { trait: x } }] }] }', '.all[1].any[0].not.trait', /needs an operator/],
+  ['{ not: [{ performed: X }] }', '.not', /must be a map, not a list/],
+  ['{ inAudience: b }', '.inAudience', /names the audience "b", which there is not/],
+  ['{ inAudience: a }', '.inAudience', /makes a circle: a → a/],
+  ['{ not: { all: [{ inAudience: a }] } }', '.not.all[0].inAudience', /circle/],
+  [`{ any: [${Array.from({ length: 201 }, () => '{ performed: X }').join(', ')}] }`, '', /more than 200 conditions/],
+];
+
+t.test('mistakes in a condition have their place, and a hint', async (t) => {
+  for (const [when, place, message] of CONDITION_MISTAKES) {
+    const found = mistakesIn(audience(when));
+    t.same(Object.keys(found), [`audiences[0].when${place}`], when);
+    t.match(Object.values(found)[0], { line: 10, message }, when);
+  }
+});
+
+/** [what stands after `value:`, path of the mistake below it, what its message says] */
+const VALUE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
+  ['{}', '', /needs one of count, sum, average/],
+  ['{ cuont: X }', '.cuont', /Did you mean count\?/],
+  ['{ count: X, sum: X, of: properties.a }', '.sum', /cannot stand beside count/],
+  ['{ count: X, of: properties.a }', '.of', /uniqueCount/],
+  ['{ sum: X }', '.sum', /needs of: .*properties\.total/],
+  ['{ sum: X, of: total }', '.of', /such as properties\.total$/],
+  ['{ sum: X, of: properties.a, within: 1 fortnight }', '.within', /30 days/],
+];
+
+t.test('mistakes in a value have their place, and a hint', async (t) => {
+  for (const [value, place, message] of VALUE_MISTAKES) {
+    const found = mistakesIn(trait(value));
+    t.same(Object.keys(found), [`traits[0].value${place}`], value);
+    t.match(Object.values(found)[0]?.message, message, value);
+  }
+});
+
+t.test('a definition is SQL or short, not both, and of a kind that it can be', async (t) => {
+  const found = (text: string, top = '') => mistakesIn(withParts({ audience: text, top }));
+  t.match(found('name: A')['audiences[0].sql']?.message, /required, or when/);
+  t.match(found('name: A\nsql: x\nwhen: { performed: X }')['audiences[0].when']?.message, /one of the two/);
+  t.match(found('name: A\nvalue: { count: X }')['audiences[0].value']?.message, /not a known key/);
+  t.match(found('name: A\nsql: x', 'traits: [{ name: T, source: shop }]')['traits[0].sql']?.message, /or value/);
+  t.match(found('name: A\nsql: x\nlive: true')['audiences[0].live']?.message, /not there yet.*schedule/);
+  const foreign = 'engines: { odd: { type: module, module: ./x.js } }';
+  t.match(found('name: A\nwhen: { performed: X }', foreign)['audiences[0].when']?.message, /duckdb or postgres/);
+});
+
+t.test('audiences that name others are checked together', async (t) => {
+  const file = (b: string, rest = '') => `
+sources: [{ id: shop, writeKey: wk }]
+engines: { one: { type: duckdb, path: a }, two: { type: duckdb, path: b } }
+audiences:
+  - { name: A, source: shop, when: { inAudience: b } }
+  - { name: B, source: shop, ${b} }
+  - { name: C, source: shop, when: { inAudience: a } }
+${rest}`;
+  t.same(mistakesIn(file('sql: x')), {});
+  const circle = mistakesIn(file('when: { not: { inAudience: c } }'));
+  t.match(circle['audiences[0].when.inAudience']?.message, /makes a circle: a → b → c → a/);
+  t.match(circle['audiences[1].when.not.inAudience'], { line: 6, message: /b → c → a → b/ });
+  t.equal(Object.keys(circle).length, 3, 'each of them is named');
+  const engine = mistakesIn(file('sql: x, engine: two'));
+  t.match(engine['audiences[0].when.inAudience']?.message, /engine two, and a by one\. Give both the same engine/);
+  const ofTrait = mistakesIn(file('when: { inAudience: t }', 'traits: [{ name: T, source: shop, sql: x }]'));
+  t.match(ofTrait['audiences[1].when.inAudience']?.message, /computed trait/);
+});
+
+t.test('what is right is read', async (t) => {
+  const read = (when: string) => (parse(audience(when)).audiences[0] as AudienceConfig).when;
+  const activity = { event: 'X', within: null, since: null, where: [] };
+  t.strictSame(read('{ performed: X }'), { performed: activity, least: 1, most: null });
+  t.strictSame(read('{ performed: X, atMost: 2 }'), { performed: activity, least: 0, most: 2 });
+  t.strictSame(read('{ performed: X, atLeast: "2", atMost: 2 }'), { performed: activity, least: 2, most: 2 });
+  t.match(read('{ performed: X, within: 90 days, since: 2026-01-31T01:00+01:00 }'), {
+    performed: { within: 90 * 86_400_000, since: Date.parse('2026-01-31T00:00:00Z') },
+  });
+  t.strictSame(read(`{ trait: 'a."b.c"."d\\"e"', is: 2026-01-31 }`), {
+    trait: ['a', 'b.c', 'd"e'],
+    tests: [{ operator: 'is', operand: '2026-01-31' }],
+  });
+  t.strictSame(read('{ performed: X, where: { properties.a: yes, context.b: { gt: 1, exists: true } } }'), {
+    performed: {
+      ...activity,
+      where: [
+        { part: 'properties', path: ['a'], tests: [{ operator: 'is', operand: 'yes' }] },
+        {
+          part: 'context',
+          path: ['b'],
+          tests: [
+            { operator: 'gt', operand: 1 },
+            { operator: 'exists', operand: true },
+          ],
+        },
+      ],
+    },
+    least: 1,
+    most: null,
+  });
+});

@@ -1,0 +1,112 @@
+import type { Test } from 'tap';
+import { identitiesQuery } from '../../../jobs/engines/definitions/identities.ts';
+import { duckdbDialect } from '../../../jobs/engines/duckdb/dialect.ts';
+import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.ts';
+import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
+import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
+import { describe } from '../../../jobs/engines/sql/describe.ts';
+import type { Dialect } from '../../../jobs/engines/sql/plan-query.ts';
+import type { Session } from '../../../jobs/engines/sql/session.ts';
+import { readStatement } from '../../../jobs/engines/sql/statement.ts';
+import { systemClock } from '../../../src/clock.ts';
+import { startPostgres } from '../../helpers/postgres.ts';
+import type { LoggedEvent } from './event.ts';
+
+/** A database with the views of the event log over a table that a test fills. */
+export interface LogEngine {
+  readonly type: 'duckdb' | 'postgres';
+  /** Replaces all events. */
+  fill(events: readonly LoggedEvent[]): Promise<void>;
+  /** What a definition gives: each user's value; of an audience null. */
+  result(kind: 'audience' | 'trait', sql: string, now: number): Promise<Readonly<Record<string, unknown>>>;
+  readonly session: Session;
+}
+
+export async function openEngines(t: Test): Promise<readonly LogEngine[]> {
+  const server = await startPostgres();
+  const duckdb = await openDuckdb({
+    path: ':memory:',
+    readOnly: false,
+    settings: { threads: '1' },
+    patience: 0,
+    clock: systemClock,
+  });
+  const postgres = await openPostgres(await server.database());
+  t.teardown(async () => {
+    await Promise.all([duckdb.close(), postgres.close()]);
+    await server.stop();
+  });
+  return [
+    await logEngine('duckdb', duckdb, duckdbDialect, { text: 'VARCHAR', json: 'JSON', binary: '' }),
+    await logEngine('postgres', postgres, postgresDialect, { text: 'text', json: 'jsonb', binary: ' COLLATE "C"' }),
+  ];
+}
+
+interface Types {
+  readonly text: string;
+  readonly json: string;
+  readonly binary: string;
+}
+
+async function logEngine(
+  type: LogEngine['type'],
+  session: Session,
+  dialect: Dialect,
+  { text, json, binary }: Types,
+): Promise<LogEngine> {
+  const columns = ['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id'];
+  const times = ['"timestamp"', 'received_at'];
+  const parts = ['properties', 'traits', 'context'];
+  await session.run(
+    `CREATE TABLE events (${[
+      ...columns.map((name) => `${name} ${text}`),
+      ...times.map((name) => `${name} TIMESTAMP`),
+      ...parts.map((name) => `${name} ${json}`),
+      'day DATE',
+    ].join(', ')})`,
+  );
+  for (const [view, kind] of Object.entries({ tracks: 'track', identifies: 'identify', aliases: 'alias' })) {
+    await session.run(`CREATE VIEW ${view} AS SELECT * FROM events WHERE type = '${kind}'`);
+  }
+  await session.run(`CREATE VIEW identity_links AS
+    SELECT 'anonymous' AS kind, anonymous_id AS id, user_id, "timestamp", received_at, message_id
+    FROM identifies WHERE anonymous_id IS NOT NULL AND user_id IS NOT NULL
+    UNION ALL
+    SELECT 'alias', previous_id, user_id, "timestamp", received_at, message_id
+    FROM aliases WHERE previous_id IS NOT NULL AND user_id IS NOT NULL`);
+  await session.run(`CREATE VIEW identities AS ${identitiesQuery('identity_links', binary)}`);
+  return {
+    type,
+    session,
+    async fill(events) {
+      await session.run('DELETE FROM events');
+      if (events.length === 0) return;
+      const rows = events.map(rowOf);
+      const quoted = (value: string | null) => (value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`);
+      await session.run(
+        `INSERT INTO events VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
+      );
+    },
+    async result(kind, sql, now) {
+      const statement = readStatement(sql, now);
+      const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
+      const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
+      const rows = await session.rows(`SELECT id, value, rows FROM (${fresh}) AS fresh`);
+      const wrong = rows.filter(([id, , count]) => id === null || Number(count) !== 1);
+      if (wrong.length > 0) throw new Error(`${type}: rows without an id, or twice: ${JSON.stringify(wrong, String)}`);
+      return Object.fromEntries(rows.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
+    },
+  };
+}
+
+function rowOf(event: LoggedEvent): readonly (string | null)[] {
+  const time = (at: number) => new Date(at).toISOString().replace('T', ' ').replace('Z', '');
+  const json = (value: object | null) => (value === null ? null : JSON.stringify(value));
+  const { messageId, type, userId, anonymousId, previousId, timestamp, receivedAt } = event;
+  return [
+    ...[messageId, type, event.event, userId, anonymousId, previousId],
+    ...[time(timestamp), time(receivedAt)],
+    ...[json(event.properties), json(event.traits), json(event.context)],
+    time(receivedAt).slice(0, 10),
+  ];
+}
