@@ -6,7 +6,6 @@ export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { ComputedType } from './looks.ts';
 export type { SyncPlan } from './plan.ts';
 export type { CurrentBody, DeadChange } from './replay.ts';
-export { membersBefore, runLine, tookMs } from './run-line.ts';
 export type { SyncOptions, SyncReport } from './runner.ts';
 export { createSync, type Sync, type SyncTime } from './sync.ts';
 export type { Change, Story, ToldDestination } from './why.ts';

@@ -3,10 +3,14 @@ import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import { createSync, type Progress, type Sync } from '../jobs/index.ts';
 import { type Accept, createAccept } from './accept.ts';
-import { adminApi } from './admin/api.ts';
+import { managementApi } from './admin/api/api.ts';
+import { Audit } from './admin/audit.ts';
 import { dashboard } from './admin/dashboard.ts';
-import { createGuard } from './admin/guard.ts';
+import { Gate } from './admin/guard.ts';
 import { createMetrics, type Metrics } from './admin/metrics.ts';
+import { Session } from './admin/session.ts';
+import { SignInLimit } from './admin/sign-in-limit.ts';
+import { statusRoutes } from './admin/status.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { collect } from './collect/collect.ts';
 import { Discards, NOBODY } from './collect/discards.ts';
@@ -16,6 +20,7 @@ import { Regulations } from './deletion/regulations.ts';
 import { regulations as regulationRoutes } from './deletion/routes.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
+import { sendTestEvent } from './deliver/test-event.ts';
 import { Worker } from './deliver/worker.ts';
 import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
@@ -56,6 +61,7 @@ export class App {
   readonly sync: Sync;
   readonly regulations: Regulations;
   readonly metrics: Metrics;
+  readonly audit: Audit;
   /**
    * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
    * that whoever watches over it starts it again. It never resolves.
@@ -92,6 +98,7 @@ export class App {
     this.store = store;
     this.clock = clock;
     this.metrics = createMetrics(store, () => store.time.now());
+    this.audit = new Audit(store, () => clock.now(), log);
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention, recordRetention } = config;
     this.worker = new Worker({
@@ -321,7 +328,6 @@ export class App {
     const { log, readConfig } = this.options;
     const health = { alive: () => this.alive(), ready: () => this.ready() };
     const server = createHttpServer(log, health, this.config.listen.trustedProxies);
-    const guard = createGuard(() => this.config.admin.token);
     await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
     await server.register(collect, {
       sources: () => this.config.sources,
@@ -331,28 +337,46 @@ export class App {
         this.discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),
       onUnreadable: (source, field) => this.metrics.unreadable(source, field),
     });
-    await server.register(regulationRoutes, {
-      guard,
-      hasSource: (id: string) => this.config.sources.some((source) => source.id === id),
-      fileRegulation: (request) => this.regulations.file(request),
-      findRegulation: (id) => this.regulations.find(id),
-    });
-    await server.register(adminApi, {
-      guard,
-      registry: this.metrics.registry,
-      store: this.store,
-      destinations: () => this.config.destinations,
-      reload: async () => {
-        if (readConfig) await this.reload(readConfig());
-      },
-    });
-    await server.register(dashboard, { guard, config: () => this.config, store: this.store, clock: this.clock });
+    await this.registerAdmin(server, readConfig);
     server.server.once('close', () => {
       if (!this.stopping) this.fail(new RollcallError('internal_error', 'The HTTP server has closed.'));
     });
     this.server = server;
     this.address = await server.listen(this.config.listen);
     log.info({ stage: 'collect', address: this.address }, 'Listening');
+  }
+
+  /** What people and their programs ask, beside messages. */
+  private async registerAdmin(server: FastifyInstance, readConfig: AppOptions['readConfig']): Promise<void> {
+    const { audit, clock, store, sync } = this;
+    const { log } = this.options;
+    const config = () => this.config;
+    const session = new Session(clock);
+    const gate = new Gate({ tokens: () => this.config.admin.tokens, session, limit: new SignInLimit(clock) });
+    const reload = async () => {
+      if (readConfig) await this.reload(readConfig());
+    };
+    await server.register(regulationRoutes, {
+      guard: gate.guard('delete'),
+      hasSource: (id: string) => this.config.sources.some((source) => source.id === id),
+      fileRegulation: (request, by) => {
+        const target = `${request.type} of ${request.userIds.length}`;
+        const deed = { who: gate.caller(by).name, action: 'regulation.file', target };
+        return audit.during(deed, () => this.regulations.file(request));
+      },
+      findRegulation: (id) => this.regulations.find(id),
+    });
+    await server.register(statusRoutes, { gate, audit, registry: this.metrics.registry, store, config, reload });
+    await server.register(managementApi, {
+      prefix: '/api/v1',
+      ...{ gate, audit, session, config, clock, log, reload, store, version: VERSION },
+      serviceName: () => this.config.serviceName,
+      sync: { ...sync, log, delivered: (runs) => this.delivered(runs) },
+      currentBodies: (letters) => sync.currentBodies(letters),
+      test: (destination) =>
+        sendTestEvent(destination, { agent: this.agent, clock, serviceName: this.config.serviceName }),
+    });
+    await server.register(dashboard, { guard: gate.guard('read'), config, store, clock });
   }
 
   /** Takes up deletion requests that another process filed and did not finish, now and from time to time. */

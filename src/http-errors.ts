@@ -53,6 +53,7 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
 
 /** Seconds after which a client may try again where nothing better is known. */
 const RETRY_AFTER = 5;
+const RETRY_LIMITED = 60;
 
 export function statusOf(code: ErrorCode): number {
   return STATUS[code] ?? 400;
@@ -84,7 +85,8 @@ export function answerError(
   if (status >= 500 && known.code !== 'overloaded') {
     request.log.error({ ...about, code: known.code, err: error }, status === 503 ? 'not taken' : 'request failed');
   }
-  if (status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER);
+  const wait = status === 503 ? RETRY_AFTER : status === 429 ? RETRY_LIMITED : null;
+  if (wait !== null && !reply.hasHeader('retry-after')) reply.header('retry-after', wait);
   if (known.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="rollcall"');
   reply.code(status).send(errorBody(known.code, IN_THE_LOG[known.code] ?? known.message));
 }

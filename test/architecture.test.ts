@@ -77,7 +77,7 @@ const stages: Record<string, (target: string) => boolean> = {
   'src/route': () => false,
   'src/accept.ts': (target) => target === 'src/route/route.ts' || target === 'src/store/port.ts' || contract(target),
   'src/collect': (target) => httpEdge.includes(target),
-  'src/admin': (target) => ['src/store/port.ts', 'src/config/config.ts', ...httpEdge].includes(target),
+  'src/admin': (target) => ['src/store/port.ts', 'src/config/config.ts', 'jobs/index.ts', ...httpEdge].includes(target),
   'src/deletion': (target) => ['src/store/port.ts', 'src/accept.ts', ...httpEdge].includes(target),
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
   'src/store': (target) => target === 'src/config/config.ts',

@@ -7,7 +7,7 @@ import type { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
 import type { AudienceRecord, DeadLetter, Run, Store } from '../store/port.ts';
 import { VERSION } from '../version.ts';
-import { type EndpointStatus, endpointStatuses } from './api.ts';
+import { type EndpointStatus, endpointStatuses } from './endpoints.ts';
 import type { Guard } from './guard.ts';
 
 interface DashboardOptions {
@@ -44,8 +44,8 @@ export const dashboard: FastifyPluginAsync<DashboardOptions> = async (app, { gua
   const route = {
     schema: { hide: true },
     onRequest: async (request: FastifyRequest) => {
-      const { token } = config().admin;
-      if (token === null || !bearsPassword(request, token)) await guard(request);
+      const readers = config().admin.tokens.filter(({ may }) => may.includes('read'));
+      if (!readers.some(({ token }) => bearsPassword(request, token))) await guard(request);
     },
   };
   app.get('/', route, async (_request, reply) => {

@@ -1,37 +1,108 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
+import type { AdminToken, Right } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
+import type { Session } from './session.ts';
+import type { SignInLimit } from './sign-in-limit.ts';
 
 /** An `onRequest` hook; it throws for requests that may not pass. */
 export type Guard = (request: FastifyRequest) => Promise<void>;
 
-/** Set by proxies: then the peer's address says nothing about who asks. */
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via'];
-
-/**
- * Guards admin routes. With a token, requests must bear it. Without one, only programs and pages of this machine are
- * served: no proxy in between, no other site's page in a local browser.
- *
- * The hook throws RollcallError `unauthorized`, `forbidden`, `unsupported_media_type`.
- */
-export function createGuard(token: () => string | null): Guard {
-  return async (request) => {
-    const expected = token();
-    if (expected === null) checkLocal(request);
-    else if (!bears(request.headers.authorization, expected)) {
-      throw new RollcallError('unauthorized', 'Send the admin token: `Authorization: Bearer …`.');
-    }
-  };
+/** Who asks, as the audit log names them. */
+export interface Caller {
+  readonly name: string;
+  readonly may: readonly Right[];
 }
 
-function bears(authorization: string | undefined, expected: string): boolean {
-  const given = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '';
-  return timingSafeEqual(digest(given), digest(expected));
+/** Without any token. */
+const LOCAL: Caller = { name: 'local', may: ['read', 'operate', 'delete'] };
+
+/** Set by proxies: then the peer's address says nothing about who asks. */
+const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via'];
+const READING = new Set(['GET', 'HEAD']);
+
+interface GuardOptions {
+  readonly tokens: () => readonly AdminToken[];
+  /** Browsers that have signed in; without it only tokens count. */
+  readonly session?: Session;
+  readonly limit?: SignInLimit;
+}
+
+/**
+ * Guards admin routes. With tokens, requests must bear one that has the right, or the session of a browser that signed in with
+ * it. Without any, only programs and pages of this machine are served: no proxy in between, no other site's page in a local
+ * browser.
+ */
+export class Gate {
+  private readonly options: GuardOptions;
+  private readonly callers = new WeakMap<FastifyRequest, Caller>();
+
+  constructor(options: GuardOptions) {
+    this.options = options;
+  }
+
+  /** The hook throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type`. */
+  guard(right: Right): Guard {
+    return async (request) => {
+      const caller = this.identify(request);
+      if (!caller.may.includes(right)) {
+        throw new RollcallError('forbidden', `The token ${caller.name} may not ${right}: see admin.tokens.`);
+      }
+      this.callers.set(request, caller);
+    };
+  }
+
+  /** Who asks, once the guard has let them in. */
+  caller(request: FastifyRequest): Caller {
+    return this.callers.get(request) ?? LOCAL;
+  }
+
+  get needsToken(): boolean {
+    return this.options.tokens().length > 0;
+  }
+
+  /**
+   * The bearer of a token.
+   *
+   * @throws RollcallError `unauthorized`, `rate_limited`
+   */
+  bearer(given: string, request: FastifyRequest): AdminToken {
+    const { tokens, limit } = this.options;
+    limit?.check(request.ip);
+    const digest = digestOf(given);
+    // Each is compared, so that the time says nothing of where one stands.
+    const found = tokens().filter(({ token }) => timingSafeEqual(digestOf(token), digest))[0];
+    if (found) return found;
+    limit?.failed(request.ip);
+    throw new RollcallError('unauthorized', 'This is no admin token.');
+  }
+
+  /** @throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type` */
+  identify(request: FastifyRequest): Caller {
+    const { tokens, session } = this.options;
+    if (tokens().length === 0) {
+      checkLocal(request);
+      return LOCAL;
+    }
+    const { authorization } = request.headers;
+    if (authorization === undefined) {
+      const signedIn = session?.of(request, tokens());
+      if (signedIn) {
+        if (!READING.has(request.method)) checkOwnPage(request);
+        return signedIn;
+      }
+    }
+    const given = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+    if (given === undefined) {
+      throw new RollcallError('unauthorized', 'Send an admin token: `Authorization: Bearer …`.');
+    }
+    return this.bearer(given, request);
+  }
 }
 
 /** Equally long whatever the token's length. */
-function digest(token: string): Buffer {
+function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
@@ -41,8 +112,19 @@ function checkLocal({ socket, headers }: FastifyRequest): void {
   if (FORWARDED.some((name) => headers[name] !== undefined)) refuse('Without an admin token no proxy is served.');
   if (!isLoopback(URL.parse(`http://${host}`)?.hostname ?? '')) refuse('Host must be localhost or a loopback address.');
   if (origin !== undefined && URL.parse(origin)?.host !== host) refuse('Pages of other sites are not served.');
+  checkJson(headers);
+}
+
+/** A browser sends its session along whoever made the request: only our own pages say that they come from here. */
+function checkOwnPage({ headers, host }: FastifyRequest): void {
+  const { origin } = headers;
+  if (origin === undefined || URL.parse(origin)?.host !== host) refuse('Pages of other sites are not served.');
+  checkJson(headers);
+}
+
+/** Any page may post a form or text; for JSON a browser asks first. */
+function checkJson(headers: FastifyRequest['headers']): void {
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-  // Any page may post a form or text to this machine; for JSON a browser asks first.
   if (hasBody && !/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) {
     throw new RollcallError('unsupported_media_type', 'The body must be application/json.');
   }

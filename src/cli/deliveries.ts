@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { type EndpointStatus, endpointStatuses } from '../admin/api.ts';
+import { type EndpointStatus, endpointStatuses } from '../admin/endpoints.ts';
 import type { Destination } from '../destination.ts';
 import { NOTICE_DESTINATION } from '../notices.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';

@@ -14,6 +14,10 @@ export function hint({ config }: { readonly config: string }, command: string): 
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');
 
+/** For commands that ask a running service. */
+export const tokenOption = () =>
+  new Option('--token <token>', 'admin token; that of the configuration unless given').env('ROLLCALL_TOKEN');
+
 export const nowOption = () =>
   new Option('--now <iso>', 'as of this time ($now in the SQL), such as 1998-03-01').argParser(instantOption);
 

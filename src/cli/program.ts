@@ -3,6 +3,7 @@ import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { addApprove } from './commands/approve.ts';
 import { addAudiences } from './commands/audiences.ts';
+import { addAudit } from './commands/audit.ts';
 import { addBackup } from './commands/backup.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addConfig } from './commands/config.ts';
@@ -58,6 +59,7 @@ const COMMANDS = [
   addForget,
   addDeadLetters,
   addDiscards,
+  addAudit,
   addEndpoints,
   addDestinations,
   addTest,

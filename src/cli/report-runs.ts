@@ -1,11 +1,12 @@
 import type { SyncReport } from '../../jobs/index.ts';
+import { deliveryCounts } from '../admin/lines.ts';
 import { RollcallError } from '../errors.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import { type Context, EXIT } from './context.ts';
 import { awaitDeliveries, awaitNotices } from './deliveries.ts';
 import { hint } from './options.ts';
 import type { ProgressView } from './progress.ts';
-import { deliveryCounts, deliverySummary, runLines, runTable } from './show-run.ts';
+import { deliverySummary, runLines, runTable } from './show-run.ts';
 import { count, note, print, printJson } from './terminal.ts';
 import type { AppCommandOptions, Opened } from './with-app.ts';
 
@@ -35,7 +36,7 @@ export async function reportRuns(
   progress.stop();
   const runs = outcome?.runs ?? reports.flatMap((report) => report.runs);
   if (options.json) await printLines(runs, reports, outcome?.store ?? null, context);
-  else if (runs.length > 0) print(terminal, await runTable(runs, terminal));
+  else if (runs.length > 0) print(terminal, runTable(runs, terminal));
   if (outcome === null) throw new RollcallError('stopping', 'Interrupted.');
   if (!options.json && runs.length > 0) print(terminal, deliverySummary(outcome.deliveries, options));
   for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
@@ -94,7 +95,7 @@ async function printLines(
   store: Store | null,
   { terminal }: Context,
 ): Promise<void> {
-  const lines = await runLines(runs);
+  const lines = runLines(runs);
   for (const [index, run] of runs.entries()) {
     const progress = store ? deliveryCounts(await store.runProgress(run.id)) : null;
     printJson(terminal, { ...lines[index], deliveries: progress });

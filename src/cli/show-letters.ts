@@ -2,25 +2,6 @@ import type { DeadLetter } from '../store/port.ts';
 import { table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The JSON line of a dead letter. */
-export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
-  const { id, destination, source, type, userId, messageId, reason, status, attempts, firstAt, lastAt } = letter;
-  return {
-    id,
-    destination,
-    source,
-    type,
-    userId,
-    messageId,
-    reason,
-    status,
-    attempts,
-    firstAt: firstAt === null ? null : new Date(firstAt).toISOString(),
-    lastAt: new Date(lastAt).toISOString(),
-    ...(withBody ? { body: JSON.parse(letter.body) } : {}),
-  };
-}
-
 const HEADER = ['id', 'destination', 'type', 'user', 'reason', 'status', 'attempts', 'last'];
 
 export function letterTable(

@@ -1,3 +1,5 @@
+import { deliveryCounts } from '../admin/lines.ts';
+import { membersBefore, runLine, tookMs } from '../admin/run-line.ts';
 import type { Run, RunProgress } from '../store/port.ts';
 import { duration } from './duration.ts';
 import { hint } from './options.ts';
@@ -10,9 +12,7 @@ const COLUMNS = 'run audience action members entered exited changed sent state s
 const UNKNOWN = '-';
 
 /** Runs as a table for people. */
-export async function runTable(runs: readonly Run[], terminal: Terminal): Promise<string> {
-  // Loaded only here: it brings the engines along.
-  const { membersBefore, tookMs } = await import('../../jobs/index.ts');
+export function runTable(runs: readonly Run[], terminal: Terminal): string {
   const colour = stateColours(terminal);
   const rows = runs.map((run) => {
     const took = tookMs(run);
@@ -61,14 +61,8 @@ export function oddRows(invalid: number, duplicates: number): readonly string[] 
 }
 
 /** The JSON lines of runs. */
-export async function runLines(runs: readonly Run[]) {
-  const { runLine } = await import('../../jobs/index.ts');
+export function runLines(runs: readonly Run[]) {
   return runs.map(runLine);
-}
-
-/** What became of the deliveries of some runs, as JSON has it. */
-export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
-  return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
 }
 
 /** What became of the deliveries of some runs, in a sentence. */

@@ -1,98 +1,17 @@
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
-import { readAnswer } from '../deliver/batch-answer.ts';
-import { type Exchange, post } from '../deliver/exchange.ts';
-import { createAgent } from '../deliver/http/agent.ts';
-import { batchRequest, prepareEndpoint, singleRequest } from '../deliver/request.ts';
-import { type Destination, redactUrl } from '../destination.ts';
+import type { TestResult } from '../deliver/test-event.ts';
+import type { Destination } from '../destination.ts';
 
-/** What came back from one endpoint. */
-interface TestResult {
-  readonly destination: string;
-  readonly endpoint: string;
-  /** Without user, password and query. */
-  readonly url: string;
-  readonly outcome: Exchange['outcome'];
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly ms: number;
-  /** Headers that sign the request; empty where it goes unsigned. */
-  readonly signatures: readonly string[];
-  /** The start of a failed endpoint's answer. */
-  readonly response: string | null;
-}
-
-const EVENT = 'Rollcall Test';
-const SIGNATURES = ['x-signature', 'webhook-signature'];
-
-/**
- * Posts a test event to each endpoint of a destination, with the very code that posts deliveries, past queue, windows and
- * attempt log.
- */
-export async function sendTestEvent(
+/** Posts a test event to each endpoint of a destination. */
+export async function testDestination(
   destination: Destination,
   { network, serviceName }: Pick<Config, 'network' | 'serviceName'>,
 ): Promise<readonly TestResult[]> {
+  const [{ createAgent }, { sendTestEvent }] = await Promise.all([
+    import('../deliver/http/agent.ts'),
+    import('../deliver/test-event.ts'),
+  ]);
   const agent = createAgent(network);
-  const id = `test-${systemClock.token(8)}`;
-  const body = testBody(id);
-  try {
-    return await Promise.all(
-      destination.endpoints.map(async (endpoint) => {
-        const prepared = prepareEndpoint(endpoint, destination, serviceName);
-        const request = endpoint.batch
-          ? batchRequest(prepared, [{ key: id, body }], systemClock.now)
-          : singleRequest(prepared, { id, body }, systemClock.now);
-        const [exchange] = readAnswer(await post(agent, systemClock, request), 1);
-        const { outcome, status, error, ms, response } = exchange as Exchange;
-        return {
-          destination: destination.name,
-          endpoint: endpoint.id,
-          url: redactUrl(endpoint.url),
-          outcome,
-          status,
-          error,
-          ms: Math.round(ms),
-          signatures: SIGNATURES.filter((name) => request.headers.includes(name)),
-          response,
-        };
-      }),
-    );
-  } finally {
-    await agent.close();
-  }
-}
-
-function testBody(messageId: string): Buffer {
-  const at = new Date(systemClock.now()).toISOString();
-  const event = {
-    version: 1,
-    type: 'track',
-    event: EVENT,
-    userId: 'rollcall-test',
-    properties: {},
-    messageId,
-    timestamp: at,
-    receivedAt: at,
-    context: {},
-  };
-  return Buffer.from(JSON.stringify(event));
-}
-
-/** What to do about an answer that is none of success; null for success. */
-export function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'response'>): string | null {
-  if (outcome === 'success') return null;
-  if (outcome === 'address_refused')
-    return 'It resolves to an address that is not public: name its range in network.allow if it is yours';
-  if (outcome === 'tls_untrusted')
-    return `Its certificate is not trusted (${error}): install another one, or name its authority in network.ca`;
-  if (status === 401 || status === 403)
-    return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
-  if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';
-  if (status !== null && status >= 300 && status < 400)
-    return 'It redirects, which is not followed: name the URL that it redirects to';
-  if (status !== null)
-    return outcome === 'retry' ? 'A delivery would be tried again' : 'The receiver refuses the event itself';
-  if (error === 'timeout') return 'It does not answer within 5 s';
-  return 'No connection: is the receiver running, and does its name resolve?';
+  return sendTestEvent(destination, { agent, clock: systemClock, serviceName }).finally(() => agent.close());
 }

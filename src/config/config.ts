@@ -14,7 +14,8 @@ export interface Config {
     readonly trustedProxies: readonly string[];
   };
   readonly network: NetworkConfig;
-  readonly admin: { readonly token: string | null };
+  /** Without any token the admin routes answer on this machine only. */
+  readonly admin: { readonly tokens: readonly AdminToken[] };
   readonly sources: readonly Source[];
   readonly destinations: readonly Destination[];
   readonly engines: Readonly<Record<string, EngineConfig>>;
@@ -26,11 +27,23 @@ export interface Config {
   };
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
-  /** How long runs and deletion requests that are over are kept, in milliseconds. */
-  readonly recordRetention: { readonly runs: number; readonly regulations: number };
+  /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */
+  readonly recordRetention: { readonly runs: number; readonly regulations: number; readonly audit: number };
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly logLevel: string;
+}
+
+/** What a token lets its bearer do: look, change what runs, delete people. */
+export const RIGHTS = ['read', 'operate', 'delete'] as const;
+export type Right = (typeof RIGHTS)[number];
+
+/** Somebody who may use the admin routes. */
+export interface AdminToken {
+  /** Stands in the audit log. */
+  readonly name: string;
+  readonly token: string;
+  readonly may: readonly Right[];
 }
 
 export interface StoreConfig {

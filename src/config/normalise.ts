@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
-import type { AudienceConfig, Config, EngineConfig, ExpectConfig, GuardConfig, StoreConfig } from './config.ts';
+import {
+  type AdminToken,
+  type AudienceConfig,
+  type Config,
+  type EngineConfig,
+  type ExpectConfig,
+  type GuardConfig,
+  RIGHTS,
+  type StoreConfig,
+} from './config.ts';
 import type { Mistake } from './mistakes.ts';
 import { engineNames, keyOf } from './references.ts';
 import type { ConfigFile } from './schema.ts';
@@ -28,7 +37,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
       ca: file.network.ca.map((path, index) => certificate(path, folder, index, faults)),
       proxy: file.network.proxy ?? null,
     },
-    admin: { token: file.admin.token ?? null },
+    admin: { tokens: tokensOf(file.admin) },
     sources: file.sources.map(sourceOf),
     destinations: file.destinations.map(destinationOf),
     engines: engines.length > 0 ? Object.fromEntries(engines) : { [defaultEngine]: embeddedEngine(folder) },
@@ -44,10 +53,15 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     })),
     delivery: file.delivery,
     attemptRetention: file.attempts.keep,
-    recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep },
+    recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
     notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
     logLevel: file.log.level,
   };
+}
+
+/** The single token is one of them, with all rights. */
+function tokensOf({ token, tokens }: ConfigFile['admin']): readonly AdminToken[] {
+  return [...(token === undefined ? [] : [{ name: 'admin', token, may: RIGHTS }]), ...tokens];
 }
 
 function storeOf(store: ConfigFile['store'], folder: string): StoreConfig {

@@ -14,6 +14,7 @@ const computation = { name: word, key: word, engine: word, source: word, sql: z.
 
 /** As much of a file as the rules between its parts need; what is malformed is passed over here and told elsewhere. */
 const outline = z.object({
+  admin: z.object({ token: word, tokens: list({ name: word, token: word }) }).catch({ token: '', tokens: [] }),
   sources: list({ id: word, writeKey: word }),
   destinations: list({
     name: word,
@@ -41,6 +42,7 @@ export function checkReferences(file: unknown): readonly Mistake[] {
     ...duplicates(read.data.sources, 'sources', 'id'),
     ...duplicates(read.data.sources, 'sources', 'writeKey'),
     ...duplicates(read.data.destinations, 'destinations', 'name'),
+    ...checkTokens(read.data.admin),
     ...checkDestinations(read.data),
     ...checkComputations(read.data),
     ...checkDefinitions(read.data),
@@ -58,6 +60,21 @@ function duplicates<K extends string>(
     return first === index
       ? []
       : [{ path: [section, index, field], message: `is the same as that of ${section}[${first}]` }];
+  });
+}
+
+/** Who did something must be plain from the name, and what a token may do from the token. */
+function checkTokens({ token, tokens }: Outline['admin']): readonly Mistake[] {
+  const all = [...(token === '' ? [] : [{ name: 'admin', token }]), ...tokens];
+  const offset = all.length - tokens.length;
+  return all.flatMap((item, index) => {
+    const path: Path = ['admin', 'tokens', index - offset];
+    const isTaken = (field: 'name' | 'token') =>
+      item !== null && item[field] !== '' && all.findIndex((other) => other?.[field] === item[field]) < index;
+    return [
+      ...(isTaken('name') ? [{ path: [...path, 'name'], message: 'is the name of another token' }] : []),
+      ...(isTaken('token') ? [{ path: [...path, 'token'], message: 'is the same as another token' }] : []),
+    ];
   });
 }
 

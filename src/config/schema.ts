@@ -3,6 +3,7 @@ import { SIGNINGS } from '../destination.ts';
 import { IP_MODES } from '../ip.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import { suggestion } from '../spelling.ts';
+import { RIGHTS } from './config.ts';
 import { value, when } from './definitions.ts';
 import {
   duration,
@@ -180,9 +181,24 @@ export const fileSchema = section({
       .describe('PEM files of certificate authorities trusted besides the public ones'),
     proxy: httpUrl.optional().describe('HTTP proxy for all deliveries'),
   }).prefault({}),
-  admin: section({ token: secret.optional() })
+  admin: section({
+    token: secret.optional().describe('One token with all rights, named admin'),
+    tokens: z
+      .array(
+        section({
+          name: label.describe('Stands in the audit log'),
+          token: secret,
+          may: z
+            .array(z.enum(RIGHTS, `must be some of ${RIGHTS.join(', ')}`))
+            .min(1, `needs some of ${RIGHTS.join(', ')}`)
+            .describe('read: look; operate: change what runs; delete: file deletion requests'),
+        }),
+      )
+      .default([])
+      .describe('Tokens with a name and rights of their own'),
+  })
     .prefault({})
-    .describe('For /regulations, /api and the dashboard; without a token they answer on loopback only'),
+    .describe('For /regulations, /api, /metrics and the pages; without a token they answer on loopback only'),
   sources: z
     .array(
       section({
@@ -214,6 +230,7 @@ export const fileSchema = section({
   regulations: section({
     keep: duration.prefault('365d').describe('How long deletion requests that are over are kept'),
   }).prefault({}),
+  audit: section({ keep: duration.prefault('365d').describe('How long the audit log goes back') }).prefault({}),
   notify: section({ url: httpUrl, secret: secret.optional() })
     .optional()
     .describe('A webhook that held, failed and overdue runs are announced to'),

@@ -19,7 +19,7 @@ export interface RegulationsOptions {
   readonly guard: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
   readonly hasSource: (id: string) => boolean;
   /** Resolves to the request's id once it is durable; the work goes on in the background. */
-  readonly fileRegulation: (request: RegulationRequest) => Promise<string>;
+  readonly fileRegulation: (request: RegulationRequest, by: FastifyRequest) => Promise<string>;
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
 }
 
@@ -56,22 +56,24 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
   app.setSerializerCompiler(() => JSON.stringify);
   app.addHook('onRequest', options.guard);
 
-  const file = async (body: unknown, sources: readonly string[] | null) => {
-    const { regulationType, subjectIds: given } = checked(body);
+  const file = async (request: FastifyRequest, sources: readonly string[] | null) => {
+    const { regulationType, subjectIds: given } = checked(request.body);
     const userIds = [...new Set(given)];
-    return { data: { regulateId: await options.fileRegulation({ type: regulationType, sources, userIds }) } };
+    const filed = { type: regulationType, sources, userIds };
+    return { data: { regulateId: await options.fileRegulation(filed, request) } };
   };
   const schema = {
     ...documentation('File a deletion request', filed),
     body: jsonSchema(requestBody),
   };
-  app.post('/regulations', { schema, bodyLimit: MAX_BYTES }, (request) => file(request.body, null));
+  app.post('/regulations', { schema, bodyLimit: MAX_BYTES }, (request) => file(request, null));
   app.post<{ Params: { id: string } }>(
     '/regulations/sources/:id',
     { schema: { ...schema, summary: 'File a deletion request for one source' }, bodyLimit: MAX_BYTES },
-    async ({ params, body }) => {
-      if (!options.hasSource(params.id)) throw new RollcallError('not_found', `There is no source ${params.id}.`);
-      return file(body, [params.id]);
+    async (request) => {
+      const { id } = request.params;
+      if (!options.hasSource(id)) throw new RollcallError('not_found', `There is no source ${id}.`);
+      return file(request, [id]);
     },
   );
   app.get<{ Params: { id: string } }>(

@@ -10,10 +10,14 @@ const STEP = 1_000;
 export interface RecordRetention {
   readonly runs: number;
   readonly regulations: number;
+  readonly audit: number;
 }
 
 interface HousekeepingOptions {
-  readonly store: Pick<Store, 'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords'>;
+  readonly store: Pick<
+    Store,
+    'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords' | 'pruneAudits'
+  >;
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
@@ -38,8 +42,9 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
   if (recordRetention) {
     const now = clock.now();
-    const { runs, regulations } = recordRetention;
+    const { runs, regulations, audit } = recordRetention;
     await inSteps(() => store.pruneRecords(now - runs, now - regulations, STEP));
+    await inSteps(() => store.pruneAudits(now - audit, STEP));
   }
   return freed;
 }

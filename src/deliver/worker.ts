@@ -49,6 +49,7 @@ export type WorkerStore = Pick<
   | 'markEndpoint'
   | 'prune'
   | 'pruneRecords'
+  | 'pruneAudits'
 >;
 
 interface WorkerOptions {

@@ -185,6 +185,43 @@ export interface AttemptFilter {
   readonly limit: number;
 }
 
+/** A page of the attempt log, newest first. */
+export interface AttemptPage {
+  readonly attempts: readonly AttemptRecord[];
+  /** Where the next page begins; null at the end of the log. */
+  readonly next: number | null;
+}
+
+/** What somebody is about to do: see the table `audit`. */
+export interface NewAudit {
+  readonly at: number;
+  readonly who: string;
+  readonly action: string;
+  readonly target: string | null;
+}
+
+export interface AuditRecord extends NewAudit {
+  readonly id: number;
+  /** `done`, or the code of an error; null while it goes on, or where the process ended in it. */
+  readonly outcome: string | null;
+}
+
+export interface AuditFilter {
+  readonly who?: string;
+  readonly action?: string;
+  readonly since?: number;
+  /** Only records older than this one. */
+  readonly before?: number;
+  readonly limit: number;
+}
+
+/** A page of dead letters. */
+export interface DeadLetterPage {
+  readonly letters: readonly DeadLetter[];
+  /** The id that the next page begins behind; null after the last. */
+  readonly next: string | null;
+}
+
 export interface DeadLetter {
   readonly id: string;
   readonly destination: string;
@@ -284,7 +321,8 @@ export interface Backlog {
 /** Opening the engine, running the SQL and comparing, sending what differs, moving the snapshot. */
 export type RunPhase = 'open' | 'stage' | 'send' | 'commit' | 'done';
 
-export type RunState = 'staged' | 'held' | 'sending' | 'committed' | 'done' | 'failed' | 'rejected';
+export const RUN_STATES = ['staged', 'held', 'sending', 'committed', 'done', 'failed', 'rejected'] as const;
+export type RunState = (typeof RUN_STATES)[number];
 
 /** One sync of one audience or computed trait. */
 export interface Run {
@@ -594,10 +632,11 @@ export interface Records {
   /** Records a run, new or changed, and with it what is known of its audience. Throws `fence_lost`. */
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;
-  /** The newest first, by start. */
+  /** The newest first, by start; with `before` only those older than that run. */
   runs(filter: {
     readonly key?: string;
     readonly states?: readonly RunState[];
+    readonly before?: string;
     readonly limit: number;
   }): Promise<readonly Run[]>;
   runProgress(run: string): Promise<RunProgress>;
@@ -643,6 +682,8 @@ export interface Records {
   markEndpoint(state: EndpointState): Promise<void>;
 
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
+  /** As `attempts`, from a place of the log on. It looks at a bounded part of the log, so that a page may be short. */
+  attemptPage(filter: AttemptFilter, from: number | null): Promise<AttemptPage>;
   /** Adds samples, in the order of time; of each source the newest 200 are kept. */
   saveDiscards(discards: readonly Discard[]): Promise<void>;
   /** The newest first. */
@@ -650,6 +691,16 @@ export interface Records {
   /** Drops the samples that name one of these users, of these sources or of any when null. */
   forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
+  /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
+  deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;
+
+  /** Writes down what somebody is about to do; resolves to the id of the record. */
+  beginAudit(deed: NewAudit): Promise<number>;
+  endAudit(id: number, outcome: string): Promise<void>;
+  /** The newest first. */
+  audits(filter: AuditFilter): Promise<readonly AuditRecord[]>;
+  /** Drops records made before `before`; at most `limit`. */
+  pruneAudits(before: number, limit: number): Promise<number>;
 
   /**
    * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key, and

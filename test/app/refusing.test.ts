@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { endpointStatuses } from '../../src/admin/api.ts';
+import { endpointStatuses } from '../../src/admin/endpoints.ts';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { storeUrl } from '../helpers/store.ts';

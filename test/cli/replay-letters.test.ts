@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { type ReplayOptions, replayLetters } from '../../src/cli/replay-letters.ts';
+import { type ReplayOptions, replayLetters } from '../../src/admin/replay-letters.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { DeadLetter, NewMessage, Store } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';

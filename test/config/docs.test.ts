@@ -72,7 +72,7 @@ t.test('the defaults that it names are those of the program', async (t) => {
   t.equal(defaults['listen.port'], String(config.listen.port));
   t.equal(config.attemptRetention, 7 * 86_400_000);
   t.equal(defaults['attempts.keep'], '7d');
-  t.same(config.recordRetention, { runs: 90 * 86_400_000, regulations: 365 * 86_400_000 });
+  t.same(config.recordRetention, { runs: 90 * 86_400_000, regulations: 365 * 86_400_000, audit: 365 * 86_400_000 });
   t.same([defaults['runs.keep'], defaults['regulations.keep']], ['90d', '365d']);
   t.equal(config.delivery.removedAfter, 86_400_000);
   t.equal(defaults['delivery.removedAfter'], '24h');

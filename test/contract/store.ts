@@ -13,6 +13,7 @@ import { handoverCases } from './store-handover.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
 import { modelCases } from './store-model.ts';
+import { pagingCases } from './store-paging.ts';
 import { syncCases } from './store-sync.ts';
 
 /** A sentence, and what shows that it holds for a new, empty store. */
@@ -32,6 +33,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...fleetCases,
     ...deletionCases,
     ...discardCases,
+    ...pagingCases,
     ...clockCases,
     ...modelCases,
   };

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { runLine } from '../../jobs/index.ts';
+import { runLine } from '../../src/admin/run-line.ts';
 import { audience, createRig, destination, NO_GUARD, values } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;

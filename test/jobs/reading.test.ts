@@ -44,7 +44,7 @@ t.test(
 
 t.test('what a run changed is kept as long as runs are, and never of a user who was deleted', async (t) => {
   const rig = await createRig(t);
-  Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0 } });
+  Object.assign(rig.config, { recordRetention: { runs: 30 * 86_400_000, regulations: 0, audit: 0 } });
   await syncTo(rig, '1', '2');
   const second = await syncTo(rig, '2');
   rig.setTime('2026-03-20T12:00:00Z');

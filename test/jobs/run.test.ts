@@ -1,5 +1,5 @@
 import t from 'tap';
-import { runLine } from '../../jobs/index.ts';
+import { runLine } from '../../src/admin/run-line.ts';
 import { RollcallError } from '../../src/errors.ts';
 import { audience, createRig, trait, values } from './helpers/rig.ts';
 

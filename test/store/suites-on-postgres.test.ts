@@ -2,6 +2,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the whole service and the command line; the others are in test/deliver and test/jobs.
 await runOnPostgres({
+  'admin/api': 4,
   'app/source-deletion': 1,
   'cli/dead-letters': 4,
   'cli/destinations': 3,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { asUser, syncOutcome } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
 import { order } from '../order.ts';
@@ -27,7 +28,10 @@ export function addApprove(program: Command, context: Context): void {
 
 async function approve(run: string, options: ApproveOptions, context: Context): Promise<void> {
   await order(options, context, async ({ app }) => {
-    if (await mayApprove(run, app, context.terminal, options.yes)) return app.sync.approve(run);
+    if (await mayApprove(run, app, context.terminal, options.yes)) {
+      const deed = { action: 'run.approve', target: run };
+      return asUser(app, deed, () => app.sync.approve(run), syncOutcome);
+    }
     note(context.terminal, 'The run stays held.');
     context.setExitCode(EXIT.failed);
     return null;

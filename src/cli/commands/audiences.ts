@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { AudienceStatus } from '../../../jobs/index.ts';
+import { audienceLine } from '../../admin/lines.ts';
 import type { Context } from '../context.ts';
 import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
@@ -33,7 +34,7 @@ export function addAudiences(program: Command, context: Context): void {
 async function audiences(options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     const statuses = await app.sync.audiences();
-    if (options.json) for (const status of statuses) printJson(terminal, await line(status));
+    if (options.json) for (const status of statuses) printJson(terminal, audienceLine(status));
     else if (statuses.length === 0) note(terminal, 'The configuration has no audiences or traits.');
     else print(terminal, statusTable(statuses, app.store.time.toWall(app.store.time.now()), terminal));
     if (options.json) return;
@@ -43,25 +44,6 @@ async function audiences(options: AppCommandOptions, { terminal }: Context): Pro
     }
   });
 }
-
-async function line({ lastRun, nextRunAt, ...status }: AudienceStatus) {
-  const { runLine } = await import('../../../jobs/index.ts');
-  return { ...status, lastRun: lastRun && short(runLine(lastRun)), nextRunAt: iso(nextRunAt) };
-}
-
-function short({
-  run,
-  state,
-  action,
-  startedAt,
-  ms,
-  code,
-  reason,
-}: ReturnType<typeof import('../../../jobs/index.ts').runLine>) {
-  return { run, state, action, startedAt, ms, code, reason };
-}
-
-const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString());
 
 function statusTable(statuses: readonly AudienceStatus[], now: number, terminal: Terminal): string {
   const colour = stateColours(terminal);

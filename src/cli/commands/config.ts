@@ -2,14 +2,14 @@ import { type Command, Option } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption, jsonOption, tokenOption } from '../options.ts';
 import { count, note, print, printJson } from '../terminal.ts';
 
 const RELOAD_HELP = `
 Example:
   $ rollcall config reload -c rollcall.yaml
 
-It asks the service at the file's listen address, with its admin token. Where listen.port is 0, send SIGHUP instead.`;
+It asks the service at the file's listen address, with --token, ROLLCALL_TOKEN or a token of the file's that may operate. Where listen.port is 0, send SIGHUP instead.`;
 
 export function addConfig(program: Command, context: Context): void {
   const config = program
@@ -36,8 +36,14 @@ export function addConfig(program: Command, context: Context): void {
     .description('have the running service apply the changed file')
     .addOption(configOption())
     .addOption(jsonOption())
+    .addOption(tokenOption())
     .addHelpText('after', RELOAD_HELP)
-    .action((options: { config: string } & JsonOption) => reload(options, context));
+    .action((options: ReloadOptions) => reload(options, context));
+}
+
+interface ReloadOptions extends JsonOption {
+  readonly config: string;
+  readonly token?: string;
 }
 
 interface JsonOption {
@@ -73,14 +79,15 @@ async function check({ config: file, json }: { config: string; json?: boolean },
   }
 }
 
-async function reload({ config: file, json }: { config: string } & JsonOption, { terminal }: Context): Promise<void> {
+async function reload({ config: file, json, token: given }: ReloadOptions, { terminal }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const { request } = await import('undici');
   const { listen, admin } = loadConfig(file);
   if (listen.port === 0) throw new RollcallError('bad_usage', 'listen.port is 0: send SIGHUP to the service instead.');
-  const { statusCode, body } = await request(`${localUrl(listen)}/api/reload`, {
+  const token = given ?? admin.tokens.find(({ may }) => may.includes('operate'))?.token;
+  const { statusCode, body } = await request(`${localUrl(listen)}/api/v1/config/reload`, {
     method: 'POST',
-    headers: admin.token === null ? {} : { authorization: `Bearer ${admin.token}` },
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
   }).catch((error: Error) => {
     throw new RollcallError('not_found', `No service answers at ${localUrl(listen)}: ${error.message}`, {
       cause: error,

@@ -1,14 +1,16 @@
 import { type Command, Option } from 'commander';
+import { letterLine, letterScope } from '../../admin/lines.ts';
+import { type ReplayResult, replayLetters } from '../../admin/replay-letters.ts';
 import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { DEAD_REASONS, type DeadLetter, type DeadLetterFilter, type DeadReason, type Store } from '../../store/port.ts';
+import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
-import { type ReplayResult, replayLetters } from '../replay-letters.ts';
-import { letterLine, letterTable } from '../show-letters.ts';
+import { letterTable } from '../show-letters.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -119,16 +121,19 @@ async function replay(ids: readonly string[], options: ChosenOptions, context: C
   await withApp(options, { terminal }, async ({ app, config }) => {
     const chosen = choose(app.store, ids, options);
     const unreachable = new Map<string, RollcallError>();
-    const result = await replayLetters(chosen.pages(), {
-      store: app.store,
-      currentBodies: (letters) => app.sync.currentBodies(letters, unreachable),
-      clock: systemClock,
-      rate: options.rate ?? null,
-      maxPending: Math.max(1, Math.floor(config.store.maxQueued / 2)),
-      signal: terminal.signal,
-      onProgress: ({ replayed }) => watch.show(replayed),
-      onFull: (destination) => note(terminal, `${destination} has enough to deliver; the replay waits for it.`),
-    }).finally(watch.stop);
+    const replaying = () =>
+      replayLetters(chosen.pages(), {
+        store: app.store,
+        currentBodies: (letters) => app.sync.currentBodies(letters, unreachable),
+        clock: systemClock,
+        rate: options.rate ?? null,
+        maxPending: Math.max(1, Math.floor(config.store.maxQueued / 2)),
+        signal: terminal.signal,
+        onProgress: ({ replayed }) => watch.show(replayed),
+        onFull: (destination) => note(terminal, `${destination} has enough to deliver; the replay waits for it.`),
+      });
+    const deed = { action: 'dead-letters.replay', target: scopeOf(ids, options) };
+    const result = await asUser(app, deed, replaying).finally(watch.stop);
     reportReplay(result, options, context);
     if (result.left.size > 0) setExitCode(EXIT.failed);
     chosen.conclude(config, context);
@@ -151,11 +156,14 @@ async function drop(ids: readonly string[], options: ChosenOptions, context: Con
   await withApp(options, { terminal }, async ({ app, config }) => {
     const chosen = choose(app.store, ids, options);
     let dropped = 0;
-    try {
+    const dropping = async () => {
       for await (const page of chosen.pages()) {
         dropped += await app.store.drop(page.map(({ id }) => id));
         watch.show(dropped);
       }
+    };
+    try {
+      await asUser(app, { action: 'dead-letters.drop', target: scopeOf(ids, options) }, dropping);
     } catch (error) {
       // Whoever interrupts closes the store.
       if (!terminal.signal.aborted) throw error;
@@ -219,6 +227,9 @@ function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], optio
     },
   };
 }
+
+const scopeOf = (ids: readonly string[], options: LetterOptions) =>
+  letterScope({ ...filterOf(options), ...(ids.length > 0 ? { ids } : {}) });
 
 function filterOf(options: LetterOptions): Omit<DeadLetterFilter, 'limit'> {
   const { destination, source, reason, type, user, since, until } = options;

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { discardLine } from '../../admin/lines.ts';
 import type { Discard } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { wholeNumber } from '../options.ts';
@@ -41,11 +42,6 @@ async function discards(options: DiscardOptions, { terminal }: Context): Promise
     if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
     if (shown.length === 0) noteUnknown(terminal, config, options);
   });
-}
-
-/** A sample as people and scripts read it. */
-function discardLine({ source, code, at, message }: Discard) {
-  return { source, code, at: new Date(at).toISOString(), message };
 }
 
 function discardTable(discards: readonly Discard[], terminal: Terminal): string {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { endpointStatuses } from '../../admin/api.ts';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
+import { endpointStatuses } from '../../admin/endpoints.ts';
 import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
@@ -14,7 +14,7 @@ import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { count, print, printJson, type Terminal } from '../terminal.ts';
-import { adviceOn, sendTestEvent } from '../test-event.ts';
+import { testDestination } from '../test-event.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const HELP = `
@@ -96,10 +96,9 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
 
 async function* sendAll(config: Config): AsyncGenerator<Finding> {
   for (const destination of config.destinations.filter(({ enabled }) => enabled)) {
-    for (const result of await sendTestEvent(destination, config)) {
-      const { url, status, error, ms } = result;
+    for (const result of await testDestination(destination, config)) {
+      const { url, status, error, ms, advice } = result;
       const check = `${destination.name} ${url}`;
-      const advice = adviceOn(result);
       const answer = `answered the test event with ${status ?? error} in ${ms} ms`;
       yield advice === null ? ok(check, answer) : failed(check, `${answer}. ${advice}`);
     }

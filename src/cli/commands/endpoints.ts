@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander';
-import { type EndpointStatus, endpointStatuses } from '../../admin/api.ts';
 import { destinationStatuses, isGone } from '../../admin/destinations.ts';
-import { RollcallError } from '../../errors.ts';
+import { type EndpointStatus, endpointStatuses, resumeEndpoints } from '../../admin/endpoints.ts';
+import { attemptLine } from '../../admin/lines.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
+import { asUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../states.ts';
@@ -125,25 +126,11 @@ function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal):
 
 async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const statuses = await endpointStatuses(app.store, config.destinations);
-    const isOf = ({ endpoint, destination }: EndpointStatus, name: string) => endpoint === name || destination === name;
-    const unknown = names.filter((name) => !statuses.some((status) => isOf(status, name)));
-    // Nothing is done where a name is mistyped.
-    if (unknown.length > 0) {
-      const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
-      throw new RollcallError('bad_usage', message);
-    }
-    const refusals = new Map((await app.store.endpoints()).map(({ endpoint, refusal }) => [endpoint, refusal]));
-    const named = statuses.filter((status) => names.some((name) => isOf(status, name)));
-    for (const { endpoint, destination, state } of named) {
-      // What is disabled may be paused, too.
-      const resumed = state !== 'open';
-      // What it refused is still sent again, once it takes a message.
-      const refusal = refusals.get(endpoint);
-      const owed = refusal ? { refusal: { ...refusal, since: null } } : {};
-      if (resumed) await app.store.markEndpoint({ endpoint, destination, pausedAt: null, deadSince: null, ...owed });
-      if (options.json) printJson(terminal, { endpoint, destination, was: state, resumed });
-      else print(terminal, `${destination}: ${endpoint} ${RESUMED[state]}.`);
+    const deed = { action: 'endpoint.resume', target: names.join(' ') };
+    const work = () => resumeEndpoints(app.store, config.destinations, names);
+    for (const line of await asUser(app, deed, work)) {
+      if (options.json) printJson(terminal, line);
+      else print(terminal, `${line.destination}: ${line.endpoint} ${RESUMED[line.was]}.`);
     }
   });
 }
@@ -172,10 +159,6 @@ async function attempts(options: AttemptOptions, { terminal }: Context): Promise
 }
 
 /** An attempt with its time as people and scripts read it. */
-export function attemptLine(record: AttemptRecord) {
-  return { ...record, at: new Date(record.at).toISOString() };
-}
-
 function attemptTable(records: readonly AttemptRecord[], terminal: Terminal): string {
   const colour = stateColours(terminal);
   const header = ['at', 'destination', 'endpoint', 'type', 'user', 'outcome', 'status', 'ms', 'delivery', 'answer'];

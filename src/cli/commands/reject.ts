@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { asUser, syncOutcome } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { order } from '../order.ts';
 import { type AppCommandOptions, addAppOptions } from '../with-app.ts';
@@ -13,5 +14,9 @@ export function addReject(program: Command, context: Context): void {
   addAppOptions(program.command('reject').description('throw a held run away; the snapshot stays as it is'))
     .argument('<run>', 'its id, as rollcall runs shows it')
     .addHelpText('after', HELP)
-    .action((run: string, options: AppCommandOptions) => order(options, context, ({ app }) => app.sync.reject(run)));
+    .action((run: string, options: AppCommandOptions) =>
+      order(options, context, ({ app }) =>
+        asUser(app, { action: 'run.reject', target: run }, () => app.sync.reject(run), syncOutcome),
+      ),
+    );
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { asUser, syncOutcome } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { nowOption } from '../options.ts';
 import { order } from '../order.ts';
@@ -20,6 +21,9 @@ export function addResync(program: Command, context: Context): void {
     .addOption(nowOption())
     .addHelpText('after', HELP)
     .action((key: string, options: ResyncOptions) =>
-      order(options, context, ({ app }) => app.sync.resync(key, { now: options.now })),
+      order(options, context, ({ app }) => {
+        const work = () => app.sync.resync(key, { now: options.now });
+        return asUser(app, { action: 'audience.resync', target: key }, work, syncOutcome);
+      }),
     );
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { asUser, syncOutcome } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
 import { order } from '../order.ts';
@@ -33,7 +34,8 @@ async function retire(key: string, options: RetireOptions, context: Context): Pr
       setExitCode(EXIT.failed);
       return null;
     }
-    const report = await app.sync.retire(key);
+    const deed = { action: 'audience.retire', target: key };
+    const report = await asUser(app, deed, () => app.sync.retire(key), syncOutcome);
     const isConfigured = [...config.audiences, ...config.traits].some((each) => each.key === key && !each.paused);
     if (isConfigured && !report.error) note(terminal, `${key} is still configured: its next sync is a first one.`);
     return report;

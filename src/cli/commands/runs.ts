@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
+import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
 import type { Run } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { wholeNumber } from '../options.ts';
-import { deliveryCounts, deliverySummary, runLines, runTable } from '../show-run.ts';
+import { deliverySummary, runLines, runTable } from '../show-run.ts';
 import { note, print, printError, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 import { writeLines } from '../write.ts';
@@ -53,17 +54,17 @@ async function runs(name: string | undefined, options: RunsOptions, context: Con
       ...(name === undefined ? {} : { key: name }),
       ...(options.held ? { states: ['held'] } : {}),
     });
-    if (options.json) for (const line of await runLines(found)) printJson(terminal, line);
-    else if (found.length > 0) print(terminal, await runTable(found, terminal));
+    if (options.json) for (const line of runLines(found)) printJson(terminal, line);
+    else if (found.length > 0) print(terminal, runTable(found, terminal));
     if (found.length === 0) await explainNone(name, opened, options, context);
   });
 }
 
 async function showRun(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
   const progress = await app.store.runProgress(run.id);
-  const [line] = await runLines([run]);
+  const [line] = runLines([run]);
   if (options.json) return printJson(terminal, { ...line, deliveries: deliveryCounts(progress) });
-  print(terminal, await runTable([run], terminal));
+  print(terminal, runTable([run], terminal));
   print(terminal, deliverySummary(progress, options));
 }
 

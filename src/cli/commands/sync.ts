@@ -3,6 +3,7 @@ import type { SyncReport } from '../../../jobs/index.ts';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
+import { asUser, syncOutcome } from '../as-user.ts';
 import { canAsk, confirm } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
@@ -58,7 +59,9 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
     await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
       const time = { now: options.now, renames: options.yes ?? false };
-      const reports = await agreedTo(await opened.app.sync.run(keys, time), opened, context);
+      const deed = { action: 'audience.sync', target: keys.join(' ') || 'all' };
+      const run = () => opened.app.sync.run(keys, time);
+      const reports = await agreedTo(await asUser(opened.app, deed, run, outcomeOf), opened, context);
       for (const key of keys) if (!reports.some((report) => report.key === key)) note(terminal, `${key} is paused.`);
       await reportRuns(reports, opened, progress, options, context);
       await noteOrphans(opened.app, terminal, options);
@@ -67,6 +70,12 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
     progress.stop();
   }
 }
+
+const approveAsUser = (app: Opened['app'], run: string) =>
+  asUser(app, { action: 'run.approve', target: run }, () => app.sync.approve(run), syncOutcome);
+
+const outcomeOf = (reports: readonly SyncReport[]) =>
+  reports.map(syncOutcome).find((outcome) => outcome !== 'done') ?? 'done';
 
 /** On a terminal, what is held for its new name is asked about at once; elsewhere it stays held. */
 async function agreedTo(
@@ -79,7 +88,7 @@ async function agreedTo(
   for (const report of reports) {
     const held = report.runs.find(({ state, renamedFrom }) => state === 'held' && renamedFrom !== undefined);
     const agrees = held && (await confirm(terminal, `${held.key}: ${held.reason}`));
-    asked.push(agrees ? await app.sync.approve(held.id) : report);
+    asked.push(agrees ? await approveAsUser(app, held.id) : report);
   }
   return asked;
 }

@@ -5,7 +5,7 @@ import { type Context, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { note, print, printJson } from '../terminal.ts';
-import { adviceOn, sendTestEvent } from '../test-event.ts';
+import { testDestination } from '../test-event.ts';
 
 const HELP = `
 Example:
@@ -42,12 +42,11 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
     throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
   }
   const colour = stateColours(terminal);
-  for (const result of await sendTestEvent(destination, config)) {
-    const { url, outcome, status, error, ms, signatures, response } = result;
-    const advice = adviceOn(result);
+  for (const result of await testDestination(destination, config)) {
+    const { url, outcome, status, error, ms, signatures, response, advice } = result;
     if (advice !== null) setExitCode(EXIT.failed);
     if (options.json) {
-      printJson(terminal, { ...result, advice });
+      printJson(terminal, result);
       continue;
     }
     const signed = signatures.length > 0 ? `signed by ${signatures.join(' and ')}` : 'not signed';

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import type { Change, Story, ToldDestination } from '../../../jobs/index.ts';
+import { storyLine } from '../../admin/lines.ts';
 import type { Context } from '../context.ts';
 import { hint, instantOption } from '../options.ts';
-import { runLines } from '../show-run.ts';
 import { stateColours } from '../states.ts';
 import { print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
-import { attemptLine } from './endpoints.ts';
 
 interface WhyOptions extends AppCommandOptions {
   readonly at?: number;
@@ -37,50 +36,12 @@ export function addWhy(program: Command, context: Context): void {
 async function why(key: string, user: string, options: WhyOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
     const story = await app.sync.why(key, user, { at: options.at });
-    if (options.json) printJson(terminal, await line(story));
+    if (options.json) printJson(terminal, storyLine(story));
     else print(terminal, describe(story, options, terminal));
   });
 }
 
-async function line({ asOf, value, since, changes, unfinished, attempts, deadLetters, ...story }: Story) {
-  return {
-    ...story,
-    asOf: asOf === null ? null : iso(asOf),
-    value: parsed(value),
-    since: since && (await runLines([since]))[0],
-    changes: changes.map(changeLine),
-    unfinished: await runLines(unfinished),
-    attempts: attempts.map(attemptLine),
-    deadLetters: deadLetters.map(letterLine),
-  };
-}
-
 const iso = (time: number) => new Date(time).toISOString();
-const parsed = (value: string | null): unknown => (value === null ? null : JSON.parse(value));
-const letterLine = ({ id, destination, reason, status }: Story['deadLetters'][number]) => ({
-  id,
-  destination,
-  reason,
-  status,
-});
-
-function changeLine({ change, value, run, told }: Change) {
-  return {
-    change,
-    at: run && iso(run.startedAt),
-    run: run?.id ?? null,
-    action: run?.action ?? null,
-    definitionHash: run?.definitionHash ?? null,
-    value: parsed(value),
-    told: told.map(({ destination, attempt, deadLetter }) => ({
-      destination,
-      reached: attempt?.outcome === 'success',
-      attempt: attempt && attemptLine(attempt),
-      deadLetter: deadLetter && letterLine(deadLetter),
-    })),
-  };
-}
-
 function describe(story: Story, options: WhyOptions, terminal: Terminal): string {
   const lines = [standing(story), ...story.changes.flatMap((change) => changeText(change, terminal))];
   for (const { id, state, reason } of story.unfinished)

@@ -82,6 +82,11 @@ export const TABLES: readonly Table[] = [
     from: 'SELECT id, source, code, at, message FROM discard',
   },
   {
+    name: 'audit',
+    columns: { id: 'int8', at: 'time', who: 'text', action: 'text', target: 'text', outcome: 'text' },
+    from: 'SELECT id, at, who, action, target, outcome FROM audit',
+  },
+  {
     name: 'endpoint',
     columns: {
       ...{ endpoint: 'text', destination: 'text', paused_at: 'time', dead_since: 'time' },

@@ -205,6 +205,7 @@ async function continueIds(source: DatabaseSync, session: Session): Promise<void
     delivery: "SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'delivery'",
     attempt: 'SELECT max(id) AS id FROM attempt',
     discard: 'SELECT max(id) AS id FROM discard',
+    audit: 'SELECT max(id) AS id FROM audit',
   };
   for (const [table, sql] of Object.entries(highest)) {
     const id = Number(source.prepare(sql).get()?.['id'] ?? 0);

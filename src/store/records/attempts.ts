@@ -1,6 +1,6 @@
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import { type AttemptFilter, type AttemptRecord, OUTCOMES, type Outcome } from '../port.ts';
-import { raw, sql, where } from '../sql.ts';
+import { type AttemptFilter, type AttemptPage, type AttemptRecord, OUTCOMES, type Outcome } from '../port.ts';
+import { raw, type Sql, sql, where } from '../sql.ts';
 import type { Session } from './session.ts';
 
 type AttemptRow = readonly [
@@ -19,10 +19,34 @@ type AttemptRow = readonly [
   response: string | null,
 ];
 
+/** Rows that one page looks at: some ten milliseconds' worth. */
+const LOOKED_AT = 50_000;
+
 /** Newest first. */
-export async function attempts({ rows, dialect, time, ids }: Session, filter: AttemptFilter): Promise<AttemptRecord[]> {
+export async function attempts(session: Session, filter: AttemptFilter): Promise<AttemptRecord[]> {
+  return (await found(session, filter, null)).map(([, record]) => record);
+}
+
+/** The log has no index but its ids: what matches seldom is looked for a part at a time. */
+export async function attemptPage(session: Session, filter: AttemptFilter, from: number | null): Promise<AttemptPage> {
+  const [newest] = await session.rows<[number | null]>(sql`SELECT max(id) FROM rollcall.attempt`);
+  const start = Math.min(from ?? Number.MAX_SAFE_INTEGER, newest?.[0] ?? 0);
+  const end = start - LOOKED_AT;
+  const page = await found(session, filter, sql`id <= ${start} AND id > ${end}`);
+  const isFull = page.length === filter.limit;
+  const last = isFull ? (page.at(-1)?.[0] ?? 0) - 1 : end;
+  const older = await session.rows(sql`SELECT 1 FROM rollcall.attempt WHERE id <= ${last} LIMIT 1`);
+  return { attempts: page.map(([, record]) => record), next: older.length > 0 ? last : null };
+}
+
+async function found(
+  { rows, dialect, time, ids }: Session,
+  filter: AttemptFilter,
+  range: Sql | null,
+): Promise<(readonly [id: number, AttemptRecord])[]> {
   const { destination, endpoint, delivery, messageId, userId, outcome, since, limit } = filter;
   const conditions = where(
+    range,
     destination === undefined ? null : sql`destination = ${dialect.name(destination)}`,
     endpoint === undefined ? null : sql`endpoint = ${dialect.name(endpoint)}`,
     delivery === undefined ? null : sql`delivery = ${ids.number(delivery)}`,
@@ -32,17 +56,21 @@ export async function attempts({ rows, dialect, time, ids }: Session, filter: At
     since === undefined ? null : sql`at >= ${time.atWall(since)}`,
   );
   const name = (column: string) => dialect.nameOf(raw(column));
-  const found = await rows<AttemptRow>(sql`
-    SELECT delivery, ${name('destination')}, ${name('endpoint')}, ${name('source')}, type, message_id, user_id,
+  const matching = await rows<readonly [id: number, ...AttemptRow]>(sql`
+    SELECT id, delivery, ${name('destination')}, ${name('endpoint')}, ${name('source')}, type, message_id, user_id,
       ${time.read(raw('at'))}, ms, outcome, status, error, response
     FROM rollcall.attempt ${conditions} ORDER BY id DESC LIMIT ${limit}`);
-  return found.map((row) => {
-    const [delivery, destination, endpoint, source, type, messageId, userId, at, ms, outcome, status, ...rest] = row;
+  return matching.map((row) => {
+    const [id, delivery, destination, endpoint, source, type, messageId, userId, at, ms, outcome, status, ...rest] =
+      row;
     const [error, response] = rest;
-    return {
-      ...{ delivery: ids.name(delivery), destination, endpoint, source, messageId, userId, at: time.wall(at), ms },
-      ...{ type: MESSAGE_TYPES[type] as MessageType, outcome: OUTCOMES[outcome] as Outcome, status, error, response },
-    };
+    return [
+      id,
+      {
+        ...{ delivery: ids.name(delivery), destination, endpoint, source, messageId, userId, at: time.wall(at), ms },
+        ...{ type: MESSAGE_TYPES[type] as MessageType, outcome: OUTCOMES[outcome] as Outcome, status, error, response },
+      },
+    ];
   });
 }
 

@@ -1,7 +1,7 @@
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
-import type { DeadLetter, DeadLetterFilter, DeadReason } from '../port.ts';
-import { raw, sql, where } from '../sql.ts';
+import type { DeadLetter, DeadLetterFilter, DeadLetterPage, DeadReason } from '../port.ts';
+import { raw, type Sql, sql, where } from '../sql.ts';
 import { beingDeleted, holdEpoch } from './deletions.ts';
 import type { Session } from './session.ts';
 
@@ -21,14 +21,44 @@ type LetterRow = readonly [
   conflict: string | null,
 ];
 
-export async function deadLetters(session: Session, filter: DeadLetterFilter): Promise<DeadLetter[]> {
+/** Letters that one page looks at: they lie with their bodies. */
+const LOOKED_AT = 10_000;
+
+/** In the order of their ids. */
+export function deadLetters(session: Session, filter: DeadLetterFilter): Promise<DeadLetter[]> {
+  const { after } = filter;
+  const range = after === undefined ? null : sql`id > ${session.ids.number(after)}`;
+  return found(session, filter, range, raw('ASC'));
+}
+
+export async function deadLetterPage(
+  session: Session,
+  filter: DeadLetterFilter,
+  newestFirst: boolean,
+): Promise<DeadLetterPage> {
+  const { rows, ids } = session;
+  const order = raw(newestFirst ? 'DESC' : 'ASC');
+  const isBehind = raw(newestFirst ? '<' : '>');
+  const behind = filter.after === undefined ? raw('true') : sql`id ${isBehind} ${ids.number(filter.after)}`;
+  const [end] = await rows<[last: number | null, count: number]>(sql`
+    SELECT ${raw(newestFirst ? 'min' : 'max')}(id), count(*) FROM (
+      SELECT id FROM rollcall.dead_letter WHERE ${behind} ORDER BY id ${order} LIMIT ${LOOKED_AT}) AS looked_at`);
+  const [last = null, count = 0] = end ?? [];
+  if (last === null) return { letters: [], next: null };
+  const range = sql`${behind} AND NOT id ${isBehind} ${last}`;
+  const letters = await found(session, filter, range, order);
+  if (letters.length === filter.limit) return { letters, next: letters.at(-1)?.id ?? null };
+  return { letters, next: count === LOOKED_AT ? ids.name(last) : null };
+}
+
+async function found(session: Session, filter: DeadLetterFilter, range: Sql | null, order: Sql): Promise<DeadLetter[]> {
   const { rows, dialect, time, ids } = session;
   const name = (column: string) => dialect.nameOf(raw(column));
-  const found = await rows<LetterRow>(sql`
+  const matching = await rows<LetterRow>(sql`
     SELECT id, ${name('destination')}, ${name('source')}, type, user_id, message_id, reason, status, tries,
       ${time.read(raw('first_at'))}, ${time.read(raw('last_at'))}, body, conflict
-    FROM rollcall.dead_letter ${conditionsOf(session, filter)} ORDER BY id LIMIT ${filter.limit}`);
-  return found.map((row) => {
+    FROM rollcall.dead_letter ${conditionsOf(session, filter, range)} ORDER BY id ${order} LIMIT ${filter.limit}`);
+  return matching.map((row) => {
     const [id, destination, source, type, userId, messageId, reason, status, tries, firstAt, lastAt, ...rest] = row;
     const [body, conflict] = rest;
     return {
@@ -38,9 +68,10 @@ export async function deadLetters(session: Session, filter: DeadLetterFilter): P
   });
 }
 
-function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter) {
-  const { ids: only, destination, source, reason, type, userId, conflictPrefix, since, until, after } = filter;
+function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter, range: Sql | null): Sql {
+  const { ids: only, destination, source, reason, type, userId, conflictPrefix, since, until } = filter;
   return where(
+    range,
     only === undefined
       ? null
       : dialect.oneOf(
@@ -56,7 +87,6 @@ function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter)
     conflictPrefix === undefined ? null : dialect.startsWith(raw('conflict'), conflictPrefix),
     since === undefined ? null : sql`last_at >= ${time.atWall(since)}`,
     until === undefined ? null : sql`last_at < ${time.atWall(until)}`,
-    after === undefined ? null : sql`id > ${ids.number(after)}`,
   );
 }
 

@@ -1,12 +1,13 @@
 import type { Records } from '../port.ts';
-import { attempts } from './attempts.ts';
+import { attemptPage, attempts } from './attempts.ts';
 import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
+import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
 import { discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
-import { deadLetters } from './letters.ts';
+import { deadLetterPage, deadLetters } from './letters.ts';
 import { pruneRecords } from './prune-records.ts';
 import { openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
 import { run, runProgress, runs, saveRun } from './runs.ts';
@@ -23,9 +24,10 @@ const RECORDS = {
   ...{ saveRun, run, runs, runProgress },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
-  ...{ endpoints, markEndpoint, backlog, attempts, deadLetters },
+  ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
   ...{ saveDiscards, discards, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
+  ...{ beginAudit, endAudit, audits, pruneAudits },
   pruneRecords,
 } satisfies Over<Records>;
 
@@ -34,10 +36,13 @@ export type RecordVerb = keyof Records;
 /** What is asked of damaged data too, so that people see what there is. */
 export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
   ...([
+    'attemptPage',
     'attempts',
+    'audits',
     'audience',
     'audiences',
     'backlog',
+    'deadLetterPage',
     'deadLetters',
     'discards',
     'endpoints',

@@ -27,6 +27,7 @@ export async function run({ rows }: Session, id: string): Promise<Run | null> {
 export interface RunFilter {
   readonly key?: string;
   readonly states?: readonly RunState[];
+  readonly before?: string;
   readonly limit: number;
 }
 
@@ -35,13 +36,16 @@ const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 
 export const IS_OPEN = raw("state IN ('staged', 'held', 'sending', 'committed')");
 
 /** A listing; each finds its rows by an index of its own. */
-export function runsQuery(dialect: Dialect, { key, states, limit }: RunFilter): Sql {
+export function runsQuery(dialect: Dialect, { key, states, before, limit }: RunFilter): Sql {
   const isOpen = states?.every((state) => OPEN_STATES.has(state)) ?? false;
   const index = isOpen ? 'run_open' : key !== undefined ? 'run_key' : 'run_started';
   const conditions = where(
     isOpen ? IS_OPEN : null,
     key === undefined ? null : sql`key = ${key}`,
     states ? dialect.oneOf(raw('state'), 'text', states) : null,
+    before === undefined
+      ? null
+      : sql`(started_at, seq) < (SELECT started_at, seq FROM rollcall.run WHERE id = ${before})`,
   );
   return sql`SELECT record, cursor, sent FROM rollcall.run ${dialect.using(index)} ${conditions}
     ORDER BY started_at DESC, seq DESC LIMIT ${limit}`;

@@ -103,6 +103,17 @@ CREATE TABLE discard (
 ) STRICT;
 CREATE INDEX discard_source ON discard (source);
 
+-- Who did what. No users are named in it.
+CREATE TABLE audit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT,
+  -- What became of it: done, or the code of an error; null until that is known.
+  outcome TEXT
+) STRICT;
+
 CREATE TABLE endpoint (
   endpoint TEXT PRIMARY KEY,
   destination TEXT NOT NULL,

@@ -1,4 +1,4 @@
-import type { Run, RunPhase, RunState } from '../src/store/port.ts';
+import type { Run, RunPhase, RunState } from '../store/port.ts';
 
 /** Where a run is in each state. */
 const PHASES: Readonly<Record<RunState, RunPhase>> = {

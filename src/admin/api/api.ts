@@ -1,0 +1,80 @@
+import swagger from '@fastify/swagger';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import { answerError } from '../../http-errors.ts';
+import type { Audit } from '../audit.ts';
+import type { Gate } from '../guard.ts';
+import { type AttemptParts, attemptRoutes } from './attempts.ts';
+import { type AudienceParts, audienceRoutes } from './audiences.ts';
+import { type EndpointParts, endpointRoutes } from './endpoints.ts';
+import { type EventParts, eventRoutes } from './events.ts';
+import { type LetterParts, letterRoutes } from './letters.ts';
+import { type OverviewParts, overviewRoutes } from './overview.ts';
+import { type RecordParts, recordRoutes } from './records.ts';
+import { type ApiRoutes, ordering } from './route.ts';
+import { type RunParts, runRoutes } from './runs.ts';
+import { type SessionParts, sessionRoutes } from './session.ts';
+import { DONE, done } from './shapes.ts';
+
+export type ManagementOptions = AttemptParts &
+  AudienceParts &
+  EndpointParts &
+  EventParts &
+  LetterParts &
+  OverviewParts &
+  RecordParts &
+  RunParts &
+  SessionParts & {
+    readonly gate: Gate;
+    readonly audit: Audit;
+    /** Reads the configuration file again and applies it. */
+    readonly reload: () => Promise<void>;
+  };
+
+/** The management API, at `/api/v1`. */
+export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, options) => {
+  app.setErrorHandler(answerError);
+  // The schemas are for the documentation; what comes in is checked with zod.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  await document(app, options);
+  const routes: ApiRoutes = { app, gate: options.gate, audit: options.audit };
+  sessionRoutes(routes, options);
+  overviewRoutes(routes, options);
+  audienceRoutes(routes, options);
+  runRoutes(routes, options);
+  endpointRoutes(routes, options);
+  attemptRoutes(routes, options);
+  letterRoutes(routes, options);
+  recordRoutes(routes, options);
+  eventRoutes(routes, options);
+  ordering(routes, '/config/reload', {
+    summary: 'Read the configuration file again and apply it',
+    tag: 'Configuration',
+    answer: done,
+    deed: () => ({ action: 'config.reload', target: null }),
+    handle: async () => {
+      await options.reload();
+      return DONE;
+    },
+  });
+};
+
+/** A document of its own: that of the whole service is for those who send messages. */
+async function document(app: FastifyInstance, { serviceName, version }: SessionParts): Promise<void> {
+  await app.register(swagger, {
+    decorator: 'management',
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: `${serviceName()} management API`,
+        version,
+        description:
+          'Everything that the command line does. Lists come in pages: ask again with `cursor` set to `next` until that is null. Without a token the API answers on this machine only.',
+      },
+      components: { securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } } },
+    },
+  });
+  app.get('/openapi.json', { schema: { hide: true } }, () =>
+    (app as FastifyInstance & { management(): object }).management(),
+  );
+}

@@ -1,0 +1,174 @@
+import * as z from 'zod';
+import type { Config } from '../../config/config.ts';
+import { type Destination, redactUrl } from '../../destination.ts';
+import { RollcallError } from '../../errors.ts';
+import type { Store } from '../../store/port.ts';
+import { destinationStatuses } from '../destinations.ts';
+import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../endpoints.ts';
+import { type ApiRoutes, ordering, reading } from './route.ts';
+import { pageOf, time } from './shapes.ts';
+
+const STATES = ['open', 'dead', 'refusing', 'paused', 'disabled'] as const;
+
+const endpoint = z.object({
+  destination: z.string(),
+  endpoint: z.string().describe('Its id.'),
+  url: z.string().describe('Without user, password and query.'),
+  state: z.enum(STATES),
+  since: time.nullable().describe('Since when it is so, unless it is open.'),
+  pending: z.int().describe('Deliveries of its destination neither delivered nor dead.'),
+  dead: z.int().describe('Dead letters of its destination, those held out included.'),
+  heldOut: z.int().describe('Dead letters `queue_full`, which are queued again by themselves.'),
+});
+
+const destination = z.object({
+  destination: z.string(),
+  state: z.enum(['enabled', 'disabled', 'not configured']),
+  processes: z.int().describe('Live processes that know it.'),
+  pending: z.int(),
+  dead: z.int(),
+  heldOut: z.int(),
+  unknownSince: time.nullable(),
+  unknownFor: z.number(),
+  removedAfter: z.number(),
+});
+
+const destinationDetail = destination.extend({
+  definition: z
+    .object({
+      sources: z.array(z.string()),
+      types: z.array(z.string()).nullable().describe('Null for all.'),
+      events: z.array(z.string()).nullable(),
+      audiences: z.array(z.string()).nullable(),
+      require: z.enum(['any', 'all']),
+      signing: z.string(),
+      signed: z.boolean(),
+      ratePerSecond: z.number().nullable(),
+    })
+    .nullable(),
+});
+
+interface TestResult extends Omit<z.input<typeof testResult>, 'signatures'> {
+  readonly signatures: readonly string[];
+}
+
+const testResult = z.object({
+  destination: z.string(),
+  endpoint: z.string(),
+  url: z.string(),
+  outcome: z.string(),
+  status: z.int().nullable(),
+  error: z.string().nullable(),
+  ms: z.number(),
+  signatures: z.array(z.string()).describe('Headers that sign the request.'),
+  response: z.string().nullable(),
+  advice: z.string().nullable().describe('What to do about it; null for success.'),
+});
+
+const endpointParams = z.object({ endpoint: z.string().describe('Its id.') });
+const destinationParams = z.object({ destination: z.string().describe('Its name.') });
+const tag = 'Endpoints';
+
+export interface EndpointParts {
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint' | 'orphans' | 'owners' | 'rosters'>;
+  readonly config: () => Config;
+  /** Posts a test event to each endpoint of a destination, past the queue. */
+  readonly test: (destination: Destination) => Promise<readonly TestResult[]>;
+}
+
+export function endpointRoutes(routes: ApiRoutes, { store, config, test }: EndpointParts): void {
+  const statuses = () => endpointStatuses(store, config().destinations);
+  const one = async (id: string): Promise<EndpointStatus> => {
+    const found = (await statuses()).find((status) => status.endpoint === id);
+    if (!found) throw new RollcallError('not_found', `There is no endpoint ${id}.`);
+    return found;
+  };
+  reading(routes, '/endpoints', {
+    summary: 'Every URL that is posted to, and its state',
+    tag,
+    query: z.object({ destination: z.string().optional(), state: z.enum(STATES).optional() }),
+    answer: pageOf(endpoint),
+    handle: async ({ query: { destination, state } }) => {
+      const all = await statuses();
+      const isWanted = (each: EndpointStatus) =>
+        (destination === undefined || each.destination === destination) &&
+        (state === undefined || each.state === state);
+      return { data: all.filter(isWanted), next: null };
+    },
+  });
+  reading(routes, '/endpoints/:endpoint', {
+    summary: 'One endpoint',
+    tag,
+    params: endpointParams,
+    answer: endpoint,
+    handle: ({ params }) => one(params.endpoint),
+  });
+  ordering(routes, '/endpoints/:endpoint/resume', {
+    summary: 'Post again to an endpoint that is paused, refusing or dead',
+    tag,
+    params: endpointParams,
+    answer: endpoint,
+    deed: ({ params }) => ({ action: 'endpoint.resume', target: params.endpoint }),
+    handle: async ({ params: { endpoint: id } }) => {
+      await one(id);
+      await resumeEndpoints(store, config().destinations, [id]);
+      return one(id);
+    },
+  });
+  ordering(routes, '/endpoints/:endpoint/pause', {
+    summary: 'Hold back everything for an endpoint until it is resumed',
+    tag,
+    params: endpointParams,
+    answer: endpoint,
+    deed: ({ params }) => ({ action: 'endpoint.pause', target: params.endpoint }),
+    handle: async ({ params: { endpoint: id } }) => {
+      await one(id);
+      await pauseEndpoints(store, config().destinations, [id]);
+      return one(id);
+    },
+  });
+  reading(routes, '/destinations', {
+    summary: 'Every destination that is configured, or that deliveries still wait for',
+    tag,
+    answer: pageOf(destination),
+    handle: async () => ({ data: await destinationStatuses(store, config()), next: null }),
+  });
+  reading(routes, '/destinations/:destination', {
+    summary: 'One destination, and what it asks for',
+    tag,
+    params: destinationParams,
+    answer: destinationDetail,
+    handle: async ({ params: { destination: name } }) => {
+      const found = (await destinationStatuses(store, config())).find((each) => each.destination === name);
+      if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
+      return { ...found, definition: definitionOf(config().destinations.find((each) => each.name === name)) };
+    },
+  });
+  ordering(routes, '/destinations/:destination/test', {
+    summary: 'Post a signed test event to each endpoint of a destination, past the queue',
+    tag,
+    params: destinationParams,
+    answer: z.object({ data: z.array(testResult) }),
+    deed: ({ params }) => ({ action: 'destination.test', target: params.destination }),
+    handle: async ({ params: { destination: name } }) => {
+      const found = config().destinations.find((each) => each.name === name);
+      if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
+      return { data: (await test(found)).map((result) => ({ ...result, url: redactUrl(result.url) })) };
+    },
+  });
+}
+
+function definitionOf(found: Destination | undefined): z.input<typeof destinationDetail>['definition'] {
+  if (!found) return null;
+  const { sources, wants, require, signing = 'x-signature', secrets, ratePerSecond } = found;
+  return {
+    sources: [...sources],
+    types: wants?.types ? [...wants.types] : null,
+    events: wants?.events ? [...wants.events] : null,
+    audiences: wants?.audiences ? [...wants.audiences] : null,
+    require,
+    signing,
+    signed: secrets.length > 0,
+    ratePerSecond,
+  };
+}

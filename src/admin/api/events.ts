@@ -1,0 +1,149 @@
+import type { ServerResponse } from 'node:http';
+import type { Clock } from '../../clock.ts';
+import { RollcallError } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
+import type { Store } from '../../store/port.ts';
+import type { ApiRoutes } from './route.ts';
+
+/** What may have changed; each names the resources to ask for again. */
+export const TOPICS = [
+  ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
+  ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history'] as const),
+] as const;
+type Topic = (typeof TOPICS)[number];
+
+/** Between two looks, and so between two events, in milliseconds. */
+const PACE = 1_000;
+const HEARTBEAT = 15_000;
+/** A stream ends after so long, so that whoever may no longer look has to sign in again; browsers connect anew. */
+const LASTS = 60 * 60 * 1_000;
+const LISTENERS = 100;
+/** Bytes that may wait for a slow listener. */
+const BEHIND = 64 * 1024;
+
+export interface EventParts {
+  readonly store: Pick<Store, 'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'openRegulations'>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
+  readonly log: Logger;
+}
+
+/** What tells whether something changed: small, and read at once. Which topics it is about stands beside it. */
+const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) => Promise<unknown>])[] = [
+  [['overview', 'endpoints', 'destinations', 'dead-letters', 'messages', 'history'], (store) => store.backlog()],
+  [['overview', 'endpoints', 'destinations'], (store) => store.endpoints()],
+  [
+    ['overview', 'audiences', 'runs'],
+    async (store) => (await store.runs({ limit: 50 })).map(({ id, state, phase, sent }) => [id, state, phase, sent]),
+  ],
+  [['sources'], (store) => store.discards({ limit: 1 })],
+  [['audit'], (store) => store.audits({ limit: 5 })],
+  [['deletions'], async (store) => (await store.openRegulations()).map(({ id, status }) => [id, status])],
+];
+
+interface Listener {
+  readonly response: ServerResponse;
+  readonly until: number;
+}
+
+/**
+ * `GET /events`: server-sent events `{"topics": […]}` that name what has changed, one a second at most. The store is looked at
+ * once for all listeners, and not at all without any; nothing is added to what a delivery does.
+ */
+export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
+  const stream = new Stream(parts);
+  const schema = {
+    summary: 'Server-sent events that say what has changed',
+    description: `Each is \`{"topics":[…]}\` of ${TOPICS.join(', ')}; one a second at most.`,
+    tags: ['Events'],
+    security: [{ adminToken: [] }],
+    response: { 200: { description: 'A stream of text/event-stream.', type: 'string' } },
+  };
+  app.get('/events', { schema, onRequest: gate.guard('read') }, (_request, reply) => {
+    if (stream.isFull)
+      throw new RollcallError('overloaded', `No more than ${LISTENERS} pages are kept up to date at once.`);
+    reply.hijack();
+    stream.add(reply.raw);
+  });
+  app.addHook('preClose', async () => stream.close());
+}
+
+class Stream {
+  private readonly parts: EventParts;
+  private readonly listeners = new Set<Listener>();
+  private known: readonly string[] | null = null;
+  private cancel = () => {};
+  private looking = false;
+  private beatAt = 0;
+
+  constructor(parts: EventParts) {
+    this.parts = parts;
+  }
+
+  get isFull(): boolean {
+    return this.listeners.size >= LISTENERS;
+  }
+
+  add(response: ServerResponse): void {
+    const listener = { response, until: this.parts.clock.monotonic() + LASTS };
+    response.writeHead(200, {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      // Proxies that gather an answer would keep it back.
+      'x-accel-buffering': 'no',
+    });
+    response.write('retry: 2000\n\n');
+    response.once('close', () => {
+      this.listeners.delete(listener);
+      if (this.listeners.size === 0) this.rest();
+    });
+    this.listeners.add(listener);
+    if (this.listeners.size === 1) this.schedule(0);
+  }
+
+  close(): void {
+    this.rest();
+    for (const { response } of this.listeners) response.end();
+  }
+
+  private rest(): void {
+    this.cancel();
+    this.known = null;
+  }
+
+  private schedule(ms: number): void {
+    this.cancel();
+    this.cancel = this.parts.clock.after(ms, () => void this.look());
+  }
+
+  private async look(): Promise<void> {
+    if (this.looking) return;
+    this.looking = true;
+    try {
+      const { store } = this.parts;
+      const seen = await Promise.all(LOOKS.map(async ([, look]) => JSON.stringify(await look(store))));
+      const { known } = this;
+      const changed = LOOKS.flatMap(([topics], place) =>
+        known !== null && known[place] !== seen[place] ? topics : [],
+      );
+      this.known = seen;
+      this.tell([...new Set(changed)]);
+    } catch (error) {
+      this.parts.log.debug({ err: error }, 'The pages could not be kept up to date');
+    } finally {
+      this.looking = false;
+    }
+    if (this.listeners.size > 0) this.schedule(PACE);
+  }
+
+  private tell(topics: readonly Topic[]): void {
+    const now = this.parts.clock.monotonic();
+    const isSilent = topics.length === 0;
+    if (isSilent && now - this.beatAt < HEARTBEAT) return;
+    this.beatAt = now;
+    const text = isSilent ? ': still here\n\n' : `data: ${JSON.stringify({ topics })}\n\n`;
+    for (const { response, until } of this.listeners) {
+      if (now >= until || response.writableLength > BEHIND) response.end();
+      else response.write(text);
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import * as z from 'zod';
+import type { Config } from '../../config/config.ts';
+import type { Store } from '../../store/port.ts';
+import { CONDITIONS, conditionsOf } from '../conditions.ts';
+import { endpointStatuses } from '../endpoints.ts';
+import { type ApiRoutes, reading } from './route.ts';
+import { time } from './shapes.ts';
+import type { Syncing } from './sync.ts';
+
+const condition = z.object({
+  kind: z.enum(CONDITIONS),
+  subject: z.string().describe('What it is about: the id of an endpoint, a destination or the key of an audience.'),
+  destination: z.string().optional(),
+  audience: z.string().optional(),
+  run: z.string().optional(),
+  since: time.nullable(),
+  message: z.string(),
+});
+
+const overview = z.object({
+  attention: z.array(condition).describe('What needs a person, what stops deliveries first. Empty: all is well.'),
+  pending: z.int(),
+  dead: z.int().describe('Dead letters, those held out included.'),
+  heldOut: z.int(),
+  endpoints: z.object({
+    open: z.int(),
+    dead: z.int(),
+    refusing: z.int(),
+    paused: z.int(),
+    disabled: z.int(),
+  }),
+  audiences: z.int(),
+  destinations: z.int(),
+  sources: z.int(),
+});
+
+export interface OverviewParts {
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints'>;
+  readonly sync: Pick<Syncing, 'audiences'>;
+  readonly config: () => Config;
+}
+
+export function overviewRoutes(routes: ApiRoutes, { store, sync, config }: OverviewParts): void {
+  reading(routes, '/overview', {
+    summary: 'How everything stands, and what needs a person',
+    tag: 'Overview',
+    answer: overview,
+    handle: async () => {
+      const { destinations, sources } = config();
+      const [endpoints, backlogs, audiences] = await Promise.all([
+        endpointStatuses(store, destinations),
+        store.backlog(),
+        sync.audiences(),
+      ]);
+      const inState = (state: string) => endpoints.filter((each) => each.state === state).length;
+      const total = (of: 'pending' | 'dead' | 'heldOut') => backlogs.reduce((sum, backlog) => sum + backlog[of], 0);
+      return {
+        attention: [...conditionsOf({ endpoints, backlogs, audiences })],
+        pending: total('pending'),
+        dead: total('dead'),
+        heldOut: total('heldOut'),
+        endpoints: {
+          open: inState('open'),
+          dead: inState('dead'),
+          refusing: inState('refusing'),
+          paused: inState('paused'),
+          disabled: inState('disabled'),
+        },
+        audiences: audiences.length,
+        destinations: destinations.length,
+        sources: sources.length,
+      };
+    },
+  });
+}

@@ -1,0 +1,78 @@
+import * as z from 'zod';
+import type { Config } from '../../config/config.ts';
+import type { Store } from '../../store/port.ts';
+import { auditLine, discardLine } from '../lines.ts';
+import { type ApiRoutes, reading } from './route.ts';
+import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+
+const discard = z.object({
+  source: z.string(),
+  code: z.string().describe('Why, as it was answered: see docs/errors.md.'),
+  at: time,
+  message: z.string().describe('Its start, without what may be personal.'),
+});
+
+const audit = z.object({
+  at: time,
+  who: z.string().describe("A token's name, `local`, or `cli:USER`."),
+  action: z.string(),
+  target: z.string().nullable(),
+  outcome: z.string().nullable().describe('`done` or the code of an error; null while it goes on.'),
+});
+
+const source = z.object({
+  id: z.string(),
+  enabled: z.boolean(),
+  ratePerSecond: z.number().nullable(),
+  destinations: z.array(z.string()).describe('Those connected to it.'),
+});
+
+export interface RecordParts {
+  readonly store: Pick<Store, 'discards' | 'audits'>;
+  readonly config: () => Config;
+}
+
+/** Sources, what was discarded of them, and what people did. */
+export function recordRoutes(routes: ApiRoutes, { store, config }: RecordParts): void {
+  reading(routes, '/sources', {
+    summary: 'The sources',
+    tag: 'Sources',
+    answer: pageOf(source),
+    handle: () => {
+      const { sources, destinations } = config();
+      const data = sources.map(({ id, enabled, ratePerSecond = null }) => ({
+        ...{ id, enabled, ratePerSecond },
+        destinations: destinations.filter((each) => each.sources.includes(id)).map(({ name }) => name),
+      }));
+      return { data, next: null };
+    },
+  });
+  reading(routes, '/discards', {
+    summary: 'Samples of what collection did not take, newest first',
+    tag: 'Sources',
+    query: z.object({ limit: paging.limit, source: z.string().optional() }),
+    answer: pageOf(discard),
+    handle: async ({ query: { limit, source } }) => ({
+      data: (await store.discards({ limit, ...given({ source }) })).map(discardLine),
+      next: null,
+    }),
+  });
+  reading(routes, '/audit', {
+    summary: 'Who did what, newest first',
+    tag: 'Audit log',
+    query: z.object({
+      ...paging,
+      who: z.string().optional(),
+      action: z.string().optional(),
+      since: instant.optional(),
+    }),
+    answer: pageOf(audit),
+    handle: async ({ query: { limit, cursor, ...wanted } }) => {
+      const before = placeOf(cursor, /^\d{1,15}$/);
+      const filter = { ...given(wanted), ...(before === undefined ? {} : { before: Number(before) }) };
+      const found = await store.audits({ ...filter, limit: limit + 1 });
+      const page = found.slice(0, limit);
+      return { data: page.map(auditLine), next: found.length > limit ? cursorOf(page.at(-1)?.id ?? 0) : null };
+    },
+  });
+}

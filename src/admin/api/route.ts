@@ -1,0 +1,135 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import * as z from 'zod';
+import type { Right } from '../../config/config.ts';
+import { RollcallError } from '../../errors.ts';
+import { errorAnswer, jsonSchema } from '../../http-schemas.ts';
+import type { Audit } from '../audit.ts';
+import type { Caller, Gate } from '../guard.ts';
+
+/** What every route is made with. */
+export interface ApiRoutes {
+  readonly app: FastifyInstance;
+  readonly gate: Gate;
+  readonly audit: Audit;
+}
+
+const NOTHING = z.object({});
+
+/** Lists of others are answered as they are. */
+type Unchanged<T> = T extends readonly (infer Item)[]
+  ? readonly Unchanged<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Unchanged<T[Key]> }
+    : T;
+
+interface Asked<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly caller: Caller;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType> {
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: string;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly answer: A;
+  readonly handle: (
+    asked: Asked<z.output<P>, z.output<Q>, z.output<B>>,
+  ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
+}
+
+/** What an order does to what, for the audit log; never names people. */
+interface Deed {
+  readonly action: string;
+  readonly target: string | null;
+}
+
+/** A route that only looks. */
+export function reading<
+  A extends z.ZodType,
+  P extends z.ZodType = typeof NOTHING,
+  Q extends z.ZodType = typeof NOTHING,
+>({ app, gate }: ApiRoutes, path: string, options: RouteOptions<P, Q, typeof NOTHING, A>): void {
+  const schema = documentation(options, 'read');
+  app.get(path, { schema, onRequest: gate.guard('read') }, async (request, reply) => {
+    reply.header('cache-control', 'no-store');
+    return options.handle({ ...asked(options, request), body: {}, caller: gate.caller(request), request, reply });
+  });
+}
+
+/** A route that does something; it stands in the audit log, with what became of it. */
+export function ordering<
+  A extends z.ZodType,
+  P extends z.ZodType = typeof NOTHING,
+  Q extends z.ZodType = typeof NOTHING,
+  B extends z.ZodType = typeof NOTHING,
+>(
+  { app, gate, audit }: ApiRoutes,
+  path: string,
+  options: RouteOptions<P, Q, B, A> & {
+    readonly deed: (asked: { params: z.output<P>; body: z.output<B> }) => Deed;
+    readonly may?: Right;
+  },
+): void {
+  const { may = 'operate' } = options;
+  app.post(path, { schema: documentation(options, may), onRequest: gate.guard(may) }, async (request, reply) => {
+    const caller = gate.caller(request);
+    const given = {
+      ...asked(options, request),
+      body: parsed(options.body ?? NOTHING, request.body ?? {}, 'body') as z.output<B>,
+    };
+    const { action, target } = options.deed(given);
+    return audit.during({ who: caller.name, action, target }, async () =>
+      options.handle({ ...given, caller, request, reply }),
+    );
+  });
+}
+
+function asked<P extends z.ZodType, Q extends z.ZodType>(
+  { params, query }: { readonly params?: P; readonly query?: Q },
+  request: FastifyRequest,
+) {
+  return {
+    params: parsed(params ?? NOTHING, request.params, 'path') as z.output<P>,
+    query: parsed(query ?? NOTHING, request.query, 'query') as z.output<Q>,
+  };
+}
+
+function parsed(schema: z.ZodType, given: unknown, where: string): unknown {
+  const result = schema.safeParse(given);
+  if (result.success) return result.data;
+  const problems = result.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.length > 0 ? path.join('.') : where}: ${message}`);
+  throw new RollcallError('invalid_request', problems.join('; '));
+}
+
+function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
+  { summary, description, tag, params, query, body, answer }: RouteOptions<P, Q, B, A>,
+  may: Right,
+) {
+  return {
+    summary,
+    description: [description, `Needs a token that may \`${may}\`.`].filter(Boolean).join(' '),
+    tags: [tag],
+    security: [{ adminToken: [] }],
+    ...(params ? { params: jsonSchema(params) } : {}),
+    ...(query ? { querystring: jsonSchema(query) } : {}),
+    ...(body ? { body: jsonSchema(body) } : {}),
+    response: {
+      200: { description: 'Done.', ...jsonSchema(answer) },
+      400: errorAnswer('Not a valid request.'),
+      401: errorAnswer('The admin token is missing or wrong.'),
+      403: errorAnswer(`The token may not ${may}, or none is configured and the request is not from this machine.`),
+      404: errorAnswer('There is no such thing.'),
+      429: errorAnswer('Too many wrong tokens came from this address.'),
+      503: errorAnswer('The store does not answer.'),
+    },
+  };
+}

@@ -1,0 +1,101 @@
+import * as z from 'zod';
+import type { RunChange } from '../../../jobs/index.ts';
+import { RollcallError } from '../../errors.ts';
+import { RUN_STATES, type Run, type Store } from '../../store/port.ts';
+import { deliveryCounts } from '../lines.ts';
+import { runLine } from '../run-line.ts';
+import { firstOf } from './first-of.ts';
+import { type ApiRoutes, ordering, reading } from './route.ts';
+import { deliveries, run } from './run-shapes.ts';
+import { cursorOf, given, pageOf, paging, placeOf } from './shapes.ts';
+import { answerReport, report, type Syncing, waiting } from './sync.ts';
+
+const change = z.object({
+  userId: z.string(),
+  change: z.enum(['entered', 'exited', 'changed']),
+  traits: z.unknown().optional().describe('Of a computed trait: what the user has from then on.'),
+});
+
+const params = z.object({ run: z.string().describe('Its id.') });
+const tag = 'Runs';
+
+export interface RunParts {
+  readonly store: Pick<Store, 'run' | 'runs' | 'runProgress'>;
+  readonly sync: Syncing;
+}
+
+export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
+  reading(routes, '/runs', {
+    summary: 'Sync runs, newest first',
+    tag,
+    query: z.object({
+      ...paging,
+      key: z.string().optional().describe('Only of this audience or trait.'),
+      state: z.enum(RUN_STATES).optional(),
+    }),
+    answer: pageOf(run),
+    handle: async ({ query: { limit, cursor, key, state } }) => {
+      const before = placeOf(cursor, /^[\w-]+$/);
+      const found = await store.runs({
+        ...given({ key, before }),
+        ...(state ? { states: [state] } : {}),
+        limit: limit + 1,
+      });
+      const page = found.slice(0, limit);
+      return { data: page.map(runLine), next: found.length > limit ? cursorOf(page.at(-1)?.id ?? '') : null };
+    },
+  });
+  reading(routes, '/runs/:run', {
+    summary: 'One run, and what became of its deliveries',
+    tag,
+    params,
+    answer: run.extend({ deliveries }),
+    handle: async ({ params: { run: id } }) => {
+      const found = await theRun(store, id);
+      return { ...runLine(found), deliveries: deliveryCounts(await store.runProgress(id)) };
+    },
+  });
+  reading(routes, '/runs/:run/changes', {
+    summary: 'Who entered, left or changed by a run; while it is held, who would',
+    description: 'In no order; a run of many changes gives the first that come.',
+    tag,
+    params,
+    query: z.object({ limit: paging.limit }),
+    answer: z.object({ data: z.array(change), more: z.boolean() }),
+    handle: async ({ params: { run: id }, query: { limit } }) => {
+      await theRun(store, id);
+      const found = await firstOf<RunChange>(limit + 1, (each) => sync.changes(id, each));
+      return {
+        data: found.slice(0, limit).map(({ userId, change, value }) => ({
+          userId,
+          change,
+          ...(value === null ? {} : { traits: JSON.parse(value) }),
+        })),
+        more: found.length > limit,
+      };
+    },
+  });
+  for (const action of ['approve', 'reject'] as const) {
+    ordering(routes, `/runs/:run/${action}`, {
+      summary: action === 'approve' ? 'Let a held run go on, as it was staged' : 'Throw a held run away',
+      tag,
+      params,
+      query: waiting,
+      answer: report,
+      deed: ({ params }) => ({ action: `run.${action}`, target: params.run }),
+      handle: async ({ params: { run: id }, query: { wait }, reply }) => {
+        // What nobody waits for is refused all the same, if it can be known at once.
+        if ((await theRun(store, id)).state !== 'held') {
+          throw new RollcallError('unknown_run', `The run ${id} is not held (any more).`);
+        }
+        return answerReport(sync, () => sync[action](id), wait, reply);
+      },
+    });
+  }
+}
+
+async function theRun(store: RunParts['store'], id: string): Promise<Run> {
+  const found = await store.run(id);
+  if (!found) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+  return found;
+}

@@ -1,0 +1,57 @@
+import * as z from 'zod';
+import { RollcallError } from '../../errors.ts';
+
+/** What several resources share. */
+
+export const time = z.iso.datetime().describe('ISO 8601, UTC.');
+export const iso = (at: number): string => new Date(at).toISOString();
+export const isoOrNull = (at: number | null): string | null => (at === null ? null : iso(at));
+
+/** An instant in a query, as milliseconds since 1970. */
+export const instant = z.iso
+  .datetime({ offset: true })
+  .or(z.iso.date())
+  .transform((text) => Date.parse(text));
+
+const MOST = 500;
+const USUAL = 50;
+
+/** What a listing may be asked with. */
+export const paging = {
+  limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).describe('Rows of a page at most.'),
+  cursor: z.string().max(500).optional().describe('`next` of the page before.'),
+};
+
+/** A page: `next` asks for the one after it, and is null where this is the last. */
+export function pageOf<T extends z.ZodType>(item: T) {
+  return z.object({
+    data: z.array(item),
+    next: z
+      .string()
+      .nullable()
+      .describe(
+        'The `cursor` of the next page; null after the last. A page may be short or empty and not be the last.',
+      ),
+  });
+}
+
+/** Where a page ended, as one word that says nothing to clients. */
+export function cursorOf(place: string | number): string {
+  return Buffer.from(String(place)).toString('base64url');
+}
+
+/** @throws RollcallError `invalid_request` */
+export function placeOf(cursor: string | undefined, isPlace: RegExp): string | undefined {
+  if (cursor === undefined) return undefined;
+  const place = Buffer.from(cursor, 'base64url').toString();
+  if (!isPlace.test(place)) throw new RollcallError('invalid_request', 'cursor: is none that a page here ended with');
+  return place;
+}
+
+/** Leaves out what was not given, as filters of the store want it. */
+export function given<T extends object>(filter: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined)) as never;
+}
+
+export const done = z.object({ done: z.literal(true) });
+export const DONE = { done: true } as const;

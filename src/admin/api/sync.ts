@@ -1,0 +1,77 @@
+import type { FastifyReply } from 'fastify';
+import * as z from 'zod';
+import type {
+  AudienceStatus,
+  MemberBatch,
+  RunChange,
+  Story,
+  SyncPlan,
+  SyncReport,
+  SyncTime,
+} from '../../../jobs/index.ts';
+import { RollcallError } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
+import type { RunProgress } from '../../store/port.ts';
+import { deliveryCounts } from '../lines.ts';
+import { runLine } from '../run-line.ts';
+import { deliveries, run } from './run-shapes.ts';
+
+/** The sync as the API uses it. */
+export interface Syncing {
+  run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
+  plan(keys: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
+  resync(key: string, time?: SyncTime): Promise<SyncReport>;
+  retire(key: string, time?: SyncTime): Promise<SyncReport>;
+  approve(run: string): Promise<SyncReport>;
+  reject(run: string): Promise<SyncReport>;
+  audiences(): Promise<readonly AudienceStatus[]>;
+  members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
+  changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
+  why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
+  /** Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry. */
+  delivered(runs: readonly string[]): Promise<RunProgress>;
+  readonly log: Logger;
+}
+
+export const waiting = z.object({
+  wait: z
+    .enum(['true', 'false'])
+    .default('false')
+    .transform((text) => text === 'true')
+    .describe('Answer once the run is over and everything that it sent is delivered, dead or waiting for a retry.'),
+});
+
+export const report = z.object({
+  status: z
+    .enum(['started', 'done', 'undelivered'])
+    .describe('started: nobody waited for it. undelivered: something is dead, or waits for a retry.'),
+  runs: z.array(run),
+  deliveries: deliveries.nullable(),
+});
+
+/**
+ * Answers what became of an order, or that it was begun. For programs that wait: done is 200, held 409, and a failure has the
+ * status of its code.
+ */
+export async function answerReport(
+  sync: Syncing,
+  work: () => Promise<SyncReport>,
+  wait: boolean,
+  reply: FastifyReply,
+): Promise<z.input<typeof report>> {
+  if (!wait) {
+    // Its report stands in the log and among the runs.
+    void work().catch((error) => sync.log.error({ err: error }, 'What was asked for could not be run'));
+    reply.code(202);
+    return { status: 'started', runs: [], deliveries: null };
+  }
+  const { runs, error, key } = await work();
+  if (error) throw error;
+  const last = runs.at(-1);
+  if (last?.state === 'held') {
+    throw new RollcallError('run_held', `The run ${last.id} of ${key} is held: ${last.reason ?? 'a person decides'}`);
+  }
+  const counts = deliveryCounts(await sync.delivered(runs.map(({ id }) => id)));
+  const status = counts.waiting + counts.dead > 0 ? 'undelivered' : 'done';
+  return { status, runs: runs.map(runLine), deliveries: counts };
+}

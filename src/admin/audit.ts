@@ -1,0 +1,49 @@
+import { RollcallError } from '../errors.ts';
+import type { Logger } from '../log.ts';
+import type { Store } from '../store/port.ts';
+
+/** Who does what, to what. Users are never named in it: they may have to be forgotten. */
+export interface AuditDeed {
+  /** A token's name, `local`, or `cli:USER`. */
+  readonly who: string;
+  readonly action: string;
+  readonly target: string | null;
+}
+
+/** Writes down what people do before it is done, and what became of it after. */
+export class Audit {
+  private readonly store: Pick<Store, 'beginAudit' | 'endAudit'>;
+  private readonly now: () => number;
+  private readonly log: Logger;
+
+  constructor(store: Pick<Store, 'beginAudit' | 'endAudit'>, now: () => number, log: Logger) {
+    this.store = store;
+    this.now = now;
+    this.log = log;
+  }
+
+  /** Nothing is done that can't be written down. */
+  async during<T>(
+    deed: AuditDeed,
+    work: () => Promise<T>,
+    outcomeOf: (result: T) => string = () => 'done',
+  ): Promise<T> {
+    const id = await this.store.beginAudit({ ...deed, at: this.now() });
+    this.log.info({ event: 'audit', ...deed }, `${deed.who}: ${deed.action}${deed.target ? ` ${deed.target}` : ''}`);
+    try {
+      const result = await work();
+      await this.end(id, outcomeOf(result));
+      return result;
+    } catch (error) {
+      await this.end(id, error instanceof RollcallError ? error.code : 'internal_error');
+      throw error;
+    }
+  }
+
+  /** What was done is done, whether or not the store takes how it ended. */
+  private async end(id: number, outcome: string): Promise<void> {
+    await this.store
+      .endAudit(id, outcome)
+      .catch((error) => this.log.warn({ err: error, outcome }, 'The audit log does not say how this ended'));
+  }
+}

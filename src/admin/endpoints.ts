@@ -1,0 +1,114 @@
+import { type Destination, redactUrl } from '../destination.ts';
+import { RollcallError } from '../errors.ts';
+import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
+
+/** State of an endpoint, as the status API and the command line show it. */
+export interface EndpointStatus {
+  readonly destination: string;
+  readonly endpoint: string;
+  /** Without user, password and query. */
+  readonly url: string;
+  readonly state: 'open' | 'dead' | 'refusing' | 'paused' | 'disabled';
+  readonly since: string | null;
+  readonly pending: number;
+  /** Dead letters, those held out included. */
+  readonly dead: number;
+  /** Dead letters `queue_full`, which are queued again by themselves. */
+  readonly heldOut: number;
+}
+
+export async function endpointStatuses(
+  store: Pick<Store, 'time' | 'backlog' | 'endpoints'>,
+  destinations: readonly Destination[],
+): Promise<EndpointStatus[]> {
+  const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
+  const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
+  return destinations.flatMap(({ name, enabled, endpoints }) =>
+    endpoints.map(({ id, url }) => {
+      const state = states.get(id) ?? ordinary(id, name);
+      const backlog = backlogs.get(name);
+      const since = state.pausedAt ?? state.refusal?.since ?? state.deadSince;
+      return {
+        destination: name,
+        endpoint: id,
+        url: redactUrl(url),
+        state: enabled ? whyClosed(state) : 'disabled',
+        since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
+        pending: backlog?.pending ?? 0,
+        dead: backlog?.dead ?? 0,
+        heldOut: backlog?.heldOut ?? 0,
+      } as const;
+    }),
+  );
+}
+
+/** An endpoint that a person had posted to again, or that needed none of that. */
+export interface Resumed {
+  readonly endpoint: string;
+  readonly destination: string;
+  readonly was: EndpointStatus['state'];
+  readonly resumed: boolean;
+}
+
+/**
+ * Has endpoints posted to again that are paused, refusing or dead; a running service does so within seconds. Nothing is done
+ * where a name is mistyped.
+ *
+ * @param names - of endpoints or destinations
+ * @throws RollcallError `bad_usage`
+ */
+export async function resumeEndpoints(
+  store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint'>,
+  destinations: readonly Destination[],
+  names: readonly string[],
+): Promise<readonly Resumed[]> {
+  const named = namedBy(names, await endpointStatuses(store, destinations));
+  const refusals = new Map((await store.endpoints()).map(({ endpoint, refusal }) => [endpoint, refusal]));
+  const all: Resumed[] = [];
+  for (const { endpoint, destination, state } of named) {
+    // What is disabled may be paused, too.
+    const resumed = state !== 'open';
+    // What it refused is still sent again, once it takes a message.
+    const refusal = refusals.get(endpoint);
+    const owed = refusal ? { refusal: { ...refusal, since: null } } : {};
+    if (resumed) await store.markEndpoint({ ...ordinary(endpoint, destination), ...owed });
+    all.push({ endpoint, destination, was: state, resumed });
+  }
+  return all;
+}
+
+/**
+ * Holds back everything for these endpoints until a person resumes them, as a 410 does.
+ *
+ * @throws RollcallError `bad_usage`
+ */
+export async function pauseEndpoints(
+  store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint'>,
+  destinations: readonly Destination[],
+  names: readonly string[],
+): Promise<readonly EndpointStatus[]> {
+  const named = namedBy(names, await endpointStatuses(store, destinations));
+  const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
+  for (const { endpoint, destination } of named) {
+    const state = states.get(endpoint) ?? ordinary(endpoint, destination);
+    if (state.pausedAt === null) await store.markEndpoint({ ...state, pausedAt: store.time.now() });
+  }
+  return named;
+}
+
+const ordinary = (endpoint: string, destination: string): EndpointState => ({
+  endpoint,
+  destination,
+  pausedAt: null,
+  deadSince: null,
+});
+
+function namedBy(names: readonly string[], statuses: readonly EndpointStatus[]): readonly EndpointStatus[] {
+  const isOf = ({ endpoint, destination }: EndpointStatus, name: string) => endpoint === name || destination === name;
+  const unknown = names.filter((name) => !statuses.some((status) => isOf(status, name)));
+  if (unknown.length > 0) {
+    const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
+    throw new RollcallError('bad_usage', message);
+  }
+  return statuses.filter((status) => names.some((name) => isOf(status, name)));
+}

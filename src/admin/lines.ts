@@ -1,0 +1,90 @@
+import type { AudienceStatus, Change, Story } from '../../jobs/index.ts';
+import type { AttemptRecord, AuditRecord, DeadLetter, DeadLetterFilter, Discard, RunProgress } from '../store/port.ts';
+import { runLine } from './run-line.ts';
+
+/** What the command line prints with `--json`, and the management API answers: one form for both. */
+
+const iso = (time: number) => new Date(time).toISOString();
+const isoOrNull = (time: number | null) => (time === null ? null : iso(time));
+const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
+
+export function attemptLine(record: AttemptRecord) {
+  return { ...record, at: iso(record.at), ms: Math.round(record.ms) };
+}
+
+export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
+  const { id, destination, source, type, userId, messageId, reason, status, attempts, firstAt, lastAt } = letter;
+  return {
+    ...{ id, destination, source, type, userId, messageId, reason, status, attempts },
+    ...{ firstAt: isoOrNull(firstAt), lastAt: iso(lastAt) },
+    ...(withBody ? { body: parsed(letter.body) } : {}),
+  };
+}
+
+/** Which letters were meant, for the audit log, in which no user is named. */
+export function letterScope({ ids, userId, since, until, ...sides }: LetterScope): string {
+  const { destination, source, reason, type } = sides;
+  const parts = Object.entries({ destination, source, reason, type, since: dateOf(since), until: dateOf(until) });
+  const some = [
+    ...(ids ? [`${ids.length} by id`] : []),
+    ...parts.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`])),
+    ...(userId === undefined ? [] : ['of one user']),
+  ];
+  return some.length > 0 ? some.join(' ') : 'all';
+}
+
+type LetterScope = { readonly [K in keyof Omit<DeadLetterFilter, 'limit'>]?: DeadLetterFilter[K] | undefined };
+const dateOf = (time: number | undefined) => (time === undefined ? undefined : iso(time));
+
+export function discardLine({ source, code, at, message }: Discard) {
+  return { source, code, at: iso(at), message };
+}
+
+export function auditLine({ id, at, ...record }: AuditRecord) {
+  return { at: iso(at), ...record };
+}
+
+export function audienceLine({ lastRun, nextRunAt, ...status }: AudienceStatus) {
+  return { ...status, lastRun: lastRun && shortRun(runLine(lastRun)), nextRunAt: isoOrNull(nextRunAt) };
+}
+
+function shortRun({ run, state, action, startedAt, ms, code, reason }: ReturnType<typeof runLine>) {
+  return { run, state, action, startedAt, ms, code, reason };
+}
+
+/** What became of the deliveries of some runs. */
+export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
+  return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
+}
+
+export function storyLine({ asOf, value, since, changes, unfinished, attempts, deadLetters, ...story }: Story) {
+  return {
+    ...story,
+    asOf: isoOrNull(asOf),
+    value: parsed(value),
+    since: since && runLine(since),
+    changes: changes.map(changeLine),
+    unfinished: unfinished.map(runLine),
+    attempts: attempts.map(attemptLine),
+    deadLetters: deadLetters.map(shortLetter),
+  };
+}
+
+const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
+
+function changeLine({ change, value, run, told }: Change) {
+  return {
+    change,
+    at: run && iso(run.startedAt),
+    run: run?.id ?? null,
+    action: run?.action ?? null,
+    definitionHash: run?.definitionHash ?? null,
+    value: parsed(value),
+    told: told.map(({ destination, attempt, deadLetter }) => ({
+      destination,
+      reached: attempt?.outcome === 'success',
+      attempt: attempt && attemptLine(attempt),
+      deadLetter: deadLetter && shortLetter(deadLetter),
+    })),
+  };
+}

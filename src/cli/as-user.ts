@@ -1,0 +1,31 @@
+import { userInfo } from 'node:os';
+import type { SyncReport } from '../../jobs/index.ts';
+import type { App } from '../app.ts';
+
+interface Deed {
+  readonly action: string;
+  readonly target: string | null;
+}
+
+/** Does what the user of the machine asked for, and writes it into the audit log. */
+export function asUser<T>(
+  { audit }: Pick<App, 'audit'>,
+  { action, target }: Deed,
+  work: () => Promise<T>,
+  outcomeOf?: (result: T) => string,
+): Promise<T> {
+  return audit.during({ who: `cli:${userName()}`, action, target }, work, outcomeOf);
+}
+
+/** How a sync ended, as the audit log says it. */
+export const syncOutcome = ({ error, runs }: SyncReport): string =>
+  error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
+
+/** A user of a container may have no name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'unknown';
+  }
+}

@@ -1,0 +1,56 @@
+import type { Command } from 'commander';
+import { auditLine } from '../../admin/lines.ts';
+import type { AuditRecord } from '../../store/port.ts';
+import type { Context } from '../context.ts';
+import { instantOption, wholeNumber } from '../options.ts';
+import { table } from '../table.ts';
+import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+
+interface AuditOptions extends AppCommandOptions {
+  readonly who?: string;
+  readonly action?: string;
+  readonly since?: number;
+  readonly limit: number;
+}
+
+const HELP = `
+Examples:
+  $ rollcall audit --since 2026-01-31
+  $ rollcall audit --action run.approve --json
+
+Who is a token's name, local where none is configured, or cli:USER. Users of yours are never named. With --json a record is
+{"at","who","action","target","outcome"}: outcome is done, the code of what went wrong, or null while it goes on.`;
+
+export function addAudit(program: Command, context: Context): void {
+  addAppOptions(program.command('audit').description('who did what, newest first'))
+    .option('--who <name>', 'only by them')
+    .option('--action <action>', 'only this, such as run.approve')
+    .option('--since <iso>', 'only since then', instantOption)
+    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+    .addHelpText('after', HELP)
+    .action((options: AuditOptions) => audit(options, context));
+}
+
+async function audit({ who, action, since, limit, ...options }: AuditOptions, { terminal }: Context): Promise<void> {
+  const filter = {
+    ...(who === undefined ? {} : { who }),
+    ...(action === undefined ? {} : { action }),
+    ...(since === undefined ? {} : { since }),
+  };
+  await withApp(options, { terminal }, async ({ app }) => {
+    const found = await app.store.audits({ ...filter, limit: limit + 1 });
+    const shown = found.slice(0, limit);
+    if (options.json) for (const record of shown) printJson(terminal, auditLine(record));
+    else if (shown.length > 0) print(terminal, auditTable(shown, terminal));
+    else note(terminal, Object.keys(filter).length > 0 ? 'Nobody did that.' : 'Nobody has done anything yet.');
+    if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
+  });
+}
+
+function auditTable(records: readonly AuditRecord[], { stdout }: Terminal): string {
+  const rows = records
+    .map(auditLine)
+    .map(({ at, who, action, target, outcome }) => [at, who, action, target ?? '-', outcome ?? 'under way']);
+  return table(['at', 'who', 'action', 'target', 'outcome'], rows, { width: stdout.columns, flexible: ['target'] });
+}

@@ -1,0 +1,99 @@
+import type { Dispatcher } from 'undici';
+import type { Clock } from '../clock.ts';
+import { type Destination, redactUrl } from '../destination.ts';
+import { readAnswer } from './batch-answer.ts';
+import { type Exchange, post } from './exchange.ts';
+import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
+
+/** What came back from one endpoint. */
+export interface TestResult {
+  readonly destination: string;
+  readonly endpoint: string;
+  /** Without user, password and query. */
+  readonly url: string;
+  readonly outcome: Exchange['outcome'];
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly ms: number;
+  /** Headers that sign the request; empty where it goes unsigned. */
+  readonly signatures: readonly string[];
+  /** The start of a failed endpoint's answer. */
+  readonly response: string | null;
+  /** What to do about it; null for success. */
+  readonly advice: string | null;
+}
+
+const EVENT = 'Rollcall Test';
+const SIGNATURES = ['x-signature', 'webhook-signature'];
+
+/**
+ * Posts a test event to each endpoint of a destination, with the very code that posts deliveries, past queue, windows and
+ * attempt log.
+ */
+export async function sendTestEvent(
+  destination: Destination,
+  { agent, clock, serviceName }: TestOptions,
+): Promise<TestResult[]> {
+  const id = `test-${clock.token(8)}`;
+  const body = testBody(id, new Date(clock.now()).toISOString());
+  return Promise.all(
+    destination.endpoints.map(async (endpoint) => {
+      const prepared = prepareEndpoint(endpoint, destination, serviceName);
+      const request = endpoint.batch
+        ? batchRequest(prepared, [{ key: id, body }], () => clock.now())
+        : singleRequest(prepared, { id, body }, () => clock.now());
+      const [exchange] = readAnswer(await post(agent, clock, request), 1);
+      const { outcome, status, error, ms, response } = exchange as Exchange;
+      const result = {
+        destination: destination.name,
+        endpoint: endpoint.id,
+        url: redactUrl(endpoint.url),
+        outcome,
+        status,
+        error,
+        ms: Math.round(ms),
+        signatures: SIGNATURES.filter((name) => request.headers.includes(name)),
+        response,
+      };
+      return { ...result, advice: adviceOn(result) };
+    }),
+  );
+}
+
+interface TestOptions {
+  readonly agent: Dispatcher;
+  readonly clock: Clock;
+  readonly serviceName: string;
+}
+
+function testBody(messageId: string, at: string): Buffer {
+  const event = {
+    version: 1,
+    type: 'track',
+    event: EVENT,
+    userId: 'rollcall-test',
+    properties: {},
+    messageId,
+    timestamp: at,
+    receivedAt: at,
+    context: {},
+  };
+  return Buffer.from(JSON.stringify(event));
+}
+
+function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'response' | 'advice'>): string | null {
+  if (outcome === 'success') return null;
+  if (outcome === 'address_refused')
+    return 'It resolves to an address that is not public: name its range in network.allow if it is yours';
+  if (outcome === 'tls_untrusted')
+    return `Its certificate is not trusted (${error}): install another one, or name its authority in network.ca`;
+  if (status === 401 || status === 403)
+    return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
+  if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';
+  if (status !== null && status >= 300 && status < 400)
+    return 'It redirects, which is not followed: name the URL that it redirects to';
+  if (status !== null)
+    return outcome === 'retry' ? 'A delivery would be tried again' : 'The receiver refuses the event itself';
+  if (error === 'timeout') return 'It does not answer within 5 s';
+  return 'No connection: is the receiver running, and does its name resolve?';
+}

@@ -1,0 +1,216 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import t, { type Test } from 'tap';
+import { type Json, SECRETS, startService, until } from './service.ts';
+
+const V1 = '/api/v1';
+
+/** Paths with something that exists in place of each parameter. */
+type Things = Readonly<Record<string, string>>;
+
+const filled = (path: string, things: Things) =>
+  path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(things[name] ?? `no-${name}`));
+
+async function populated(t: Test) {
+  const service = await startService(t);
+  const { app, json } = service;
+  await app.sync.run(['regulars', 'guarded'], { now: Date.parse('2000-01-01') });
+  await app.sync.run();
+  await until(async () => (await json(`${V1}/dead-letters`)).data.length === 4);
+  const endpoint = (await json(`${V1}/endpoints`)).data[0].endpoint;
+  const held = (await json(`${V1}/runs?state=held`)).data[0].run;
+  const id = (await json(`${V1}/dead-letters`)).data[0].id;
+  return { ...service, things: { key: 'regulars', run: held, endpoint, destination: 'crm', id } };
+}
+
+t.test('the management API', async (t) => {
+  const { ask, json, post, things, app, lines } = await populated(t);
+  const document = await json(`${V1}/openapi.json`);
+  const paths = Object.entries<Record<string, Json>>(document.paths);
+  const answers: string[] = [JSON.stringify(document)];
+
+  await t.test('has a document that names every route, and answers as it says', async (t) => {
+    const names = paths.map(([path]) => path.replace(V1, ''));
+    for (const path of ['/audiences', '/runs/{run}/approve', '/endpoints/{endpoint}/resume', '/dead-letters/replay'])
+      t.ok(names.includes(path), path);
+    const ajv = new Ajv2020({ strict: false, formats: { 'date-time': /^\d{4}-\d\d-\d\dT.*Z$/ } });
+    for (const [path, { get }] of paths) {
+      if (!get || path.endsWith('/events')) continue;
+      const query = path.endsWith('/why') ? '?user=u1' : '';
+      const response = await ask(filled(path, things) + query);
+      const text = await response.text();
+      answers.push(text);
+      t.equal(response.status, 200, path);
+      const schema = get.responses['200'].content['application/json'].schema;
+      const validate = ajv.compile(schema);
+      t.ok(validate(JSON.parse(text)), `${path} ${JSON.stringify(validate.errors)}`);
+    }
+  });
+
+  await t.test('gives each token its rights and no more', async (t) => {
+    for (const [path, methods] of paths) {
+      if (path.endsWith('/session')) continue;
+      for (const method of Object.keys(methods)) {
+        const status = async (token: string | null) => {
+          const response = await ask(filled(path, {}), { method: method.toUpperCase(), token });
+          await response.body?.cancel();
+          return response.status;
+        };
+        const what = `${method} ${path}`;
+        t.equal(await status(null), 401, what);
+        t.equal(await status(method === 'get' ? SECRETS.operator : SECRETS.reader), 403, what);
+        if (method === 'post') t.not(await status(SECRETS.operator), 403, what);
+      }
+    }
+    const filing = { regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: ['nobody'] };
+    t.equal((await post('/regulations', filing, SECRETS.operator)).status, 403);
+    t.equal((await ask('/regulations/x', { token: SECRETS.reader })).status, 403);
+    t.equal((await ask('/metrics', { token: SECRETS.operator })).status, 403);
+    t.equal((await ask('/metrics', { token: SECRETS.reader })).status, 200);
+    t.equal((await post('/regulations', filing)).status, 200);
+  });
+
+  await t.test('pages through runs, attempts, dead letters and the audit log, and loses nothing', async (t) => {
+    for (const path of ['/runs', '/attempts', '/dead-letters', '/dead-letters?order=oldest', '/audit']) {
+      const join = path.includes('?') ? '&' : '?';
+      const whole = (await json(`${V1}${path}${join}limit=500`)).data;
+      t.ok(whole.length >= 3, `${path} has some`);
+      const found: unknown[] = [];
+      for (let next: string | null = ''; next !== null; ) {
+        const page: Json = await json(`${V1}${path}${join}limit=2${next ? `&cursor=${next}` : ''}`);
+        found.push(...page.data);
+        next = page.next;
+      }
+      t.strictSame(found, whole, path);
+      t.equal((await ask(`${V1}${path}${join}cursor=!`)).status, 400);
+    }
+  });
+
+  await t.test('finds by what people know', async (t) => {
+    const count = async (path: string) => (await json(V1 + path)).data.length;
+    t.equal(await count('/dead-letters?userId=u2'), 1);
+    t.equal(await count('/dead-letters?reason=refused'), 0);
+    t.ok((await count('/attempts?userId=u2&outcome=address_refused')) > 0);
+    t.equal(await count('/attempts?outcome=success'), 0);
+    t.equal(await count('/runs?key=regulars&state=done'), 2);
+    t.match(await json(`${V1}/audiences/regulars/why?user=u1`), { member: true, changes: [{ change: 'entered' }] });
+    t.match(await json(`${V1}/runs?limit=0`), { code: 'invalid_request', message: /limit/ });
+    t.match(await json(`${V1}/runs/nowhere`), { code: 'unknown_run' });
+    t.match(await json(`${V1}/audiences/nowhere`), { code: 'unknown_audience' });
+  });
+
+  await t.test('says what needs a person, and lets them mend it', async (t) => {
+    const kinds = async () => (await json(`${V1}/overview`)).attention.map(({ kind }: { kind: string }) => kind);
+    const before = await kinds();
+    for (const kind of ['deadLetters', 'runHeld', 'runFailed']) t.ok(before.includes(kind), kind);
+    const { endpoint, run, id } = things;
+    t.match(await (await post(`${V1}/endpoints/${endpoint}/pause`)).json(), { state: 'paused', since: String });
+    t.ok((await kinds()).includes('endpointPaused'));
+    t.match(await (await post(`${V1}/endpoints/${endpoint}/resume`)).json(), { state: 'open' });
+    t.equal((await post(`${V1}/endpoints/nowhere/resume`)).status, 404);
+    t.equal((await post(`${V1}/runs/${run}/approve?wait=true`)).status, 200);
+    t.match(await (await post(`${V1}/runs/${run}/reject`)).json(), { code: 'unknown_run' });
+    t.match(await (await post(`${V1}/dead-letters/drop`, {})).json(), { code: 'invalid_request' });
+    t.match(await (await post(`${V1}/dead-letters/drop`, { ids: [id] })).json(), { dropped: 1, next: null });
+    const replayed: Json = await (await post(`${V1}/dead-letters/replay`, { all: true })).json();
+    t.ok(replayed.replayed >= 3);
+    const tested: Json = await (await post(`${V1}/destinations/crm/test`)).json();
+    t.match(tested.data[0], { outcome: 'address_refused', advice: /network\.allow/ });
+  });
+
+  await t.test('runs a sync, and tells programs that wait what became of it', async (t) => {
+    const sync = (key: string, wait = true) => post(`${V1}/audiences/${key}/sync?wait=${wait}`, {}, SECRETS.operator);
+    const done = await sync('regulars');
+    t.equal(done.status, 200);
+    t.match(await done.json(), { runs: [{ key: 'regulars', state: 'done' }], deliveries: { total: 0 } });
+    const failed = await sync('broken');
+    t.equal(failed.status, 500);
+    t.match(await failed.json(), { code: 'sql_failed', message: /nothing/ });
+    t.equal((await sync('nowhere')).status, 404);
+    const begun = await sync('regulars', false);
+    t.equal(begun.status, 202);
+    t.match(await begun.json(), { status: 'started' });
+  });
+
+  await t.test('writes down who did what, and names no user', async (t) => {
+    const all = (await json(`${V1}/audit?limit=500`)).data;
+    const of = (action: string) => all.filter((record: { action: string }) => record.action === action);
+    t.match(of('audience.sync').at(-2), { who: 'airflow', target: 'regulars', outcome: 'done' });
+    t.ok(of('audience.sync').some((record: { outcome: string }) => record.outcome === 'sql_failed'));
+    t.match(of('regulation.file'), [{ who: 'admin', target: 'DELETE_ONLY of 1', outcome: 'done' }]);
+    t.match(of('dead-letters.replay')[0], { target: 'all' });
+    t.notMatch(JSON.stringify(all), /nobody|"u\d"/);
+    answers.push(JSON.stringify(all));
+  });
+
+  await t.test('has no secret in any answer, nor in the log', async (t) => {
+    answers.push(await (await ask('/metrics')).text());
+    answers.push(await (await post(`${V1}/audiences/broken/sync?wait=true`)).text());
+    for (const [name, secret] of Object.entries(SECRETS)) {
+      t.notOk(
+        answers.some((answer) => answer.includes(secret)),
+        name,
+      );
+      t.notOk(
+        lines.some((line) => line.includes(secret)),
+        `${name} in the log`,
+      );
+    }
+    t.ok(app.address);
+  });
+});
+
+t.test('a browser signs in with a token and then shows a cookie that no script can read', async (t) => {
+  const { ask, post, app } = await startService(t);
+  const origin = new URL(app.address as string).origin;
+  t.match(await (await ask(`${V1}/session`, { token: null })).json(), { signedIn: false, needsToken: true, may: [] });
+  t.equal((await post(`${V1}/session`, { token: 'wrong' }, null)).status, 401);
+  const signedIn = await post(`${V1}/session`, { token: SECRETS.root }, null);
+  const header = signedIn.headers.get('set-cookie') ?? '';
+  t.match(header, /^rollcall_session=[\w.-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
+  t.notMatch(header, SECRETS.root);
+  t.match(await signedIn.json(), { signedIn: true, name: 'admin', may: ['read', 'operate', 'delete'] });
+  const cookie = header.split(';')[0] as string;
+  const status = async (path: string, method: string, headers: object) =>
+    (await ask(V1 + path, { method, token: null, headers: { cookie, ...headers } })).status;
+  t.equal(await status('/runs', 'GET', {}), 200);
+  t.equal(await status('/config/reload', 'POST', { origin }), 200);
+  t.equal(await status('/config/reload', 'POST', {}), 403, 'a request that says not whence');
+  t.equal(await status('/config/reload', 'POST', { origin: 'https://elsewhere.example' }), 403);
+  t.equal(await status('/runs', 'GET', { cookie: `${cookie}x` }), 401);
+  const reader = await post(`${V1}/session`, { token: SECRETS.reader }, null);
+  const readers = (reader.headers.get('set-cookie') ?? '').split(';')[0] as string;
+  t.equal(await status('/config/reload', 'POST', { origin, cookie: readers }), 403);
+  const [, until, signature] = cookie.split('.');
+  const other = `rollcall_session=${Buffer.from('grafana').toString('base64url')}.${until}.${signature}`;
+  t.equal(await status('/runs', 'GET', { cookie: other }), 401, 'a cookie holds for its token alone');
+});
+
+t.test('who guesses tokens has to wait', async (t) => {
+  const { ask } = await startService(t);
+  const status = async (token: string) => (await ask(`${V1}/runs`, { token })).status;
+  for (let guess = 0; guess < 10; guess += 1) t.equal(await status(`guess-${guess}`), 401);
+  t.equal(await status('guess-11'), 429);
+  t.equal(await status(SECRETS.root), 429, 'a right token is not looked at either');
+});
+
+t.test('pages are told what has changed, and a stream keeps nobody from stopping', async (t) => {
+  const { app, ask } = await startService(t);
+  const stream = await ask(`${V1}/events`);
+  t.equal(stream.headers.get('content-type'), 'text/event-stream');
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader() as ReadableStreamDefaultReader<string>;
+  const next = async (pattern: RegExp) => {
+    for (;;) {
+      const { value = '', done } = await reader.read();
+      if (done || pattern.test(value)) return value;
+    }
+  };
+  t.match(await next(/retry/), /retry: 2000/);
+  const heard = next(/"runs"/);
+  await until(async () => {
+    await app.sync.run(['regulars']);
+    return (await Promise.race([heard, new Promise((resolve) => setTimeout(resolve, 200))])) !== undefined;
+  });
+  t.match(await heard, /^data: \{"topics":\[.*"runs"/);
+  await app.close();
+  t.equal(await next(/never/), '', 'the stream ends');
+});

@@ -1,0 +1,111 @@
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { App } from '../../src/app.ts';
+import type { Clock } from '../../src/clock.ts';
+import { parseConfig } from '../../src/config/load.ts';
+import { storeUrl } from '../helpers/store.ts';
+
+/** Every secret that a configuration can hold; none of them may stand in an answer, a page or the log. */
+export const SECRETS = {
+  root: 'hush-root-token',
+  reader: 'hush-reader-token',
+  operator: 'hush-operator-token',
+  writeKey: 'hush-write-key',
+  shared: 'hush-shared-secret',
+  header: 'hush-header',
+  password: 'hush-password',
+  query: 'hush-query',
+  notify: 'hush-notify',
+  variable: 'hush-variable',
+} as const;
+
+export const CONFIG = {
+  listen: { host: '127.0.0.1', port: 0 },
+  admin: {
+    token: SECRETS.root,
+    tokens: [
+      { name: 'grafana', token: SECRETS.reader, may: ['read'] },
+      { name: 'airflow', token: SECRETS.operator, may: ['operate'] },
+    ],
+  },
+  notify: { url: `http://127.0.0.1:9/?key=${SECRETS.query}`, secret: SECRETS.notify },
+  sources: [{ id: 'shop', writeKey: SECRETS.writeKey }],
+  destinations: [
+    {
+      name: 'crm',
+      sources: ['shop'],
+      sharedSecret: [SECRETS.shared],
+      webhooks: [
+        {
+          url: `http://me:${SECRETS.password}@127.0.0.1:9/hook?key=${SECRETS.query}`,
+          headers: { 'x-key': SECRETS.header },
+        },
+      ],
+    },
+  ],
+  audiences: [
+    {
+      name: 'Regulars',
+      source: 'shop',
+      sql: "select 'u' || range as user_id, '\u0024{VARIABLE}' as note from range(3)",
+    },
+    { name: 'Guarded', source: 'shop', sql: "select 'u1' as user_id where $now < '2001-01-01'" },
+    { name: 'Broken', source: 'shop', sql: 'select nothing' },
+  ],
+};
+
+/** Whatever an answer holds; the schemas of the document say what. */
+export type Json = ReturnType<typeof JSON.parse>;
+
+interface Service {
+  readonly app: App;
+  readonly lines: readonly string[];
+  ask(path: string, options?: RequestInit & { token?: string | null }): Promise<Response>;
+  json(path: string, options?: RequestInit & { token?: string | null }): Promise<Json>;
+  post(path: string, body?: object, token?: string | null): Promise<Response>;
+}
+
+/** A whole service, with one audience synced, one held, one broken, and dead letters: its only endpoint is refused. */
+export async function startService(
+  t: Test,
+  over: object = {},
+  options: { readonly clock?: Clock } = {},
+): Promise<Service> {
+  const folder = t.testdir();
+  const text = JSON.stringify({
+    ...CONFIG,
+    store: storeUrl(),
+    engines: { lake: { type: 'duckdb', path: `${folder}/audiences.duckdb` } },
+    ...over,
+  });
+  const env = { VARIABLE: SECRETS.variable };
+  const config = parseConfig(text, { file: 'rollcall.yaml', folder, env });
+  const lines: string[] = [];
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
+  const app = await App.create(config, { log, readConfig: () => config, ...options });
+  t.teardown(() => app.close());
+  await app.start({ collect: true, schedules: false });
+  const ask: Service['ask'] = (path, { token = SECRETS.root, headers, ...rest } = {}) =>
+    fetch(`${app.address}${path}`, {
+      ...rest,
+      headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...headers } as never,
+    });
+  return {
+    app,
+    lines,
+    ask,
+    json: async (path, options) => (await ask(path, options)).json(),
+    post: (path, body = {}, token = SECRETS.root) =>
+      ask(path, {
+        method: 'POST',
+        token,
+        body: JSON.stringify(body),
+        headers: { 'content-type': 'application/json' },
+      }),
+  };
+}
+
+/** Resolves once the condition holds: no longer than the test's own time. */
+export async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,97 @@
+import type { Cases } from './store.ts';
+import {
+  accept,
+  attempt,
+  claim,
+  DELIVERED,
+  message,
+  REFUSED,
+  run,
+  START,
+  settle,
+  settlement,
+} from './store-fixture.ts';
+
+const TTL = 20_000;
+
+export const pagingCases: Cases = {
+  'the attempt log comes in pages, newest first, and each page goes on where the last one ended': async (t, store) => {
+    const owner = await store.join(TTL);
+    const users = ['u1', 'u2', 'u1', 'u2', 'u1'];
+    await accept(store, ...users.map((userId, n) => message({ userId, messageId: `m-${n}` })));
+    for (const each of await claim(store, owner)) await store.settle(owner, [settlement(each, DELIVERED, [attempt()])]);
+    const found: string[] = [];
+    for (let from: number | null = null; ; ) {
+      const page = await store.attemptPage({ userId: 'u1', limit: 2 }, from);
+      found.push(...page.attempts.map(({ messageId }) => messageId));
+      if (page.next === null) break;
+      from = page.next;
+    }
+    t.same(found, ['m-4', 'm-2', 'm-0']);
+    t.same(await store.attemptPage({ userId: 'nobody', limit: 2 }, null), { attempts: [], next: null });
+  },
+  'an empty attempt log is one empty page': async (t, store) => {
+    t.same(await store.attemptPage({ limit: 2 }, null), { attempts: [], next: null });
+  },
+  'dead letters come in pages from either end': async (t, store) => {
+    const owner = await store.join(TTL);
+    for (const n of [1, 2, 3, 4]) {
+      await accept(store, message({ body: String(n), source: n === 2 ? 'web' : 'shop' }));
+      await settle(store, owner, await claim(store, owner), REFUSED);
+    }
+    const all = async (newestFirst: boolean) => {
+      const found: string[] = [];
+      for (let after: string | null = null; ; ) {
+        const given = after === null ? {} : { after };
+        const { letters, next } = await store.deadLetterPage({ source: 'shop', limit: 2, ...given }, newestFirst);
+        found.push(...letters.map(({ body }) => body));
+        if (next === null) return found;
+        after = next;
+      }
+    };
+    t.same(await all(true), ['4', '3', '1']);
+    t.same(await all(false), ['1', '3', '4']);
+    t.same(await store.deadLetterPage({ limit: 2, after: 'of-another-store' }, true), { letters: [], next: null });
+  },
+  'runs of one moment are told apart by pages, too': async (t, store) => {
+    const fence = await store.takeLease('sync:big_spenders', TTL);
+    if (!fence) throw new Error('the lease is free');
+    for (const id of ['a', 'b', 'c']) await store.saveRun(run({ id, state: 'done' }), fence);
+    await store.saveRun(run({ id: 'd', state: 'done', startedAt: START + 1 }), fence);
+    const pages: string[][] = [];
+    for (let before: string | undefined; ; ) {
+      const page = await store.runs({ limit: 2, ...(before === undefined ? {} : { before }) });
+      if (page.length === 0) break;
+      pages.push(page.map(({ id }) => id));
+      before = page.at(-1)?.id;
+    }
+    t.same(pages, [
+      ['d', 'c'],
+      ['b', 'a'],
+    ]);
+  },
+  'the audit log has who did what and how it ended, newest first, and is pruned from the oldest': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const deed = { who: 'cli:ada', action: 'run.approve', target: 'r1' };
+    const first = await store.beginAudit({ ...deed, at: fixture.clock.now() });
+    await fixture.advance(1_000);
+    const second = await store.beginAudit({ who: 'airflow', action: 'audience.sync', target: null, at: START + 1_000 });
+    await store.endAudit(first, 'done');
+    const other = await fixture.open();
+    const all = await other.audits({ limit: 10 });
+    t.match(all, [
+      { id: second, at: START + 1_000, who: 'airflow', action: 'audience.sync', target: null, outcome: null },
+      { id: first, at: START, ...deed, outcome: 'done' },
+    ]);
+    const ids = async (filter: object) => (await store.audits({ limit: 10, ...filter })).map(({ id }) => id);
+    t.same(await ids({ who: 'airflow' }), [second]);
+    t.same(await ids({ action: 'run.approve' }), [first]);
+    t.same(await ids({ since: START + 500 }), [second]);
+    t.same(await ids({ before: second }), [first]);
+    t.equal(await store.pruneAudits(START + 500, 10), 1);
+    t.same(await ids({}), [second]);
+  },
+};
