@@ -3,7 +3,7 @@ import type { Logger } from '../log.ts';
 import type { Store } from '../store/port.ts';
 
 /** Who does what, to what. Users are never named in it: they may have to be forgotten. */
-export interface AuditDeed {
+interface AuditDeed {
   /** A token's name, `local`, or `cli:USER`. */
   readonly who: string;
   readonly action: string;

@@ -15,7 +15,7 @@ export const CONDITIONS = [
 type ConditionKind = (typeof CONDITIONS)[number];
 
 /** Something that needs a person, for as long as it is so. */
-export interface Condition {
+interface Condition {
   readonly kind: ConditionKind;
   /** What it is about: of the same kind and subject there is only one. */
   readonly subject: string;

@@ -43,7 +43,7 @@ export async function endpointStatuses(
 }
 
 /** An endpoint that a person had posted to again, or that needed none of that. */
-export interface Resumed {
+interface Resumed {
   readonly endpoint: string;
   readonly destination: string;
   readonly was: EndpointStatus['state'];

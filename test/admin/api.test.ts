@@ -15,7 +15,7 @@ async function populated(t: Test) {
   const { app, json } = service;
   await app.sync.run(['regulars', 'guarded'], { now: Date.parse('2000-01-01') });
   await app.sync.run();
-  await until(async () => (await json(`${V1}/dead-letters`)).data.length === 4);
+  await until(async () => (await json(`${V1}/dead-letters`)).data.length >= 6);
   const endpoint = (await json(`${V1}/endpoints`)).data[0].endpoint;
   const held = (await json(`${V1}/runs?state=held`)).data[0].run;
   const id = (await json(`${V1}/dead-letters`)).data[0].id;
@@ -66,7 +66,10 @@ t.test('the management API', async (t) => {
     t.equal((await ask('/regulations/x', { token: SECRETS.reader })).status, 403);
     t.equal((await ask('/metrics', { token: SECRETS.operator })).status, 403);
     t.equal((await ask('/metrics', { token: SECRETS.reader })).status, 200);
-    t.equal((await post('/regulations', filing)).status, 200);
+    const filed: Json = await (await post('/regulations', filing)).json();
+    const regulation = `/regulations/${filed.data.regulateId}`;
+    await until(async () => (await json(regulation)).data.regulation.overallStatus === 'FINISHED');
+    await until(async () => (await json(`${V1}/dead-letters?type=delete`)).data.length === 1);
   });
 
   await t.test('pages through runs, attempts, dead letters and the audit log, and loses nothing', async (t) => {
@@ -129,6 +132,7 @@ t.test('the management API', async (t) => {
     const begun = await sync('regulars', false);
     t.equal(begun.status, 202);
     t.match(await begun.json(), { status: 'started' });
+    await until(async () => (await json(`${V1}/runs?key=regulars&state=done`)).data.length === 4);
   });
 
   await t.test('writes down who did what, and names no user', async (t) => {

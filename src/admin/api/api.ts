@@ -15,7 +15,7 @@ import { type RunParts, runRoutes } from './runs.ts';
 import { type SessionParts, sessionRoutes } from './session.ts';
 import { DONE, done } from './shapes.ts';
 
-export type ManagementOptions = AttemptParts &
+type ManagementOptions = AttemptParts &
   AudienceParts &
   EndpointParts &
   EventParts &

@@ -6,7 +6,7 @@ import type { Store } from '../../store/port.ts';
 import type { ApiRoutes } from './route.ts';
 
 /** What may have changed; each names the resources to ask for again. */
-export const TOPICS = [
+const TOPICS = [
   ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
   ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history'] as const),
 ] as const;
