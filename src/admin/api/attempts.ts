@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { OUTCOMES, type Store } from '../../store/port.ts';
 import { attemptLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';

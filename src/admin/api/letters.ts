@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
-import { MESSAGE_TYPES } from '../../message.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
 import { DEAD_REASONS, type Store } from '../../store/port.ts';
 import { letterLine, letterScope } from '../lines.ts';
 import { type ReplayOptions, replayLetters } from '../replay-letters.ts';
