@@ -1,9 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { runProgram } from '../../src/cli/program.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
@@ -11,10 +13,21 @@ import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const manifest = JSON.parse(read('package.json'));
-const compose = parse(read('deploy/compose.yaml'));
-const [configMap, job, deployment, service] = parseAllDocuments(read('deploy/kubernetes.yaml')).map((each) =>
-  each.toJS(),
-);
+const COMPOSE = 'deploy/compose';
+const KUBERNETES = 'deploy/kubernetes';
+const compose = parse(read(`${COMPOSE}/compose.yaml`));
+
+/** What can't be had here is skipped with a message, never passed over. */
+function isInstalled(tool: string): boolean {
+  try {
+    execFileSync('sh', ['-c', `command -v ${tool}`], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+const needs = (tool: string) => (isInstalled(tool) ? {} : { skip: `${tool} is not installed` });
+const run = promisify(execFile);
 
 /** The Dockerfile's instructions, each on one line. */
 const instructions = read('deploy/Dockerfile')
@@ -54,44 +67,120 @@ t.test('the image runs the command line, as no root, and asks for its health whe
   t.match(named('HEALTHCHECK')[0], `http://127.0.0.1:${port}/healthz`);
 });
 
-t.test('the compose file runs commands that are there, in their order', async (t) => {
-  const { postgres, migrate, rollcall } = compose.services;
-  await understands(t, migrate.command);
+/** Secrets of the examples, for loading their configurations. */
+const SECRETS = { STORE_URL: 'postgres://h/d', ADMIN_TOKEN: 'x', SHOP_WRITE_KEY: 'x', CRM_SECRET: 'x' };
+
+t.test('the compose file runs commands that are there, in their order, and a valid configuration', async (t) => {
+  const { postgres, migrate, rollcall, receiver, prometheus } = compose.services;
+  for (const { command } of [migrate, rollcall, receiver]) await understands(t, command);
   t.same(rollcall.depends_on, { migrate: { condition: 'service_completed_successfully' } });
   t.ok(postgres.healthcheck);
-  t.ok(existsSync(join(ROOT, 'deploy', migrate.build.context, migrate.build.dockerfile)));
+  t.ok(existsSync(join(ROOT, COMPOSE, migrate.build.context, migrate.build.dockerfile)));
   t.ok(Number.parseInt(rollcall.stop_grace_period, 10) * 1_000 > 2 * ATTEMPT_TIMEOUT);
+
+  const config = loadConfig(join(ROOT, COMPOSE, 'rollcall.yaml'), SECRETS);
+  t.same(Object.keys(migrate.environment).sort(), Object.keys(SECRETS).sort());
+  t.match(rollcall.ports, [new RegExp(`:${config.listen.port}$`)]);
+  t.equal(new URL(config.destinations[0]?.endpoints[0]?.url ?? '').port, receiver.command.at(-1));
+  const wanted = [...read(`${COMPOSE}/compose.yaml`).matchAll(/\$\{(\w+)/g)].map(([, name]) => name);
+  const example = read(`${COMPOSE}/.env.example`);
+  for (const name of new Set(wanted)) t.match(example, new RegExp(`^${name}=$`, 'm'));
+  const mounted = Object.values<{ volumes?: readonly string[] }>(compose.services).flatMap(
+    ({ volumes = [] }) => volumes,
+  );
+  for (const mount of mounted) {
+    const [from = ''] = mount.split(':');
+    if (from.startsWith('./')) t.ok(existsSync(join(ROOT, COMPOSE, from)), from);
+    else t.ok(from in compose.volumes, from);
+  }
+  const scrape = parse(read(`${COMPOSE}/prometheus.yaml`)).scrape_configs[0];
+  t.match(scrape, { dns_sd_configs: [{ names: ['rollcall'], port: config.listen.port }] });
+  t.equal(scrape.authorization.credentials_file, `/run/secrets/${prometheus.secrets[0]}`);
 });
 
 t.test('the Kubernetes objects fit together, and their configuration is valid', async (t) => {
-  t.same(
-    [configMap, job, deployment, service].map(({ kind }) => kind),
-    ['ConfigMap', 'Job', 'Deployment', 'Service'],
-  );
-  const variables = ['STORE_URL', 'ADMIN_TOKEN', 'SHOP_WRITE_KEY', 'CRM_SECRET'];
-  for (const name of variables) process.env[name] ??= name === 'STORE_URL' ? 'postgres://h/d' : 'x';
-  const folder = t.testdir(configMap.data);
-  const config = loadConfig(join(folder, 'rollcall.yaml'));
+  const kustomization = parse(read(`${KUBERNETES}/kustomization.yaml`));
+  const files: readonly string[] = kustomization.resources;
+  const parsed = files.map((file) => parse(read(`${KUBERNETES}/${file}`)));
+  const objects = Object.fromEntries(parsed.map((object) => [object.kind, object]));
+  const left = readdirSync(join(ROOT, KUBERNETES)).filter((file) => !files.includes(file));
+  t.same(left.sort(), ['kustomization.yaml', 'rollcall.yaml', 'secret.example.yaml']);
+  const secret = parse(read(`${KUBERNETES}/secret.example.yaml`));
+  t.same(Object.keys(secret.stringData).sort(), Object.keys(SECRETS).sort());
+  t.same(kustomization.configMapGenerator, [{ name: 'rollcall', files: ['rollcall.yaml'] }]);
+  t.same(kustomization.images, [{ name: 'rollcall', newTag: manifest.version }]);
+
+  const config = loadConfig(join(ROOT, KUBERNETES, 'rollcall.yaml'), SECRETS);
+  const { Job: job, Deployment: deployment, Service: service, Ingress: ingress } = objects;
+  t.equal(job.metadata.name, `rollcall-migrate-${manifest.version.replaceAll('.', '-')}`);
   const { template, selector } = deployment.spec;
   const [container] = template.spec.containers;
-  for (const { args, image } of [container, job.spec.template.spec.containers[0]]) {
+  for (const { args, image, envFrom } of [container, job.spec.template.spec.containers[0]]) {
     await understands(t, args);
-    t.equal(image, `rollcall:${manifest.version}`);
+    t.equal(image, 'rollcall');
+    t.same(envFrom, [{ secretRef: { name: secret.metadata.name } }]);
   }
-  const { port } = config.listen;
-  const { readinessProbe, livenessProbe, lifecycle } = container;
-  t.same(container.ports, [{ containerPort: port }]);
+  t.same(container.ports, [{ name: 'http', containerPort: config.listen.port }]);
   t.match(
-    [readinessProbe.httpGet, livenessProbe.httpGet],
+    [container.readinessProbe.httpGet, container.livenessProbe.httpGet],
     [
-      { path: '/readyz', port },
-      { path: '/healthz', port },
+      { path: '/readyz', port: 'http' },
+      { path: '/healthz', port: 'http' },
     ],
   );
-  t.same(selector.matchLabels, template.metadata.labels);
-  t.same(service.spec.selector, template.metadata.labels);
-  t.equal(service.spec.ports[0].targetPort, port);
-  const grace = template.spec.terminationGracePeriodSeconds - lifecycle.preStop.sleep.seconds;
+  const labels = template.metadata.labels;
+  for (const each of [selector.matchLabels, service.spec.selector]) t.same(each, labels);
+  t.same(objects['PodDisruptionBudget'].spec.selector.matchLabels, labels);
+  t.same(objects['ServiceMonitor'].spec.selector.matchLabels, service.metadata.labels);
+  t.match(objects['ServiceMonitor'].spec.endpoints, [{ port: 'http', path: '/metrics' }]);
+  t.ok(objects['ServiceMonitor'].spec.endpoints[0].authorization.credentials.key in secret.stringData);
+  t.match(service.spec.ports, [{ name: 'http', targetPort: 'http' }]);
+  for (const { backend } of ingress.spec.rules[0].http.paths) {
+    t.same(backend.service, { name: service.metadata.name, port: { name: 'http' } });
+  }
+  const grace = template.spec.terminationGracePeriodSeconds - container.lifecycle.preStop.sleep.seconds;
   t.ok(grace * 1_000 > 2 * ATTEMPT_TIMEOUT);
   t.equal(template.spec.securityContext.runAsNonRoot, true);
+});
+
+t.test('kustomize builds them', needs('kubectl'), async (t) => {
+  const { stdout } = await run('kubectl', ['kustomize', join(ROOT, KUBERNETES)]);
+  t.match(stdout, `image: rollcall:${manifest.version}`);
+  t.match(stdout, /configMap:\n +name: rollcall-\w+/);
+});
+
+t.test('the systemd unit starts what npm installs, and is sound', needs('systemd-analyze'), async (t) => {
+  const unit = read('deploy/systemd/rollcall.service');
+  const [, file = '', args = ''] = /^ExecStart=\S+ \S+\/node_modules\/rollcall\/(\S+) (.*)$/m.exec(unit) ?? [];
+  t.equal(file, manifest.bin.rollcall);
+  await understands(t, args.split(' '));
+  t.ok(Number.parseInt(/TimeoutStopSec=(\d+)/.exec(unit)?.[1] ?? '', 10) * 1_000 > 2 * ATTEMPT_TIMEOUT);
+  const path = join(t.testdir({}), 'rollcall.service');
+  // Whether there is a node at /usr/bin is the business of the machine that runs it.
+  writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
+  const { stdout, stderr } = await run('systemd-analyze', ['verify', '--man=no', path]);
+  t.notMatch(stdout + stderr, /rollcall\.service/);
+});
+
+t.test('nginx takes its example', needs('nginx'), async (t) => {
+  const folder = t.testdir({});
+  const [key, certificate] = ['key.pem', 'certificate.pem'].map((name) => join(folder, name)) as [string, string];
+  const subject = ['-subj', '/CN=events.example.com', '-nodes', '-days', '1'];
+  await run('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-keyout', key, '-out', certificate, ...subject]);
+  const site = read('deploy/proxy/nginx.conf').replaceAll(/\/etc\/ssl\/\S+\.(pem|key);/g, (path) =>
+    path.endsWith('key;') ? `${key};` : `${certificate};`,
+  );
+  mkdirSync(join(folder, 'logs'));
+  const main = `pid ${folder}/pid; error_log stderr; events {} http { access_log off; ${site} }`;
+  writeFileSync(join(folder, 'nginx.conf'), main);
+  const { stderr } = await run('nginx', ['-t', '-p', folder, '-c', join(folder, 'nginx.conf')]);
+  t.match(stderr, /test is successful/);
+});
+
+t.test('Caddy takes its example', needs('caddy'), async (t) => {
+  const path = join(ROOT, 'deploy/proxy/Caddyfile');
+  const { stderr } = await run('caddy', ['adapt', '--config', path, '--adapter', 'caddyfile', '--validate'], {
+    env: { ...process.env, HOME: t.testdir({}) },
+  });
+  t.notMatch(stderr, /WARN/);
 });

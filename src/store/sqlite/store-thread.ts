@@ -9,6 +9,7 @@ import { startOffset } from './clock.ts';
 import { damaged } from './files.ts';
 import type { Moment } from './session.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
+import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
 /** Operations in one transaction at most; what exceeds it goes into the next. */
@@ -71,8 +72,7 @@ export class StoreThread {
     const workerData: ThreadData = { path, identity, failpoint: armedFailpoint() };
     const worker = new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
       workerData,
-      // Nothing of the command line concerns this thread; loaders of a test runner would treble the time to start it.
-      execArgv: [],
+      execArgv: THREAD_ARGUMENTS,
       // Its garbage is short-lived; the default would let 100 MB of it lie about.
       resourceLimits: { maxYoungGenerationSizeMb: 24 },
     });

@@ -1,0 +1,66 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { parse } from 'yaml';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const FOLDERS = ['', 'receivers', 'src/client'];
+const manifests = FOLDERS.map((folder) => JSON.parse(read(join(folder, 'package.json'))));
+
+t.test('the three packages say alike whose they are, and each carries its licence and a README', async (t) => {
+  const [first] = manifests;
+  const home = first.repository.url.replace(/^git\+|\.git$/g, '');
+  for (const [index, folder] of FOLDERS.entries()) {
+    const { version, license, repository, homepage, bugs, publishConfig, engines } = manifests[index];
+    t.same([version, license, engines], [first.version, 'MIT', first.engines], folder);
+    t.same([repository.url, repository.directory ?? ''], [`git+${home}.git`, folder]);
+    t.equal(bugs.url, `${home}/issues`);
+    t.ok(homepage.startsWith(home));
+    t.same(publishConfig, { access: 'public', provenance: true });
+    t.equal(read(join(folder, 'LICENSE')), read('LICENSE'));
+    t.ok(existsSync(join(ROOT, folder, 'README.md')));
+  }
+  t.same(JSON.parse(read('.changeset/config.json')).fixed, [manifests.map(({ name }) => name)]);
+});
+
+t.test('what documents import or run by a name of ours is exported, or is a command', async (t) => {
+  const exported = manifests.flatMap(({ name, exports }) => Object.keys(exports).map((path) => join(name, path)));
+  const commands = manifests.flatMap(({ bin = {} }) => Object.keys(bin));
+  const pages = [
+    'README.md',
+    'receivers/README.md',
+    'src/client/README.md',
+    ...globSync('docs/**/*.md', { cwd: ROOT }),
+  ];
+  let seen = 0;
+  for (const page of pages) {
+    const text = read(page);
+    for (const [, name = ''] of text.matchAll(/from '((?:@rollcall\/|rollcall\b)[^']*)'/g)) {
+      seen += 1;
+      t.ok(exported.includes(name), `${page} imports ${name}`);
+    }
+    for (const [, name = ''] of text.matchAll(/\bnpx (?:-p \S+ )?(?!@)(rollcall[\w-]*)/g)) {
+      t.ok(commands.includes(name), `${page} runs ${name}`);
+    }
+  }
+  t.ok(seen > 10);
+});
+
+t.test('the workflows run what is there', async (t) => {
+  const { scripts } = manifests[0];
+  const workflows = globSync('.github/workflows/*.yml', { cwd: ROOT }).map(
+    (path) => [path, parse(read(path))] as const,
+  );
+  t.equal(workflows.length, 2);
+  for (const [path, { jobs }] of workflows) {
+    for (const job of Object.values<{ steps: { run?: string; with?: object }[] }>(jobs)) {
+      const lines = job.steps.flatMap(({ run = '', with: given = {} }) => [run, ...Object.values(given).map(String)]);
+      for (const line of lines) {
+        const [, script] = /^npm run ([\w:-]+)/.exec(line) ?? [];
+        if (script !== undefined) t.ok(scripts[script], `${path}: ${line}`);
+        if (line.startsWith('.ci/')) t.ok(existsSync(join(ROOT, line)), line);
+      }
+    }
+  }
+});
