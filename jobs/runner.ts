@@ -20,6 +20,8 @@ export interface SyncOptions {
   readonly log: Log;
   readonly openEngine?: OpenEngine;
   readonly onProgress?: (progress: Progress) => void;
+  /** Told what became of everything that was asked for, by people or by schedules. */
+  readonly onReport?: (report: SyncReport) => void;
   /** Told of held, failed and overdue runs; what it throws is logged. */
   readonly notify?: (notice: Notice) => void | Promise<void>;
 }
@@ -74,7 +76,7 @@ export interface Runner {
 }
 
 export function createRunner(options: SyncOptions): Runner {
-  const { store, accept, config, clock, log, onProgress = () => {} } = options;
+  const { store, accept, config, clock, log, onProgress = () => {}, onReport = () => {} } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   const working = new Set<Promise<unknown>>();
@@ -157,7 +159,11 @@ export function createRunner(options: SyncOptions): Runner {
       const leave = await engines.enter(subject.engine, signal);
       return leased(subject, patience, signal, work).finally(leave);
     },
-    report: (subject, work, options) => during(makeReport(subject, work, options)),
+    async report(subject, work, options) {
+      const report = await during(makeReport(subject, work, options));
+      onReport(report);
+      return report;
+    },
     during,
     async stop() {
       stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));

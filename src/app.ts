@@ -97,7 +97,12 @@ export class App {
     this.options = options;
     this.store = store;
     this.clock = clock;
-    this.metrics = createMetrics(store, () => store.time.now());
+    this.metrics = createMetrics({
+      store,
+      storeTime: () => store.time.now(),
+      clock,
+      destinations: () => this.config.destinations,
+    });
     this.audit = new Audit(store, () => clock.now(), log);
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention, recordRetention } = config;
@@ -132,8 +137,8 @@ export class App {
       clock,
       log,
       ...(onProgress ? { onProgress } : {}),
+      onReport: (report) => this.metrics.reported(report),
       notify: async (notice) => {
-        this.metrics.run(notice.key, notice.event, 0);
         if (this.config.notify) await sendNotice(this.accept, clock, notice);
       },
     });
@@ -313,8 +318,8 @@ export class App {
   private async countedAccept(accepting: Promise<AcceptResult>, source: string, lane: Lane, startedAt: number) {
     try {
       const result = await accepting;
-      this.metrics.accepted(source, result);
       const ms = Math.round(this.clock.monotonic() - startedAt);
+      this.metrics.accepted(source, result, ms);
       this.options.log.debug({ stage: 'accept', source, lane, ...result, ms }, 'accepted');
       return result;
     } catch (error) {

@@ -1,5 +1,8 @@
 import memoize from 'lodash/memoize.js';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { SyncReport } from '../../jobs/index.ts';
+import type { Clock } from '../clock.ts';
+import type { Destination } from '../destination.ts';
 import {
   type AcceptResult,
   type Backlog,
@@ -9,28 +12,40 @@ import {
   type Store,
   whyClosed,
 } from '../store/port.ts';
+import { tookMs } from './run-line.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
 export interface Metrics {
   readonly registry: Registry;
-  accepted(source: string, result: AcceptResult): void;
+  accepted(source: string, result: AcceptResult, ms: number): void;
   refused(source: string, code: string): void;
   unreadable(source: string, field: string): void;
   discarded(source: string, code: string): void;
   settled(settlement: Settlement): void;
-  run(key: string, outcome: string, ms: number): void;
+  reported(report: SyncReport): void;
 }
 
+/** What says nothing of a sync: it was not begun, or goes on at the next start. */
+const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
+
+const ACCEPT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 /** Upper bounds in seconds: an attempt ends at five. */
 const ATTEMPT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 /** Upper bounds in seconds, from acceptance to delivery; retries go on for four hours. */
 const DELIVERY_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200, 14_400];
 
-/**
- * @param store - asked for the backlog when the metrics are read
- * @param now - the clock's time, milliseconds since 1970
- */
-export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoints'>, now: () => number): Metrics {
+interface MetricsParts {
+  /** Asked when the metrics are read. */
+  readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
+  /** Milliseconds, as claims have them. */
+  readonly storeTime: () => number;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  readonly destinations: () => readonly Destination[];
+}
+
+/** What docs/metrics.md lists; a test holds both together. */
+export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -60,14 +75,16 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
     ['destination'],
     DELIVERY_BUCKETS,
   );
-  const runs = counter('runs_total', 'Sync runs by outcome.', ['key', 'outcome']);
-  const runSeconds = new Gauge({
-    name: 'rollcall_run_seconds',
-    help: 'Duration of the last run.',
-    labelNames: ['key'],
-    registers,
-  });
-  backlogGauges(store, registers);
+  const acceptSeconds = histogram('accept_seconds', 'Time until a batch was durable.', ['source'], ACCEPT_BUCKETS);
+  const runs = counter('runs_total', 'Sync runs by outcome: done, held, failed or rejected.', ['key', 'outcome']);
+  const failures = counter('run_failures_total', 'Syncs that failed, by error code.', ['key', 'code']);
+  const runSeconds = histogram(
+    'run_seconds',
+    'Time that a run worked, waits for a person left out.',
+    ['key'],
+    RUN_BUCKETS,
+  );
+  storeGauges(parts, registers);
   // Finding a metric by its labels costs more than counting.
   const forDestination = memoize((destination: string) => ({
     deliveries: memoize((verdict: Settlement['verdict']['kind']) => deliveries.labels({ destination, verdict })),
@@ -77,7 +94,8 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
   }));
   return {
     registry,
-    accepted(source, { accepted, duplicates, suppressed }) {
+    accepted(source, { accepted, duplicates, suppressed }, ms) {
+      acceptSeconds.observe({ source }, ms / 1_000);
       messages.inc({ source, result: 'accepted' }, accepted);
       if (duplicates > 0) messages.inc({ source, result: 'duplicate' }, duplicates);
       if (suppressed > 0) messages.inc({ source, result: 'suppressed' }, suppressed);
@@ -94,55 +112,107 @@ export function createMetrics(store: Pick<Store, 'backlog' | 'orphans' | 'endpoi
     settled({ claim, verdict, attempts: made }) {
       const of = forDestination(claim.destination);
       of.deliveries(verdict.kind).inc();
-      if (verdict.kind === 'delivered') of.deliverySeconds.observe((now() - claim.acceptedAt) / 1_000);
+      if (verdict.kind === 'delivered') of.deliverySeconds.observe((parts.storeTime() - claim.acceptedAt) / 1_000);
       for (const { outcome, ms } of made) {
         of.attempts(outcome).inc();
         if (outcome !== 'skipped') of.attemptSeconds.observe(ms / 1_000);
       }
     },
-    run(key, outcome, ms) {
-      runs.inc({ key, outcome });
-      runSeconds.set({ key }, ms / 1_000);
+    reported({ key, runs: made, error }) {
+      for (const run of made) {
+        runs.inc({ key: run.key, outcome: run.state });
+        const ms = tookMs(run);
+        if (ms !== null) runSeconds.observe({ key: run.key }, ms / 1_000);
+      }
+      if (error === null || NOT_FAILED.has(error.code)) return;
+      runs.inc({ key, outcome: 'failed' });
+      failures.inc({ key, code: error.code });
     },
   };
 }
 
-/** Each asks for itself: gauges are read at the same time, and one that another sets would tell of the scrape before. */
-function backlogGauges(store: Pick<Store, 'backlog' | 'orphans' | 'endpoints'>, registers: Registry[]): void {
-  const gauge = (name: string, help: string, count: (row: Backlog) => number) =>
+/** Gauges that are read from the store with each scrape. They ask for counters and ends of indexes, and never count rows. */
+function storeGauges({ store, clock, destinations }: MetricsParts, registers: Registry[]): void {
+  // A scrape says that the store does not answer, rather than nothing at all.
+  const gauge = (name: string, help: string, labelNames: string[], read: (gauge: Gauge) => Promise<void>) =>
     new Gauge({
       name: `rollcall_${name}`,
       help,
-      labelNames: ['destination'],
+      labelNames,
       registers,
       async collect() {
-        for (const row of await store.backlog()) this.set({ destination: row.destination }, count(row));
+        // What is gone since the last scrape is not shown any more.
+        this.reset();
+        await read(this).catch(() => undefined);
       },
     });
-  new Gauge({
-    name: 'rollcall_orphaned_deliveries',
-    help: 'Deliveries of destinations that no process that runs knows.',
-    labelNames: ['destination'],
-    registers,
-    async collect() {
-      // Those that are known again are orphans no more.
-      this.reset();
-      for (const { destination, pending } of await store.orphans()) this.set({ destination }, pending);
-    },
+  const perDestination = (name: string, help: string, count: (row: Backlog) => number) =>
+    gauge(name, help, ['destination'], async (gauge) => {
+      for (const row of await store.backlog()) gauge.set({ destination: row.destination }, count(row));
+    });
+  perDestination('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
+  perDestination('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
+  perDestination(
+    'held_out',
+    'Dead letters queue_full, which are queued again by themselves.',
+    ({ heldOut }) => heldOut,
+  );
+  gauge('oldest_untried_seconds', 'Age of what waits longest for its first try.', ['destination'], async (gauge) => {
+    for (const { destination, since } of await store.oldestUntried())
+      gauge.set({ destination }, Math.max(0, clock.now() - since) / 1_000);
   });
-  new Gauge({
-    name: 'rollcall_closed_endpoints',
-    help: 'Endpoints that take nothing but probes, by why.',
-    labelNames: ['destination', 'state'],
-    registers,
-    async collect() {
-      this.reset();
+  gauge(
+    'orphaned_deliveries',
+    'Deliveries of destinations that no process that runs knows.',
+    ['destination'],
+    async (gauge) => {
+      for (const { destination, pending } of await store.orphans()) gauge.set({ destination }, pending);
+    },
+  );
+  gauge(
+    'closed_endpoints',
+    'Endpoints that take nothing but probes, by why.',
+    ['destination', 'state'],
+    async (gauge) => {
       for (const state of await store.endpoints()) {
-        if (isClosed(state)) this.inc({ destination: state.destination, state: whyClosed(state) });
+        if (isClosed(state)) gauge.inc({ destination: state.destination, state: whyClosed(state) });
       }
     },
+  );
+  gauge(
+    'endpoint_state',
+    'State of each endpoint: 1 for the one that it is in, of open, dead, refusing, paused and disabled.',
+    ['destination', 'endpoint', 'state'],
+    async (gauge) => {
+      const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
+      for (const { name: destination, enabled, endpoints } of destinations()) {
+        for (const { id: endpoint } of endpoints) {
+          const known = states.get(endpoint);
+          const state = enabled ? (known ? whyClosed(known) : 'open') : 'disabled';
+          gauge.set({ destination, endpoint, state }, 1);
+        }
+      }
+    },
+  );
+  gauge(
+    'last_success_timestamp_seconds',
+    'When the last run of an audience or trait that was done ended, in seconds since 1970.',
+    ['key'],
+    async (gauge) => {
+      for (const { key, at } of await store.lastSuccesses()) gauge.set({ key }, at / 1_000);
+    },
+  );
+  gauge('members', 'Members of an audience or trait after its last run that was done.', ['key'], async (gauge) => {
+    for (const { key, members } of await store.lastSuccesses()) gauge.set({ key }, members);
   });
-  gauge('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
-  gauge('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
-  gauge('held_out', 'Dead letters queue_full, which are queued again by themselves.', ({ heldOut }) => heldOut);
+  gauge('store_up', 'Whether the store answers and is sound: 1 or 0.', [], async (gauge) => {
+    gauge.set(0);
+    await store.ping();
+    gauge.set(1);
+  });
+  gauge('store_ping_seconds', 'How long the store took to answer.', [], async (gauge) => {
+    const startedAt = clock.monotonic();
+    await store.ping();
+    gauge.set((clock.monotonic() - startedAt) / 1_000);
+  });
 }

@@ -318,6 +318,19 @@ export interface Backlog {
   readonly heldOut: number;
 }
 
+/** What waits longest for its first try at a destination. */
+export interface OldestUntried {
+  readonly destination: string;
+  readonly since: number;
+}
+
+/** The newest run of an audience that was done. */
+export interface LastSuccess {
+  readonly key: string;
+  readonly members: number;
+  readonly at: number;
+}
+
 /** Opening the engine, running the SQL and comparing, sending what differs, moving the snapshot. */
 export type RunPhase = 'open' | 'stage' | 'send' | 'commit' | 'done';
 
@@ -640,6 +653,8 @@ export interface Records {
     readonly limit: number;
   }): Promise<readonly Run[]>;
   runProgress(run: string): Promise<RunProgress>;
+  /** Of each audience that is known and has had one. */
+  lastSuccesses(): Promise<readonly LastSuccess[]>;
 
   /**
    * Records a request. A request that deletes raises the deletion epoch in the transaction that first records it as
@@ -678,6 +693,8 @@ export interface Records {
 
   /** One row per destination that was ever delivered to. */
   backlog(): Promise<readonly Backlog[]>;
+  /** Of each destination for which something waits for its first try. */
+  oldestUntried(): Promise<readonly OldestUntried[]>;
   endpoints(): Promise<readonly EndpointState[]>;
   markEndpoint(state: EndpointState): Promise<void>;
 

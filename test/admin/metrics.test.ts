@@ -1,9 +1,31 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import t from 'tap';
+import { parse } from 'yaml';
+import { metricsTable } from '../../scripts/write-metrics.ts';
 import { createMetrics } from '../../src/admin/metrics.ts';
+import { RollcallError } from '../../src/errors.ts';
+import { run } from '../contract/store-fixture.ts';
+
+const endpoint = (id: string) => ({ id, url: 'http://h/', headers: {} });
+const PARTS = {
+  storeTime: () => 0,
+  clock: { now: () => 1_000_000, monotonic: () => 0 },
+  destinations: () => [
+    {
+      ...{ name: 'crm', enabled: true, sources: ['shop'], secrets: [], require: 'any' as const, ratePerSecond: null },
+      endpoints: [endpoint('e1'), endpoint('e3')],
+    } as const,
+  ],
+};
 
 t.test('a scrape asks the store for its counters and for nothing else, and tells the backlog of now', async (t) => {
   const asked: string[] = [];
   const answers = {
+    oldestUntried: async () => [{ destination: 'crm', since: 940_000 }],
+    lastSuccesses: async () => [{ key: 'vips', members: 12, at: 940_000 }],
+    ping: async () => undefined,
     backlog: async () => [{ destination: 'crm', pending: 7, dead: 3, queued: 5, heldOut: 2 }],
     orphans: async () => [{ destination: 'gone', pending: 5, since: null, unknownFor: 0 }],
     endpoints: async () => [
@@ -23,12 +45,90 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
       return Reflect.get(target, verb);
     },
   });
-  const text = await createMetrics(store, () => 0).registry.metrics();
+  const metrics = createMetrics({ ...PARTS, store });
+  const text = await metrics.registry.metrics();
   t.match(text, /^rollcall_backlog\{destination="crm"\} 7$/m);
   t.match(text, /^rollcall_dead_letters\{destination="crm"\} 3$/m);
   t.match(text, /^rollcall_held_out\{destination="crm"\} 2$/m);
   t.match(text, /^rollcall_orphaned_deliveries\{destination="gone"\} 5$/m);
   t.match(text, /^rollcall_closed_endpoints\{destination="crm",state="dead"\} 1$/m);
   t.match(text, /^rollcall_closed_endpoints\{destination="crm",state="refusing"\} 1$/m);
-  t.same([...new Set(asked)].toSorted(), ['backlog', 'endpoints', 'orphans']);
+  t.match(text, /^rollcall_oldest_untried_seconds\{destination="crm"\} 60$/m);
+  t.match(text, /^rollcall_endpoint_state\{destination="crm",endpoint="e1",state="dead"\} 1$/m);
+  t.match(text, /^rollcall_endpoint_state\{destination="crm",endpoint="e3",state="open"\} 1$/m);
+  t.match(text, /^rollcall_members\{key="vips"\} 12$/m);
+  t.match(text, /^rollcall_last_success_timestamp_seconds\{key="vips"\} 940$/m);
+  t.match(text, /^rollcall_store_up 1$/m);
+  const asks = ['backlog', 'endpoints', 'lastSuccesses', 'oldestUntried', 'orphans', 'ping'];
+  t.same([...new Set(asked)].toSorted(), asks);
+});
+
+t.test('a scrape of a store that does not answer says so, and what the process itself counts', async (t) => {
+  const fails = async () => Promise.reject(new Error('gone'));
+  const store = {
+    ...{ backlog: fails, orphans: fails, endpoints: fails, oldestUntried: fails, lastSuccesses: fails, ping: fails },
+  };
+  const metrics = createMetrics({ ...PARTS, store });
+  metrics.accepted('shop', { accepted: 3, duplicates: 0, suppressed: 0 }, 4);
+  const text = await metrics.registry.metrics();
+  t.match(text, /^rollcall_store_up 0$/m);
+  t.match(text, /^rollcall_messages_total\{source="shop",result="accepted"\} 3$/m);
+  t.notMatch(text, /^rollcall_backlog\{/m);
+});
+
+t.test('runs are counted by what became of them, with their time, and failures by their code', async (t) => {
+  const nothing = async () => [];
+  const store = {
+    ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
+    ping: async () => undefined,
+  };
+  const metrics = createMetrics({ ...PARTS, store });
+  const done = run({ key: 'vips', state: 'done', startedAt: 0, finishedAt: 3_000 });
+  const report = { key: 'vips', kind: 'audience', error: null } as const;
+  for (let n = 0; n < 5; n += 1) metrics.reported({ ...report, runs: [done] });
+  metrics.reported({ ...report, runs: [], error: new RollcallError('sql_failed', 'no such table') });
+  metrics.reported({ ...report, runs: [], error: new RollcallError('run_in_progress', 'another does it') });
+  const text = await metrics.registry.metrics();
+  t.match(text, /^rollcall_runs_total\{key="vips",outcome="done"\} 5$/m);
+  t.match(text, /^rollcall_runs_total\{key="vips",outcome="failed"\} 1$/m);
+  t.match(text, /^rollcall_run_failures_total\{key="vips",code="sql_failed"\} 1$/m);
+  t.match(text, /^rollcall_run_seconds_sum\{key="vips"\} 15$/m);
+});
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const read = (path: string) => readFileSync(resolve(ROOT, path), 'utf8');
+
+t.test('docs/metrics.md lists each metric as it is', async (t) => {
+  t.ok(read('docs/metrics.md').includes(metricsTable()), 'node scripts/write-metrics.ts writes it anew');
+});
+
+t.test('the dashboard and the alert rules ask for metrics and labels that there are', async (t) => {
+  const table = metricsTable();
+  const known = new Set([...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name));
+  const board = JSON.parse(read('deploy/grafana/rollcall.json'));
+  const rules = parse(read('deploy/prometheus/rollcall.rules.yaml'));
+  const asked = [
+    ...board.panels.flatMap(({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr)),
+    ...rules.groups[0].rules.map(({ expr }: { expr: string }) => expr),
+  ];
+  t.ok(asked.length > 20);
+  for (const expr of asked) {
+    for (const [name] of expr.matchAll(/\brollcall_\w+/g)) {
+      t.ok(known.has(name.replace(/_bucket$/, '')), `${name} of ${expr}`);
+    }
+  }
+});
+
+const promtool = spawnSync('promtool', ['--version']).error ? 'promtool (Debian prometheus) is not installed' : false;
+
+t.test('promtool takes the alert rules, and they fire when they should', { skip: promtool }, async (t) => {
+  const rules = resolve(ROOT, 'deploy/prometheus/rollcall.rules.yaml');
+  const tests = rules.replace('.yaml', '.test.yaml');
+  for (const args of [
+    ['check', 'rules', rules],
+    ['test', 'rules', tests],
+  ]) {
+    const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8' });
+    t.equal(status, 0, `${stdout}${stderr}`);
+  }
 });

@@ -2,10 +2,12 @@ import type { Cases } from './store.ts';
 import {
   accept,
   attempt,
+  audience,
   claim,
   DELIVERED,
   message,
   REFUSED,
+  retryAt,
   run,
   START,
   settle,
@@ -93,5 +95,36 @@ export const pagingCases: Cases = {
     t.same(await ids({ before: second }), [first]);
     t.equal(await store.pruneAudits(START + 500, 10), 1);
     t.same(await ids({}), [second]);
+  },
+  'the last success of each audience is known, whatever came after it': async (t, store) => {
+    t.same(await store.lastSuccesses(), []);
+    const fence = await store.takeLease('sync:big_spenders', TTL);
+    if (!fence) throw new Error('the lease is free');
+    const done = { state: 'done', members: 7, finishedAt: START + 5 } as const;
+    await store.saveRun(run({ id: 'a', ...done, members: 3 }), fence, audience());
+    await store.saveRun(run({ id: 'b', ...done, startedAt: START + 1 }), fence);
+    await store.saveRun(run({ id: 'c', state: 'failed', startedAt: START + 2 }), fence);
+    t.same(await store.lastSuccesses(), [{ key: 'big_spenders', members: 7, at: START + 5 }]);
+  },
+  'what waits longest for its first try is known by destination and lane, and forgotten once it is tried': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const owner = await store.join(TTL);
+    await accept(store, message({ lane: 'backfill' }), message({ destinations: ['lake'], lane: 'deletion' }));
+    await fixture.advance(1_000);
+    await accept(store, message());
+    const oldest = async () =>
+      new Map((await store.oldestUntried()).map(({ destination, since }) => [destination, since]));
+    t.same(
+      await oldest(),
+      new Map([
+        ['crm', START],
+        ['lake', START],
+      ]),
+    );
+    await settle(store, owner, await claim(store, owner), retryAt(START + 60_000));
+    t.same(await oldest(), new Map([['lake', START]]), 'one that is tried again has had its first try');
   },
 };

@@ -6,6 +6,7 @@ import { deletions, excluded, suppress } from './deletions.ts';
 import { discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
+import { lastSuccesses, oldestUntried } from './health.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters } from './letters.ts';
 import { pruneRecords } from './prune-records.ts';
@@ -27,6 +28,7 @@ const RECORDS = {
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
   ...{ saveDiscards, discards, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
+  ...{ lastSuccesses, oldestUntried },
   ...{ beginAudit, endAudit, audits, pruneAudits },
   pruneRecords,
 } satisfies Over<Records>;
@@ -46,6 +48,8 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'deadLetters',
     'discards',
     'endpoints',
+    'lastSuccesses',
+    'oldestUntried',
     'openRegulations',
   ] as const),
   ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),

@@ -18,6 +18,8 @@ export interface Dialect {
   name(value: string): Sql;
   nameOf(column: Sql): Sql;
   startsWith(column: Sql, prefix: string): Sql;
+  /** That a delivery was never tried and is in this lane. */
+  untriedIn(lane: number): Sql;
   /** A number in a JSON text. */
   numberIn(column: Sql, field: string): Sql;
   /** Makes a query use an index where the planner can't be trusted to. */

@@ -19,6 +19,7 @@ export const SQLITE: Dialect = {
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
   // As a range, which an index knows how to find.
   startsWith: (column, prefix) => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10ffff}`}`,
+  untriedIn: (lane) => sql`(tries > 0) = 0 AND lane = ${lane}`,
   numberIn: (column, field) => sql`${column} ->> ${raw(`'${field}'`)}`,
   using: (index) => raw(`INDEXED BY ${index}`),
   // A transaction has the whole file to itself.

@@ -1,0 +1,43 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createMetrics } from '../src/admin/metrics.ts';
+import { systemClock } from '../src/clock.ts';
+
+/** Writes the table of docs/metrics.md anew: `node scripts/write-metrics.ts`. */
+
+const PAGE = new URL('../docs/metrics.md', import.meta.url);
+const TABLE = /^\| metric \|.*?\n(?!\|)/ms;
+
+/** What each metric of ours is called and means, as docs/metrics.md lists it. */
+export function metricsTable(): string {
+  const nothing = async () => [];
+  const { registry } = createMetrics({
+    store: {
+      ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
+      ping: async () => undefined,
+    },
+    storeTime: () => 0,
+    clock: systemClock,
+    destinations: () => [],
+  });
+  const rows = registry
+    .getMetricsAsArray()
+    .map((metric) => metric as unknown as Described)
+    .filter(({ name }) => name.startsWith('rollcall_'))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, type, help, labelNames }) => {
+      const labels = labelNames.map((label) => `\`${label}\``).join(', ');
+      return `| \`${name}\` | ${type ?? kindOf(name)} | ${labels} | ${help} |`;
+    });
+  return ['| metric | kind | labels | meaning |', '|---|---|---|---|', ...rows, ''].join('\n');
+}
+
+interface Described {
+  readonly name: string;
+  readonly help: string;
+  readonly type?: string;
+  readonly labelNames: readonly string[];
+}
+
+const kindOf = (name: string) => (name.endsWith('_total') ? 'counter' : 'gauge');
+
+if (import.meta.main) writeFileSync(PAGE, readFileSync(PAGE, 'utf8').replace(TABLE, metricsTable()));
