@@ -1,8 +1,9 @@
 import { cpSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 
-// What the program reads at run time, and tsc does not copy.
+// What the program reads at run time, and tsc does not copy. The pages run in browsers as they are written.
 const root = join(import.meta.dirname, '..');
-for (const file of globSync(['src/store/*/migrations/*.sql', 'examples/shop/rollcall.yaml'], { cwd: root })) {
+const pages = 'src/admin/pages/*.{html,js,css,svg}';
+for (const file of globSync(['src/store/*/migrations/*.sql', 'examples/shop/rollcall.yaml', pages], { cwd: root })) {
   cpSync(join(root, file), join(root, 'dist', file));
 }

@@ -7,7 +7,7 @@ import type { Session } from './session.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
 /** An `onRequest` hook; it throws for requests that may not pass. */
-export type Guard = (request: FastifyRequest) => Promise<void>;
+type Guard = (request: FastifyRequest) => Promise<void>;
 
 /** Who asks, as the audit log names them. */
 export interface Caller {

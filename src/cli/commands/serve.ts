@@ -23,7 +23,7 @@ export interface ServeOptions extends AppCommandOptions {
 export function addServe(program: Command, context: Context): void {
   program
     .command('start')
-    .description('run everything in one process: collection, delivery, schedules, dashboard')
+    .description('run everything in one process: collection, delivery, schedules, pages')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(renamesOption())

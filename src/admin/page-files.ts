@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto';
+import { globSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+export interface PageFile {
+  readonly type: string;
+  readonly text: string;
+  readonly gzip: Buffer;
+}
+
+/** What the pages are made of. */
+interface PageFiles {
+  /** The document. */
+  readonly index: PageFile;
+  /** The path that the other files stand under: it changes when any of them does. */
+  readonly folder: string;
+  /** By their names in that folder. */
+  readonly files: ReadonlyMap<string, PageFile>;
+}
+
+const HOME = join(import.meta.dirname, 'pages');
+const TYPES: Record<string, string> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.html': 'text/html; charset=utf-8',
+};
+
+/** The packages that the pages import, and what their files are called in the folder. */
+const PACKAGES = [
+  ['preact', 'preact.js'],
+  ['preact/hooks', 'preact-hooks.js'],
+  ['htm', 'htm.js'],
+] as const;
+
+/** Reads them all, once: there are some thirty. */
+export function readPageFiles(): PageFiles {
+  const own = globSync('*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [name, read(join(HOME, name))]);
+  const foreign = PACKAGES.map(([name, file]): [string, string] => [
+    file,
+    read(fileURLToPath(import.meta.resolve(name))),
+  ]);
+  const texts = [...own, ...foreign].map(([name, text]): [string, string] => [name, prepared(text)]).toSorted();
+  const folder = `/pages/${createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12)}`;
+  const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== 'theme.js' ? `${folder}/${name}` : []));
+  const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}">`).join('\n');
+  const document = read(join(HOME, 'index.html')).replaceAll('$folder', folder).replace('$preloads', preloads);
+  return {
+    index: made('index.html', document),
+    folder,
+    files: new Map(texts.map(([name, text]) => [name, made(name, text)])),
+  };
+}
+
+/**
+ * Names of packages become paths, as an import map would have it: a map would stand inline in the document. Lines of comments
+ * are left out: they are a seventh of what would be sent.
+ */
+function prepared(text: string): string {
+  const bare = text.replaceAll(/^ *\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '').replaceAll(/^ *\/\/.*$\n?/gm, '');
+  return PACKAGES.reduce(
+    (changed, [name, file]) => changed.replaceAll(new RegExp(`(\\bfrom\\s*)(['"])${name}\\2`, 'g'), `$1$2./${file}$2`),
+    bare,
+  );
+}
+
+function made(name: string, text: string): PageFile {
+  return { type: TYPES[extname(name)] ?? 'text/plain', text, gzip: gzipSync(text, { level: 9 }) };
+}
+
+function read(path: string): string {
+  return readFileSync(path, 'utf8');
+}

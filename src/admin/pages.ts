@@ -1,0 +1,57 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { answerError } from '../http-errors.ts';
+import { type PageFile, readPageFiles } from './page-files.ts';
+
+interface PagesOptions {
+  /** An `onRequest` hook; it throws for requests that may not even see the empty pages. */
+  readonly admit: (request: FastifyRequest) => Promise<void>;
+}
+
+/** Each of these answers with the same document, whose program then draws what the address says. */
+const ADDRESSES = [
+  '/',
+  '/sign-in',
+  ...['/audiences', '/endpoints', '/messages', '/dead-letters', '/sources', '/deletions', '/activity'].flatMap(
+    (path) => [path, `${path}/*`],
+  ),
+];
+
+/** Nothing inline, nothing of other hosts, and no foreign text can become markup. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+const HEADERS = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  vary: 'accept-encoding',
+};
+
+/** The pages for people. They are the same for everybody: what they show comes from the management API. */
+export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) => {
+  app.setErrorHandler(answerError);
+  const { index, folder, files } = readPageFiles();
+  const route = { schema: { hide: true }, onRequest: admit };
+  for (const address of ADDRESSES) app.get(address, route, (request, reply) => send(index, 'no-cache', request, reply));
+  for (const [name, file] of files) {
+    // What stands at such a path never changes: it has the hash of all files in it.
+    const forever = 'public, max-age=31536000, immutable';
+    app.get(`${folder}/${name}`, route, (request, reply) => send(file, forever, request, reply));
+  }
+};
+
+function send(file: PageFile, caching: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const zipped = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
+  reply.headers(HEADERS).header('cache-control', caching).type(file.type);
+  return zipped ? reply.header('content-encoding', 'gzip').send(file.gzip) : reply.send(file.text);
+}

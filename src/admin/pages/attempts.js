@@ -1,0 +1,60 @@
+import { duration } from './format.js';
+import { html } from './html.js';
+import { Empty, State, Table, Time } from './ui.js';
+
+/**
+ * POSTs that were made, and what receivers answered.
+ *
+ * @param {{ attempts: any[], caption?: string, of?: 'endpoint' | 'message' | 'search' }} props - `of`: what they have in common,
+ *   which is not repeated in each row
+ */
+export function Attempts({ attempts, caption = 'Attempts, newest first', of = 'message' }) {
+  if (attempts.length === 0) return html`<${Empty} title="No attempt is logged." />`;
+  const columns = [
+    WHEN,
+    ...(of === 'message' ? [] : [MESSAGE]),
+    ...(of === 'endpoint' ? [] : [DESTINATION]),
+    ...[OUTCOME, ANSWER, TOOK],
+  ];
+  const keyOf = (/** @type {any} */ row) => `${row.delivery} ${row.endpoint} ${row.at}`;
+  return html`<${Table} caption=${caption} rows=${attempts} columns=${columns} keyOf=${keyOf} />`;
+}
+
+/** @typedef {import('./ui.js').Column} Column */
+
+/** @type {Column} */
+const WHEN = { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` };
+
+/** @type {Column} */
+const MESSAGE = {
+  title: 'Message',
+  wide: true,
+  cell: ({ type, userId, messageId }) =>
+    html`<a href=${`/messages/${encodeURIComponent(messageId)}`}>${type}</a>${userId && html`<small>${userId}</small>`}`,
+};
+
+/** @type {Column} */
+const DESTINATION = {
+  title: 'Destination',
+  cell: ({ destination, endpoint }) => html`<a href=${`/endpoints/${encodeURIComponent(endpoint)}`}>${destination}</a>`,
+};
+
+/** @type {Column} */
+const OUTCOME = { title: 'Outcome', cell: ({ outcome }) => html`<${State} of=${outcome} />` };
+
+/** @type {Column} */
+const ANSWER = {
+  title: 'Answer',
+  wide: true,
+  cell: ({ status, error, response }) =>
+    html`${[status, error].filter((part) => part !== null).join(' ') || '–'}${
+      response && html`<small><code>${response.slice(0, 300)}</code></small>`
+    }`,
+};
+
+/** @type {Column} */
+const TOOK = {
+  title: 'Took',
+  number: true,
+  cell: ({ ms, outcome }) => (outcome === 'skipped' ? '–' : duration(ms)),
+};

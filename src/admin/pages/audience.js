@@ -1,0 +1,221 @@
+import { useState } from 'preact/hooks';
+import { get, post } from './api.js';
+import { audienceAddress, firstLine } from './audiences.js';
+import { Bars, Chart } from './chart.js';
+import { count, duration, number } from './format.js';
+import { html } from './html.js';
+import { refreshAll, useData } from './live.js';
+import { Plan } from './plan.js';
+import { addressOf, navigate } from './router.js';
+import { changesOf, Decision, runAddress } from './run.js';
+import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
+
+const RUNS = 60;
+const LISTED = 15;
+const MEMBERS = 100;
+
+/** @param {{ name: string, may: string[] }} props */
+export function Audience({ name, may }) {
+  const live = useData(audienceAddress(name), ['audiences', 'runs']);
+  const runs = useData(addressOf('/runs', { key: name, limit: RUNS }), ['runs']);
+  return html`<${Heading} name=${name} audience=${live.data} may=${may} />
+    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ audience) => html`
+      <${Todo} audience=${audience} may=${may} />
+      <${Figures} items=${figuresOf(audience)} />
+      <${Loaded} live=${runs}>${(/** @type {any} */ { data }) => html`<${History} audience=${audience} runs=${data} />`}<//>
+      <${Members} audience=${audience} />
+      ${audience.definition && html`<${Definition} audience=${audience} />`}`}<//>`;
+}
+
+/** @param {{ name: string, audience: any, may: string[] }} props - `audience`: null until it is known */
+function Heading({ name, audience, may }) {
+  const [plan, setPlan] = useState(/** @type {any} */ (null));
+  const look = async () => setPlan(await get(`${audienceAddress(name)}/plan`));
+  const configured = audience !== null && audience.state !== 'orphaned';
+  const operates = audience !== null && may.includes('operate');
+  const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
+  return html`<${Head} title=${name} up=${['/audiences', 'Audiences']} about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
+      ${configured && operates && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} has begun.`)}>Run now<//>`}
+      ${configured && html`<${Action} run=${look}>Plan<//>`}
+      ${operates && html`<${Orders} audience=${audience} />`}
+    <//>
+    ${plan && html`<${Plan} plan=${plan} onClose=${() => setPlan(null)} />`}`;
+}
+
+/** @param {string} key @param {string} verb @param {string} said */
+const orderOf = (key, verb, said) => async () => {
+  await post(`${audienceAddress(key)}/${verb}`);
+  refreshAll();
+  return said;
+};
+
+/** What changes many people's state asks before. @param {{ audience: any }} props */
+function Orders({ audience: { key, kind, state, members } }) {
+  const everyone = members === null ? 'Every member' : count(members, 'member');
+  const configured = state !== 'orphaned';
+  const again = html`<p>${everyone}, and everyone who ever left, are sent to every destination again.</p>
+    <p>Do this when a receiver has lost its data.</p>`;
+  const end = html`<p><strong>${everyone}</strong> will be sent <code>${kind === 'trait' ? 'null' : 'false'}</code>, and ${key} is forgotten.</p>
+    <p>${
+      configured
+        ? 'Take it out of the configuration too, or its next run sends everyone again.'
+        : 'It is gone from the configuration; this tells the receivers.'
+    }</p>`;
+  return html`${
+    configured &&
+    html`<${Asks} run=${orderOf(key, 'resync', `${key} is being sent again.`)}
+        title=${`Send all of ${key} again?`} confirm="Send again" question=${again}>Resync<//>`
+  }
+    <${Asks} kind="danger" type=${key} run=${orderOf(key, 'retire', `${key} is being retired.`)}
+      title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
+}
+
+/** What a person has to do about it. @param {{ audience: any, may: string[] }} props */
+function Todo({ audience, may }) {
+  const { todo, key } = audience;
+  if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} may=${may} />`;
+  if (todo?.do === 'repair') {
+    return html`<div class="panel bad"><h2>The last run failed</h2><p><code>${todo.code}</code></p><pre>${todo.reason}</pre>
+      <p>Members and receivers are as they were. Mend the cause, then run it again; the schedule tries again, too.</p></div>`;
+  }
+  if (todo?.do !== 'retire') return null;
+  return html`<div class="panel warn"><h2>No longer configured</h2>
+    <p>Receivers still take its members for members. Retire it to send them <code>false</code>, or put ${key} back into the configuration.</p></div>`;
+}
+
+/** @param {any} audience */
+function figuresOf({ members, trend, lastRun, schedule, nextRunAt }) {
+  const change = trend.length > 1 ? trend.at(-1) - trend.at(-2) : 0;
+  return [
+    {
+      title: 'Members',
+      value: members === null ? '–' : number(members),
+      note:
+        members === null
+          ? 'not counted yet'
+          : change === 0
+            ? 'as before the last run'
+            : `${change > 0 ? '+' : '−'}${number(Math.abs(change))} at the last run`,
+    },
+    {
+      title: 'Last run',
+      value: html`<${Time} at=${lastRun?.startedAt} />`,
+      note: lastRun && html`<${State} of=${lastRun.state} />`,
+    },
+    { title: 'Took', value: lastRun?.ms === null || lastRun === null ? '–' : duration(lastRun.ms) },
+    {
+      title: 'Next run',
+      value: nextRunAt ? html`<${Time} at=${nextRunAt} />` : '–',
+      note: schedule ? html`<code>${schedule}</code>` : 'by hand',
+    },
+  ];
+}
+
+/** @param {{ audience: any, runs: any[] }} props */
+function History({ audience, runs }) {
+  if (runs.length === 0) {
+    return html`<${Section} title="Runs"><${Empty} title="It has not run yet.">${audience.nextRunAt ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>` : html`<p>Run it now, or give it a schedule.</p>`}<//><//>`;
+  }
+  const known = runs.filter(({ before }) => before !== null).toReversed();
+  return html`${known.length > 0 && html`<${Sizes} runs=${known} />`}
+    <${Section} title="Runs">
+      <${Table} caption="Runs, newest first" columns=${RUN_COLUMNS} rows=${runs.slice(0, LISTED)} keyOf=${runOf} />
+    <//>`;
+}
+
+/** @param {any} run */
+const runOf = ({ run }) => run;
+
+/** @param {{ runs: any[] }} props - oldest first */
+function Sizes({ runs }) {
+  const done = runs.filter(({ state }) => state === 'done');
+  const members = [{ label: 'members', tone: 1, values: done.map(({ members }) => members) }];
+  const bars = runs.map((run) => ({
+    id: run.run,
+    entered: run.entered,
+    exited: run.exited,
+    href: runAddress(run),
+    label: `${changesOf(run)}, ${run.startedAt}`,
+  }));
+  const times = done.map(({ startedAt }) => Date.parse(startedAt));
+  return html`<${Section} title="Size and changes"><div class="charts">
+    <${Chart} title="Members after each run" format=${number} times=${times} series=${members} />
+    <${Bars} title=${`The last ${count(bars.length, 'run')}`} runs=${bars} />
+  </div><//>`;
+}
+
+/** @type {import('./ui.js').Column[]} */
+const RUN_COLUMNS = [
+  {
+    title: 'Started',
+    cell: (run) => html`<a href=${runAddress(run)}><${Time} at=${run.startedAt} ago=${false} /></a>`,
+  },
+  {
+    title: 'State',
+    cell: ({ state, reason }) =>
+      html`<${State} of=${state} />${reason ? html`<small>${firstLine(reason)}</small>` : null}`,
+    wide: true,
+  },
+  { title: 'What', cell: ({ action, first }) => (first ? 'first sync' : action) },
+  { title: 'Entered', number: true, cell: ({ before, entered }) => (before === null ? '–' : number(entered)) },
+  { title: 'Exited', number: true, cell: ({ before, exited }) => (before === null ? '–' : number(exited)) },
+  { title: 'Members', number: true, cell: ({ before, members }) => (before === null ? '–' : number(members)) },
+  { title: 'Sent', number: true, cell: ({ sent }) => number(sent) },
+  { title: 'Took', number: true, cell: ({ ms }) => (ms === null ? '–' : duration(ms)) },
+];
+
+/** @param {{ audience: any }} props */
+function Members({ audience }) {
+  const path = audienceAddress(audience.key);
+  const [shown, setShown] = useState(false);
+  const live = useData(shown ? addressOf(`${path}/members`, { limit: MEMBERS }) : null, ['audiences']);
+  /** @param {any} event */
+  const find = (event) => {
+    event.preventDefault();
+    const user = new FormData(event.currentTarget).get('user');
+    if (typeof user === 'string' && user !== '') navigate(`${path}/members/${encodeURIComponent(user)}`);
+  };
+  return html`<${Section} title="Members">
+    <form class="filters" role="search" onSubmit=${find}>
+      <label class="search">Is someone in it, and since when?<input type="search" name="user" required placeholder="user id" autocomplete="off" spellcheck=${false} /></label>
+      <button type="submit">Look up</button>
+      ${shown ? null : html`<button type="button" onClick=${() => setShown(true)}>List members</button>`}
+    </form>
+    ${
+      shown &&
+      html`<${Loaded} live=${live}>${(/** @type {any} */ { data, more }) =>
+        data.length === 0
+          ? html`<${Empty} title="It has no members." />`
+          : html`<ul class="people">${data.map((/** @type {any} */ { userId }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a></li>`)}</ul>
+      ${more && html`<p class="more">The first ${data.length} that came; <code>rollcall members ${audience.key} --csv</code> lists them all.</p>`}`}<//>`
+    }
+  <//>`;
+}
+
+/** @param {{ audience: any }} props */
+function Definition({ audience: { definition, source, engine, kind } }) {
+  const { name, timezone, timeout, guard, destinations } = definition;
+  /** @param {any} threshold */
+  const limit = (threshold) =>
+    threshold === null ? 'any number' : 'percent' in threshold ? `${threshold.percent} %` : number(threshold.count);
+  return html`<${Section} title="Definition"><${Facts} items=${[
+    ['Name', name],
+    ['Speaks as source', html`<a href=${`/sources?source=${encodeURIComponent(source)}`}>${source}</a>`],
+    ['Engine', engine],
+    [
+      'Destinations',
+      destinations.length === 0
+        ? html`<span class="warn-text">none is connected to ${source}</span>`
+        : destinations.join(', '),
+    ],
+    ['May run for', duration(timeout)],
+    ['Time zone', timezone ?? 'of the machine'],
+    ...(kind === 'audience'
+      ? [
+          ['Exits without asking', limit(guard.maxExits)],
+          ['Entries without asking', limit(guard.maxEntries)],
+          ['May become empty', guard.allowEmpty ? 'yes' : 'asks'],
+        ]
+      : []),
+  ]} /><//>`;
+}

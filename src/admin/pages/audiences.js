@@ -1,0 +1,74 @@
+import { count, number } from './format.js';
+import { html } from './html.js';
+import { useData } from './live.js';
+import { refine, useAddress } from './router.js';
+import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+
+export function Audiences() {
+  const live = useData('/audiences?limit=500', ['audiences', 'runs']);
+  const { query } = useAddress();
+  return html`<${Head} title="Audiences" about="Audiences and computed traits, with who entered and left at their last runs." />
+    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} all=${answer.data} query=${query} />`}<//>`;
+}
+
+/** @param {{ all: any[], query: Record<string, string> }} props */
+function List({ all, query }) {
+  if (all.length === 0) {
+    return html`<${Empty} title="No audience is configured.">
+      <p>Add one to the configuration file; its first sync sends every member.</p>
+      <pre>${EXAMPLE}</pre>
+    <//>`;
+  }
+  const { find = '', state = '' } = query;
+  const states = [...new Set(all.map((each) => each.state))].toSorted();
+  const shown = all.filter((each) => each.key.includes(find.toLowerCase()) && (state === '' || each.state === state));
+  return html`<${Filters} find="Name" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
+    ${
+      shown.length === 0
+        ? html`<${Empty} title="No audience is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
+        : html`<${Table} caption="Audiences" columns=${COLUMNS} rows=${shown} keyOf=${(/** @type {any} */ row) => row.key} />
+      <p class="more">${count(shown.length, 'audience')}</p>`
+    }`;
+}
+
+/** @param {string} key */
+export const audienceAddress = (key) => `/audiences/${encodeURIComponent(key)}`;
+
+/** @type {import('./ui.js').Column[]} */
+const COLUMNS = [
+  {
+    title: 'Name',
+    wide: true,
+    cell: ({ key, kind, todo }) =>
+      html`<a href=${audienceAddress(key)}>${key}</a>${kind === 'trait' ? html` <span class="soft">trait</span>` : null}${todo?.reason ? html`<small>${firstLine(todo.reason)}</small>` : null}`,
+  },
+  { title: 'State', cell: ({ state }) => html`<${State} of=${state} />` },
+  { title: 'Members', number: true, cell: ({ members }) => (members === null ? '–' : number(members)) },
+  { title: 'Trend', cell: ({ trend }) => html`<${Trend} sizes=${trend} />` },
+  { title: 'Last run', cell: ({ lastRun }) => html`<${Time} at=${lastRun?.startedAt} />` },
+  {
+    title: 'Next run',
+    cell: ({ nextRunAt, schedule }) =>
+      nextRunAt ? html`<${Time} at=${nextRunAt} />` : html`<span class="none">${schedule ? '–' : 'by hand'}</span>`,
+  },
+];
+
+/** @param {string} text */
+export const firstLine = (text) => text.split('\n', 1)[0] ?? '';
+
+/** Sizes after the last runs. @param {{ sizes: readonly number[] }} props */
+function Trend({ sizes }) {
+  if (sizes.length < 2) return null;
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  const step = 72 / (sizes.length - 1);
+  /** @param {number} size */
+  const height = (size) => (most === least ? 9 : 16 - (14 * (size - least)) / (most - least));
+  const points = sizes.map((size, index) => `${(1 + index * step).toFixed(1)},${height(size).toFixed(1)}`).join(' ');
+  return html`<svg class="trend" width="74" height="18" role="img" aria-label=${`From ${number(sizes[0] ?? 0)} to ${number(sizes.at(-1) ?? 0)} members`}><polyline points=${points} /></svg>`;
+}
+
+const EXAMPLE = `audiences:
+  - name: Big Spenders
+    source: personas
+    schedule: "*/15 * * * *"
+    sql: select user_id from orders group by 1 having sum(amount) > 500`;

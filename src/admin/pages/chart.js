@@ -1,0 +1,153 @@
+import { useState } from 'preact/hooks';
+import { moment, short } from './format.js';
+import { html } from './html.js';
+
+/**
+ * @typedef {object} Series
+ * @property {string} label
+ * @property {readonly (number | null)[]} values - one for each time; null where nothing is known
+ * @property {1 | 2 | 3 | 4} tone - of charts.css
+ */
+
+/** Lines are drawn in this space and stretched to what there is; words stand beside it, so that they are not. */
+const [WIDTH, HEIGHT] = [1_000, 100];
+
+/**
+ * Lines over time. To a screen reader it is a picture, whose words say what it shows.
+ *
+ * @param {{ title: string, times: readonly number[], series: readonly Series[], format?: (value: number) => string }} props
+ *   - `times`: milliseconds since 1970, in order
+ */
+export function Chart({ title, times, series, format = short }) {
+  const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
+  const [first = 0, last = first] = [times[0], times.at(-1)];
+  const highest = niceAbove(Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  /** @param {number} time */
+  const x = (time) => (last === first ? WIDTH : (WIDTH * (time - first)) / (last - first));
+  /** @param {number} value */
+  const y = (value) => HEIGHT - (HEIGHT * value) / highest;
+  /** @param {any} event */
+  const hover = ({ clientX, currentTarget }) => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    const time = first + ((last - first) * (clientX - left)) / width;
+    setHovered(nearest(times, time));
+  };
+  const at = hovered !== null && hovered < times.length ? hovered : null;
+  const now = Date.now();
+  return html`<figure class="chart">
+    <figcaption><span>${title}</span><span class="legend">
+      ${at !== null && html`<b>${moment(times[at] ?? 0, now)}</b>`}
+      ${series.map(
+        ({ label, tone, values }) =>
+          html`<span key=${label} class=${`tone-${tone}`}>${label}${at === null ? '' : ` ${valueAt(values, at, format)}`}</span>`,
+      )}
+    </span></figcaption>
+    <div class="plot">
+      <div class="scale" aria-hidden="true">${[highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
+      <svg role="img" aria-label=${inWords(title, series, format)} viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none"
+        onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
+        ${[0, 0.5, 1].map((part) => html`<line key=${part} class="axis" x1="0" x2=${WIDTH} y1=${part * HEIGHT} y2=${part * HEIGHT} />`)}
+        ${series.map(({ label, tone, values }) => html`<path key=${label} class=${`line tone-${tone}`} d=${pathOf(times, values, x, y)} />`)}
+        ${at !== null && html`<line class="cursor" x1=${x(times[at] ?? 0)} x2=${x(times[at] ?? 0)} y1="0" y2=${HEIGHT} />`}
+      </svg>
+      <div class="times" aria-hidden="true">${timeLabels(first, last).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+    </div>
+  </figure>`;
+}
+
+/** The next of 1, 2, 5, 10, 20, … @param {number} value */
+function niceAbove(value) {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * ([1, 2, 5].find((step) => step * power >= value) ?? 10);
+}
+
+/** @param {readonly number[]} times @param {number} time */
+function nearest(times, time) {
+  let best = 0;
+  for (let index = 1; index < times.length; index += 1) {
+    if (Math.abs((times[index] ?? 0) - time) < Math.abs((times[best] ?? 0) - time)) best = index;
+  }
+  return times.length === 0 ? null : best;
+}
+
+/**
+ * @param {readonly number[]} times
+ * @param {readonly (number | null)[]} values
+ * @param {(time: number) => number} x
+ * @param {(value: number) => number} y
+ */
+function pathOf(times, values, x, y) {
+  let step = 'M';
+  const steps = times.map((time, index) => {
+    const value = values[index] ?? null;
+    if (value === null) {
+      step = 'M';
+      return '';
+    }
+    const part = `${step}${x(time).toFixed(1)} ${y(value).toFixed(1)}`;
+    step = 'L';
+    // A point of its own has no length, and would not be seen.
+    return (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null ? `${part}h0` : part;
+  });
+  return steps.join('');
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const DAYS = 2 * 24 * 60 * 60 * 1_000;
+
+/** @param {number} first @param {number} last */
+function timeLabels(first, last) {
+  if (last === 0) return [];
+  const format = last - first > DAYS ? day : clock;
+  return first === last
+    ? ['', format.format(last)]
+    : [first, (first + last) / 2, last].map((time) => format.format(time));
+}
+
+/** @param {readonly (number | null)[]} values @param {number} index @param {(value: number) => string} format */
+function valueAt(values, index, format) {
+  const value = values[index];
+  return value === null || value === undefined ? '–' : format(value);
+}
+
+/** @param {string} title @param {readonly Series[]} series @param {(value: number) => string} format */
+function inWords(title, series, format) {
+  const told = series.map(({ label, values }) => {
+    const known = values.filter((value) => value !== null);
+    const last = known.at(-1);
+    if (last === undefined) return `${label}: nothing yet`;
+    return `${label}: now ${format(last)}, lowest ${format(Math.min(...known))}, highest ${format(Math.max(...known))}`;
+  });
+  return `${title}. ${told.join('; ')}.`;
+}
+
+/**
+ * Who entered (up) and left (down) in each of the last runs. Each bar leads to its run.
+ *
+ * @param {{ runs: readonly { id: string, entered: number, exited: number, label: string, href: string }[], title: string }} props
+ *   - oldest first
+ */
+export function Bars({ runs, title }) {
+  const highest = Math.max(1, ...runs.map(({ entered }) => entered));
+  const lowest = Math.max(0, ...runs.map(({ exited }) => exited));
+  const [width, height] = [Math.max(runs.length, 20) * 12, 150];
+  const zero = 4 + (height - 8) * (highest / (highest + lowest));
+  /** @param {number} count */
+  const tall = (count) => (count === 0 ? 0 : Math.max(2, ((height - 8) * count) / (highest + lowest)));
+  return html`<figure class="chart">
+    <figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered</span><span class="tone-4">exited</span></span></figcaption>
+    <svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="group" aria-label=${title}>
+      <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
+      ${runs.map(
+        ({ id, entered, exited, label, href }, index) => html`<a key=${id} href=${href} aria-label=${label}>
+        <title>${label}</title>
+        <rect class="hit" x=${index * 12} y="0" width="12" height=${height} />
+        <rect class="in" x=${index * 12 + 2} y=${zero - tall(entered)} width="8" height=${tall(entered)} />
+        <rect class="out" x=${index * 12 + 2} y=${zero} width="8" height=${tall(exited)} />
+      </a>`,
+      )}
+    </svg>
+  </figure>`;
+}

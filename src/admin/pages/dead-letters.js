@@ -1,0 +1,124 @@
+import { useState } from 'preact/hooks';
+import { post } from './api.js';
+import { count, number } from './format.js';
+import { html } from './html.js';
+import { refreshAll, useData } from './live.js';
+import { addressOf, refine, useAddress } from './router.js';
+import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+
+const ROWS = 50;
+const REASONS = [
+  'refused',
+  'expired',
+  'tls_untrusted',
+  'address_refused',
+  'destination_removed',
+  'undeliverable',
+  'queue_full',
+];
+const TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'];
+const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
+
+/** @param {{ may: string[] }} props */
+export function DeadLetters({ may }) {
+  const { query } = useAddress();
+  const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
+  const live = useData(addressOf('/dead-letters', { ...filter, limit: query['rows'] ?? ROWS }), ['dead-letters']);
+  return html`<${Head} title="Dead letters" about="What could not be delivered. It is kept until it is sent again or dropped." />
+    <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
+      { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
+      { name: 'type', title: 'Kind', options: TYPES.map((each) => [each, each]) },
+    ]} />
+    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} answer=${answer} filter=${filter} may=${may} />`}<//>`;
+}
+
+/** @param {{ answer: any, filter: Record<string, string>, may: string[] }} props */
+function List({ answer: { data, next }, filter, may }) {
+  const { query } = useAddress();
+  const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
+  const filtered = Object.keys(filter).length > 0;
+  if (data.length === 0) {
+    return filtered
+      ? html`<${Empty} title="No dead letter is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
+      : html`<${Empty} title="There are no dead letters."><p>Everything that was accepted is delivered or on its way.</p><//>`;
+  }
+  // Those that are gone meanwhile can't be meant.
+  const ids = data.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => chosen.has(id));
+  const scope = ids.length > 0 ? { ids } : filtered ? filter : { all: true };
+  const what = ids.length > 0 ? count(ids.length, 'dead letter') : filtered ? 'All that match' : 'All dead letters';
+  const replay = async () => {
+    const { replayed, superseded, left } = await inParts('/dead-letters/replay', scope, [
+      'replayed',
+      'superseded',
+      'left',
+    ]);
+    setChosen(new Set());
+    refreshAll();
+    return [
+      `${count(replayed, 'message')} queued again`,
+      ...(superseded > 0 ? [`${number(superseded)} already replaced by newer changes`] : []),
+      ...left.map((/** @type {any} */ { reason, letters }) => `${number(letters)} stay: ${reason}`),
+    ].join('; ');
+  };
+  const drop = async () => {
+    const { dropped } = await inParts('/dead-letters/drop', scope, ['dropped']);
+    setChosen(new Set());
+    refreshAll();
+    return `${count(dropped, 'dead letter')} dropped.`;
+  };
+  return html`${
+    may.includes('operate') &&
+    html`<div class="toolbar">
+      <span>${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : 'All'}</span>
+      <${Asks} kind="main" run=${replay} title="Send them again?" confirm="Send again" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are sent with the value of now.</p>`}>Replay<//>
+      <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} deleted and will never be delivered.</p>`}>Drop<//>
+    </div>`
+  }
+    <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.id}
+      chosen=${chosen} onChoose=${may.includes('operate') ? setChosen : undefined} nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />
+    <div class="more"><span>${number(data.length)} shown</span>${next && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Math.min(500, data.length + ROWS)) })}>Show more</button>`}</div>`;
+}
+
+/**
+ * One request does a part; the next goes on where it ended.
+ *
+ * @param {string} path @param {object} scope @param {string[]} names - of what to add up
+ */
+async function inParts(path, scope, names) {
+  /** @type {any} */
+  let sum = null;
+  /** @type {string | null | undefined} */
+  let cursor;
+  do {
+    const part = await post(path, { ...scope, ...(cursor ? { cursor } : {}) });
+    sum =
+      sum === null
+        ? part
+        : Object.fromEntries(
+            names.map((name) => [
+              name,
+              Array.isArray(part[name]) ? [...sum[name], ...part[name]] : sum[name] + part[name],
+            ]),
+          );
+    cursor = part.next;
+  } while (cursor);
+  return sum;
+}
+
+/** @type {import('./ui.js').Column[]} */
+const COLUMNS = [
+  {
+    title: 'Message',
+    wide: true,
+    cell: ({ type, userId, messageId }) =>
+      html`<a href=${`/messages/${encodeURIComponent(messageId)}`}>${type}</a>${userId ? html`<small>${userId}</small>` : null}`,
+  },
+  { title: 'Destination', cell: ({ destination, source }) => html`${destination}<small>from ${source}</small>` },
+  {
+    title: 'Reason',
+    cell: ({ reason, status }) =>
+      html`<${State} of="dead" label=${reason.replaceAll('_', ' ')} />${status ? html`<small>HTTP ${status}</small>` : null}`,
+  },
+  { title: 'Attempts', number: true, cell: ({ attempts }) => number(attempts) },
+  { title: 'Last', cell: ({ lastAt }) => html`<${Time} at=${lastAt} />` },
+];

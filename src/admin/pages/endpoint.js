@@ -1,0 +1,129 @@
+import { useState } from 'preact/hooks';
+import { post } from './api.js';
+import { Attempts } from './attempts.js';
+import { endpointAddress } from './endpoints.js';
+import { duration, number } from './format.js';
+import { html } from './html.js';
+import { refreshAll, useData } from './live.js';
+import { addressOf, refine, useAddress } from './router.js';
+import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Time } from './ui.js';
+
+const ATTEMPTS = 25;
+/** What each state means, and what to do about it. */
+const ADVICE = {
+  dead: 'It answers no request, so it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it answers, what waits is sent.',
+  refusing:
+    'It refused each of its last requests, so something about it is probably set up wrongly: its address, its secret or its access. What it refused is sent again by itself once it takes a message.',
+  paused: 'Nothing is posted to it until somebody resumes it. It was paused by a person, or answered 410 Gone.',
+  disabled: 'It is switched off in the configuration. What was waiting goes on waiting.',
+};
+
+/** @param {{ id: string, may: string[] }} props */
+export function Endpoint({ id, may }) {
+  const live = useData(endpointAddress({ endpoint: id }), ['endpoints', 'messages']);
+  return html`<${Heading} id=${id} endpoint=${live.data} may=${may} />
+  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ endpoint) => html`
+    ${endpoint.state in ADVICE && html`<div class=${`panel ${endpoint.state === 'disabled' ? '' : 'bad'}`}><p><strong>${endpoint.state[0].toUpperCase()}${endpoint.state.slice(1)}${endpoint.since ? html` since <${Time} at=${endpoint.since} ago=${false} />` : null}.</strong> ${ADVICE[/** @type {'dead'} */ (endpoint.state)]}</p></div>`}
+    <${Figures} items=${[
+      { title: 'Waiting', value: number(endpoint.pending), note: 'for the destination' },
+      {
+        title: 'Dead letters',
+        value: number(endpoint.dead),
+        tone: endpoint.dead > 0 ? 'bad' : undefined,
+        note:
+          endpoint.dead > 0
+            ? html`<a href=${addressOf('/dead-letters', { destination: endpoint.destination })}>look at them</a>`
+            : '',
+      },
+    ]} />
+    <${Log} id=${id} />
+    <${Destination} name=${endpoint.destination} />`}<//>`;
+}
+
+/** @param {{ id: string, endpoint: any, may: string[] }} props - `endpoint`: null until it is known */
+function Heading({ id, endpoint, may }) {
+  const { destination = 'Endpoint', url = '', state = '' } = endpoint ?? {};
+  const [results, setResults] = useState(/** @type {any[] | null} */ (null));
+  const path = endpointAddress({ endpoint: id });
+  const test = async () => {
+    const { data } = await post(`/destinations/${encodeURIComponent(destination)}/test`);
+    setResults(data);
+    refreshAll();
+  };
+  const resume = async () => {
+    await post(`${path}/resume`);
+    refreshAll();
+    return `${destination} is posted to again within seconds.`;
+  };
+  const pause = async () => {
+    await post(`${path}/pause`);
+    refreshAll();
+    return `Nothing more is posted to this endpoint of ${destination}.`;
+  };
+  return html`<${Head} title=${destination} up=${['/endpoints', 'Endpoints']} about=${endpoint && html`<${State} of=${state} /><code>${url}</code>`}>
+      ${
+        endpoint !== null &&
+        may.includes('operate') &&
+        html`
+        <${Action} kind="main" run=${test}>Send a test event<//>
+        ${['dead', 'refusing', 'paused'].includes(state) && html`<${Action} run=${resume}>Resume<//>`}
+        ${
+          state !== 'paused' &&
+          state !== 'disabled' &&
+          html`<${Asks} run=${pause} title="Pause this endpoint?" confirm="Pause"
+          question=${html`<p>Nothing is posted to <code>${url}</code> until somebody resumes it. Messages wait, up to four hours from their first attempt.</p>`}>Pause<//>`
+        }`
+      }
+    <//>
+    ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}`;
+}
+
+/** @param {{ results: any[], onClose: () => void }} props */
+function Results({ results, onClose }) {
+  return html`<section class="panel" aria-label="Test event" role="status"><header><h2>Test event</h2><button type="button" onClick=${onClose}>Close</button></header>
+    ${results.map(
+      ({ endpoint, url, outcome, status, error, ms, response, advice, signatures }) => html`<div key=${endpoint}>
+      <p><${State} of=${outcome} /> <code>${url}</code> ${status ?? error} in ${duration(ms)}${signatures.length > 0 ? `, signed by ${signatures.join(', ')}` : ', not signed'}</p>
+      ${advice && html`<p>${advice}</p>`}${response && html`<pre>${response}</pre>`}
+    </div>`,
+    )}</section>`;
+}
+
+/** @param {{ id: string }} props */
+function Log({ id }) {
+  const { query } = useAddress();
+  const { outcome = '' } = query;
+  const live = useData(addressOf('/attempts', { endpoint: id, outcome, limit: ATTEMPTS }), ['messages']);
+  const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ outcome: event.target.value })}>
+    <option value="">all outcomes</option>${['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'].map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
+  return html`<${Section} title="Last attempts" aside=${choose}><${Loaded} live=${live}>${(/** @type {any} */ { data }) => html`<${Attempts} attempts=${data} of="endpoint" />`}<//><//>`;
+}
+
+/** @param {{ name: string }} props */
+function Destination({ name }) {
+  const live = useData(`/destinations/${encodeURIComponent(name)}`);
+  /** @param {string[] | null} list */
+  const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : list.join(', '));
+  return html`<${Section} title="Destination"><${Loaded} live=${live}>${(
+    /** @type {any} */ { definition, processes },
+  ) =>
+    definition &&
+    html`<${Facts} items=${[
+      [
+        'Sources',
+        definition.sources.length === 0
+          ? html`<span class="warn-text">none: nothing is sent to it</span>`
+          : definition.sources.join(', '),
+      ],
+      ['Kinds', all(definition.types)],
+      ['Track events', all(definition.events)],
+      ['Audiences', all(definition.audiences)],
+      ['Delivered once', definition.require === 'any' ? 'any endpoint takes it' : 'all endpoints took it'],
+      [
+        'Signed',
+        definition.signed ? definition.signing : html`<span class="warn-text">no: it has no shared secret</span>`,
+      ],
+      ['At most', definition.ratePerSecond === null ? 'no limit' : `${number(definition.ratePerSecond)} a second`],
+      ['Processes that know it', number(processes)],
+    ]} />`}<//><//>`;
+}

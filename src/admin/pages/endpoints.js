@@ -1,0 +1,78 @@
+import { count, number } from './format.js';
+import { html } from './html.js';
+import { useData } from './live.js';
+import { refine, useAddress } from './router.js';
+import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
+
+/** Rows drawn at once: with a thousand destinations the rest comes when it is asked for. */
+const SHOWN = 100;
+/** What needs a person goes first; what is alike keeps its order, so that nothing moves without a reason. */
+const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
+
+export function Endpoints() {
+  const live = useData('/endpoints', ['endpoints', 'messages']);
+  return html`<${Head} title="Endpoints" about="Every URL that is posted to, and how it answers." />
+    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) => html`<${List} all=${data} />`}<//>`;
+}
+
+/** @param {{ all: any[] }} props */
+function List({ all }) {
+  const { query } = useAddress();
+  if (all.length === 0) {
+    return html`<${Empty} title="No destination is configured.">
+      <p>Add one to the configuration file: its <code>webhooks</code> are the endpoints.</p><pre>${EXAMPLE}</pre><//>`;
+  }
+  const { find = '', state = '', rows = String(SHOWN) } = query;
+  const text = find.toLowerCase();
+  const shown = all
+    .filter(
+      (each) =>
+        (state === '' || each.state === state) && `${each.destination} ${each.url}`.toLowerCase().includes(text),
+    )
+    .toSorted((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state));
+  const states = ORDER.map((name) => ({ name, count: all.filter((each) => each.state === name).length })).filter(
+    ({ count }) => count > 0,
+  );
+  return html`<${Filters} find="Destination or URL" choices=${[{ name: 'state', title: 'State', options: states.map(({ name, count }) => [name, `${name} (${number(count)})`]) }]} />
+    ${
+      shown.length === 0
+        ? html`<${Empty} title="No endpoint is like that."><button type="button" onClick=${() => refine({})}>Show all</button><//>`
+        : html`
+      <${Table} caption="Endpoints" columns=${COLUMNS} rows=${shown.slice(0, Number(rows))} keyOf=${(/** @type {any} */ row) => row.endpoint} />
+      <div class="more"><span>${shown.length > Number(rows) ? `${number(Number(rows))} of ${count(shown.length, 'endpoint')}` : count(shown.length, 'endpoint')}</span>
+        ${shown.length > Number(rows) && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Number(rows) + SHOWN) })}>Show more</button>`}</div>`
+    }`;
+}
+
+/** @param {{ endpoint: string }} each */
+export const endpointAddress = ({ endpoint }) => `/endpoints/${encodeURIComponent(endpoint)}`;
+
+/** @type {import('./ui.js').Column[]} */
+const COLUMNS = [
+  {
+    title: 'Destination',
+    wide: true,
+    cell: (each) => html`<a href=${endpointAddress(each)}>${each.destination}</a><small>${each.url}</small>`,
+  },
+  {
+    title: 'State',
+    cell: ({ state, since }) =>
+      html`<${State} of=${state} />${since ? html`<small>since <${Time} at=${since} /></small>` : null}`,
+  },
+  { title: 'Waiting', number: true, cell: ({ pending }) => number(pending) },
+  {
+    title: 'Dead letters',
+    number: true,
+    cell: ({ dead, destination }) =>
+      dead === 0
+        ? '0'
+        : html`<a href=${`/dead-letters?destination=${encodeURIComponent(destination)}`}>${number(dead)}</a>`,
+  },
+];
+
+const EXAMPLE = `destinations:
+  - name: crm
+    sources: [shop]
+    sharedSecret: "\${CRM_SECRET}"
+    webhooks:
+      - url: https://crm.example.com/hooks`;

@@ -1,0 +1,70 @@
+const numbers = new Intl.NumberFormat('en');
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+const minutes = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+const seconds = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** @param {number} value */
+export const number = (value) => numbers.format(value);
+
+/** For axes and small places: 12.3K. @param {number} value */
+export const short = (value) => compact.format(value);
+
+/** @param {number} count @param {string} one @param {string} [many] */
+export const count = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+
+/** @param {number} value - between 0 and 1 */
+export function percent(value) {
+  // Never "100 %" while something failed.
+  const cut = Math.floor(value * 1_000) / 10;
+  return `${cut === 100 || cut === 0 ? cut : cut.toFixed(1)} %`;
+}
+
+/** @param {number} ms */
+export function duration(ms) {
+  if (ms < 1) return '< 1 ms';
+  if (ms < SECOND) return `${Math.round(ms)} ms`;
+  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1)} s`;
+  if (ms < 2 * MINUTE) return `${Math.round(ms / SECOND)} s`;
+  if (ms < 2 * HOUR) return `${Math.round(ms / MINUTE)} min`;
+  return ms < 2 * DAY ? `${Math.round(ms / HOUR)} h` : `${Math.round(ms / DAY)} days`;
+}
+
+/** @param {number} at @param {number} now */
+export function distance(at, now) {
+  const ms = Math.abs(now - at);
+  if (ms < 5 * SECOND) return 'now';
+  return at > now ? `in ${duration(ms)}` : `${duration(ms)} ago`;
+}
+
+/** In the reader's time zone, with the day where it is not today. @param {number} at @param {number} now */
+export function moment(at, now) {
+  if (Math.abs(now - at) > 300 * DAY) return days.format(at);
+  return days.format(at) === days.format(now) ? seconds.format(at) : minutes.format(at);
+}
+
+/** @param {number} bytes */
+export function bytes(bytes) {
+  if (bytes < 1_024) return `${bytes} B`;
+  return bytes < 1_024 ** 2 ? `${(bytes / 1_024).toFixed(1)} KB` : `${(bytes / 1_024 ** 2).toFixed(1)} MB`;
+}
+
+/** JSON with indents where it is JSON. @param {string | null | undefined} text */
+export function pretty(text) {
+  if (!text) return '';
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

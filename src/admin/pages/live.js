@@ -1,0 +1,202 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { get } from './api.js';
+
+/**
+ * Data that stays true: asked for once, and again whenever the service says that something of the kind has changed. What is on
+ * the screen stays there until the new data is, so that nothing jumps.
+ */
+
+/** Between two questions for the same data, in milliseconds. */
+const PACE = 1_000;
+/** Between questions while no events come. */
+const POLL = 10_000;
+/** Answers kept, so that going back shows what was there at once. */
+const KEPT = 60;
+
+/** @type {Map<string, any>} */
+const cache = new Map();
+/** @type {Set<(topics: ReadonlySet<string> | null) => void>} */
+const readers = new Set();
+/** @type {Set<() => void>} */
+const watchers = new Set();
+
+/** @type {'connecting' | 'live' | 'lost'} */
+let connection = 'connecting';
+/** @type {EventSource | null} */
+let stream = null;
+/** @type {Set<string>} */
+const missed = new Set();
+
+/** Opens the stream of events; it connects again by itself. */
+export function connect() {
+  stream?.close();
+  stream = new EventSource('/api/v1/events');
+  stream.onopen = () => {
+    const back = connection === 'lost';
+    become('live');
+    if (back) tell(null);
+  };
+  stream.onerror = () => become('lost');
+  stream.onmessage = (event) => heard(JSON.parse(event.data));
+}
+
+export function disconnect() {
+  stream?.close();
+  stream = null;
+  cache.clear();
+}
+
+setInterval(() => {
+  if (connection === 'lost') tell(null);
+  // A stream that was refused for good, as by a restart with another token, does not come back by itself.
+  if (stream?.readyState === EventSource.CLOSED) connect();
+}, POLL);
+
+/** @param {{ topics?: string[] }} event */
+function heard({ topics = [] }) {
+  if (document.hidden) for (const topic of topics) missed.add(topic);
+  else tell(new Set(topics));
+}
+
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden || missed.size === 0) return;
+  tell(new Set(missed));
+  missed.clear();
+});
+
+/** @param {ReadonlySet<string> | null} topics - null for all */
+function tell(topics) {
+  for (const reader of readers) reader(topics);
+}
+
+/** @param {typeof connection} next */
+function become(next) {
+  if (connection === next) return;
+  connection = next;
+  for (const watcher of watchers) watcher();
+}
+
+/** Whether changes arrive by themselves. */
+export function useConnection() {
+  const [state, setState] = useState(connection);
+  useEffect(() => {
+    const watcher = () => setState(connection);
+    watchers.add(watcher);
+    watcher();
+    return () => void watchers.delete(watcher);
+  }, []);
+  return state;
+}
+
+/** Has everything on the screen asked for anew: something was done. */
+export function refreshAll() {
+  tell(null);
+}
+
+/**
+ * @template T
+ * @typedef {object} Live
+ * @property {T | null} data - the last that came; of the address before, while the new one is asked for
+ * @property {import('./api.js').ApiError | null} error
+ * @property {boolean} stale - it is not yet what was asked for
+ * @property {() => void} reload
+ */
+
+/**
+ * @param {string | null} path - below /api/v1; null asks for nothing
+ * @param {readonly string[]} [topics] - of events after which it is asked for again
+ * @returns {Live<any>}
+ */
+export function useData(path, topics = []) {
+  const [state, setState] = useState(() => ({
+    path,
+    data: path === null ? null : (cache.get(path) ?? null),
+    error: null,
+  }));
+  const reload = useRef(() => {});
+  const wanted = topics.join();
+  useEffect(() => {
+    if (path === null) return;
+    if (cache.has(path)) setState({ path, data: cache.get(path), error: null });
+    const question = questionOf(path);
+    const leave = question.join((next) =>
+      setState((last) => ({ path, data: next.data ?? last.data, error: next.error })),
+    );
+    const names = wanted.split(',');
+    /** @param {ReadonlySet<string> | null} topics */
+    const listener = (topics) => {
+      if (topics === null || names.some((name) => topics.has(name))) question.ask();
+    };
+    reload.current = question.ask;
+    readers.add(listener);
+    question.ask();
+    return () => {
+      readers.delete(listener);
+      leave();
+    };
+  }, [path, wanted]);
+  return { data: state.data, error: state.error, stale: state.path !== path, reload: () => reload.current() };
+}
+
+/** @typedef {(answer: { data: any, error: any }) => void} OnAnswer */
+/** @typedef {{ ask: () => void, join: (onAnswer: OnAnswer) => () => void }} Question */
+
+/** What is being asked for now: several parts of a page may show the same. @type {Map<string, Question>} */
+const questions = new Map();
+
+/** @param {string} path @returns {Question} */
+function questionOf(path) {
+  const question = questions.get(path) ?? createQuestion(path);
+  questions.set(path, question);
+  return question;
+}
+
+/**
+ * Asks whenever it is told to, once at a time and not more often than the pace.
+ *
+ * @param {string} path
+ * @returns {Question}
+ */
+function createQuestion(path) {
+  const ending = new AbortController();
+  /** @type {Set<OnAnswer>} */
+  const listeners = new Set();
+  let [asking, again, timer, last] = [false, false, 0, -PACE];
+  const ask = () => {
+    if (asking) again = true;
+    else if (!timer) timer = setTimeout(read, Math.max(0, last + PACE - performance.now()));
+  };
+  const read = async () => {
+    [asking, again, timer, last] = [true, false, 0, performance.now()];
+    /** @type {{ data: any, error: any }} */
+    const answer = await get(path, ending.signal).then(
+      (data) => ({ data, error: null }),
+      (error) => ({ data: null, error }),
+    );
+    asking = false;
+    if (ending.signal.aborted) return;
+    if (answer.error === null) remember(path, answer.data);
+    for (const listener of listeners) listener(answer);
+    if (again) ask();
+  };
+  /** @param {OnAnswer} onAnswer */
+  const join = (onAnswer) => {
+    listeners.add(onAnswer);
+    return () => {
+      listeners.delete(onAnswer);
+      if (listeners.size > 0) return;
+      ending.abort();
+      clearTimeout(timer);
+      questions.delete(path);
+    };
+  };
+  return { ask, join };
+}
+
+/** @param {string} path @param {any} data */
+function remember(path, data) {
+  cache.delete(path);
+  cache.set(path, data);
+  const [oldest] = cache.keys();
+  if (cache.size > KEPT && oldest !== undefined) cache.delete(oldest);
+}

@@ -1,0 +1,162 @@
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Activity } from './activity.js';
+import { get, onUnauthorized, remove } from './api.js';
+import { Audience } from './audience.js';
+import { Audiences } from './audiences.js';
+import { DeadLetters } from './dead-letters.js';
+import { Deletions } from './deletions.js';
+import { Endpoint } from './endpoint.js';
+import { Endpoints } from './endpoints.js';
+import { html } from './html.js';
+import { connect, disconnect, useConnection, useData } from './live.js';
+import { Message } from './message.js';
+import { Messages } from './messages.js';
+import { Overview } from './overview.js';
+import { navigate, useAddress } from './router.js';
+import { Run } from './run.js';
+import { SignIn } from './sign-in.js';
+import { Sources } from './sources.js';
+import { Story } from './story.js';
+import { Empty, Problem, Voice } from './ui.js';
+
+/** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
+
+/** Addresses and what they show; the parts in braces are handed to the page. @type {[RegExp, any][]} */
+const ROUTES = [
+  [/^\/$/, Overview],
+  [/^\/audiences$/, Audiences],
+  [/^\/audiences\/(?<name>[^/]+)$/, Audience],
+  [/^\/audiences\/(?<name>[^/]+)\/runs\/(?<run>[^/]+)$/, Run],
+  [/^\/audiences\/(?<name>[^/]+)\/members\/(?<user>[^/]+)$/, Story],
+  [/^\/endpoints$/, Endpoints],
+  [/^\/endpoints\/(?<id>[^/]+)$/, Endpoint],
+  [/^\/messages$/, Messages],
+  [/^\/messages\/(?<id>[^/]+)$/, Message],
+  [/^\/dead-letters$/, DeadLetters],
+  [/^\/sources$/, Sources],
+  [/^\/deletions$/, Deletions],
+  [/^\/activity$/, Activity],
+];
+
+const PLACES = [
+  ['/', 'Overview'],
+  ['/audiences', 'Audiences'],
+  ['/endpoints', 'Endpoints'],
+  ['/messages', 'Messages'],
+  ['/dead-letters', 'Dead letters'],
+  ['/sources', 'Sources'],
+  ['/deletions', 'Deletions'],
+  ['/activity', 'Activity'],
+];
+
+function App() {
+  const [session, setSession] = useState(/** @type {Session | null} */ (null));
+  const [stranger, setStranger] = useState(false);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const begin = async () => {
+    try {
+      const found = await get('/session');
+      setSession(found);
+      setStranger(!found.signedIn);
+      setError(null);
+      if (found.signedIn) connect();
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  useEffect(() => {
+    void begin();
+    return onUnauthorized(() => {
+      disconnect();
+      setStranger(true);
+    });
+  }, []);
+  if (stranger) return html`<${SignIn} onDone=${begin} />`;
+  if (error) return html`<main class="alone"><h1>Rollcall</h1><${Problem} error=${error} retry=${begin} /></main>`;
+  return session && html`<${Frame} session=${session} />`;
+}
+
+/** @param {{ session: Session }} props */
+function Frame({ session }) {
+  const { path } = useAddress();
+  const connection = useConnection();
+  const needs = useData('/overview', ['overview']).data?.attention ?? [];
+  const main = useRef(/** @type {HTMLElement | null} */ (null));
+  const first = useRef(true);
+  useEffect(() => {
+    // Where a reader would be after a page has loaded; the first page has loaded by itself.
+    if (!first.current) main.current?.querySelector('h1')?.focus({ preventScroll: true });
+    first.current = false;
+    document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [path]);
+  useEffect(() => {
+    const icon = /** @type {HTMLLinkElement} */ (document.getElementById('icon'));
+    icon.href = icon.href.replace(/icon(-alert)?\.svg/, needs.length > 0 ? 'icon-alert.svg' : 'icon.svg');
+  }, [needs.length > 0]);
+  const signOut = async () => {
+    await remove('/session');
+    location.assign('/sign-in');
+  };
+  return html`<div class="frame">
+    <a class="skip" href="#main">Skip to the content</a>
+    <nav class="side" aria-label="Pages">
+      <a class="name" href="/">${session.service} <small>${session.version}</small></a>
+      <ul>${PLACES.map(
+        ([
+          href = '',
+          title,
+        ]) => html`<li key=${href}><a href=${href} aria-current=${isHere(path, href) ? 'page' : undefined}>${title}
+        ${href === '/' && needs.length > 0 ? html`<span class="count">${needs.length}<span class="unseen"> need a person</span></span>` : null}</a></li>`,
+      )}</ul>
+      <footer>
+        <span class="connection">${connection === 'live' ? 'Live' : connection === 'lost' ? 'Not live' : 'Connecting…'}</span>
+        <${Theme} />
+        ${session.needsToken ? html`<button type="button" class="bare" onClick=${signOut}>Sign out</button>` : null}
+      </footer>
+    </nav>
+    <div>
+      ${connection === 'lost' ? html`<p class="banner" role="status">Rollcall does not answer. What you see may be old; trying again.</p>` : null}
+      <main id="main" ref=${main} tabindex="-1"><${Page} path=${path} may=${session.may} key=${path} /></main>
+    </div>
+    <${Voice} />
+  </div>`;
+}
+
+/** @param {string} path @param {string} href */
+function isHere(path, href) {
+  return href === '/' ? path === '/' : path === href || path.startsWith(`${href}/`);
+}
+
+/** @param {{ path: string, may: string[] }} props */
+function Page({ path, may }) {
+  for (const [pattern, page] of ROUTES) {
+    const found = pattern.exec(path);
+    if (found) {
+      const parts = Object.entries(found.groups ?? {}).map(([name, part]) => [name, decodeURIComponent(part)]);
+      return html`<${page} may=${may} ...${Object.fromEntries(parts)} />`;
+    }
+  }
+  if (path === '/sign-in') {
+    navigate('/', { replace: true });
+    return null;
+  }
+  return html`<h1 tabindex="-1">Nothing here</h1><${Empty} title=${`There is no page at ${path}.`}><a href="/">To the overview</a><//>`;
+}
+
+function Theme() {
+  const [theme, setTheme] = useState(document.documentElement.dataset['theme'] ?? '');
+  /** @param {Event} event */
+  const choose = (event) => {
+    const { value } = /** @type {HTMLSelectElement} */ (event.currentTarget);
+    setTheme(value);
+    if (value === '') delete document.documentElement.dataset['theme'];
+    else document.documentElement.dataset['theme'] = value;
+    localStorage.setItem('theme', value);
+  };
+  return html`<select aria-label="Theme" value=${theme} onChange=${choose}>
+    <option value="">System</option><option value="light">Light</option><option value="dark">Dark</option>
+  </select>`;
+}
+
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')));

@@ -1,0 +1,36 @@
+import { count, duration, number } from './format.js';
+import { html } from './html.js';
+import { Figures } from './ui.js';
+
+/** What a sync would send. @param {{ plan: any, onClose: () => void }} props */
+export function Plan({ plan, onClose }) {
+  const { before, members, entered, exited, changed, kind, messages, destinations, newcomers, withdrawn, away } = plan;
+  const notes = [
+    ...(plan.held ? [`A guard would hold it: ${plan.held}`] : []),
+    ...(newcomers.length > 0 ? [`Gets the whole membership: ${newcomers.join(', ')}.`] : []),
+    ...(withdrawn.length > 0 ? [`No longer wants it, and is told so for each member: ${withdrawn.join(', ')}.`] : []),
+    ...(away.length > 0 ? [`Can’t be told now, and is once it is back: ${away.join(', ')}.`] : []),
+    ...(plan.invalid > 0 ? [`${count(plan.invalid, 'row')} without a usable user_id are left out.`] : []),
+    ...(plan.duplicates > 0 ? [`${count(plan.duplicates, 'row')} beyond the first of their user are left out.`] : []),
+    ...(plan.renamedFrom ? [`${plan.renamedFrom} ends: its ${count(plan.retired, 'member')} are told so.`] : []),
+    ...plan.unfinished.map((/** @type {any} */ { run, state }) => `The run ${run} (${state}) comes first.`),
+  ];
+  return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">
+    <header><h2>A run now would send ${count(messages, 'message')}${destinations.length > 0 ? ` to ${destinations.join(', ')}` : ''}</h2>
+      <button type="button" onClick=${onClose}>Close</button></header>
+    <${Figures} items=${[
+      { title: 'Members', value: number(members), note: `now ${number(before)}` },
+      { title: 'Would enter', value: number(entered) },
+      { title: 'Would leave', value: number(exited), tone: plan.held ? 'warn' : undefined },
+      ...(kind === 'trait' ? [{ title: 'Would change', value: number(changed) }] : []),
+      {
+        title: 'Requests',
+        value: number(plan.calls),
+        note: plan.estimatedMs === null ? '' : `about ${duration(plan.estimatedMs)}`,
+      },
+    ]} />
+    ${notes.length > 0 && html`<ul>${notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
+    ${plan.sample.map((/** @type {any} */ body, /** @type {number} */ index) => html`<details key=${index} open=${index === 0}><summary>Sample ${index + 1}</summary><pre>${JSON.stringify(body, null, 2)}</pre></details>`)}
+    <p class="soft">Nothing was written or sent.</p>
+  </section>`;
+}

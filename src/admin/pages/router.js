@@ -1,0 +1,80 @@
+import { useEffect, useState } from 'preact/hooks';
+
+/** What the address says: it is the only memory of what is shown, so that every view can be linked to and gone back to. */
+
+/** @type {Set<() => void>} */
+const listeners = new Set();
+/** Where the reader was on pages that they may go back to. */
+const KEEP_SCROLL = 200;
+
+history.scrollRestoration = 'manual';
+
+/** @param {string} url @param {{ replace?: boolean }} [options] - `replace` for a change of the same view, such as a filter */
+export function navigate(url, { replace = false } = {}) {
+  if (replace) history.replaceState(history.state, '', url);
+  else {
+    history.replaceState({ scroll: scrollY }, '');
+    history.pushState({ scroll: 0 }, '', url);
+    scrollTo(0, 0);
+  }
+  for (const listener of listeners) listener();
+}
+
+addEventListener('popstate', () => {
+  for (const listener of listeners) listener();
+  const scroll = history.state?.scroll ?? 0;
+  // Once what was kept of the page stands there again.
+  requestAnimationFrame(() => scrollTo(0, scroll));
+});
+
+let timer = 0;
+addEventListener('scroll', () => {
+  clearTimeout(timer);
+  timer = setTimeout(() => history.replaceState({ ...history.state, scroll: scrollY }, ''), KEEP_SCROLL);
+});
+
+/** What these pages draw; other addresses, such as the API's description, are left to the browser. */
+const PAGES = /^\/(?:$|(?:sign-in|audiences|endpoints|messages|dead-letters|sources|deletions|activity)(?:\/|$))/;
+
+addEventListener('click', (event) => {
+  const link = event.target instanceof Element ? event.target.closest('a') : null;
+  const href = link?.getAttribute('href');
+  if (!link || !href || event.defaultPrevented || event.button !== 0) return;
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.hasAttribute('target')) return;
+  const url = new URL(href, location.href);
+  if (url.origin !== location.origin || url.hash || !PAGES.test(url.pathname)) return;
+  event.preventDefault();
+  navigate(url.pathname + url.search);
+});
+
+/** The path and the query, anew with each change. */
+export function useAddress() {
+  const [address, setAddress] = useState(current);
+  useEffect(() => {
+    const listener = () => setAddress(current());
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }, []);
+  return address;
+}
+
+function current() {
+  return { path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+/**
+ * The same page with another query; what is empty is left out.
+ *
+ * @param {Record<string, string | undefined>} query
+ */
+export function refine(query) {
+  navigate(addressOf(location.pathname, query), { replace: true });
+}
+
+/** @param {string} path @param {Record<string, string | number | boolean | null | undefined>} query */
+export function addressOf(path, query) {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === null || value === '' ? [] : [[name, String(value)]],
+  );
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}

@@ -1,0 +1,131 @@
+import { post } from './api.js';
+import { audienceAddress } from './audiences.js';
+import { count, duration, number } from './format.js';
+import { html } from './html.js';
+import { refreshAll, useData } from './live.js';
+import { Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
+
+const CHANGES = 100;
+
+/** @param {{ key: string, run: string }} run */
+export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
+
+/** @param {any} run */
+export function changesOf({ entered, exited, changed }) {
+  return [
+    `${number(entered)} entered`,
+    `${number(exited)} exited`,
+    ...(changed > 0 ? [`${number(changed)} changed`] : []),
+  ].join(', ');
+}
+
+/** @param {{ name: string, run: string, may: string[] }} props */
+export function Run({ name, run: id, may }) {
+  const path = `/runs/${encodeURIComponent(id)}`;
+  const live = useData(path, ['runs', 'messages']);
+  const { data } = live;
+  const about =
+    data &&
+    html`<${State} of=${data.state} /><span>${data.first ? 'first sync' : data.action}</span><${Time} at=${data.startedAt} ago=${false} />`;
+  return html`<${Head} title=${`Run of ${name}`} up=${[audienceAddress(name), name]} about=${html`${about}<code>${id}</code>`} />
+  <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ run) => html`
+    ${run.state === 'held' && html`<${Decision} run=${run.run} may=${may} />`}
+    ${run.state === 'failed' && html`<div class="panel bad"><p><code>${run.code}</code></p><pre>${run.reason}</pre></div>`}
+    ${
+      run.before !== null &&
+      html`<${Figures} items=${[
+        { title: 'Members', value: number(run.members), note: `before it ${number(run.before)}` },
+        { title: 'Entered', value: number(run.entered) },
+        { title: 'Exited', value: number(run.exited) },
+        ...(run.kind === 'trait' ? [{ title: 'Changed', value: number(run.changed) }] : []),
+        { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
+      ]} />`
+    }
+    <${Delivered} run=${run} />
+    ${run.before !== null && html`<${Changes} run=${run} />`}
+    <${Section} title="More"><${Facts} items=${[
+      ['As of', html`<${Time} at=${run.asOf} ago=${false} />`],
+      ['Definition', html`<code>${run.definitionHash.slice(0, 12)}</code>`],
+      ['Rows without a user id', number(run.invalid)],
+      ['Rows beyond the first of a user', number(run.duplicates)],
+      ...(run.held && run.state !== 'held' ? [['It was held', run.reason ?? 'yes']] : []),
+    ]} /><//>`}<//>`;
+}
+
+/** @param {{ run: any }} props */
+function Delivered({ run: { deliveries } }) {
+  const { total, delivered, dead, waiting, superseded } = deliveries;
+  if (total === 0) return null;
+  return html`<${Section} title="What became of its messages"><${Figures} items=${[
+    { title: 'Delivered', value: number(delivered), note: `of ${number(total)}` },
+    { title: 'Waiting', value: number(waiting), tone: waiting > 0 ? 'warn' : undefined },
+    {
+      title: 'Dead',
+      value: number(dead),
+      tone: dead > 0 ? 'bad' : undefined,
+      note: dead > 0 ? html`<a href="/dead-letters">dead letters</a>` : '',
+    },
+    { title: 'Replaced by newer ones', value: number(superseded) },
+  ]} /><//>`;
+}
+
+/** @param {{ run: any }} props */
+function Changes({ run }) {
+  const live = useData(`/runs/${encodeURIComponent(run.run)}/changes?limit=${CHANGES}`);
+  const title = run.state === 'held' ? 'Who would enter and leave' : 'Who entered and left';
+  return html`<${Section} title=${title}><${Loaded} live=${live}>${(/** @type {any} */ { data, more }) =>
+    data.length === 0
+      ? html`<${Empty} title="Nobody." />`
+      : html`
+    <${Table} caption=${title} rows=${data} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[
+      {
+        title: 'User',
+        wide: true,
+        cell: (/** @type {any} */ { userId }) =>
+          html`<a href=${`${audienceAddress(run.key)}/members/${encodeURIComponent(userId)}`}>${userId}</a>`,
+      },
+      {
+        title: 'Change',
+        cell: (/** @type {any} */ { change }) =>
+          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>${change}</span>`,
+      },
+      ...(run.kind === 'trait'
+        ? [
+            {
+              title: 'Value',
+              wide: true,
+              cell: (/** @type {any} */ { traits }) => html`<code>${JSON.stringify(traits)}</code>`,
+            },
+          ]
+        : []),
+    ]} />${more && html`<p class="more">The first ${data.length} that came.</p>`}`}<//><//>`;
+}
+
+/** A run that waits for a person: what would happen either way. @param {{ run: string, may: string[] }} props */
+export function Decision({ run: id, may }) {
+  const path = `/runs/${encodeURIComponent(id)}`;
+  const live = useData(path, ['runs']);
+  const run = live.data;
+  if (run?.state !== 'held') return null;
+  const share = run.before > 0 ? ` (${Math.round((100 * run.exited) / run.before)} % of ${number(run.before)})` : '';
+  /** @param {string} verb @param {string} said */
+  const decide = (verb, said) => async () => {
+    await post(`${path}/${verb}`);
+    refreshAll();
+    return said;
+  };
+  return html`<div class="panel warn decision">
+    <h2>A run is held and waits for you</h2>
+    <p>${run.reason}</p>
+    <p>Staged <${Time} at=${run.startedAt} />: <a href=${runAddress(run)}>${changesOf(run)}</a>${share}.</p>
+    ${
+      may.includes('operate') &&
+      html`<div class="buttons">
+      <${Asks} kind="main" run=${decide('approve', 'Approved: the changes are being sent.')} title="Approve this run?" confirm="Approve and send"
+        question=${html`<p>Receivers are told of <strong>${changesOf(run)}</strong>. ${run.key} then has ${count(run.members, 'member')}; it has ${number(run.before)} now.</p><p>What was sent can’t be called back, only corrected by a later run.</p>`}>Approve…<//>
+      <${Asks} run=${decide('reject', 'Rejected: nothing was sent.')} title="Reject this run?" confirm="Reject"
+        question=${html`<p>Nothing is sent, and ${run.key} keeps its ${count(run.before, 'member')}. The next run computes anew, and is held again if the data is still so.</p>`}>Reject…<//>
+    </div>`
+    }
+  </div>`;
+}

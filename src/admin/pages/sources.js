@@ -1,0 +1,43 @@
+import { html } from './html.js';
+import { useData } from './live.js';
+import { addressOf, refine, useAddress } from './router.js';
+import { Empty, Head, Loaded, Section, State, Table, Time } from './ui.js';
+
+export function Sources() {
+  const live = useData('/sources', ['sources']);
+  const { query } = useAddress();
+  const { source = '' } = query;
+  const discards = useData(addressOf('/discards', { source, limit: 100 }), ['sources']);
+  return html`<${Head} title="Sources" about="Where messages come from, and what was not taken of them." />
+    <${Loaded} live=${live}>${(/** @type {any} */ { data }) =>
+      data.length === 0
+        ? html`<${Empty} title="No source is configured."><p>Add one to the configuration file, and send its write key with each call.</p>
+        <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre><//>`
+        : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
+    <${Section} title=${source === '' ? 'What was not taken' : `What was not taken of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
+      <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
+        data.length === 0
+          ? html`<${Empty} title="Nothing was turned away." />`
+          : html`<${Table} caption="Samples of what was not taken, newest first" columns=${DISCARDS} rows=${data} keyOf=${(/** @type {any} */ row) => `${row.source} ${row.at} ${row.code} ${row.message}`} />`}<//>
+    <//>`;
+}
+
+/** @type {import('./ui.js').Column[]} */
+const COLUMNS = [
+  { title: 'Source', wide: true, cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
+  { title: 'State', cell: ({ enabled }) => html`<${State} of=${enabled ? 'open' : 'disabled'} />` },
+  {
+    title: 'Goes to',
+    wide: true,
+    cell: ({ destinations }) =>
+      destinations.length === 0 ? html`<span class="warn-text">no destination</span>` : destinations.join(', '),
+  },
+];
+
+/** @type {import('./ui.js').Column[]} */
+const DISCARDS = [
+  { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
+  { title: 'Source', cell: ({ source }) => source },
+  { title: 'Why', cell: ({ code }) => html`<code>${code}</code>` },
+  { title: 'It begins', wide: true, cell: ({ message }) => html`<code>${message}</code>` },
+];

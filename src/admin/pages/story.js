@@ -1,0 +1,70 @@
+import { Attempts } from './attempts.js';
+import { audienceAddress } from './audiences.js';
+import { html } from './html.js';
+import { useData } from './live.js';
+import { addressOf, refine, useAddress } from './router.js';
+import { runAddress } from './run.js';
+import { Empty, Head, Loaded, Section, State, Time } from './ui.js';
+
+const MARKS = { entered: 'in', left: 'out' };
+
+/** One person in one audience: every change, who was told of it, and when. @param {{ name: string, user: string }} props */
+export function Story({ name, user }) {
+  const { query } = useAddress();
+  const { at } = query;
+  const live = useData(addressOf(`${audienceAddress(name)}/why`, { user, at }), ['runs', 'messages']);
+  return html`<${Head} title=${`${user} in ${name}`} up=${[audienceAddress(name), name]} name=${html`${user} <span class="soft">in ${name}</span>`}
+      about=${live.data && html`<${Standing} story=${live.data} />`}>
+      <a class="button" href=${addressOf('/messages', { userId: user })}>Messages of ${user}</a>
+    <//>
+    <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ story) => html`
+    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <label>As it was at<input type="datetime-local" value=${at ? localTime(at) : ''} onChange=${(/** @type {any} */ event) => refine({ at: event.target.value ? new Date(event.target.value).toISOString() : undefined })} /></label>
+      ${at ? html`<button type="button" onClick=${() => refine({})}>Now</button>` : null}
+    </form>
+    <${Section} title="What happened">${
+      story.changes.length === 0
+        ? html`<${Empty} title=${`${user} was never in ${name}.`}>
+        <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
+        : html`<ol class="story">${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} change=${change} />`)}</ol>`
+    }<//>
+    ${story.unfinished.length > 0 && html`<p class="soft">Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}</p>`}
+    <${Section} title="Requests about it"><${Attempts} attempts=${story.attempts.toReversed()} /><//>`}<//>`;
+}
+
+/** @param {{ story: any }} props */
+function Standing({ story: { member, value, since, asOf } }) {
+  const tense = asOf ? 'was' : 'is';
+  const standing =
+    member === null
+      ? 'Nobody knows any more'
+      : member
+        ? `${asOf ? 'Was' : 'Is'} a member`
+        : `${asOf ? 'Was' : 'Is'} not a member`;
+  return html`<span class=${`state ${member ? 'good' : 'quiet'}`}>${standing}</span>
+    ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}
+    ${since && html`<span>${tense} so since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
+}
+
+/** @param {{ name: string, change: any }} props */
+function Change({ name, change: { change, at, run, action, value, told } }) {
+  return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
+    <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
+      ${run && html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>`}</p>
+    ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
+    <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} />`)}</ul>
+  </li>`;
+}
+
+/** @param {{ told: any }} props */
+function Told({ told: { destination, reached, attempt, deadLetter } }) {
+  const state = deadLetter ? 'dead' : reached ? 'delivered' : (attempt?.outcome ?? 'pending');
+  return html`<li><${State} of=${state} label=${reached ? `${destination} was told` : deadLetter ? `${destination}: dead letter, ${deadLetter.reason}` : attempt ? `${destination} was not told yet` : `${destination}: nothing is logged`} />
+    ${attempt && html` <span class="soft"><a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${attempt.status ?? attempt.error}</a> <${Time} at=${attempt.at} ago=${false} /></span>`}</li>`;
+}
+
+/** @param {string} iso */
+function localTime(iso) {
+  const time = new Date(iso);
+  return new Date(+time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

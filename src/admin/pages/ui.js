@@ -1,0 +1,298 @@
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { distance, moment } from './format.js';
+import { html } from './html.js';
+import { refine, useAddress } from './router.js';
+
+/** @typedef {import('preact').ComponentChildren} Children */
+/** @typedef {'good' | 'warn' | 'bad' | 'quiet' | 'busy'} Tone */
+
+/** How states look; a word always goes with it. @type {Record<string, Tone>} */
+const TONES = {
+  open: 'good',
+  ok: 'good',
+  success: 'good',
+  done: 'good',
+  delivered: 'good',
+  FINISHED: 'good',
+  held: 'warn',
+  paused: 'warn',
+  refusing: 'bad',
+  overdue: 'warn',
+  frozen: 'warn',
+  retry: 'warn',
+  skipped: 'quiet',
+  pending: 'busy',
+  INITIALIZED: 'busy',
+  RUNNING: 'busy',
+  PARTIAL_SUCCESS: 'warn',
+  staged: 'busy',
+  sending: 'busy',
+  committed: 'busy',
+  running: 'busy',
+  dead: 'bad',
+  failed: 'bad',
+  refused: 'bad',
+  FAILED: 'bad',
+  tls_untrusted: 'bad',
+  address_refused: 'bad',
+  orphaned: 'warn',
+};
+
+/** @param {{ of: string, label?: string }} props */
+export function State({ of, label = of.toLowerCase().replaceAll('_', ' ') }) {
+  return html`<span class="state ${TONES[of] ?? 'quiet'}">${label}</span>`;
+}
+
+/** @type {Set<(now: number) => void>} */
+const clocks = new Set();
+const TICK = 5_000;
+setInterval(() => {
+  // A changed text would lose what the reader has marked in it.
+  if (document.hidden || getSelection()?.isCollapsed === false) return;
+  for (const clock of clocks) clock(Date.now());
+}, TICK);
+
+/** The time, now and then. */
+export function useNow() {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    clocks.add(setNow);
+    return () => void clocks.delete(setNow);
+  }, []);
+  return now;
+}
+
+/** A moment, and with `ago` how far away it is. @param {{ at: string | number | null | undefined, ago?: boolean }} props */
+export function Time({ at, ago = true }) {
+  const now = useNow();
+  if (at === null || at === undefined) return html`<span class="none">–</span>`;
+  const time = new Date(at);
+  const iso = time.toISOString();
+  const [shown, title] = ago ? [distance(+time, now), `${moment(+time, now)} · ${iso}`] : [moment(+time, now), iso];
+  return html`<time datetime=${iso} title=${title}>${shown}</time>`;
+}
+
+/** @param {{ title: string, children?: Children }} props */
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="title">${title}</p>${children ? html`<div>${children}</div>` : null}</div>`;
+}
+
+/** Why something is not shown, and what can be done about it. @param {{ error: any, retry?: () => void }} props */
+export function Problem({ error, retry }) {
+  return html`<div class="problem" role="alert">
+    <p><strong>${error.message}</strong>${error.code ? html` <code>${error.code}</code>` : null}</p>
+    ${retry ? html`<button type="button" onClick=${retry}>Try again</button>` : null}
+  </div>`;
+}
+
+/** What stands where data will be. @param {{ rows?: number }} props */
+export function Waiting({ rows = 3 }) {
+  return html`<div class="waiting" aria-busy="true"><span class="unseen">Loading…</span>
+    ${Array.from({ length: rows }, (_, index) => html`<div key=${index}></div>`)}</div>`;
+}
+
+/**
+ * What a page asked for, once it is there; the error in its place if it never came.
+ *
+ * @param {{ live: import('./live.js').Live<any>, rows?: number, children: (data: any) => Children }} props
+ */
+export function Loaded({ live, rows, children }) {
+  if (live.data === null) {
+    return live.error
+      ? html`<${Problem} error=${live.error} retry=${live.reload} />`
+      : html`<${Waiting} rows=${rows} />`;
+  }
+  return html`<div class=${live.stale ? 'stale' : ''} aria-busy=${live.stale}>${children(live.data)}</div>`;
+}
+
+/**
+ * @typedef {object} Column
+ * @property {string} title
+ * @property {(row: any) => Children} cell
+ * @property {boolean} [number] - aligned as numbers are
+ * @property {boolean} [wide] - takes the room that is left
+ */
+
+/**
+ * Rows keep their identity by their key, so that new data moves neither focus nor selection. On a phone each row is a card.
+ *
+ * @param {{
+ *   caption: string, columns: readonly Column[], rows: readonly any[], keyOf: (row: any) => string,
+ *   chosen?: ReadonlySet<string>, onChoose?: (chosen: ReadonlySet<string>) => void, nameOf?: (row: any) => string,
+ * }} props
+ */
+export function Table({ caption, columns, rows, keyOf, chosen, onChoose, nameOf = keyOf }) {
+  const all = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));
+  /** @param {string} key */
+  const toggle = (key) => onChoose?.(new Set(chosen).symmetricDifference(new Set([key])));
+  const toggleAll = () => onChoose?.(new Set(all ? [] : rows.map(keyOf)));
+  return html`<table role="table">
+    <caption class="unseen">${caption}</caption>
+    <thead role="rowgroup"><tr role="row">
+      ${onChoose && html`<th role="columnheader" class="choice"><input type="checkbox" aria-label="Choose all shown" checked=${all} onChange=${toggleAll} /></th>`}
+      ${columns.map(({ title, number, wide }) => html`<th key=${title} role="columnheader" scope="col" class=${classes({ number, wide })}>${title}</th>`)}
+    </tr></thead>
+    <tbody role="rowgroup">
+      ${rows.map((row) => {
+        const key = keyOf(row);
+        return html`<tr key=${key} role="row" class=${chosen?.has(key) ? 'chosen' : ''}>
+          ${onChoose && html`<td role="cell" class="choice"><input type="checkbox" aria-label=${`Choose ${nameOf(row)}`} checked=${chosen?.has(key)} onChange=${() => toggle(key)} /></td>`}
+          ${columns.map(({ title, cell, number, wide }) => html`<td key=${title} role="cell" data-label=${title} class=${classes({ number, wide })}><div>${cell(row)}</div></td>`)}
+        </tr>`;
+      })}
+    </tbody>
+  </table>`;
+}
+
+/** @param {Record<string, boolean | undefined>} names */
+function classes(names) {
+  return Object.keys(names)
+    .filter((name) => names[name])
+    .join(' ');
+}
+
+/** Figures that belong together. @param {{ items: readonly { title: string, value: Children, note?: Children, tone?: Tone | undefined }[] }} props */
+export function Figures({ items }) {
+  return html`<dl class="figures">${items.map(
+    ({ title, value, note, tone }) =>
+      html`<div key=${title} class=${tone ?? ''}><dt>${title}</dt><dd>${value}</dd>${note ? html`<dd class="note">${note}</dd>` : null}</div>`,
+  )}</dl>`;
+}
+
+/** Names and values. @param {{ items: readonly (readonly [string, Children])[] }} props */
+export function Facts({ items }) {
+  return html`<dl class="facts">${items.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/**
+ * The head of a page: it takes the focus when the page is gone to.
+ *
+ * @param {{ title: string, name?: Children, about?: Children, up?: readonly [string, string], children?: Children }} props
+ *   - `name`: in place of the title, which the tab shows; `up`: address and name of the page above
+ */
+export function Head({ title, name = title, about, up, children }) {
+  useEffect(() => {
+    document.title = `${title} · Rollcall`;
+  }, [title]);
+  return html`<div class="head"><div>
+      ${up && html`<p class="crumbs"><a href=${up[0]}>${up[1]}</a></p>`}
+      <h1 tabindex="-1">${name}</h1>
+      ${about ? html`<div class="about">${about}</div>` : null}
+    </div>${children ? html`<div class="buttons">${children}</div>` : null}</div>`;
+}
+
+/** @param {{ title: string, aside?: Children, children: Children }} props */
+export function Section({ title, aside, children }) {
+  const id = useId();
+  return html`<section aria-labelledby=${id}><header><h2 id=${id}>${title}</h2>${aside}</header>${children}</section>`;
+}
+
+/** @type {{ say: (text: string, tone?: Tone) => void }} */
+export const voice = { say() {} };
+
+/** Says what has happened, to eyes and to screen readers; it goes by itself. */
+export function Voice() {
+  const [said, setSaid] = useState(/** @type {{ text: string, tone: Tone } | null} */ (null));
+  const timer = useRef(0);
+  voice.say = (text, tone = 'good') => {
+    clearTimeout(timer.current);
+    setSaid({ text, tone });
+    timer.current = setTimeout(() => setSaid(null), 8_000);
+  };
+  return html`<div class="voice" role="status" aria-live="polite">${said ? html`<p class=${said.tone}>${said.text}</p>` : null}</div>`;
+}
+
+/**
+ * A button that does something: it can't be pressed twice meanwhile, and says how it went.
+ *
+ * @param {{ run: () => Promise<string | void>, children: Children, kind?: 'main' | 'danger' | 'plain', disabled?: boolean }} props
+ */
+export function Action({ run, children, kind = 'plain', disabled = false }) {
+  const [busy, setBusy] = useState(false);
+  const press = async () => {
+    if (busy) return;
+    setBusy(true);
+    try {
+      const text = await run();
+      if (text) voice.say(text);
+    } catch (error) {
+      voice.say(/** @type {Error} */ (error).message, 'bad');
+    }
+    setBusy(false);
+  };
+  // A disabled button would lose the focus.
+  return html`<button type="button" class=${kind} aria-disabled=${busy || disabled} aria-busy=${busy} onClick=${disabled ? undefined : press}>${children}</button>`;
+}
+
+/**
+ * A button that asks before it does something.
+ *
+ * @param {{
+ *   run: () => Promise<string | void>, children: Children, title: string, confirm: string, kind?: 'main' | 'danger' | 'plain',
+ *   question: Children, type?: string, disabled?: boolean,
+ * }} props - `type`: what must be typed in before
+ */
+export function Asks({ run, children, title, confirm, kind = 'plain', question, type, disabled = false }) {
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const [open, setOpen] = useState(false);
+  const [typed, setTyped] = useState('');
+  const id = useId();
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+  }, [open]);
+  const close = () => dialog.current?.close();
+  const closed = () => {
+    setOpen(false);
+    setTyped('');
+  };
+  const confirmed = async () => {
+    const text = await run();
+    close();
+    return text;
+  };
+  return html`<button type="button" class=${kind} aria-haspopup="dialog" disabled=${disabled} onClick=${() => setOpen(true)}>${children}</button>
+    ${
+      open &&
+      html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${closed}>
+      <h2 id=${id}>${title}</h2>
+      <div class="question">${question}</div>
+      ${type && html`<label>Type <code>${type}</code> to go on<input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} /></label>`}
+      <div class="buttons"><button type="button" onClick=${close}>Cancel</button>
+        <${Action} kind=${kind === 'danger' ? 'danger' : 'main'} run=${confirmed} disabled=${type !== undefined && typed !== type}>${confirm}<//></div>
+    </dialog>`
+    }`;
+}
+
+/** Between the last key and the search, in milliseconds. */
+const PAUSE = 250;
+
+/**
+ * What narrows a list down. It stands in the address.
+ *
+ * @param {{
+ *   find?: string, fields?: readonly { name: string, title: string }[],
+ *   choices?: readonly { name: string, title: string, options: readonly (readonly [string, string])[] }[],
+ * }} props - `find`: what the field that searches what is shown is called
+ */
+export function Filters({ find, fields = find ? [{ name: 'find', title: find }] : [], choices = [] }) {
+  const { query } = useAddress();
+  const timer = useRef(0);
+  /** @param {any} event */
+  const typed = ({ target: { name, value } }) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => refine({ ...query, [name]: value }), PAUSE);
+  };
+  /** @param {any} event */
+  const chosen = ({ target: { name, value } }) => refine({ ...query, [name]: value });
+  return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    ${fields.map(({ name, title }) => html`<label key=${name} class="search">${title}<input type="search" name=${name} value=${query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
+    ${choices.map(
+      ({
+        name,
+        title,
+        options,
+      }) => html`<label key=${name}>${title}<select name=${name} value=${query[name] ?? ''} onChange=${chosen}><option value="">All</option>
+      ${options.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}</select></label>`,
+    )}
+  </form>`;
+}

@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Test } from 'tap';
+
+const CHROMIUM = '/usr/bin/chromium';
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** For tap: why browser tests are skipped, or false. */
+export const withoutBrowser: string | false = existsSync(CHROMIUM) ? false : 'chromium is not installed';
+
+export async function startBrowser(t: Test): Promise<Browser> {
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'];
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
+  t.teardown(() => browser.close());
+  return browser;
+}
+
+export interface Visit {
+  readonly page: Page;
+  /** What the page complained of, and hosts that it asked beside its own. */
+  readonly complaints: string[];
+  go(path: string): Promise<void>;
+}
+
+/** A window on a service. */
+export async function visit(
+  t: Test,
+  browser: Browser,
+  address: string,
+  options: BrowserContextOptions = {},
+): Promise<Visit> {
+  const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', ...options });
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  context.on('request', (request) => {
+    if (!request.url().startsWith(address)) complaints.push(`asked ${request.url()}`);
+  });
+  return {
+    page,
+    complaints,
+    async go(path) {
+      await page.goto(path);
+      await settled(page);
+    },
+  };
+}
+
+/** Resolves once the page has what it asked for. */
+export async function settled(page: Page): Promise<void> {
+  await page.locator('h1').first().waitFor();
+  await page.locator('.waiting, .stale').first().waitFor({ state: 'detached' });
+}
+
+/** What a machine finds wrong with a page for those who can't see it well, or use no mouse; serious things only. */
+export async function axeFindings(page: Page): Promise<readonly string[]> {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(`axe.run(document, { resultTypes: ['violations'] })`);
+  const { violations } = found as {
+    violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
+  };
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) =>
+      nodes.slice(0, 3).map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+}

@@ -1,0 +1,119 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Fastify from 'fastify';
+import { pino } from 'pino';
+import { App } from '../../src/app.ts';
+import { parseConfig } from '../../src/config/load.ts';
+
+/** A service in all the states that its pages must show, on real sockets and files. */
+export interface Estate {
+  readonly app: App;
+  readonly address: string;
+  /** What receivers answer from now on; `old` answers 410, `crm` 200, … */
+  readonly answers: Map<string, number>;
+  /** Members of the next sync. */
+  spenders(ids: readonly string[]): void;
+  /** Sends a message through collection. */
+  send(message: object, key?: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface EstateOptions {
+  readonly admin?: object;
+  /** Besides those with a behaviour of their own. */
+  readonly destinations?: number;
+  readonly audiences?: number;
+  /** None of what is configured otherwise. */
+  readonly empty?: boolean;
+}
+
+export const people = (from: number, to: number): string[] =>
+  Array.from({ length: to - from }, (_, index) => `user-${String(from + index).padStart(4, '0')}`);
+
+export async function startEstate(folder: string, options: EstateOptions = {}): Promise<Estate> {
+  mkdirSync(folder, { recursive: true });
+  const spenders = (ids: readonly string[]) =>
+    writeFileSync(join(folder, 'spenders.csv'), ['user_id', ...ids].join('\n'));
+  spenders(people(0, 60));
+  const answers = new Map<string, number>([
+    ['old', 410],
+    ['billing', 500],
+    ['ads', 401],
+  ]);
+  const receiver = Fastify();
+  receiver.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+  receiver.post<{ Params: { name: string } }>('/hooks/:name', async (request, reply) => {
+    const status = answers.get(request.params.name) ?? 200;
+    const said = { 401: 'The signature does not match.', 410: 'This hook is gone.', 500: 'Database is locked.' }[
+      status
+    ];
+    return reply.code(status).send(said ? { error: said } : { ok: true });
+  });
+  const hooks = await receiver.listen({ host: '127.0.0.1', port: 0 });
+  const config = configuration(folder, hooks, options);
+  const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
+  const app = await App.create(parsed, { log: pino({ level: process.env['ESTATE_LOG'] ?? 'silent' }) });
+  await app.start({ collect: true, schedules: false });
+  const address = app.address as string;
+  return {
+    app,
+    address,
+    answers,
+    spenders,
+    async send(message, key = 'WK_shop') {
+      const response = await fetch(`${address}/v1/batch`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Basic ${btoa(`${key}:`)}` },
+        body: JSON.stringify({ batch: [message].flat() }),
+      });
+      await response.text();
+    },
+    async close() {
+      await app.close();
+      await receiver.close();
+    },
+  };
+}
+
+function configuration(folder: string, hooks: string, options: EstateOptions) {
+  const { admin, destinations = 0, audiences = 0, empty = false } = options;
+  const sources = ['shop', 'personas', 'spare'].map((id) => ({ id, writeKey: `WK_${id}` }));
+  const base = {
+    store: 'sqlite::memory:',
+    listen: { host: '127.0.0.1', port: 0 },
+    network: { allow: ['127.0.0.0/8'] },
+    ...(admin ? { admin } : {}),
+    sources,
+    engines: { lake: { type: 'duckdb', path: join(folder, 'audiences.duckdb') } },
+  };
+  if (empty) return base;
+  const named = [
+    { name: 'crm', sources: ['shop', 'personas'] },
+    { name: 'billing', sources: ['shop'] },
+    { name: 'ads', sources: ['personas'] },
+    { name: 'old', sources: ['shop'] },
+    { name: 'warehouse', sources: ['shop', 'personas'], enabled: false },
+  ];
+  const further = Array.from({ length: destinations }, (_, index) => ({ name: `app-${index}`, sources: ['spare'] }));
+  const sql = "select user_id from read_csv('spenders.csv', header = true, all_varchar = true)";
+  return {
+    ...base,
+    destinations: [...named, ...further].map((destination) => ({
+      ...destination,
+      sharedSecret: 'a-secret-that-no-page-shows',
+      webhooks: [{ url: `${hooks}/hooks/${destination.name}?token=hidden`, headers: { 'x-key': 'hidden-too' } }],
+    })),
+    audiences: [
+      { name: 'Big Spenders', source: 'personas', schedule: '*/15 * * * *', sql, guard: { maxExits: '20%' } },
+      { name: 'Newsletter', source: 'personas', schedule: '0 3 * * *', sql: "select 'user-0001' as user_id" },
+      { name: 'Broken', source: 'personas', schedule: '0 * * * *', sql: 'select nobody from nowhere' },
+      { name: 'Asleep', source: 'personas', paused: true, sql: "select 'user-0002' as user_id" },
+      ...Array.from({ length: audiences }, (_, index) => ({
+        name: `Segment ${index}`,
+        source: 'personas',
+        sql: `select 'user-${index}' as user_id`,
+      })),
+    ],
+    traits: [{ name: 'Lifetime Value', source: 'personas', sql: "select 'user-0001' as user_id, 42 as value" }],
+  };
+}

@@ -1,0 +1,341 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { readPageFiles } from '../../src/admin/page-files.ts';
+import { axeFindings, settled, startBrowser, type Visit, visit, withoutBrowser } from './browser.ts';
+import { type Estate, people, startEstate } from './estate.ts';
+
+const KB = 1024;
+const PAGES = ['/', '/audiences', '/endpoints', '/messages', '/dead-letters', '/sources', '/deletions', '/activity'];
+
+t.test('everything that a browser loads is at most 60 kB', async (t) => {
+  const { index, files } = readPageFiles();
+  const sizes = [index, ...files.values()].map(({ gzip }) => gzip.length);
+  const sum = sizes.reduce((total, size) => total + size, 0);
+  t.ok(sum < 60 * KB, `${(sum / KB).toFixed(1)} KB in ${sizes.length} files`);
+});
+
+t.test('each module asks only for files that are there, and makes no markup of text', async (t) => {
+  const { index, folder, files } = readPageFiles();
+  for (const [name, { text }] of files) {
+    for (const [, wanted = ''] of text.matchAll(/\bfrom\s*['"]([^'"]+)['"]/g)) {
+      t.ok(wanted.startsWith('./') && files.has(wanted.slice(2)), `${name} imports ${wanted}`);
+    }
+  }
+  for (const [, path = ''] of index.text.matchAll(/(?:src|href)="([^"]+)"/g)) {
+    t.ok(path.startsWith(`${folder}/`) && files.has(path.slice(folder.length + 1)), path);
+  }
+  const own = globSync('src/admin/pages/*.js', { cwd: join(import.meta.dirname, '../..') });
+  t.ok(own.length > 15);
+  for (const file of own) {
+    const text = readFileSync(join(import.meta.dirname, '../..', file), 'utf8');
+    t.notMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/, file);
+  }
+});
+
+/** A service in which everything that can go wrong has. */
+async function troubled(t: Test): Promise<Estate> {
+  const estate = await startEstate(t.testdir());
+  t.teardown(() => estate.close());
+  const { app, spenders } = estate;
+  await app.sync.run();
+  spenders(people(3, 66));
+  await app.sync.run(['big_spenders']);
+  spenders(people(60, 66));
+  await app.sync.run(['big_spenders']);
+  const orders = people(0, 25).map((userId) => ({ type: 'track', event: 'Order Completed', userId }));
+  await estate.send([...orders, { type: 'track', userId: 'u1' }]);
+  await until(async () => {
+    const states = new Map((await app.store.endpoints()).map((state) => [state.destination, state]));
+    const dead = (await app.store.deadLetters({ limit: 1 })).length > 0;
+    return dead && (states.get('old')?.pausedAt ?? null) !== null && Boolean(states.get('ads')?.refusal?.since);
+  });
+  return estate;
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+t.test('how the files are served', async (t) => {
+  const estate = await startEstate(t.testdir(), { empty: true });
+  t.teardown(() => estate.close());
+  for (const path of [...PAGES, '/audiences/big_spenders/members/u%2F1', '/sign-in']) {
+    const response = await fetch(estate.address + path);
+    t.equal(response.status, 200, path);
+    t.equal(response.headers.get('cache-control'), 'no-cache');
+    const policy = response.headers.get('content-security-policy') ?? '';
+    t.match(policy, /default-src 'none'.*require-trusted-types-for 'script'/);
+    t.notMatch(policy, /unsafe|\*|http/);
+    t.notMatch(await response.text(), /<script>|style=|onclick/);
+  }
+  const [, path = ''] = /src="(\/pages\/[^"]+main\.js)"/.exec(await (await fetch(estate.address)).text()) ?? [];
+  const file = await fetch(estate.address + path);
+  t.match(file.headers.get('cache-control'), 'immutable');
+  t.equal(file.headers.get('content-encoding'), 'gzip');
+  t.match(await file.text(), /render\(/);
+  const plain = await fetch(estate.address + path, { headers: { 'accept-encoding': 'identity' } });
+  t.equal(plain.headers.get('content-encoding'), null);
+  const old = await fetch(`${estate.address}/pages/000000000000/main.js`);
+  t.equal(old.status, 404);
+});
+
+t.test('in a browser', { skip: withoutBrowser }, async (t) => {
+  const browser = await startBrowser(t);
+
+  await t.test('with everything in trouble', async (t) => {
+    const estate = await troubled(t);
+    const desk = await visit(t, browser, estate.address);
+    await t.test('the overview says what needs a person, and leads to it', (t) => overview(t, desk, estate));
+    await t.test('each page is complete, for eyes and for machines', (t) => everyPage(t, desk, PAGES));
+    await t.test('on a phone in the dark, too', async (t) => {
+      const size = { width: 390, height: 844 };
+      const phone = await visit(t, browser, estate.address, { viewport: size, colorScheme: 'dark' });
+      await everyPage(t, phone, ['/', '/dead-letters']);
+    });
+    await t.test('a held run is looked at and approved', (t) => held(t, desk, estate));
+    await t.test('an audience is planned, run and sent again, and retired only with its name', (t) => orders(t, desk));
+    await t.test('the story of a person says who was told', (t) => story(t, desk));
+    await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
+    await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
+    await t.test('links, back and focus', (t) => ways(t, desk));
+    await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
+  });
+
+  await t.test('tokens: signing in and out, and what one may', async (t) => {
+    const tokens = [
+      { name: 'ops', token: 'the-token-of-ops', may: ['read', 'operate'] },
+      { name: 'eyes', token: 'the-token-of-eyes', may: ['read'] },
+    ];
+    const many = { admin: { tokens }, destinations: 1_000, audiences: 300 };
+    const estate = await startEstate(t.testdir(), many);
+    t.teardown(() => estate.close());
+    await signIn(t, await visit(t, browser, estate.address));
+  });
+
+  await t.test('empty', async (t) => {
+    const estate = await startEstate(t.testdir(), { empty: true });
+    t.teardown(() => estate.close());
+    const desk = await visit(t, browser, estate.address);
+    for (const path of PAGES) {
+      await desk.go(path);
+      t.ok(await desk.page.locator('.empty').count(), path);
+    }
+    t.same(desk.complaints, []);
+  });
+});
+
+async function overview(t: Test, { page, go, complaints }: Visit, { address }: Estate): Promise<void> {
+  await go('/');
+  t.match(await page.locator('h1').innerText(), /things need you/);
+  const needs = page.getByRole('list', { name: 'What needs a person' }).getByRole('listitem');
+  const texts = await needs.allInnerTexts();
+  for (const expected of [/big_spenders is held/, /broken failed/, /ads refuses everything/, /old is paused/]) {
+    t.ok(
+      texts.some((text) => expected.test(text)),
+      String(expected),
+    );
+  }
+  t.match(await page.locator('nav .count').innerText(), new RegExp(`^${texts.length}\\b`));
+  t.match(await page.locator('#icon').getAttribute('href'), 'icon-alert.svg');
+  await needs.filter({ hasText: 'big_spenders' }).getByRole('link', { name: 'Decide' }).click();
+  await page.getByText('waits for you').waitFor();
+  t.equal(page.url(), `${address}/audiences/big_spenders`);
+  t.same(complaints, []);
+}
+
+/**
+ * None complains, none scrolls sideways, none shows a secret.
+ *
+ * @param searched - pages of a list that are searched for serious faults, beside those of one thing
+ */
+async function everyPage(t: Test, { page, go, complaints }: Visit, searched: readonly string[]): Promise<void> {
+  const endpoint = await linkOn(page, go, '/endpoints', 'ads');
+  const message = await linkOn(page, go, '/dead-letters', 'track');
+  const further = ['/audiences/big_spenders', '/audiences/big_spenders/members/user-0010', '/audiences/broken'];
+  for (const path of [...PAGES, ...further, endpoint, message, '/audiences/nobody', '/messages?userId=nobody']) {
+    await go(path);
+    if (searched.includes(path) || !PAGES.includes(path)) t.same(await axeFindings(page), [], path);
+    const [width, room] = (await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')) as number[];
+    t.ok((width as number) <= (room as number), `${path} is ${width} wide on ${room}`);
+    t.notMatch(await page.content(), /hidden-too|token=hidden|a-secret-that-no-page-shows/, path);
+  }
+  const expected = complaints.filter((text) => /status of 404/.test(text));
+  t.same(complaints, expected, 'nothing but what is not there');
+  complaints.length = 0;
+}
+
+async function linkOn(page: Visit['page'], go: Visit['go'], path: string, name: string): Promise<string> {
+  await go(path);
+  return (await page.locator('tbody').getByRole('link', { name, exact: true }).first().getAttribute('href')) ?? '';
+}
+
+async function held(t: Test, { page, go }: Visit, { app }: Estate): Promise<void> {
+  await go('/audiences/big_spenders');
+  await page.getByRole('link', { name: '0 entered, 57 exited' }).first().click();
+  await page.getByRole('heading', { name: 'Who would enter and leave' }).waitFor();
+  await page.getByRole('link', { name: 'user-0010' }).waitFor();
+  await page.goBack();
+  await page.getByRole('button', { name: 'Approve…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Approve this run?' });
+  t.match(await dialog.innerText(), /0 entered, 57 exited.*6 members; it has 63 now/s);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  t.equal((await app.store.runs({ key: 'big_spenders', limit: 1 }))[0]?.state, 'held', 'Escape does nothing');
+  await page.getByRole('button', { name: 'Approve…' }).click();
+  await dialog.getByRole('button', { name: 'Approve and send' }).click();
+  await page.getByRole('status').getByText('Approved').waitFor();
+  await page.getByText('waits for you').waitFor({ state: 'detached' });
+  await page.locator('.figures').getByText('6', { exact: true }).waitFor();
+  t.equal((await app.store.runs({ key: 'big_spenders', limit: 1 }))[0]?.state, 'done');
+}
+
+async function orders(t: Test, { page, go }: Visit): Promise<void> {
+  await go('/audiences/newsletter');
+  await page.getByRole('button', { name: 'Plan' }).click();
+  const plan = page.getByRole('region', { name: 'Plan' });
+  t.match(await plan.innerText(), /A run now would send 0 messages/);
+  const rows = page.getByRole('table', { name: 'Runs, newest first' }).locator('tbody tr');
+  t.equal(await rows.count(), 1);
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await rows.nth(1).waitFor();
+  await page.getByRole('button', { name: 'Resync' }).click();
+  await page.getByRole('button', { name: 'Send again' }).click();
+  await rows.filter({ hasText: 'resync' }).filter({ hasText: 'done' }).waitFor();
+  await page.getByRole('button', { name: 'Retire' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Retire newsletter?' });
+  const retire = dialog.getByRole('button', { name: 'Retire' });
+  t.equal(await retire.getAttribute('aria-disabled'), 'true', 'not before its name is typed');
+  await dialog.getByRole('textbox').fill('newsletter');
+  await retire.click();
+  await page.getByRole('status').getByText('is being retired').waitFor();
+  await rows.filter({ hasText: 'retire' }).filter({ hasText: 'done' }).waitFor();
+}
+
+async function story(t: Test, { page, go }: Visit): Promise<void> {
+  await go('/audiences/big_spenders');
+  await page.getByRole('searchbox').fill('user-0001');
+  await page.keyboard.press('Enter');
+  await settled(page);
+  t.match(await page.locator('h1').innerText(), 'user-0001');
+  const changes = page.locator('.story > li');
+  await changes.nth(1).waitFor();
+  t.match(await changes.allInnerTexts(), [/left/, /entered/], 'newest first');
+  t.match(await changes.nth(1).innerText(), /crm was told/);
+  await go('/audiences/big_spenders/members/nobody%2Fever');
+  t.match(await page.locator('.empty').first().innerText(), /nobody\/ever was never in big_spenders/);
+}
+
+async function endpoint(t: Test, { page, go }: Visit, { app, answers }: Estate): Promise<void> {
+  await go(await linkOn(page, go, '/endpoints', 'crm'));
+  await page.getByRole('button', { name: 'Send a test event' }).click();
+  await page.getByRole('status').filter({ hasText: 'success' }).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.head .state', { hasText: 'paused' }).waitFor();
+  t.ok((await app.store.endpoints()).some(({ destination, pausedAt }) => destination === 'crm' && pausedAt !== null));
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.locator('.head .state', { hasText: 'open' }).waitFor();
+  await go(await linkOn(page, go, '/endpoints', 'ads'));
+  await page.getByText('The signature does not match.').first().waitFor();
+  answers.set('ads', 200);
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.locator('.head .state', { hasText: 'open' }).waitFor();
+}
+
+async function letters(t: Test, { page, go }: Visit, estate: Estate): Promise<void> {
+  await go('/dead-letters?destination=old');
+  const rows = page.getByRole('table').locator('tbody tr');
+  const before = await rows.count();
+  t.ok(before >= 2, `${before} rows`);
+  const boxes = rows.getByRole('checkbox');
+  await boxes.nth(0).check();
+  await boxes.nth(1).focus();
+  await page.keyboard.press('Space');
+  await page.getByText('2 chosen').waitFor();
+  // Something else comes meanwhile.
+  await estate.send([{ type: 'track', event: 'Order Completed', userId: 'late' }]);
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  t.equal(await page.locator('tr.chosen').count(), 2);
+  t.equal(await page.evaluate('document.activeElement.type'), 'checkbox', 'the focus stays');
+  await page.getByRole('button', { name: 'Drop' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Drop for good' }).click();
+  await page.getByText('2 dead letters dropped').waitFor();
+  await until(async () => (await rows.count()) === before - 2);
+  await page.getByRole('button', { name: 'Replay' }).click();
+  t.match(await page.getByRole('dialog').innerText(), /All that match/);
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
+  await page.getByText('queued again').waitFor();
+  await page.locator('.empty').waitFor();
+}
+
+async function ways(t: Test, { page, go }: Visit): Promise<void> {
+  await go('/');
+  await page.keyboard.press('Tab');
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content');
+  await page.getByRole('link', { name: 'Endpoints', exact: true }).click();
+  await settled(page);
+  t.equal(await page.evaluate('document.activeElement.tagName'), 'H1', 'as after a page has loaded');
+  t.equal(await page.title(), 'Endpoints · Rollcall');
+  t.equal(await page.locator('nav [aria-current=page]').innerText(), 'Endpoints');
+  await page.getByRole('combobox', { name: 'State' }).selectOption('disabled');
+  await page.waitForURL('**/endpoints?state=disabled');
+  t.equal(await page.locator('tbody tr').count(), 1);
+  await page.reload();
+  await settled(page);
+  t.equal(await page.locator('tbody tr').count(), 1, 'the address says it all');
+  await page.goBack();
+  await page.waitForURL((url) => url.pathname === '/');
+  await page.getByRole('combobox', { name: 'Theme' }).selectOption('dark');
+  t.equal(await page.evaluate('getComputedStyle(document.body).backgroundColor'), 'rgb(20, 22, 26)');
+  await page.reload();
+  await settled(page);
+  t.equal(await page.locator('html').getAttribute('data-theme'), 'dark', 'it is remembered');
+  await go('/activity');
+  t.match(await page.getByRole('table').innerText(), /local\s+endpoint\.pause/);
+}
+
+async function gone(t: Test, { page, go }: Visit, estate: Estate): Promise<void> {
+  await go('/endpoints');
+  await page.getByText('Live', { exact: true }).waitFor();
+  const before = await page.locator('tbody').innerText();
+  await estate.close();
+  await page.getByText('Rollcall does not answer').waitFor();
+  t.equal(await page.locator('tbody').innerText(), before);
+  await page.getByRole('link', { name: 'Sources' }).click();
+  await page.getByRole('alert').first().waitFor();
+  t.match(await page.getByRole('alert').first().innerText(), 'Rollcall does not answer');
+}
+
+async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
+  await go('/endpoints?find=app-99');
+  t.equal(await page.title(), 'Sign in · Rollcall');
+  t.same(await axeFindings(page), []);
+  await page.getByLabel('Admin token').fill('nonsense');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').getByText('no admin token').waitFor();
+  await page.getByLabel('Admin token').fill('the-token-of-eyes');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('table').waitFor();
+  t.equal(await page.locator('tbody tr').count(), 11, 'app-99 and app-990 to app-999');
+  t.equal(await page.evaluate('document.cookie'), '', 'no script sees the session');
+  await go('/endpoints');
+  t.equal(await page.locator('tbody tr').count(), 100, 'a part of a thousand');
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.locator('tbody tr').nth(199).waitFor();
+  await go('/audiences');
+  t.equal(await page.locator('tbody tr').count(), 305);
+  t.same(await axeFindings(page), []);
+  await go('/audiences/big_spenders');
+  t.equal(await page.getByRole('button', { name: 'Run now' }).count(), 0, 'who may only look sees nothing to press');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Admin token').fill('the-token-of-ops');
+  await page.keyboard.press('Enter');
+  await page.getByRole('navigation').waitFor();
+  await go('/audiences/big_spenders');
+  t.equal(await page.getByRole('button', { name: 'Run now' }).count(), 1);
+  t.same(
+    complaints.filter((text) => !/status of 401/.test(text)),
+    [],
+  );
+}
