@@ -2,6 +2,10 @@
  * What requests without a write key, and crowds, cost an honest client: its small batches, half of them plain with the key in the
  * head and half with gzip and the key in the body, a hundred a second, while somebody else attacks. `refused` counts its answers
  * that are not 200.
+ *
+ * The attacker runs on the same processors, and takes from the honest client what no service could give back. So each attack is
+ * also run `elsewhere`, against a server that takes every request and does nothing: what is left between the two is the service's
+ * doing. The law speaks of `none`, where nobody attacks anything.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -15,12 +19,14 @@ const every = 10;
 const count = 800;
 const warmUp = 100;
 
-async function run(attack: string): Promise<Figures> {
+async function run(attack: string, isElsewhere = false): Promise<Figures> {
   const folder = await mkdtemp(join(import.meta.dirname, '.attacks-'));
   const server = await startPart(new URL('collect/server.ts', import.meta.url), ['rollcall', join(folder, 'r.db')]);
   const port = server.ready as number;
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-  const attacker = await startPart(new URL('attacks/attacker.ts', import.meta.url), [attack, String(port)]);
+  const sink = isElsewhere ? await startPart(new URL('attacks/sink.ts', import.meta.url)) : null;
+  const attacked = String(sink === null ? port : sink.ready);
+  const attacker = await startPart(new URL('attacks/attacker.ts', import.meta.url), [attack, attacked]);
   try {
     await honest(port, agent, warmUp);
     const { latencies, refused } = await honest(port, agent, count);
@@ -29,6 +35,7 @@ async function run(attack: string): Promise<Figures> {
     return { p50Ms: at(0.5), p99Ms: at(0.99), refused, memoryMb: peakMemoryMb(server.pid) };
   } finally {
     await attacker.stop();
+    await sink?.stop();
     agent.destroy();
     await server.stop();
     await rm(folder, { recursive: true, force: true });
@@ -77,6 +84,19 @@ const attacks = ['idle', 'dribble', 'connect', 'nested', 'crowd'];
 
 await compare({
   name: 'attacks',
-  contenders: Object.fromEntries(['none', ...attacks].map((name) => [name, () => run(name)])),
-  ratios: Object.fromEntries(attacks.map((name) => [`${name} / none`, [name, 'none', 'p99Ms']])),
+  contenders: {
+    none: () => run('none'),
+    ...Object.fromEntries(
+      attacks.flatMap((name) => [
+        [name, () => run(name)],
+        [`${name} elsewhere`, () => run(name, true)],
+      ]),
+    ),
+  },
+  ratios: Object.fromEntries(
+    attacks.flatMap((name) => [
+      [`${name} / none`, [name, 'none', 'p99Ms']],
+      [`${name} / elsewhere`, [name, `${name} elsewhere`, 'p99Ms']],
+    ]),
+  ),
 });

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
-import { inflated, readBytes, tooLarge } from './body.ts';
+import { inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 import { Hold, Pressure } from './pressure.ts';
@@ -27,8 +27,9 @@ interface AdmissionOptions {
 
 /** The threads that inflate are few, and shared with all that reads files. */
 const INFLATED_AT_ONCE = 2;
-/** Bytes that are inflated without them, for those whose source is known. */
+/** Bodies of so many bytes are inflated without them, if they get no larger than this: else what is small would wait for what is not. */
 const SMALL = 2_048;
+const AT_ONCE = 16 * 1024;
 
 /**
  * Reads the requests of these routes. Who sends one is looked for as early as it can be known: in its head, else in its body, of
@@ -70,10 +71,14 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     if (hold === null) return undefined;
     const maxBytes = routeOptions.bodyLimit;
     const sent = await readBytes(payload, hold, maxBytes);
-    const isSmall = collectSource !== null && sent.length <= SMALL;
-    const inflate = () => inflated(sent, headers['content-encoding'] ?? '', maxBytes, isSmall);
-    const isPlain = headers['content-encoding'] === undefined;
-    const bytes = isPlain ? sent : await (isSmall ? inflate() : inflating.pass(collectSource?.id ?? '', 1, inflate));
+    const encoding = headers['content-encoding'];
+    const bytes =
+      (encoding === undefined ? sent : null) ??
+      (sent.length <= SMALL ? inflatedAtOnce(sent, encoding ?? '', Math.min(AT_ONCE, maxBytes)) : null) ??
+      // Strangers by their addresses: a bomb of one must not keep another waiting.
+      (await inflating.pass(collectSource?.id ?? `from ${request.ip}`, 1, () =>
+        inflated(sent, encoding ?? '', maxBytes),
+      ));
     hold.resize(bytes.length);
     const body = readJson(request, bytes);
     if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));

@@ -68,28 +68,41 @@ const rawWithInfo = promisify(inflateRaw) as unknown as (
   options: ZlibOptions,
 ) => Promise<{ readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }>;
 
+/** The body without its encoding; null when it is larger than that, or isn't wholly what it should be. */
+export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: number): Buffer | null {
+  try {
+    return inflaterOf(body, nameOf(encoding))?.atOnce(body, { maxOutputLength }) ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /**
- * The body without its encoding. Stops inflating once `maxBytes` are exceeded.
+ * The body without its encoding, made in another thread. Stops inflating once `maxBytes` are exceeded.
  *
- * @param isSmall - whether to do it here: another thread costs more than a small body does
  * @throws RollcallError `unsupported_media_type`, `too_large`, `invalid_json`
  */
-export async function inflated(body: Buffer, encoding: string, maxBytes: number, isSmall: boolean): Promise<Buffer> {
-  const name = encoding.trim().toLowerCase();
+export async function inflated(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+  const name = nameOf(encoding);
   if (name === '' || name === 'identity') return body;
-  const inflater = name === 'deflate' && !hasZlibHeader(body) ? RAW_DEFLATE : INFLATERS.get(name);
+  const inflater = inflaterOf(body, name);
   if (inflater === undefined) {
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
   try {
-    const options = { maxOutputLength: maxBytes };
-    return isSmall ? inflater.atOnce(body, options) : await inflater.later(body, options);
+    return await inflater.later(body, { maxOutputLength: maxBytes });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes);
     const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;
     if (first !== null) return first;
     throw new RollcallError('invalid_json', `The body is not valid ${name}.`);
   }
+}
+
+const nameOf = (encoding: string) => encoding.trim().toLowerCase();
+
+function inflaterOf(body: Buffer, name: string): Inflater | undefined {
+  return name === 'deflate' && !hasZlibHeader(body) ? RAW_DEFLATE : INFLATERS.get(name);
 }
 
 const GZIP_HEADER = 10;

@@ -15,6 +15,7 @@ import type { IpRule } from '../ip.ts';
 import type { Envelope } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
+import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
 import { allowPages, browsers } from './browsers.ts';
 import { reportPart, reportRequest } from './discarded.ts';
@@ -57,7 +58,7 @@ const PREFIXES = ['/v1', '/beacon/v1'] as const;
 export const collect: FastifyPluginAsync<CollectOptions> = async (parent, options) => {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const strangers = new Strangers(limits, options.clock);
-  parent.server.on('connection', (socket) => strangers.connected(socket));
+  new Arrivals(parent.server, (socket) => strangers.connected(socket));
   const turns = new Turns(ACCEPTED_AT_ONCE);
   const accept: CollectOptions['accept'] = (source, messages) =>
     turns.pass(source, messages.length, () => options.accept(source, messages));

@@ -13,6 +13,9 @@ export interface StrangerLimits {
 }
 
 const LOOK_EVERY = 1_000;
+/** Milliseconds between two connections that are cut because there are too many, and how many times too many there may be meanwhile. */
+const CUT_EVERY = 2;
+const OVERFLOW = 2;
 
 /**
  * Requests and connections that have shown no write key. There is little room for them, and nobody new is refused for want
@@ -26,6 +29,7 @@ export class Strangers implements Account {
   private readonly sockets = new Set<Socket>();
   private bytes = 0;
   private watching = false;
+  private cutting = false;
 
   constructor(limits: StrangerLimits, clock: Pick<Clock, 'monotonic' | 'after'>) {
     this.limits = limits;
@@ -55,12 +59,27 @@ export class Strangers implements Account {
   connected(socket: Socket): void {
     this.sockets.add(socket);
     socket.once('close', () => this.sockets.delete(socket));
-    if (this.sockets.size <= this.limits.strangerSockets) return;
-    for (const oldest of this.sockets) {
-      this.sockets.delete(oldest);
-      oldest.destroy();
-      break;
-    }
+    if (this.sockets.size > OVERFLOW * this.limits.strangerSockets) this.cutOldest();
+    else if (this.sockets.size > this.limits.strangerSockets) this.cutLater();
+  }
+
+  /** One at a time: whoever comes again at once for each that is cut must not make us as busy as it is. */
+  private cutLater(): void {
+    if (this.cutting) return;
+    this.cutting = true;
+    this.clock.after(CUT_EVERY, () => {
+      this.cutting = false;
+      if (this.sockets.size <= this.limits.strangerSockets) return;
+      this.cutOldest();
+      this.cutLater();
+    });
+  }
+
+  private cutOldest(): void {
+    const [oldest] = this.sockets;
+    if (oldest === undefined) return;
+    this.sockets.delete(oldest);
+    oldest.destroy();
   }
 
   /** A write key was shown on this connection. */

@@ -83,6 +83,21 @@ t.test('a body without a known key is never built, however it is nested', async 
   t.ok(longest < 100_000, `${longest} characters were parsed`);
 });
 
+t.test('a small body with gzip does not wait for bombs', async (t) => {
+  const { app } = startService(t);
+  const bomb = gzipSync(`{"batch":[${'['.repeat(240_000)}${']'.repeat(240_000)}]}`);
+  const headers = { 'content-encoding': 'gzip' };
+  let bombs = 0;
+  const attack = Array.from({ length: 40 }, async () => {
+    await app.inject({ method: 'POST', url: '/v1/batch', payload: bomb, headers });
+    bombs += 1;
+  });
+  const answer = await app.inject({ method: 'POST', url: '/v1/batch', payload: gzipSync(withKey), headers });
+  t.equal(answer.statusCode, 200);
+  t.ok(bombs < 20, `${bombs} of 40 bombs were answered before it`);
+  await Promise.all(attack);
+});
+
 t.test('whoever has held on longest without a key makes room for who comes', async (t) => {
   const service = startService(t, { limits: { strangerBytes: 100_000 } });
   const filler = 'x'.repeat(60_000);
