@@ -19,6 +19,8 @@ interface Capture {
 interface Batch {
   readonly writeKey?: string;
   readonly sentAt?: string;
+  /** Of all its messages: Go v3 says there which library it is. */
+  readonly context?: Item;
 }
 type Item = Readonly<Record<string, unknown>>;
 
@@ -53,7 +55,7 @@ function expectedBody(given: Item, batch: Batch): Item {
   const sent = sentAt ?? batch.sentAt;
   const time = sent === undefined ? parse(original) : NOW - (parse(sent) - parse(original));
   const receivedAt = new Date(NOW).toISOString();
-  const common = { version: 1, type, timestamp: new Date(time).toISOString(), receivedAt, context };
+  const common = { version: 1, type, timestamp: new Date(time).toISOString(), receivedAt };
   const { userId, previousId, ...others } = rest;
   const fields = type === 'alias' ? { ...others, 'Previous ID': previousId, 'User ID': userId } : rest;
   const details = { identify: 'traits', group: 'traits', track: 'properties', page: 'properties' }[String(type)];
@@ -62,6 +64,7 @@ function expectedBody(given: Item, batch: Batch): Item {
     ...(details && { [details]: {} }),
     ...Object.fromEntries(present),
     ...common,
+    context: { ...batch.context, ...(context as Item | undefined) },
     ...(sent !== undefined && { originalTimestamp: original }),
   };
 }
