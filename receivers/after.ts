@@ -1,7 +1,7 @@
 /** A value, or the promise of one. */
 export type Awaitable<T> = T | Promise<T>;
 
-const isThenable = <T>(value: Awaitable<T>): value is Promise<T> =>
+export const isThenable = <T>(value: Awaitable<T>): value is Promise<T> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 
 /**

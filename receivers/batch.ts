@@ -1,57 +1,81 @@
-import type { Awaitable } from './after.ts';
 import { batched, type Rejection, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled at once. */
 const CONCURRENCY = 16;
-/** Handlers that answer at once are given a break after so many, in which the deadline can come. */
+/** After so many begun there is a break, in which other requests and the deadline can come. */
 const BREAK_AFTER = 64;
 
 /** Not every runtime has the quick one. */
 const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
 
-/** Handles the messages of one request, a few at a time. */
-export interface BatchRun {
-  /** The answer once all messages have theirs, or the batch has ended. */
-  finish(): Promise<Reply>;
-  /** Nothing more is begun. */
-  end(): void;
-  /** What to answer now: what is not done yet is to be sent again. */
-  reply(): Reply;
+export interface BatchParts {
+  readonly size: number;
+  /** Handles a message: its answer if that is there at once, else it goes to `answered`. */
+  handle(index: number, answered: (reply: Reply) => void): Reply | undefined;
+  /** Called once all messages have their answers. */
+  finished(reply: Reply): void;
 }
 
-export function runBatch(size: number, handle: (index: number) => Awaitable<Reply>): BatchRun {
-  const replies: (Reply | undefined)[] = new Array(size).fill(undefined);
-  let next = 0;
-  let ended = false;
+/** Handles the messages of one request, a few at a time. By callbacks: promises cost as much as checking a message. */
+export class BatchRun {
+  private readonly parts: BatchParts;
+  private readonly replies: (Reply | undefined)[];
+  private next = 0;
+  private working = 0;
+  private left: number;
+  private begun = 0;
+  private hasBreak = false;
+  private hasEnded = false;
 
-  async function work(): Promise<void> {
-    for (let atOnce = 0; next < size && !ended; ) {
-      const index = next;
-      next += 1;
-      const reply = handle(index);
-      if (reply instanceof Promise) {
-        replies[index] = await reply;
-        atOnce = 0;
-        continue;
-      }
-      replies[index] = reply;
-      atOnce += 1;
-      if (atOnce % BREAK_AFTER === 0) await new Promise<void>((resolve) => later(resolve));
+  constructor(parts: BatchParts) {
+    this.parts = parts;
+    this.left = parts.size;
+    this.replies = new Array(parts.size).fill(undefined);
+  }
+
+  start(): void {
+    while (this.next < this.parts.size && this.working < CONCURRENCY && !this.hasBreak && !this.hasEnded) {
+      if (this.begun === BREAK_AFTER) this.pause();
+      else this.begin(this.next++);
     }
   }
 
-  const reply = () => batched(replies.flatMap((each, index) => rejection(index, each) ?? []));
-  return {
-    async finish() {
-      await Promise.all(Array.from({ length: Math.min(CONCURRENCY, size) }, work));
-      return reply();
-    },
-    end() {
-      ended = true;
-    },
-    reply,
-  };
+  /** Nothing more is begun. The answer for now: what is not done yet is to be sent again. */
+  end(): Reply {
+    this.hasEnded = true;
+    return batchReply(this.replies);
+  }
+
+  private begin(index: number): void {
+    this.begun += 1;
+    const reply = this.parts.handle(index, (given) => {
+      this.working -= 1;
+      this.answer(index, given);
+      this.start();
+    });
+    if (reply === undefined) this.working += 1;
+    else this.answer(index, reply);
+  }
+
+  private answer(index: number, reply: Reply): void {
+    this.replies[index] = reply;
+    this.left -= 1;
+    if (this.left === 0) this.parts.finished(batchReply(this.replies));
+  }
+
+  private pause(): void {
+    this.hasBreak = true;
+    later(() => {
+      this.hasBreak = false;
+      this.begun = 0;
+      this.start();
+    });
+  }
 }
+
+/** The answer to a batch, from those to its messages; those that have none are to be sent again. */
+export const batchReply = (replies: readonly (Reply | undefined)[]): Reply =>
+  batched(replies.flatMap((each, index) => rejection(index, each) ?? []));
 
 /** What would have been refused alone is not to come again; what would have been retried is. */
 function rejection(index: number, reply: Reply | undefined): Rejection | undefined {

@@ -1,18 +1,17 @@
 import type { Awaitable } from './after.ts';
-import { runBatch } from './batch.ts';
+import { BatchRun, batchReply } from './batch.ts';
 import { systemClock, within } from './clock.ts';
-import { createDeadlines } from './deadlines.ts';
-import { createDispatch } from './dispatch.ts';
+import { createDeadlines, type Wait } from './deadlines.ts';
 import { InboxWorker } from './inbox.ts';
 import { createLeases } from './leases.ts';
-import { type Batch, type Parsed, parseBody, parseValue } from './messages.ts';
+import { Linked, LinkedList } from './linked.ts';
+import { type Batch, computedOf, type Parsed, parseBody, parseValue } from './messages.ts';
 import type { CoreOptions, Log } from './options.ts';
-import { changeOf, computedOf, createTurns } from './order.ts';
 import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
-import { type Inbox, memoryStore } from './store.ts';
+import { changeOf, type Inbox, memoryStore } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
 import { createWork } from './work.ts';
 
@@ -21,8 +20,8 @@ export interface Core {
   verifier: Verifier;
   now(): number;
   isClosing(): boolean;
-  /** Calls back when a body that began to arrive at `since` takes too long; the returned function says that it is there. */
-  reading(since: number, cut: () => void): () => void;
+  /** Calls back when a body that began to arrive at `since` takes too long. */
+  reading(since: number, cut: () => void): Wait;
   /** Never fails. */
   accept(verified: VerifiedFields, log: Log): Awaitable<reply.Reply>;
   report: Report;
@@ -32,13 +31,27 @@ export interface Core {
   close(): Promise<void>;
 }
 
+type Answered = (answer: reply.Reply) => void;
+
 /** A message that is being handled, or waits for its turn. */
-interface Running {
+class Running extends Linked {
   readonly request: OpenRequest;
-  /** Never rejects. */
-  readonly work: Promise<reply.Reply>;
-  /** Called back with the answer: promises for each step would cost as much as a signature. */
-  readonly waiting: ((answer: reply.Reply) => void)[];
+  private waiting: Answered[] | undefined;
+
+  constructor(request: OpenRequest) {
+    super();
+    this.request = request;
+  }
+
+  /** Calls back with the answer: a promise for each step would cost as much as a signature. */
+  wait(answered: Answered): void {
+    if (this.waiting === undefined) this.waiting = [answered];
+    else this.waiting.push(answered);
+  }
+
+  end(answer: reply.Reply): void {
+    for (const answered of this.waiting ?? []) answered(answer);
+  }
 }
 
 /** @throws TypeError when the secret is missing or empty. */
@@ -47,7 +60,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
   const inTurn = createTurns();
   const running = new Map<string, Running>();
-  const open = new Set<Running>();
+  const open = new LinkedList<Running>();
   const reads = createDeadlines(clock);
   const waits = createDeadlines(clock);
   let closing = false;
@@ -56,7 +69,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
   const leases = createLeases({ store, clock, stuckAfter, report });
 
-  const { handle, run } = createWork({ on, dispatch: createDispatch(on), store, leases, clock, report });
+  const { handle, run } = createWork({ on, store, leases, clock, report });
 
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
   const scopeOf = (sender: string) => `${name}|${sender}`;
@@ -80,21 +93,16 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     // Without turns a slow "entered" could end after the "exited" that followed it.
     const work = change === undefined ? run(task) : inTurn(change.name, async () => run(task));
     if (!(work instanceof Promise)) return work;
-    const waiting: Running['waiting'] = [];
+    const entry = new Running(request);
     const end = (answer: reply.Reply) => {
       open.delete(entry);
       if (key !== undefined) running.delete(key);
-      for (const answered of waiting) answered(answer);
-      return answer;
+      entry.end(answer);
     };
-    const entry: Running = {
-      request,
-      waiting,
-      work: work.then(end, (error) => {
-        report(error, { stage: 'host', request }, log);
-        return end(reply.crashed);
-      }),
-    };
+    work.then(end, (error) => {
+      report(error, { stage: 'host', request }, log);
+      end(reply.crashed);
+    });
     open.add(entry);
     if (key !== undefined) running.set(key, entry);
     return entry;
@@ -103,14 +111,14 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log): Awaitable<reply.Reply> {
     if (inbox !== undefined) return inbox.accept([{ parsed, verified }], log).then(([only]) => only as reply.Reply);
     const entry = once(parsed, verified, log);
-    if (!('work' in entry)) return entry;
+    if (!(entry instanceof Running)) return entry;
     return new Promise((resolve) => {
-      const ended = waits.add(verified.since + deadline, () => {
+      const wait = waits.add(verified.since + deadline, () => {
         entry.request.expire();
         resolve(reply.late);
       });
-      entry.waiting.push((answer) => {
-        ended();
+      entry.wait((answer) => {
+        wait.end();
         resolve(answer);
       });
     });
@@ -124,34 +132,44 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
         parsed: parseValue(item),
         verified: new BatchItem(item, keys[index], verified),
       }));
-      const kept = await inbox.accept(arrivals, log);
-      return runBatch(kept.length, (index) => kept[index] as reply.Reply).finish();
+      return batchReply(await inbox.accept(arrivals, log));
     }
-    const entries: Running[] = [];
-    const batch = runBatch(items.length, (index) => {
+    const working = new Set<OpenRequest>();
+    function handle(index: number, answered: Answered): reply.Reply | undefined {
       const item = new BatchItem(items[index], keys[index], verified);
+      // What is done is let go of: collecting garbage would else cost as much as checking the messages.
+      items[index] = undefined;
       const entry = once(parseValue(item.item), item, log);
-      if (!('work' in entry)) return entry;
-      entries.push(entry);
-      return entry.work;
-    });
-    return new Promise((resolve, reject) => {
-      const ended = waits.add(verified.since + deadline, () => {
-        batch.end();
-        for (const { request } of entries) request.expire();
-        resolve(batch.reply());
+      if (!(entry instanceof Running)) return entry;
+      const { request } = entry;
+      working.add(request);
+      entry.wait((answer) => {
+        working.delete(request);
+        answered(answer);
       });
-      batch.finish().then((answer) => {
-        ended();
-        resolve(answer);
-      }, reject);
+      return undefined;
+    }
+    return new Promise((resolve) => {
+      const batch = new BatchRun({
+        size: items.length,
+        handle,
+        finished(answer) {
+          wait.end();
+          resolve(answer);
+        },
+      });
+      const wait = waits.add(verified.since + deadline, () => {
+        resolve(batch.end());
+        for (const request of working) request.expire();
+      });
+      batch.start();
     });
   }
 
   async function drained(): Promise<void> {
-    const ended = Promise.all([...open].map((entry) => entry.work));
-    await within(clock, drain, ended, () => []);
-    for (const entry of open) entry.request.expire();
+    const ended = [...open].map((entry) => new Promise<unknown>((resolve) => entry.wait(resolve)));
+    await within(clock, drain, Promise.all(ended), () => []);
+    for (const { request } of open) request.expire();
   }
 
   return {
@@ -175,5 +193,20 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       waits.close();
       leases.close();
     },
+  };
+}
+
+/** Has the tasks of one name done one after the other. */
+type InTurn = <T>(name: string, task: () => Promise<T>) => Promise<T>;
+
+function createTurns(): InTurn {
+  const last = new Map<string, Promise<unknown>>();
+  return (name, task) => {
+    const before = last.get(name);
+    const turn = before === undefined ? task() : before.then(task, task);
+    last.set(name, turn);
+    const forget = () => last.get(name) === turn && last.delete(name);
+    turn.then(forget, forget);
+    return turn;
   };
 }

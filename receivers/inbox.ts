@@ -1,13 +1,12 @@
 import type { Awaitable } from './after.ts';
 import { within } from './clock.ts';
 import type { Leases } from './leases.ts';
-import { type Parsed, parseMessage } from './messages.ts';
+import { computedOf, type Parsed, parseMessage } from './messages.ts';
 import type { Log, ReceiverClock } from './options.ts';
-import { changeOf, computedOf } from './order.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';
-import type { Inbox, KeptRequest, Opening, StoredRequest } from './store.ts';
+import { changeOf, type Inbox, type KeptRequest, type Opening, type StoredRequest } from './store.ts';
 
 /** Waits between the tries of a stored message, in milliseconds; then it is given up. */
 const WAITS = [1000, 5000, 30_000, 120_000, 600_000];

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { Wait } from './deadlines.ts';
 
 /** One header of a Node request; what came several times is joined, so that it can't pass for one value. */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
@@ -22,8 +23,8 @@ export class TooSlow extends Error {
   override message = 'the body did not arrive in time';
 }
 
-/** Has a callback called when a body takes too long; the returned function says that it is there. */
-export type ReadDeadline = (cut: () => void) => () => void;
+/** Has a callback called when a body takes too long. */
+export type ReadDeadline = (cut: () => void) => Wait;
 
 /** Why nothing will come any more: the events of a stream do not come twice. */
 function unreadable(stream: Readable): Error | undefined {
@@ -47,7 +48,7 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
     stream.off('data', onData).off('end', onEnd).off('close', onClose);
     if (finished) return;
     finished = true;
-    arrived();
+    wait.end();
     done(error, body);
   }
   function onData(chunk: Buffer): void {
@@ -64,6 +65,6 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
   function onClose(): void {
     finish(new Error('the body ended too early'), undefined);
   }
-  const arrived = deadline(() => finish(new TooSlow(), undefined));
+  const wait = deadline(() => finish(new TooSlow(), undefined));
   stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
 }

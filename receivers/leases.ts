@@ -1,4 +1,5 @@
 import { attempt } from './after.ts';
+import { Linked, LinkedList } from './linked.ts';
 import type { Log, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
@@ -13,18 +14,32 @@ interface Parts {
   readonly report: Report;
 }
 
-interface Held {
+class Held extends Linked {
   readonly request: OpenRequest;
   readonly since: number;
   readonly log: Log;
-  readonly giveUp: (answer: reply.Reply) => void;
+  readonly giveUp: () => void;
+  isGivenUp = false;
+  hasEnded = false;
+
+  constructor(request: OpenRequest, since: number, log: Log, giveUp: () => void) {
+    super();
+    this.request = request;
+    this.since = since;
+    this.log = log;
+    this.giveUp = giveUp;
+  }
 }
 
 /** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
 export interface Leases {
   /** Names whoever handles one request. */
   newHolder(): string;
-  /** The outcome of a handler; one that never returns is given up, so that others get their turn. */
+  /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
+  hold(request: OpenRequest, giveUp: () => void, log: Log): Held;
+  /** The handler has returned; false when it has been given up. */
+  end(held: Held): boolean;
+  /** The outcome of a handler, whose request is held meanwhile. */
   keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
   close(): void;
 }
@@ -32,7 +47,7 @@ export interface Leases {
 export function createLeases({ store, clock, stuckAfter, report }: Parts): Leases {
   const process = crypto.randomUUID();
   const interval = Math.min(store.lease / 3, stuckAfter);
-  const held = new Set<Held>();
+  const held = new LinkedList<Held>();
   let holders = 0;
   let disarm: (() => void) | undefined;
 
@@ -45,7 +60,7 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
       () => store.renew(opening),
       (ours) => {
         // What has ended meanwhile has given its lease back.
-        if (ours || !held.has(each)) return;
+        if (ours || each.hasEnded) return;
         request.expire();
         failed(new Error('its lease ended while the handler worked: another process may handle it too'));
       },
@@ -53,20 +68,22 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
     );
   }
 
-  function giveUp({ request, log, giveUp }: Held): void {
+  function giveUp(each: Held): void {
+    const { request, log } = each;
+    each.isGivenUp = true;
     request.expire();
     const error = new Error(`the handler has not returned for ${stuckAfter} ms: it is given up`);
     report(error, { stage: 'handler', late: true, gaveUp: true, request }, log);
-    giveUp(reply.failed);
+    each.giveUp();
   }
 
   function look(): void {
     disarm = undefined;
     const now = clock.now();
-    for (const each of held) {
+    for (const each of [...held]) {
       if (now - each.since < stuckAfter) renew(each);
       else {
-        held.delete(each);
+        end(each);
         giveUp(each);
       }
     }
@@ -74,7 +91,20 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
   }
 
   function arm(): void {
-    if (held.size > 0) disarm ??= clock.after(interval, look, { background: true });
+    if (!held.isEmpty) disarm ??= clock.after(interval, look, { background: true });
+  }
+
+  function hold(request: OpenRequest, giveUp: () => void, log: Log): Held {
+    const entry = new Held(request, clock.now(), log, giveUp);
+    held.add(entry);
+    arm();
+    return entry;
+  }
+
+  function end(entry: Held): boolean {
+    entry.hasEnded = true;
+    held.delete(entry);
+    return !entry.isGivenUp;
   }
 
   return {
@@ -82,25 +112,16 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
       holders += 1;
       return `${process}-${holders}`;
     },
+    hold,
+    end,
     keep: (request, work, log) =>
       new Promise((resolve, reject) => {
-        const entry = { request, since: clock.now(), log, giveUp: resolve };
-        held.add(entry);
-        arm();
-        work.then(
-          (answer) => {
-            held.delete(entry);
-            resolve(answer);
-          },
-          (error) => {
-            held.delete(entry);
-            reject(error);
-          },
-        );
+        const entry = hold(request, () => resolve(reply.failed), log);
+        work.finally(() => end(entry)).then(resolve, reject);
       }),
     close() {
       disarm?.();
-      held.clear();
+      for (const entry of [...held]) end(entry);
     },
   };
 }

@@ -72,8 +72,8 @@ const fault = (reason: BodyFault, detail: string): Parsed => ({ ok: false, reaso
 
 /** Several messages in one request, each with the Idempotency-Key that it would have had alone. */
 export interface Batch {
-  /** Values that would have been the bodies. */
-  items: readonly unknown[];
+  /** Values that would have been the bodies; whoever takes one may let go of it here. */
+  items: unknown[];
   keys: readonly string[];
   /** Milliseconds since 1970. */
   sentAt: number;
@@ -127,4 +127,25 @@ export function parseValue(value: unknown): Parsed {
   const result = webhookBody.safeParse(value);
   if (!result.success) return fault('invalid_body', z.prettifyError(result.error));
   return { ok: true, known: true, message: fromWire(result.data) };
+}
+
+/** The identify calls of audiences and computed traits. */
+export interface Computed {
+  readonly kind: 'audience' | 'trait';
+  /** The key of the audience or trait. */
+  readonly key: string;
+  readonly id: string;
+  readonly userId: string;
+  readonly sequence: number | undefined;
+}
+
+/** What a message says of an audience or trait, if it is the call of one. */
+export function computedOf(message: Message | UnknownMessage): Computed | undefined {
+  if (message.type !== 'identify') return undefined;
+  const { userId, context } = message as Extract<Message, { type: 'identify' }>;
+  const { computation_class: kind, computation_key: key, computation_id: id, sequence } = context.personas ?? {};
+  if ((kind !== 'audience' && kind !== 'trait') || typeof key !== 'string' || userId === undefined) return undefined;
+  // A fraction or a number beyond what a double counts is no sequence of ours.
+  const isSequence = Number.isSafeInteger(sequence) && (sequence as number) >= 0;
+  return { kind, key, id: typeof id === 'string' ? id : key, userId, sequence: isSequence ? sequence : undefined };
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { mistake } from './hints.ts';
-import { type Secret, signingKey, verify } from './signature.ts';
+import { type Secret, signingKey, verifyWellFormed } from './signature.ts';
 import { SENDER, SENDER_LENGTH, type Signatures } from './signatures.ts';
 import { standardKey, verifyStandard } from './standard.ts';
 
@@ -9,14 +9,10 @@ export const nodeSignatures: Signatures = {
   prepare(secrets) {
     const keys = secrets.map(signingKey);
     const standardKeys = secrets.map(standardKey);
-    const senders: string[] = [];
     return {
-      verify: (body, header) => verify(body, header, keys),
+      verify: (body, header) => verifyWellFormed(body, header, keys),
       verifyStandard: (body, headers) => verifyStandard(body, headers, standardKeys),
-      sender(secret) {
-        senders[secret] ??= senderName(keys[secret] as Secret);
-        return senders[secret];
-      },
+      sender: (secret) => senderName(keys[secret] as Secret),
     };
   },
   mistake,

@@ -83,7 +83,7 @@ async function collect(
   let size = 0;
   let late = false;
   const give = () => void reader.cancel().catch(() => {});
-  const arrived = deadline(() => {
+  const wait = deadline(() => {
     late = true;
     give();
   });
@@ -97,7 +97,7 @@ async function collect(
       parts.push(part.value);
     }
   } finally {
-    arrived();
+    wait.end();
   }
   if (late) throw new TooSlow();
   return joined(parts, size);

@@ -4,7 +4,8 @@ import type { Secret } from './signature.ts';
 
 /** Secrets, prepared for many requests. */
 export interface Prepared {
-  verify(body: Uint8Array, header: string | undefined): Awaitable<Verification>;
+  /** @param header - well formed */
+  verify(body: Uint8Array, header: string): Awaitable<Verification>;
   verifyStandard(body: Uint8Array, headers: GivenHeaders): Awaitable<StandardVerification>;
   /** Names whoever knows the secret in this place, without giving it away. */
   sender(secret: number): Awaitable<string>;

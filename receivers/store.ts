@@ -1,10 +1,18 @@
 import type { Awaitable } from './after.ts';
+import type { Computed } from './messages.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
 export interface Change {
   /** Names receiver, secret, audience or trait, and user. */
   readonly name: string;
   readonly sequence: number;
+}
+
+/** The change that a call brings; `scope` names receiver and sender, so that no other can get before it. */
+export function changeOf(computed: Computed | undefined, scope: string): Change | undefined {
+  if (computed?.sequence === undefined) return undefined;
+  const { kind, id, userId, sequence } = computed;
+  return { name: JSON.stringify([scope, kind, id, userId]), sequence };
 }
 
 /** A request that is about to be handled. */
@@ -101,51 +109,74 @@ export interface Inbox extends ReceiverStore {
   retry(keys?: readonly string[]): Awaitable<number>;
 }
 
-/** A map that forgets its oldest entries beyond `max`; what is set again counts as new. */
-function forgetfulMap<V>(max: number) {
-  const entries = new Map<string, V>();
-  let oldest: MapIterator<string> | undefined;
-  return {
-    get: (key: string) => entries.get(key),
-    set(key: string, value: V): void {
-      entries.delete(key);
-      entries.set(key, value);
-      if (entries.size <= max) return;
-      // Always the same iterator: a new one would pass over all that was deleted, at each call.
-      oldest ??= entries.keys();
-      entries.delete(oldest.next().value as string);
-    },
-  };
+/** Who has a name, and what was known of it before. */
+class Hold<V> {
+  readonly holder: string;
+  readonly until: number;
+  readonly before: V | undefined;
+
+  constructor(holder: string, until: number, before: V | undefined) {
+    this.holder = holder;
+    this.until = until;
+    this.before = before;
+  }
 }
 
-interface Hold {
-  holder: string;
-  until: number;
-}
+/** What is known by name, and who has it; a hold that ran out is nobody's. Forgets the oldest beyond `max`. */
+class Memory<V extends number | boolean> {
+  private readonly states = new Map<string, V | Hold<V>>();
+  private readonly max: number;
+  private oldest: MapIterator<[string, V | Hold<V>]> | undefined;
 
-/** Who has what: a hold that ran out is nobody's. */
-class Holds {
-  readonly #holds = new Map<string, Hold>();
-
-  /** Whether another holder has it. */
-  isTaken(name: string, holder: string, now: number): boolean {
-    const hold = this.#holds.get(name);
-    return hold !== undefined && hold.holder !== holder && hold.until > now;
+  constructor(max: number) {
+    this.max = max;
   }
 
-  take(name: string, holder: string, until: number): void {
-    this.#holds.set(name, { holder, until });
+  get(name: string): V | Hold<V> | undefined {
+    return this.states.get(name);
   }
 
-  /** Whether nobody has taken it since. */
+  /** Takes the name, whoever had it; what is taken again counts as new. */
+  take(name: string, state: V | Hold<V> | undefined, holder: string, now: number, lease: number): void {
+    if (state !== undefined) this.states.delete(name);
+    this.states.set(name, new Hold(holder, now + lease, known(state)));
+  }
+
   isHeldBy(name: string, holder: string): boolean {
-    return this.#holds.get(name)?.holder === holder;
+    const state = this.states.get(name);
+    return state instanceof Hold && state.holder === holder;
   }
 
+  /** Ends a hold: `value` is what is known from now on. */
+  set(name: string, value: V): void {
+    this.states.set(name, value);
+    if (this.states.size > this.max) this.forget();
+  }
+
+  /** Ends a hold of this holder: what was known before is known again. */
   give(name: string, holder: string): void {
-    if (this.isHeldBy(name, holder)) this.#holds.delete(name);
+    const state = this.states.get(name);
+    if (!(state instanceof Hold) || state.holder !== holder) return;
+    if (state.before === undefined) this.states.delete(name);
+    else this.states.set(name, state.before);
+  }
+
+  private forget(): void {
+    // Always the same iterator: a new one would pass over all that was deleted, at each call.
+    this.oldest ??= this.states.entries();
+    for (let looks = this.states.size; looks > 0 && this.states.size > this.max; looks -= 1) {
+      const [name, state] = this.oldest.next().value as [string, V | Hold<V>];
+      this.states.delete(name);
+      // What is at work is not forgotten: it would be begun twice.
+      if (state instanceof Hold) this.states.set(name, state);
+    }
   }
 }
+
+const known = <V>(state: V | Hold<V> | undefined): V | undefined => (state instanceof Hold ? state.before : state);
+
+const isTaken = <V>(state: V | Hold<V> | undefined, holder: string, now: number): boolean =>
+  state instanceof Hold && state.holder !== holder && state.until > now;
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
@@ -158,53 +189,51 @@ export interface MemoryStoreOptions {
 
 /** Memory of one process: a restart forgets what was handled, and what the order of changes was. */
 export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: MemoryStoreOptions = {}): ReceiverStore {
-  const handled = forgetfulMap<true>(max);
-  const sequences = forgetfulMap<number>(max);
-  const requests = new Holds();
-  const changes = new Holds();
+  const handled = new Memory<true>(max);
+  const sequences = new Memory<number>(max);
 
   const isOurs = ({ key, change, holder }: Opening) =>
-    (key === undefined || requests.isHeldBy(key, holder)) &&
-    (change === undefined || changes.isHeldBy(change.name, holder));
-
-  function hold({ key, change, holder }: Opening, until: number): void {
-    if (key !== undefined) requests.take(key, holder, until);
-    if (change !== undefined) changes.take(change.name, holder, until);
-  }
+    (key === undefined || handled.isHeldBy(key, holder)) &&
+    (change === undefined || sequences.isHeldBy(change.name, holder));
 
   function give({ key, change, holder }: Opening): void {
-    if (key !== undefined) requests.give(key, holder);
-    if (change !== undefined) changes.give(change.name, holder);
+    if (key !== undefined) handled.give(key, holder);
+    if (change !== undefined) sequences.give(change.name, holder);
   }
 
   return {
     lease,
-    begin(opening) {
-      const { key, change, holder } = opening;
+    begin({ key, change, holder }) {
       const time = now();
-      if (key !== undefined) {
-        if (handled.get(key)) return 'done';
-        if (requests.isTaken(key, holder, time)) return 'running';
-      }
+      const request = key === undefined ? undefined : handled.get(key);
+      if (request === true) return 'done';
+      if (isTaken(request, holder, time)) return 'running';
       if (change !== undefined) {
-        if (change.sequence < (sequences.get(change.name) ?? 0)) return 'stale';
-        if (changes.isTaken(change.name, holder, time)) return 'busy';
+        const state = sequences.get(change.name);
+        if (change.sequence < (known(state) ?? 0)) return 'stale';
+        if (isTaken(state, holder, time)) return 'busy';
+        sequences.take(change.name, state, holder, time, lease);
       }
-      hold(opening, time + lease);
+      if (key !== undefined) handled.take(key, request, holder, time, lease);
       return 'new';
     },
     renew(opening) {
       if (!isOurs(opening)) return false;
-      hold(opening, now() + lease);
+      const { key, change, holder } = opening;
+      const time = now();
+      if (key !== undefined) handled.take(key, handled.get(key), holder, time, lease);
+      if (change !== undefined) sequences.take(change.name, sequences.get(change.name), holder, time, lease);
       return true;
     },
     done(opening) {
       const { key, change } = opening;
-      const ours = isOurs(opening);
-      if (ours && change !== undefined) sequences.set(change.name, change.sequence);
-      if (ours && key !== undefined) handled.set(key, true);
-      give(opening);
-      return ours;
+      if (!isOurs(opening)) {
+        give(opening);
+        return false;
+      }
+      if (change !== undefined) sequences.set(change.name, change.sequence);
+      if (key !== undefined) handled.set(key, true);
+      return true;
     },
     release: give,
   };

@@ -1,4 +1,4 @@
-import { type Awaitable, after } from './after.ts';
+import { type Awaitable, after, isThenable } from './after.ts';
 import { systemClock, within } from './clock.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
 import type { Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
@@ -96,6 +96,8 @@ function boundedGuess(mistake: Guess, clock: ReceiverClock): Guess {
 interface Known {
   readonly plain: readonly Secret[];
   readonly prepared: Prepared;
+  /** By the place of their secret, once they have been heard of. */
+  readonly senders: string[];
 }
 
 /** Whether mistakes are to be named; runtimes without a process are in production. */
@@ -112,7 +114,7 @@ export function createVerifier(
   const { deadline = 4500, clock = systemClock, signing = 'x-signature', maxAge } = options;
   const guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
   const lookUp = typeof secret === 'function' ? secret : undefined;
-  const prepare = (plain: readonly Secret[]): Known => ({ plain, prepared: signatures.prepare(plain) });
+  const prepare = (plain: readonly Secret[]): Known => ({ plain, prepared: signatures.prepare(plain), senders: [] });
   const known = prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
 
   function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
@@ -131,8 +133,13 @@ export function createVerifier(
     return refusals.get('webhook_too_old');
   }
 
-  function trusted({ prepared }: Known, secret: number, key: string): Awaitable<Trusted> {
-    return after(prepared.sender(secret), (sender) => ({ ok: true, sender, secret, key }));
+  function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {
+    const known = senders[secret];
+    if (known !== undefined) return { ok: true, sender: known, secret, key };
+    return after(prepared.sender(secret), (sender) => {
+      senders[secret] = sender;
+      return { ok: true, sender, secret, key };
+    });
   }
 
   function compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
@@ -147,9 +154,13 @@ export function createVerifier(
   function compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
     if (isStandard(request)) return compareStandard(request, body, log, known);
     const signature = request.header('x-signature');
-    return after(known.prepared.verify(body, signature), (result) => {
-      if (result.ok) return trusted(known, result.secret, signature as string);
-      return { ok: false, reply: refuse(result.reason, request, log, guess(body, signature, known.plain)) };
+    if (signature === undefined) return { ok: false, reply: refuse('signature_missing', request, log) };
+    const result = known.prepared.verify(body, signature);
+    // Without a closure, where there is no need of one: this is once per request.
+    if (!isThenable(result) && result.ok) return trusted(known, result.secret, signature);
+    return after(result, (given) => {
+      if (given.ok) return trusted(known, given.secret, signature);
+      return { ok: false, reply: refuse(given.reason, request, log, guess(body, signature, known.plain)) };
     });
   }
 
