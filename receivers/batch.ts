@@ -18,56 +18,56 @@ export interface BatchParts {
 
 /** Handles the messages of one request, a few at a time. By callbacks: promises cost as much as checking a message. */
 export class BatchRun {
-  private readonly parts: BatchParts;
-  private readonly replies: (Reply | undefined)[];
-  private next = 0;
-  private working = 0;
-  private left: number;
-  private begun = 0;
-  private hasBreak = false;
-  private hasEnded = false;
+  readonly #parts: BatchParts;
+  readonly #replies: (Reply | undefined)[];
+  #next = 0;
+  #working = 0;
+  #left: number;
+  #begun = 0;
+  #hasBreak = false;
+  #hasEnded = false;
 
   constructor(parts: BatchParts) {
-    this.parts = parts;
-    this.left = parts.size;
-    this.replies = new Array(parts.size).fill(undefined);
+    this.#parts = parts;
+    this.#left = parts.size;
+    this.#replies = new Array(parts.size).fill(undefined);
   }
 
   start(): void {
-    while (this.next < this.parts.size && this.working < CONCURRENCY && !this.hasBreak && !this.hasEnded) {
-      if (this.begun === BREAK_AFTER) this.pause();
-      else this.begin(this.next++);
+    while (this.#next < this.#parts.size && this.#working < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
+      if (this.#begun === BREAK_AFTER) this.#pause();
+      else this.#begin(this.#next++);
     }
   }
 
   /** Nothing more is begun. The answer for now: what is not done yet is to be sent again. */
   end(): Reply {
-    this.hasEnded = true;
-    return batchReply(this.replies);
+    this.#hasEnded = true;
+    return batchReply(this.#replies);
   }
 
-  private begin(index: number): void {
-    this.begun += 1;
-    const reply = this.parts.handle(index, (given) => {
-      this.working -= 1;
-      this.answer(index, given);
+  #begin(index: number): void {
+    this.#begun += 1;
+    const reply = this.#parts.handle(index, (given) => {
+      this.#working -= 1;
+      this.#answer(index, given);
       this.start();
     });
-    if (reply === undefined) this.working += 1;
-    else this.answer(index, reply);
+    if (reply === undefined) this.#working += 1;
+    else this.#answer(index, reply);
   }
 
-  private answer(index: number, reply: Reply): void {
-    this.replies[index] = reply;
-    this.left -= 1;
-    if (this.left === 0) this.parts.finished(batchReply(this.replies));
+  #answer(index: number, reply: Reply): void {
+    this.#replies[index] = reply;
+    this.#left -= 1;
+    if (this.#left === 0) this.#parts.finished(batchReply(this.#replies));
   }
 
-  private pause(): void {
-    this.hasBreak = true;
+  #pause(): void {
+    this.#hasBreak = true;
     later(() => {
-      this.hasBreak = false;
-      this.begun = 0;
+      this.#hasBreak = false;
+      this.#begun = 0;
       this.start();
     });
   }

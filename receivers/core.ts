@@ -36,7 +36,7 @@ type Answered = (answer: reply.Reply) => void;
 /** A message that is being handled, or waits for its turn. */
 class Running extends Linked {
   readonly request: OpenRequest;
-  private waiting: Answered[] | undefined;
+  #waiting: Answered[] | undefined;
 
   constructor(request: OpenRequest) {
     super();
@@ -45,12 +45,12 @@ class Running extends Linked {
 
   /** Calls back with the answer: a promise for each step would cost as much as a signature. */
   wait(answered: Answered): void {
-    if (this.waiting === undefined) this.waiting = [answered];
-    else this.waiting.push(answered);
+    if (this.#waiting === undefined) this.#waiting = [answered];
+    else this.#waiting.push(answered);
   }
 
   end(answer: reply.Reply): void {
-    for (const answered of this.waiting ?? []) answered(answer);
+    for (const answered of this.#waiting ?? []) answered(answer);
   }
 }
 

@@ -10,18 +10,18 @@ export interface Wait {
 class Entry extends Linked implements Wait {
   readonly at: number;
   readonly expired: () => void;
-  private readonly open: LinkedList<Entry>;
+  readonly #open: LinkedList<Entry>;
 
   constructor(at: number, expired: () => void, open: LinkedList<Entry>) {
     super();
     this.at = at;
     this.expired = expired;
-    this.open = open;
+    this.#open = open;
     open.add(this);
   }
 
   end(): void {
-    this.open.delete(this);
+    this.#open.delete(this);
   }
 }
 

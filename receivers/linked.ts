@@ -6,27 +6,27 @@ export class Linked {
 
 /** What is open at a time, left in one step: a `Set` makes a new table for every few entries that come and go. */
 export class LinkedList<T extends Linked> {
-  private first: T | undefined;
-  private last: T | undefined;
+  #first: T | undefined;
+  #last: T | undefined;
 
   get isEmpty(): boolean {
-    return this.first === undefined;
+    return this.#first === undefined;
   }
 
   add(entry: T): void {
-    entry.before = this.last;
-    if (this.last === undefined) this.first = entry;
-    else this.last.after = entry;
-    this.last = entry;
+    entry.before = this.#last;
+    if (this.#last === undefined) this.#first = entry;
+    else this.#last.after = entry;
+    this.#last = entry;
   }
 
   /** False when the entry is not in the list. */
   delete(entry: T): boolean {
     const { before, after } = entry;
-    if (before === undefined && this.first !== entry) return false;
-    if (before === undefined) this.first = after as T | undefined;
+    if (before === undefined && this.#first !== entry) return false;
+    if (before === undefined) this.#first = after as T | undefined;
     else before.after = after;
-    if (after === undefined) this.last = before as T | undefined;
+    if (after === undefined) this.#last = before as T | undefined;
     else after.before = before;
     entry.before = undefined;
     entry.after = undefined;
@@ -35,7 +35,7 @@ export class LinkedList<T extends Linked> {
 
   /** From the oldest to the newest, without those that have left meanwhile. */
   *[Symbol.iterator](): Generator<T> {
-    for (let entry = this.first; entry !== undefined; ) {
+    for (let entry = this.#first; entry !== undefined; ) {
       const next = entry.after as T | undefined;
       yield entry;
       entry = next;

@@ -124,51 +124,51 @@ class Hold<V> {
 
 /** What is known by name, and who has it; a hold that ran out is nobody's. Forgets the oldest beyond `max`. */
 class Memory<V extends number | boolean> {
-  private readonly states = new Map<string, V | Hold<V>>();
-  private readonly max: number;
-  private oldest: MapIterator<[string, V | Hold<V>]> | undefined;
+  readonly #states = new Map<string, V | Hold<V>>();
+  readonly #max: number;
+  #oldest: MapIterator<[string, V | Hold<V>]> | undefined;
 
   constructor(max: number) {
-    this.max = max;
+    this.#max = max;
   }
 
   get(name: string): V | Hold<V> | undefined {
-    return this.states.get(name);
+    return this.#states.get(name);
   }
 
   /** Takes the name, whoever had it; what is taken again counts as new. */
   take(name: string, state: V | Hold<V> | undefined, holder: string, now: number, lease: number): void {
-    if (state !== undefined) this.states.delete(name);
-    this.states.set(name, new Hold(holder, now + lease, known(state)));
+    if (state !== undefined) this.#states.delete(name);
+    this.#states.set(name, new Hold(holder, now + lease, known(state)));
   }
 
   isHeldBy(name: string, holder: string): boolean {
-    const state = this.states.get(name);
+    const state = this.#states.get(name);
     return state instanceof Hold && state.holder === holder;
   }
 
   /** Ends a hold: `value` is what is known from now on. */
   set(name: string, value: V): void {
-    this.states.set(name, value);
-    if (this.states.size > this.max) this.forget();
+    this.#states.set(name, value);
+    if (this.#states.size > this.#max) this.#forget();
   }
 
   /** Ends a hold of this holder: what was known before is known again. */
   give(name: string, holder: string): void {
-    const state = this.states.get(name);
+    const state = this.#states.get(name);
     if (!(state instanceof Hold) || state.holder !== holder) return;
-    if (state.before === undefined) this.states.delete(name);
-    else this.states.set(name, state.before);
+    if (state.before === undefined) this.#states.delete(name);
+    else this.#states.set(name, state.before);
   }
 
-  private forget(): void {
+  #forget(): void {
     // Always the same iterator: a new one would pass over all that was deleted, at each call.
-    this.oldest ??= this.states.entries();
-    for (let looks = this.states.size; looks > 0 && this.states.size > this.max; looks -= 1) {
-      const [name, state] = this.oldest.next().value as [string, V | Hold<V>];
-      this.states.delete(name);
+    this.#oldest ??= this.#states.entries();
+    for (let looks = this.#states.size; looks > 0 && this.#states.size > this.#max; looks -= 1) {
+      const [name, state] = this.#oldest.next().value as [string, V | Hold<V>];
+      this.#states.delete(name);
       // What is at work is not forgotten: it would be begun twice.
-      if (state instanceof Hold) this.states.set(name, state);
+      if (state instanceof Hold) this.#states.set(name, state);
     }
   }
 }

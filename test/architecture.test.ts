@@ -235,6 +235,20 @@ t.test('only clock.ts reads the time or makes random things', async (t) => {
   );
 });
 
+t.test('fields are hidden in one way: # in the packages that apps import, private in all else', async (t) => {
+  const packages = [...receivers, ...client];
+  const others = [...service, ...jobs, ...['test', 'bench', 'examples', 'scripts'].flatMap(sourcesOf)];
+  t.same(
+    uses(packages, /^\s+private\s/m, () => false),
+    [],
+  );
+  // Others work on that file now; it follows.
+  t.same(
+    uses(others, /\bthis\.#\w/, (path) => path === 'src/deletion/regulations.ts'),
+    [],
+  );
+});
+
 t.test('only config/ reads the environment', async (t) => {
   // The starter's files are another program's text.
   const isHome = (path: string) => inFolder('src/config')(path) || path === 'src/cli/starter-files.ts';

@@ -1,6 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { Session } from 'node:inspector/promises';
 import { dirname, join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import Fastify from 'fastify';
 import t from 'tap';
+import { receiver, sign } from '../receivers/index.ts';
+import { webhook } from '../receivers/testing.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const text = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
@@ -11,6 +16,7 @@ const walks = part
   .slice(1)
   .map((section) => ({
     name: section.split('\n', 1)[0] ?? '',
+    named: [...section.matchAll(/`([^`]+\.ts)`/g)].map(([, file = '']) => file),
     files: [...section.matchAll(/^\d+\. `([^`]+)`/gm)].map(([, file = '']) => file),
   }));
 
@@ -51,3 +57,49 @@ for (const { name, files } of walks) {
     }
   });
 }
+
+/** The files of a folder whose functions run while `run` does. */
+async function filesThatRun(folder: string, run: () => Promise<unknown>): Promise<string[]> {
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true });
+  await session.post('Profiler.takePreciseCoverage');
+  await run();
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  session.disconnect();
+  const root = pathToFileURL(`${ROOT}/`).href;
+  return result
+    .filter(({ url, functions }) => {
+      return url.startsWith(`${root}${folder}/`) && functions.some(({ ranges }) => (ranges[0]?.count ?? 0) > 0);
+    })
+    .map(({ url }) => url.slice(root.length));
+}
+
+t.test('the walk of a webhook names each file of the kit that runs for it, and no other', async (t) => {
+  const app = Fastify();
+  t.teardown(() => app.close());
+  const entered: string[] = [];
+  const handlers = { entered: async ({ userId }: { userId: string }) => void entered.push(userId) };
+  app.register(receiver, { secret: 's', on: { audience: { big_spenders: handlers } } });
+  await app.ready();
+  const requests = ['one', 'two'].map((userId) => {
+    const personas = {
+      computation_class: 'audience',
+      computation_key: 'big_spenders',
+      computation_id: 'c1',
+      sequence: 3,
+    };
+    const change = webhook('identify', { userId, traits: { big_spenders: true }, context: { personas } });
+    const payload = JSON.stringify(change);
+    const headers = { 'content-type': 'application/json', 'x-signature': sign(payload, 's') };
+    return { method: 'POST', url: '/', payload, headers } as const;
+  });
+  const [first, second] = requests as [(typeof requests)[0], (typeof requests)[0]];
+  // What runs for the first one only prepares for all.
+  await app.inject(first);
+  const ran = await filesThatRun('receivers', () => app.inject(second));
+  t.same(entered, ['one', 'two']);
+  const walk = walks.find(({ name }) => name.startsWith('A webhook'));
+  t.same(ran.sort(), walk?.named.sort());
+});

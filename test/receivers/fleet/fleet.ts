@@ -19,39 +19,39 @@ export class Fleet {
   readonly errors = new Map<string, number>();
   /** Apps that ended by themselves. */
   readonly ended: string[] = [];
-  readonly #options: AppOptions;
-  readonly #heard = new EventEmitter();
-  readonly #members: Member[] = [];
+  private readonly options: AppOptions;
+  private readonly events = new EventEmitter();
+  private readonly members: Member[] = [];
 
   constructor(options: AppOptions) {
-    this.#options = options;
+    this.options = options;
   }
 
   get apps(): readonly App[] {
-    return this.#members;
+    return this.members;
   }
 
-  #hear(error: string): void {
+  private hear(error: string): void {
     this.errors.set(error, (this.errors.get(error) ?? 0) + 1);
-    this.#heard.emit('error heard');
+    this.events.emit('error heard');
   }
 
   /** Resolves when `on.error` of an app has heard this. */
   async heard(error: string): Promise<void> {
-    while (!this.errors.has(error)) await once(this.#heard, 'error heard');
+    while (!this.errors.has(error)) await once(this.events, 'error heard');
   }
 
   async start(count: number): Promise<void> {
-    const started = await Promise.all(Array.from({ length: count }, () => this.#startOne()));
-    this.#members.push(...started);
+    const started = await Promise.all(Array.from({ length: count }, () => this.startOne()));
+    this.members.push(...started);
   }
 
-  async #startOne(): Promise<Member> {
-    const process = fork(new URL('app.ts', import.meta.url), [JSON.stringify(this.#options)], { execArgv: [] });
+  private async startOne(): Promise<Member> {
+    const process = fork(new URL('app.ts', import.meta.url), [JSON.stringify(this.options)], { execArgv: [] });
     const events = new EventEmitter();
     process.on('message', (message) => {
       if (message === 'began' || message === 'ended') events.emit(message);
-      else if (typeof message === 'string') this.#hear(message);
+      else if (typeof message === 'string') this.hear(message);
     });
     process.on('exit', (code, signal) => {
       if (signal !== 'SIGKILL') this.ended.push(`${code ?? signal}`);
@@ -78,14 +78,14 @@ export class Fleet {
 
   /** Ends an app as `kill -9` does, and starts another in its place. */
   async replace(place: number): Promise<void> {
-    const { process } = this.#members[place] as Member;
+    const { process } = this.members[place] as Member;
     process.kill('SIGKILL');
-    this.#members[place] = await this.#startOne();
+    this.members[place] = await this.startOne();
   }
 
   /** Stops an app in whatever it does; the returned function lets it go on, if it still lives, and handlers that hold. */
   suspend(place: number): () => void {
-    const { process } = this.#members[place] as Member;
+    const { process } = this.members[place] as Member;
     process.kill('SIGSTOP');
     return () => {
       process.kill('SIGCONT');
@@ -94,6 +94,6 @@ export class Fleet {
   }
 
   close(): void {
-    for (const { process } of this.#members) process.kill('SIGKILL');
+    for (const { process } of this.members) process.kill('SIGKILL');
   }
 }

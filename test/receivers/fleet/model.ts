@@ -54,42 +54,42 @@ export class Model {
     attempts: 0,
     settlements: 0,
   };
-  readonly #options: ModelOptions;
-  readonly #random: (most: number) => number;
-  readonly #inFlight = new Set<Promise<void>>();
-  readonly #disturbances = new Set<Promise<void>>();
-  readonly #disturbed = new Set<number>();
-  readonly #sent: string[] = [];
-  readonly #members = new Map<string, { audience: string; user: string; is_member: number; sequence: number }>();
-  readonly #counted = new Map<string, number>();
-  #sequence = 0;
-  #steps = 0;
+  private readonly options: ModelOptions;
+  private readonly random: (most: number) => number;
+  private readonly inFlight = new Set<Promise<void>>();
+  private readonly disturbances = new Set<Promise<void>>();
+  private readonly disturbed = new Set<number>();
+  private readonly sent: string[] = [];
+  private readonly members = new Map<string, { audience: string; user: string; is_member: number; sequence: number }>();
+  private readonly counted = new Map<string, number>();
+  private sequence = 0;
+  private steps = 0;
 
   constructor(options: ModelOptions) {
-    this.#options = options;
-    this.#random = randomNumbers(options.seed);
+    this.options = options;
+    this.random = randomNumbers(options.seed);
   }
 
   /** One random thing. */
   async step(): Promise<void> {
-    this.#steps += 1;
-    const dice = this.#random(100);
-    if (this.#steps % KILL_EVERY === 0) this.#kill();
-    else if (this.#steps % STOP_EVERY === 0) this.#stop();
-    else if (dice <= 55) this.#send(this.#change());
-    else if (dice <= 70) this.#send(this.#track());
-    else if (dice <= 82) this.#repeat();
-    else if (dice <= 93) this.#send(this.#batch());
+    this.steps += 1;
+    const dice = this.random(100);
+    if (this.steps % KILL_EVERY === 0) this.kill();
+    else if (this.steps % STOP_EVERY === 0) this.stop();
+    else if (dice <= 55) this.send(this.change());
+    else if (dice <= 70) this.send(this.track());
+    else if (dice <= 82) this.repeat();
+    else if (dice <= 93) this.send(this.batch());
     else await this.settle();
-    while (this.#inFlight.size >= MOST_IN_FLIGHT) await Promise.race(this.#inFlight);
+    while (this.inFlight.size >= MOST_IN_FLIGHT) await Promise.race(this.inFlight);
   }
 
   /** Waits until all is delivered, and compares. */
   async settle(): Promise<void> {
-    while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
-    await Promise.all(this.#disturbances);
+    while (this.inFlight.size > 0) await Promise.all(this.inFlight);
+    await Promise.all(this.disturbances);
     this.counts.settlements += 1;
-    const { rows } = this.#options.tables;
+    const { rows } = this.options.tables;
     const members = await rows('select audience, user_id, is_member, sequence from member order by audience, user_id');
     const counted = await rows('select user_id, count from counted order by user_id');
     const found = [
@@ -97,8 +97,8 @@ export class Model {
       ...counted.map((row) => `counted ${row['user_id']}: ${row['count']}`),
     ].toSorted();
     const expected = [
-      ...[...this.#members.values()].map((row) => `${row.audience} ${row.user}: ${row.is_member} by ${row.sequence}`),
-      ...[...this.#counted].map(([user, count]) => `counted ${user}: ${count}`),
+      ...[...this.members.values()].map((row) => `${row.audience} ${row.user}: ${row.is_member} by ${row.sequence}`),
+      ...[...this.counted].map(([user, count]) => `counted ${user}: ${count}`),
     ].toSorted();
     if (isDeepStrictEqual(found, expected)) return;
     const wrong = expected.filter((line) => !found.includes(line)).map((line) => `expected ${line}`);
@@ -106,66 +106,66 @@ export class Model {
     throw new Error(['the tables are not what was sent last:', ...wrong, ...instead].join('\n'));
   }
 
-  #user(): string {
-    return `u${this.#random(USERS)}`;
+  private user(): string {
+    return `u${this.random(USERS)}`;
   }
 
-  #change(): string {
-    const audience = AUDIENCES[this.#random(AUDIENCES.length) - 1] as string;
-    const user = this.#user();
-    const isMember = this.#random(2) === 1;
-    this.#sequence += 1;
+  private change(): string {
+    const audience = AUDIENCES[this.random(AUDIENCES.length) - 1] as string;
+    const user = this.user();
+    const isMember = this.random(2) === 1;
+    this.sequence += 1;
     this.counts.changes += 1;
-    const row = { audience, user, is_member: Number(isMember), sequence: this.#sequence };
-    this.#members.set(`${audience} ${user}`, row);
-    return membership(audience, user, isMember, this.#sequence);
+    const row = { audience, user, is_member: Number(isMember), sequence: this.sequence };
+    this.members.set(`${audience} ${user}`, row);
+    return membership(audience, user, isMember, this.sequence);
   }
 
-  #track(): string {
-    const userId = this.#user();
+  private track(): string {
+    const userId = this.user();
     this.counts.tracks += 1;
-    this.#counted.set(userId, (this.#counted.get(userId) ?? 0) + 1);
+    this.counted.set(userId, (this.counted.get(userId) ?? 0) + 1);
     return JSON.stringify(webhook('track', { userId }));
   }
 
-  #batch(): string {
+  private batch(): string {
     this.counts.batches += 1;
-    const size = 1 + this.#random(12);
-    return envelope(Array.from({ length: size }, () => (this.#random(3) === 1 ? this.#track() : this.#change())));
+    const size = 1 + this.random(12);
+    return envelope(Array.from({ length: size }, () => (this.random(3) === 1 ? this.track() : this.change())));
   }
 
-  #repeat(): void {
-    if (this.#sent.length === 0) return;
+  private repeat(): void {
+    if (this.sent.length === 0) return;
     this.counts.repeats += 1;
-    this.#deliver(this.#sent[this.#random(this.#sent.length) - 1] as string);
+    this.deliver(this.sent[this.random(this.sent.length) - 1] as string);
   }
 
-  #send(body: string): void {
-    this.#sent.push(body);
-    if (this.#sent.length > REMEMBERED) this.#sent.shift();
-    this.#deliver(body);
+  private send(body: string): void {
+    this.sent.push(body);
+    if (this.sent.length > REMEMBERED) this.sent.shift();
+    this.deliver(body);
   }
 
   /** Posts until somebody has handled all of it. */
-  #deliver(body: string): void {
+  private deliver(body: string): void {
     // Drawn at once: what a seed generates does not hang on how fast the apps are.
-    const draws = Array.from({ length: 8 }, () => [this.#random(1000), this.#random(60), this.#random(10)] as const);
+    const draws = Array.from({ length: 8 }, () => [this.random(1000), this.random(60), this.random(10)] as const);
     const work = (async () => {
       for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
         // After some attempts all goes well, so that a run ends.
         const [place, delay, dice] = draws[attempt] ?? [attempt, 0, 0];
         const failure = attempt < 4 && dice === 1 ? '&fail=1' : '';
-        if (await this.#attempt(body, place, `?delay=${attempt < 4 ? delay * 4 : 0}${failure}`)) return;
+        if (await this.attempt(body, place, `?delay=${attempt < 4 ? delay * 4 : 0}${failure}`)) return;
         await wait(20 * Math.min(attempt + 1, 10));
       }
       throw new Error(`nobody takes ${body}`);
     })();
-    this.#inFlight.add(work);
-    void work.finally(() => this.#inFlight.delete(work)).catch(() => {});
+    this.inFlight.add(work);
+    void work.finally(() => this.inFlight.delete(work)).catch(() => {});
   }
 
-  async #attempt(body: string, place: number, query: string): Promise<boolean> {
-    const { fleet, secret, lease } = this.#options;
+  private async attempt(body: string, place: number, query: string): Promise<boolean> {
+    const { fleet, secret, lease } = this.options;
     const { url } = fleet.apps[place % fleet.apps.length] as { url: string };
     this.counts.attempts += 1;
     try {
@@ -183,32 +183,32 @@ export class Model {
   }
 
   /** Kills an app while its handlers run. */
-  #kill(): void {
-    const place = this.#random(3) - 1;
-    if (this.#disturbed.has(place)) return;
+  private kill(): void {
+    const place = this.random(3) - 1;
+    if (this.disturbed.has(place)) return;
     this.counts.kills += 1;
-    this.#disturb(place, () => this.#options.fleet.replace(place));
+    this.disturb(place, () => this.options.fleet.replace(place));
   }
 
   /** Stops an app for longer than its leases, as a laptop's lid or a busy hypervisor does. */
-  #stop(): void {
-    const place = this.#random(3) - 1;
-    if (this.#disturbed.has(place)) return;
+  private stop(): void {
+    const place = this.random(3) - 1;
+    if (this.disturbed.has(place)) return;
     this.counts.stops += 1;
-    const { fleet, lease } = this.#options;
-    this.#disturb(place, async () => {
+    const { fleet, lease } = this.options;
+    this.disturb(place, async () => {
       const goOn = fleet.suspend(place);
       await wait(lease * 2);
       goOn();
     });
   }
 
-  #disturb(place: number, work: () => Promise<void>): void {
-    this.#disturbed.add(place);
+  private disturb(place: number, work: () => Promise<void>): void {
+    this.disturbed.add(place);
     const done = work().finally(() => {
-      this.#disturbed.delete(place);
-      this.#disturbances.delete(done);
+      this.disturbed.delete(place);
+      this.disturbances.delete(done);
     });
-    this.#disturbances.add(done);
+    this.disturbances.add(done);
   }
 }
