@@ -183,17 +183,23 @@ export class Model {
   }
 
   /** Kills an app while its handlers run. */
+  /** One that may be disturbed: on a slow machine the one of before may not be back. */
+  private undisturbed(): number | undefined {
+    const first = this.random(3) - 1;
+    return [first, (first + 1) % 3, (first + 2) % 3].find((place) => !this.disturbed.has(place));
+  }
+
   private kill(): void {
-    const place = this.random(3) - 1;
-    if (this.disturbed.has(place)) return;
+    const place = this.undisturbed();
+    if (place === undefined) return;
     this.counts.kills += 1;
     this.disturb(place, () => this.options.fleet.replace(place));
   }
 
   /** Stops an app for longer than its leases, as a laptop's lid or a busy hypervisor does. */
   private stop(): void {
-    const place = this.random(3) - 1;
-    if (this.disturbed.has(place)) return;
+    const place = this.undisturbed();
+    if (place === undefined) return;
     this.counts.stops += 1;
     const { fleet, lease } = this.options;
     this.disturb(place, async () => {
