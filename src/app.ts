@@ -22,6 +22,7 @@ import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
 import { sendTestEvent } from './deliver/test-event.ts';
 import { Worker } from './deliver/worker.ts';
+import { DeliveryLog } from './delivery-log.ts';
 import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import { createHttpServer } from './http-server.ts';
@@ -33,7 +34,6 @@ import {
   type EndpointState,
   type Lane,
   type RunProgress,
-  type Settlement,
   type Store,
 } from './store/port.ts';
 import { VERSION } from './version.ts';
@@ -62,6 +62,7 @@ export class App {
   readonly regulations: Regulations;
   readonly metrics: Metrics;
   readonly audit: Audit;
+  private readonly deliveryLog: DeliveryLog;
   /**
    * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
    * that whoever watches over it starts it again. It never resolves.
@@ -104,6 +105,7 @@ export class App {
       destinations: () => this.config.destinations,
     });
     this.audit = new Audit(store, () => clock.now(), log);
+    this.deliveryLog = new DeliveryLog(log, clock);
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention, recordRetention } = config;
     this.worker = new Worker({
@@ -118,7 +120,7 @@ export class App {
       log,
       onSettled: (settlement) => {
         this.metrics.settled(settlement);
-        logSettlement(log, settlement);
+        this.deliveryLog.settled(settlement);
       },
       onRefusing: (state) => void this.noticeRefusing(state),
       onFatal: (error) => this.fail(error),
@@ -243,6 +245,7 @@ export class App {
     this.cancelResume();
     await this.regulations.close();
     await this.worker.stop();
+    this.deliveryLog.flush();
     await this.store.close();
     await this.agent.close();
   }
@@ -419,16 +422,4 @@ function addProgress(sum: RunProgress, next: RunProgress): RunProgress {
     dead: sum.dead + next.dead,
     superseded: sum.superseded + next.superseded,
   };
-}
-
-/** One line per try, with the same fields everywhere; ordinary ones only when asked for. */
-function logSettlement(log: Logger, { claim, verdict, attempts }: Settlement): void {
-  const ordinary = verdict.kind === 'delivered' || verdict.kind === 'release';
-  if (ordinary && !log.isLevelEnabled('debug')) return;
-  const { id, destination, source, type, messageId, lane, tries } = claim;
-  const tried = attempts.map(({ endpoint, outcome, status, error, ms }) => ({ endpoint, outcome, status, error, ms }));
-  const fields = { stage: 'deliver', delivery: id, destination, source, type, messageId, lane, tries, verdict, tried };
-  if (verdict.kind === 'dead') log.warn(fields, 'dead letter');
-  else if (verdict.kind === 'retry') log.info(fields, 'will be retried');
-  else log.debug(fields, verdict.kind);
 }

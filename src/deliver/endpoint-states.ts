@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { EndpointState, Store } from '../store/port.ts';
+import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
@@ -53,11 +53,11 @@ export class EndpointStates {
   /** Writes a change, again and again until the store takes it or a newer one replaces it. */
   async mark(state: EndpointState): Promise<void> {
     const { store, clock, log, pause, isStopping } = this.options;
-    const { endpoint, destination, pausedAt, deadSince, refusal = null } = state;
+    const { endpoint, destination } = state;
     const before = this.current.get(endpoint);
     this.current = new Map(this.current).set(endpoint, state);
     if (before === undefined || news(before) !== news(state))
-      log.warn({ stage: 'deliver', destination, endpoint, pausedAt, deadSince, refusal }, news(state));
+      log.warn({ stage: 'deliver', destination, endpoint, state: whyClosed(state) }, news(state));
     this.marking += 1;
     this.marked += 1;
     for (let failures = 0; this.current.get(endpoint) === state; ) {

@@ -1,0 +1,77 @@
+import type { Logger } from 'pino';
+import type { Clock } from './clock.ts';
+import type { Settlement } from './store/port.ts';
+
+/** Between two summaries, in milliseconds. */
+const SUMMARY_EVERY = 60_000;
+/** Endpoints that one summary names. */
+const ENDPOINTS = 1_000;
+
+/** What failed at one endpoint since the last summary. */
+interface Failures {
+  readonly destination: string;
+  /** How often, by status or cause. */
+  readonly causes: Map<string, number>;
+  retried: number;
+}
+
+/**
+ * Says what became of deliveries: each dead letter on a line of its own, ordinary retries as one line per endpoint and minute.
+ * Level debug has every try. What is delivered at the first try costs no more than a comparison.
+ */
+export class DeliveryLog {
+  private readonly log: Logger;
+  private readonly clock: Pick<Clock, 'after'>;
+  private readonly failures = new Map<string, Failures>();
+  private cancel: (() => void) | null = null;
+
+  constructor(log: Logger, clock: Pick<Clock, 'after'>) {
+    this.log = log;
+    this.clock = clock;
+  }
+
+  settled(settlement: Settlement): void {
+    const { kind } = settlement.verdict;
+    if (kind === 'retry') this.count(settlement);
+    if (kind === 'dead') this.log.warn(fieldsOf(settlement), 'dead letter');
+    else if (this.log.isLevelEnabled('debug')) {
+      this.log.debug(fieldsOf(settlement), kind === 'retry' ? 'will be retried' : kind);
+    }
+  }
+
+  /** Writes the summaries that are due or not. */
+  flush(): void {
+    this.cancel?.();
+    this.cancel = null;
+    for (const [endpoint, { destination, causes, retried }] of this.failures) {
+      const list = [...causes].map(([cause, count]) => `${cause} ${count}`).join(', ');
+      const fields = { stage: 'deliver', destination, endpoint, retried, causes: Object.fromEntries(causes) };
+      this.log.info(fields, `${destination}: ${retried} will be retried (${list})`);
+    }
+    this.failures.clear();
+  }
+
+  private count({ claim: { destination }, attempts }: Settlement): void {
+    for (const { endpoint, outcome, status, error } of attempts) {
+      if (outcome === 'success' || outcome === 'skipped') continue;
+      if (!this.failures.has(endpoint) && this.failures.size >= ENDPOINTS) continue;
+      const failures = this.failures.get(endpoint) ?? { destination, causes: new Map<string, number>(), retried: 0 };
+      const cause = String(status ?? error ?? outcome);
+      failures.causes.set(cause, (failures.causes.get(cause) ?? 0) + 1);
+      failures.retried += 1;
+      this.failures.set(endpoint, failures);
+    }
+    this.cancel ??= this.clock.after(SUMMARY_EVERY, () => this.flush());
+  }
+}
+
+function fieldsOf({ claim, verdict, attempts }: Settlement) {
+  const { id, destination, source, type, messageId, tries } = claim;
+  const tried = attempts.map(({ endpoint, outcome, status, error, ms }) => ({
+    ...{ endpoint, outcome, status, error },
+    ms: Math.round(ms),
+  }));
+  const reason = verdict.kind === 'dead' ? { reason: verdict.reason } : {};
+  const next = verdict.kind === 'retry' ? { next: new Date(verdict.dueAt).toISOString() } : {};
+  return { stage: 'deliver', delivery: id, destination, source, type, messageId, tries, ...reason, ...next, tried };
+}
