@@ -14,9 +14,9 @@ export interface PageFile {
 interface PageFiles {
   /** The document. */
   readonly index: PageFile;
-  /** The path that the other files stand under: it changes when any of them does. */
-  readonly folder: string;
-  /** By their names in that folder. */
+  /** Of all files: they stand under `/pages/HASH/`. */
+  readonly hash: string;
+  /** By their names there. */
   readonly files: ReadonlyMap<string, PageFile>;
 }
 
@@ -35,7 +35,7 @@ const PACKAGES = [
   ['htm', 'htm.js'],
 ] as const;
 
-/** Reads them all, once: there are some thirty. */
+/** Reads them all: there are some thirty. */
 export function readPageFiles(): PageFiles {
   const own = globSync('*.{js,css,svg}', { cwd: HOME }).map((name): [string, string] => [name, read(join(HOME, name))]);
   const foreign = PACKAGES.map(([name, file]): [string, string] => [
@@ -43,13 +43,14 @@ export function readPageFiles(): PageFiles {
     read(fileURLToPath(import.meta.resolve(name))),
   ]);
   const texts = [...own, ...foreign].map(([name, text]): [string, string] => [name, prepared(text)]).toSorted();
-  const folder = `/pages/${createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12)}`;
+  const hash = createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 12);
+  const folder = `/pages/${hash}`;
   const modules = texts.flatMap(([name]) => (name.endsWith('.js') && name !== 'theme.js' ? `${folder}/${name}` : []));
   const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}">`).join('\n');
   const document = read(join(HOME, 'index.html')).replaceAll('$folder', folder).replace('$preloads', preloads);
   return {
     index: made('index.html', document),
-    folder,
+    hash,
     files: new Map(texts.map(([name, text]) => [name, made(name, text)])),
   };
 }

@@ -1,4 +1,6 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import once from 'lodash/once.js';
+import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
 import { type PageFile, readPageFiles } from './page-files.ts';
 
@@ -40,14 +42,19 @@ const HEADERS = {
 /** The pages for people. They are the same for everybody: what they show comes from the management API. */
 export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) => {
   app.setErrorHandler(answerError);
-  const { index, folder, files } = readPageFiles();
+  // Read when somebody first looks: a service that nobody looks at starts the sooner.
+  const pageFiles = once(readPageFiles);
   const route = { schema: { hide: true }, onRequest: admit };
-  for (const address of ADDRESSES) app.get(address, route, (request, reply) => send(index, 'no-cache', request, reply));
-  for (const [name, file] of files) {
-    // What stands at such a path never changes: it has the hash of all files in it.
-    const forever = 'public, max-age=31536000, immutable';
-    app.get(`${folder}/${name}`, route, (request, reply) => send(file, forever, request, reply));
+  for (const address of ADDRESSES) {
+    app.get(address, route, (request, reply) => send(pageFiles().index, 'no-cache', request, reply));
   }
+  app.get<{ Params: { hash: string; name: string } }>('/pages/:hash/:name', route, (request, reply) => {
+    const { hash, name } = request.params;
+    const file = hash === pageFiles().hash ? pageFiles().files.get(name) : undefined;
+    if (!file) throw new RollcallError('not_found', 'These pages are of another version: load the page again.');
+    // What stands at such a path never changes: it has the hash of all files in it.
+    return send(file, 'public, max-age=31536000, immutable', request, reply);
+  });
 };
 
 function send(file: PageFile, caching: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {

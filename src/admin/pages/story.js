@@ -34,7 +34,6 @@ export function Story({ name, user }) {
 
 /** @param {{ story: any }} props */
 function Standing({ story: { member, value, since, asOf } }) {
-  const tense = asOf ? 'was' : 'is';
   const standing =
     member === null
       ? 'Nobody knows any more'
@@ -43,7 +42,7 @@ function Standing({ story: { member, value, since, asOf } }) {
         : `${asOf ? 'Was' : 'Is'} not a member`;
   return html`<span class=${`state ${member ? 'good' : 'quiet'}`}>${standing}</span>
     ${value === null ? null : html`<code>${JSON.stringify(value)}</code>`}
-    ${since && html`<span>${tense} so since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
+    ${since && html`<span>${asOf ? 'was so' : ''} since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
 }
 
 /** @param {{ name: string, change: any }} props */

@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import t from 'tap';
+import { buildProgram } from '../../src/cli/program.ts';
+
+const text = readFileSync(join(import.meta.dirname, '../../docs/questions.md'), 'utf8');
+const rows = [...text.matchAll(/^\| (?!question|-)(.+?) \| (.+?) \| `rollcall (.+?)` \|$/gm)].map(
+  ([, question = '', pages = '', line = '']) => ({ question, pages, words: line.split(' ') }),
+);
+const program = () => buildProgram({ stdout: process.stdout, stderr: process.stderr } as never, () => {});
+
+/** The command that a line names, and what follows its name. */
+function commandOf(words: readonly string[]): { command: Command; rest: string[] } {
+  let command = program();
+  for (const [index, word] of words.entries()) {
+    const next = command.commands.find((each) => each.name() === word);
+    if (!next) return { command, rest: words.slice(index) };
+    command = next;
+  }
+  return { command, rest: [] };
+}
+
+t.test('twenty questions have answers on pages, in three clicks at most', async (t) => {
+  t.equal(rows.length, 20);
+  const main = readFileSync(join(import.meta.dirname, '../../src/admin/pages/main.js'), 'utf8');
+  const places = [...main.matchAll(/^ {2}\['\/[\w-]*', '(.+)'\],$/gm)].map(([, title]) => title);
+  t.ok(places.length >= 8);
+  for (const { question, pages } of rows) {
+    const steps = pages.split(' → ');
+    t.ok(places.includes((steps[0] ?? '').replace(/:.*/, '')), `${question} ${steps[0]}`);
+    // Whoever is on the overview clicks once to be on another page.
+    t.ok(steps.length - (steps[0]?.startsWith('Overview') ? 1 : 0) <= 3, question);
+  }
+});
+
+t.test('each command exists, with the options and arguments that it is given', async (t) => {
+  for (const { words } of rows) {
+    const { command, rest } = commandOf(words);
+    const line = words.join(' ');
+    t.not(command.parent, null, line);
+    const { operands, unknown } = command.parseOptions(rest);
+    t.same(unknown, [], line);
+    const { registeredArguments: wanted } = command;
+    t.ok(operands.length >= wanted.filter(({ required }) => required).length, `${line}: enough arguments`);
+    t.ok(operands.length <= wanted.length || wanted.at(-1)?.variadic === true, `${line}: not too many`);
+  }
+});
