@@ -1,9 +1,11 @@
 import type { Clock } from '../src/clock.ts';
 import type { EngineConfig } from '../src/config/config.ts';
 import { RollcallError } from '../src/errors.ts';
+import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
+import { eventLogFor } from './event-log.ts';
 import { Places } from './places.ts';
 
 /** What people and deletions ask of an engine does not wait for runs, and has places of its own. */
@@ -28,6 +30,7 @@ interface OpenEngines {
 
 interface OpenEnginesOptions {
   readonly config: () => SyncConfig;
+  readonly store: Pick<Store, 'events'>;
   readonly clock: Clock;
   readonly openEngine?: OpenEngine | undefined;
   readonly signal: AbortSignal;
@@ -35,6 +38,7 @@ interface OpenEnginesOptions {
 
 export function createOpenEngines({
   config,
+  store,
   clock,
   signal,
   openEngine = openConfigured,
@@ -44,7 +48,10 @@ export function createOpenEngines({
 
   function open(name: string, readOnly: boolean, timeout?: number): Promise<Engine> {
     const engine = configured(name, config());
-    if (engine) return openEngine(engine, { folder: config().folder, clock, readOnly, timeout });
+    if (engine) {
+      const log = eventLogFor(engine, config(), store);
+      return openEngine(engine, { folder: config().folder, clock, readOnly, timeout, ...log });
+    }
     const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
     throw new RollcallError('engine_unreachable', message);
   }

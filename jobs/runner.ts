@@ -81,7 +81,7 @@ export function createRunner(options: SyncOptions): Runner {
   const { signal } = stopping;
   const working = new Set<Promise<unknown>>();
   const generations = createGenerations({ store, config, log });
-  const engines = createOpenEngines({ config, clock, signal, openEngine: options.openEngine });
+  const engines = createOpenEngines({ config, store, clock, signal, openEngine: options.openEngine });
   const alerts = createAlerts({ store, log, notify: options.notify });
 
   async function waitForLease(key: string, patience: number): Promise<Lease<Fence>> {

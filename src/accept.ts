@@ -10,6 +10,8 @@ export interface AcceptOptions {
   readonly to?: readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
+  /** Writes them into the event log, too. */
+  readonly logged?: boolean;
 }
 
 /**
@@ -38,7 +40,8 @@ export function createAccept(
       for (const name of names) reached.add(name);
       return newMessage(source, message, names, lane);
     });
-    return store.accept({ messages: accepted, step: options.step ?? null }).then((result) => {
+    const request = { messages: accepted, step: options.step ?? null, logged: options.logged ?? false };
+    return store.accept(request).then((result) => {
       onWork(reached);
       return result;
     });

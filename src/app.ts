@@ -25,6 +25,8 @@ import { Worker } from './deliver/worker.ts';
 import { DeliveryLog } from './delivery-log.ts';
 import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
+import type { Erasure } from './events/erasure.ts';
+import { EventLogKeeper } from './events/keeper.ts';
 import { createHttpServer } from './http-server.ts';
 import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
 import { openStore } from './store/open.ts';
@@ -75,6 +77,8 @@ export class App {
   private readonly clock: Clock;
   private readonly agent: Dispatcher;
   private readonly discards: Discards;
+  /** Null where no log is kept. */
+  private readonly events: EventLogKeeper | null;
   private readonly worker: Worker;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
@@ -151,6 +155,16 @@ export class App {
       onDiscard: (source, code) => this.metrics.discarded(source, code),
       kept: DISCARDS_KEPT,
     });
+    this.events =
+      config.eventLog === null
+        ? null
+        : new EventLogKeeper({
+            store,
+            clock,
+            log,
+            folder: config.eventLog.path,
+            keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
+          });
     this.regulations = new Regulations({
       store,
       accept: this.accept,
@@ -158,6 +172,7 @@ export class App {
       destinations: () => this.config.destinations,
       elsewhere: () => destinationsOfFleet(store),
       toldByEngines: (users, sources) => this.sync.told(users, sources),
+      eraseFromLog: (requests) => this.eraseFromLog(requests),
       forgetInEngines: (users, sources) => this.sync.forget(users, sources),
       clock,
       log,
@@ -193,6 +208,7 @@ export class App {
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules ? { renames } : null;
     if (schedules && !this.damage && !this.stopping) await this.sync.start(renames);
+    if ((collects || schedules) && !this.damage) void this.events?.start();
     if (collects || schedules) this.lookForDamage();
   }
 
@@ -205,7 +221,7 @@ export class App {
 
   /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
   async reload(config: Config): Promise<void> {
-    const fixed = ['store', 'listen', 'network', 'serviceName'] as const;
+    const fixed = ['store', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
@@ -244,6 +260,7 @@ export class App {
     await this.sync.stop();
     this.cancelResume();
     await this.regulations.close();
+    if (!this.damage && !this.fault) await this.events?.stop();
     await this.worker.stop();
     this.deliveryLog.flush();
     await this.store.close();
@@ -287,6 +304,19 @@ export class App {
         'The notice of an endpoint that refuses everything was not accepted',
       ),
     );
+  }
+
+  /** A log that is in the store is there, whether or not it is still written. */
+  private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
+    const { events } = this.store;
+    if (this.events) await this.events.erase(requests);
+    else if (events.kind === 'table') for (const { users, sources } of requests) await events.forget(users, sources);
+  }
+
+  /** Whether what a source collects goes into the event log. */
+  private isLogged(source: string): boolean {
+    const { eventLog } = this.config;
+    return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
   }
 
   private destinations(): readonly Destination[] {
@@ -339,7 +369,7 @@ export class App {
     await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
     await server.register(collect, {
       sources: () => this.config.sources,
-      accept: this.accept,
+      accept: (source, messages) => this.accept(source, messages, { logged: this.isLogged(source) }),
       clock: this.clock,
       onDiscard: (source, code, start) =>
         this.discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),

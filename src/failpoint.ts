@@ -9,7 +9,12 @@ export type Failpoint =
   | 'migration'
   | 'sync_stage'
   | 'sync_stream'
-  | 'sync_commit';
+  | 'sync_commit'
+  /** The event log: files are written, are in their place, are part of the log; those they replace are removed. */
+  | 'log_written'
+  | 'log_placed'
+  | 'log_recorded'
+  | 'log_removed';
 
 /** What happens there: the process ends as by `kill -9`, or only the thread that comes by fails. */
 export type Fault = 'kill' | 'throw' | 'memory' | 'hang';

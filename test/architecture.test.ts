@@ -82,6 +82,7 @@ const stages: Record<string, (target: string) => boolean> = {
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
   'src/store': (target) => target === 'src/config/config.ts',
   'src/config': () => false,
+  'src/events': (target) => inFolder('src/store')(target),
 };
 
 t.test('there is something to look at', async (t) => {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../src/clock.ts';
 import type { EngineConfig } from '../../src/config/config.ts';
+import type { LoggedEvents } from '../event-log.ts';
 import { openDuckdb } from './duckdb/duckdb.ts';
 import { openModule } from './module.ts';
 import type { Engine } from './port.ts';
@@ -8,6 +9,10 @@ import { openPostgres } from './postgres/postgres.ts';
 interface OpenEngineOptions {
   readonly folder: string;
   readonly clock: Clock;
+  /** The event log in files, where definitions may read it. */
+  readonly eventLog?: LoggedEvents | null;
+  /** Whether the event log is in the engine's own database. */
+  readonly seesEvents?: boolean;
   /** Only previews and look-ups will be asked for; nothing may be written. */
   readonly readOnly?: boolean;
   /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */

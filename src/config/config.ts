@@ -29,6 +29,8 @@ export interface Config {
   readonly attemptRetention: number;
   /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */
   readonly recordRetention: { readonly runs: number; readonly regulations: number; readonly audit: number };
+  /** The log of what is collected; null where none is kept. */
+  readonly eventLog: EventLogConfig | null;
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly logLevel: string;
@@ -44,6 +46,15 @@ export interface AdminToken {
   readonly name: string;
   readonly token: string;
   readonly may: readonly Right[];
+}
+
+export interface EventLogConfig {
+  /** How long events are kept, in milliseconds; whole days of receipt go at once. */
+  readonly keep: number;
+  /** Absolute folder of its files. */
+  readonly path: string;
+  /** Whose events; null for all. */
+  readonly sources: readonly string[] | null;
 }
 
 export interface StoreConfig {

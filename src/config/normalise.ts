@@ -6,6 +6,7 @@ import {
   type AudienceConfig,
   type Config,
   type EngineConfig,
+  type EventLogConfig,
   type ExpectConfig,
   type GuardConfig,
   RIGHTS,
@@ -54,6 +55,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     delivery: file.delivery,
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
+    eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,
     notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
     logLevel: file.log.level,
   };
@@ -62,6 +64,10 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
 /** The single token is one of them, with all rights. */
 function tokensOf({ token, tokens }: ConfigFile['admin']): readonly AdminToken[] {
   return [...(token === undefined ? [] : [{ name: 'admin', token, may: RIGHTS }]), ...tokens];
+}
+
+function eventLogOf({ keep, path, sources }: NonNullable<ConfigFile['eventLog']>, folder: string): EventLogConfig {
+  return { keep, path: resolve(folder, path), sources: sources ?? null };
 }
 
 function storeOf(store: ConfigFile['store'], folder: string): StoreConfig {

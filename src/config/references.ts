@@ -31,6 +31,7 @@ const outline = z.object({
   engines: z.record(z.string(), z.unknown()).catch({}),
   audiences: list({ ...computation, when: z.unknown().optional() }),
   traits: list({ ...computation, value: z.unknown().optional() }),
+  eventLog: z.object({ sources: words }).optional().catch(undefined),
 });
 type Outline = z.output<typeof outline>;
 
@@ -46,6 +47,7 @@ export function checkReferences(file: unknown): readonly Mistake[] {
     ...checkDestinations(read.data),
     ...checkComputations(read.data),
     ...checkDefinitions(read.data),
+    ...checkEventLog(read.data),
   ];
 }
 
@@ -98,6 +100,12 @@ function checkDestinations({ destinations, sources, audiences, traits }: Outline
       ...checkSigning(path, destination),
     ];
   });
+}
+
+function checkEventLog({ eventLog, sources }: Outline): readonly Mistake[] {
+  const ids = sources.flatMap((source) => source?.id || []);
+  const named = eventLog?.sources ?? [];
+  return named.flatMap((source, index) => unknown(['eventLog', 'sources', index], source, ids, 'source'));
 }
 
 /** Standard Webhooks need a key, and a secret of their form has to hold one. */

@@ -231,6 +231,15 @@ export const fileSchema = section({
     keep: duration.prefault('365d').describe('How long deletion requests that are over are kept'),
   }).prefault({}),
   audit: section({ keep: duration.prefault('365d').describe('How long the audit log goes back') }).prefault({}),
+  eventLog: section({
+    keep: positive(duration.prefault('400d'), 'must be longer than nothing').describe(
+      'How long events are kept, by the day on which they were received',
+    ),
+    path: text.default('./events').describe('Folder of its files; with a Postgres store the log is a table'),
+    sources: z.array(text).min(1, 'needs at least one source').optional().describe('Whose events; all unless given'),
+  })
+    .optional()
+    .describe('Keeps what is collected, so that audiences can be computed from it; absent, no log is kept'),
   notify: section({ url: httpUrl, secret: secret.optional() })
     .optional()
     .describe('A webhook that held, failed and overdue runs are announced to'),

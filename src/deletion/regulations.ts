@@ -40,6 +40,10 @@ export interface RegulationParts {
   readonly elsewhere: () => Promise<readonly Connected[]>;
   /** Which users the audiences that speak as these sources (of all when null) know, and whom they told. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
+  /** Takes users out of the event log and its files; several requests share one rewriting. */
+  readonly eraseFromLog?: (
+    requests: readonly { readonly users: readonly string[]; readonly sources: readonly string[] | null }[],
+  ) => Promise<void>;
   /** Takes users out of the snapshots and plans of those audiences, and out of the engines' files. */
   readonly forgetInEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<void>;
   readonly clock: Clock;
@@ -82,6 +86,8 @@ export class Regulations {
   /** Whether a look at the open requests is still to come. */
   #willLook = false;
   #lease: Lease<Fence> | null = null;
+  /** Requests whose users are still in the event log. */
+  #awaitingLog: readonly Regulation[] = [];
 
   constructor(parts: RegulationParts) {
     this.#parts = parts;
@@ -132,7 +138,9 @@ export class Regulations {
     try {
       await this.#takeLease();
       this.#willLook = false;
-      for (const regulation of await this.#retried(() => store.openRegulations())) await this.#carryOut(regulation);
+      const open = await this.#retried(() => store.openRegulations());
+      this.#awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
+      for (const regulation of open) await this.#carryOut(regulation);
     } catch (error) {
       // What is open stays so, and is looked for again.
       if (!(error instanceof Stopped)) log.error({ err: error }, 'deletion requests could not be looked at');
@@ -193,11 +201,12 @@ export class Regulations {
     // Without its users it was taken up after all but the last step.
     if (deletes(type) && userIds.length > 0) {
       const known = await this.#findTold(regulation);
+      const unlogged = await this.#eraseFromLog(known);
       const forgotten = await this.#forgetInEngines(known);
       const erased = await this.#eraseFromStore(known);
       await this.#retried(() => store.forgetDiscards(userIds, sources));
       await this.#notify(known);
-      if (!forgotten || !erased) await this.#save({ ...known, partial: true }, 'RUNNING');
+      if (!unlogged || !forgotten || !erased) await this.#save({ ...known, partial: true }, 'RUNNING');
     }
     // The ids go first: what is removed last is what the record itself left in the files.
     await this.#retried(() => store.stripRegulation(id));
@@ -220,6 +229,22 @@ export class Regulations {
     const known = { ...regulation, told: withUsers(found, userIds) };
     await this.#save(known, 'RUNNING');
     return known;
+  }
+
+  /** Together with all that are to come: files are rewritten once. */
+  async #eraseFromLog({ id }: Regulation): Promise<boolean> {
+    const { eraseFromLog } = this.#parts;
+    const requests = this.#awaitingLog;
+    if (!eraseFromLog || !requests.some((request) => request.id === id)) return true;
+    try {
+      await this.#retried(() => eraseFromLog(requests.map(({ userIds, sources }) => ({ users: userIds, sources }))));
+      this.#awaitingLog = [];
+      return true;
+    } catch (error) {
+      if (error instanceof Stopped) throw error;
+      this.#parts.log.error({ err: error, regulation: id }, 'users could not be erased from the event log');
+      return false;
+    }
   }
 
   /** An engine that can't be reached must not keep the receivers from being told. */

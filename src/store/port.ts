@@ -1,5 +1,9 @@
 import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message-types.ts';
+import type { EventLog } from './event-log.ts';
+import type { Fence } from './fence.ts';
+
+export type { Fence };
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
 export const LANES = ['deletion', 'live', 'backfill'] as const;
@@ -20,12 +24,6 @@ export interface NewMessage {
   readonly conflict: string | null;
 }
 
-/** The right to act for something, given by a lease; a larger token supersedes a smaller one. */
-export interface Fence {
-  readonly lease: string;
-  readonly token: number;
-}
-
 /** Where a run stands in its plan once a batch is accepted; checked and moved in the same transaction. */
 export interface PlanStep {
   readonly run: string;
@@ -39,6 +37,8 @@ export interface PlanStep {
 export interface AcceptRequest {
   readonly messages: readonly NewMessage[];
   readonly step: PlanStep | null;
+  /** Writes those that are accepted into the event log, in the same transaction. */
+  readonly logged?: boolean;
 }
 
 export interface AcceptResult {
@@ -733,6 +733,8 @@ export interface Records {
  */
 export interface Store extends Queue, Records {
   readonly time: StoreTime;
+  /** What is kept of the messages that are accepted as `logged`. */
+  readonly events: EventLog;
   /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
   readonly maxQueued: number;
 

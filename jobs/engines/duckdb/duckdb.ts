@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs';
 import type { Clock } from '../../../src/clock.ts';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
+import type { LoggedEvents } from '../../event-log.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
+import { eventsOf } from './event-log.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
 import { inTurns, turnsOf } from './turns.ts';
@@ -18,6 +20,8 @@ interface DuckdbOptions {
   readonly clock: Clock;
   /** Nothing is written, not even the file itself. */
   readonly readOnly?: boolean;
+  /** What the SQL of definitions may read as `events` and the like. */
+  readonly eventLog?: LoggedEvents | null;
   /** Milliseconds to wait for another process to close the file. */
   readonly patience?: number;
 }
@@ -30,7 +34,7 @@ interface DuckdbOptions {
  */
 export async function openDuckdb(
   config: DuckdbConfig,
-  { folder, clock, readOnly = false, patience = PATIENCE }: DuckdbOptions,
+  { folder, clock, readOnly = false, eventLog = null, patience = PATIENCE }: DuckdbOptions,
 ): Promise<Engine> {
   // A preview of what a first sync would do must not create the file.
   const nothingYet = readOnly && config.path !== ':memory:' && !existsSync(config.path);
@@ -53,6 +57,7 @@ export async function openDuckdb(
     await turnsOf(`${config.path}: tables`).take(true, () => createRegistry(session));
   }
   const engine = createSqlEngine({
+    ...(eventLog ? { events: eventsOf(session, eventLog) } : {}),
     dialect: duckdbDialect,
     session,
     writable: !readOnly,

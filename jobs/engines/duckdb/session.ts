@@ -1,4 +1,12 @@
-import { type DuckDBConnection, DuckDBInstance, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
+import {
+  type DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBInstance,
+  type DuckDBResult,
+  LIST,
+  listValue,
+  VARCHAR,
+} from '@duckdb/node-api';
 import type { Clock } from '../../../src/clock.ts';
 import { RollcallError } from '../../../src/errors.ts';
 import type { Session } from '../sql/session.ts';
@@ -17,12 +25,20 @@ export interface OpenOptions {
   readonly clock: Clock;
 }
 
+export interface DuckdbSession extends Session {
+  /** Adds rows to a temporary table whose columns are all text: a list for each column. */
+  append(table: string, columns: readonly (readonly string[])[]): Promise<void>;
+}
+
+/** Rows that cross at once at most. */
+const CHUNK = 2_048;
+
 /**
  * Opens the file, which DuckDB locks for this process; several sessions of one process share it.
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
-export async function openSession(options: OpenOptions): Promise<Session> {
+export async function openSession(options: OpenOptions): Promise<DuckdbSession> {
   const instance = await openInstance(options);
   try {
     const connection = await instance.connect();
@@ -59,7 +75,7 @@ function unreachable(path: string, message: string, cause: unknown): RollcallErr
   return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
 }
 
-function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): Session {
+function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): DuckdbSession {
   async function query(...parameters: Parameters<DuckDBConnection['run']>) {
     try {
       return await connection.run(...parameters);
@@ -99,6 +115,7 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
       const types = result.columnTypes();
       return result.columnNames().map((name, index) => ({ name, ...duckdbType(types[index] as DuckdbType) }));
     },
+    append: (table, columns) => append(connection, table, columns),
     interrupt: () => connection.interrupt(),
     async close() {
       connection.closeSync();
@@ -114,4 +131,19 @@ async function endResult(connection: DuckDBConnection, result: DuckDBResult): Pr
   } catch {
     // It was interrupted.
   }
+}
+
+async function append(
+  connection: DuckDBConnection,
+  table: string,
+  columns: readonly (readonly string[])[],
+): Promise<void> {
+  const appender = await connection.createAppender(table, 'main', 'temp');
+  const rows = columns[0]?.length ?? 0;
+  for (let from = 0; from < rows; from += CHUNK) {
+    const chunk = DuckDBDataChunk.create(columns.map(() => VARCHAR));
+    chunk.setColumns(columns.map((column) => column.slice(from, from + CHUNK)));
+    appender.appendDataChunk(chunk);
+  }
+  appender.closeSync();
 }

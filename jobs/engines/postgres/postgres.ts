@@ -4,6 +4,16 @@ import { createSqlEngine } from '../sql/engine.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 
+interface PostgresOptions {
+  readonly readOnly?: boolean;
+  readonly timeout?: number | undefined;
+  /** Whether the database is the store's, with the event log in it. */
+  readonly seesEvents?: boolean;
+}
+
+/** Last, so that tables of the same names go before. */
+const SEE_EVENTS = "SELECT set_config('search_path', current_setting('search_path') || ', rollcall_events', false)";
+
 /**
  * The push-down engine: definitions run in the customer's Postgres, and so does the comparison; only changes leave it.
  * Snapshots and plans live in its schema `rollcall`.
@@ -12,9 +22,10 @@ import { openSession } from './session.ts';
  */
 export async function openPostgres(
   { url }: PostgresConfig,
-  { readOnly = false, timeout }: { readonly readOnly?: boolean; readonly timeout?: number | undefined } = {},
+  { readOnly = false, timeout, seesEvents = false }: PostgresOptions = {},
 ): Promise<Engine> {
   const session = await openSession(url, timeout);
+  if (seesEvents) await session.rows(SEE_EVENTS);
   return createSqlEngine({
     dialect: postgresDialect,
     session,

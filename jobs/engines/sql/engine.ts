@@ -1,4 +1,5 @@
-import type { Engine } from '../port.ts';
+import { mayReadLog } from '../../../src/store/events/views.ts';
+import type { Definition, Engine } from '../port.ts';
 import { commitPlan } from './commit.ts';
 import { pruneHistory, readHistory, readMembers, readRunChanges } from './history.ts';
 import { literal } from './plan-query.ts';
@@ -16,6 +17,22 @@ import {
   readStaged,
 } from './tables.ts';
 import { forgetUsers, lookupUsers } from './users.ts';
+
+/** Tries of SQL that reads files of the log, which are replaced now and then. */
+const TRIES = 5;
+
+/** Does the work of a definition with the event log as it is, if its SQL may read it. */
+async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work: () => Promise<T>): Promise<T> {
+  if (!events || !mayReadLog(sql)) return work();
+  for (let attempt = 1; ; attempt += 1) {
+    await events.show();
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === TRIES || !events.isReplaced(error)) throw error;
+    }
+  }
+}
 
 /** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
 export function createSqlEngine(database: SqlDatabase): Engine {
@@ -36,24 +53,28 @@ export function createSqlEngine(database: SqlDatabase): Engine {
     async stage(request) {
       await prepare();
       // Interrupted within its transaction: what rolls it back is not.
-      return transaction(session, () =>
-        interruptible(session, request.signal, async (obeying) => {
-          await dropLeftovers(obeying, request);
-          const table = planTable(request.plan);
-          const staged = await stagePlan({ ...database, session: obeying }, request, table);
-          for (const statement of database.tuned.plan(table)) await obeying.run(statement);
-          await obeying.run(
-            `INSERT INTO rollcall.plans VALUES (${literal(request.plan)}, ${literal(request.key)}, ${request.leasedAt}, ${literal(JSON.stringify(staged))})`,
-          );
-          return staged;
-        }),
+      return overEvents(database, request, () =>
+        transaction(session, () =>
+          interruptible(session, request.signal, async (obeying) => {
+            await dropLeftovers(obeying, request);
+            const table = planTable(request.plan);
+            const staged = await stagePlan({ ...database, session: obeying }, request, table);
+            for (const statement of database.tuned.plan(table)) await obeying.run(statement);
+            await obeying.run(
+              `INSERT INTO rollcall.plans VALUES (${literal(request.plan)}, ${literal(request.key)}, ${request.leasedAt}, ${literal(JSON.stringify(staged))})`,
+            );
+            return staged;
+          }),
+        ),
       );
     },
     describe: (definition) =>
-      interruptible(session, definition.signal, (obeying) =>
-        traitColumns({ ...database, session: obeying }, definition),
+      overEvents(database, definition, () =>
+        interruptible(session, definition.signal, (obeying) =>
+          traitColumns({ ...database, session: obeying }, definition),
+        ),
       ),
-    preview: (request, sampleSize) => previewPlan(database, request, sampleSize),
+    preview: (request, sampleSize) => overEvents(database, request, () => previewPlan(database, request, sampleSize)),
     async staged(plan) {
       await prepare();
       return readStaged(database, plan);

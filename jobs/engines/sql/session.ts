@@ -23,6 +23,13 @@ export interface SqlDatabase {
   readonly session: Session;
   /** False where nothing may be written: plans then are temporary tables. */
   readonly writable: boolean;
+  /** The event log, where there is one that has to be shown to each session. */
+  readonly events?: {
+    /** Shows it as it is now. */
+    show(): Promise<void>;
+    /** Whether SQL failed because what was shown has been replaced meanwhile. */
+    isReplaced(error: unknown): boolean;
+  };
   /** Statements that make these tables fast to use, once they are filled. */
   readonly tuned: {
     plan(table: string): readonly string[];

@@ -72,7 +72,7 @@ async function copyTable(
   const total = Number(counted.rows[0]?.n);
   const tally = new Tally((rows) => onProgress(name, rows, total));
   await pipeline(
-    client.query(copyTo(`COPY ${tableName(name)} (${columnNames(columns)}) TO STDOUT`)),
+    client.query(copyTo(`COPY (SELECT ${columnNames(columns)} FROM ${tableName(name)}) TO STDOUT`)),
     (chunks: AsyncIterable<Buffer>) => tally.through(chunks),
     createGzip({ level: constants.Z_BEST_SPEED }),
     createWriteStream(join(folder, fileOf(name)), { flags: 'wx', mode: PRIVATE, flush: true }),

@@ -97,7 +97,8 @@ export const columnNames = (columns: readonly string[]) => columns.map(pg.escape
 /** The names of all tables; their columns are to be asked for once the tables are locked. */
 export async function tablesOf(client: pg.Client): Promise<readonly string[]> {
   const { rows } = await client.query<{ name: string }>(
-    "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'rollcall' ORDER BY tablename",
+    `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = 'rollcall' AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1`,
   );
   return rows.map(({ name }) => name);
 }

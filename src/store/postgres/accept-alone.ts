@@ -9,6 +9,7 @@ import { stateOf } from './conflicts.ts';
 import type { Context } from './context.ts';
 import { Changes, countersOf } from './counters.ts';
 import type { Session } from './database.ts';
+import { logColumns, logSql } from './event-log.ts';
 import { remember } from './seen.ts';
 import { sessionOf } from './session.ts';
 import { suppressed } from './suppression.ts';
@@ -19,13 +20,14 @@ import { suppressed } from './suppression.ts';
  *
  * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */
-export function acceptAlone(context: Context, { messages, step }: AcceptRequest): Promise<AcceptResult> {
+export function acceptAlone(context: Context, { messages, step, logged }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
     if (step) await moveCursor(sessionOf(context, session), step, messages.length);
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
     const fresh = await notSeen(context, session, wanted);
+    if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
     const changes = new Changes();
     const queues = await Queues.of(context, session, fresh, changes);
     for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);

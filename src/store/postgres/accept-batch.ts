@@ -3,6 +3,7 @@ import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessa
 import { seenKey } from '../seen-key.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import { type Context, idName } from './context.ts';
+import { logColumns } from './event-log.ts';
 
 interface Keyed {
   readonly key: string;
@@ -18,24 +19,30 @@ interface Row extends Keyed {
 export class Batch {
   readonly rows: readonly Row[];
   private readonly messages: readonly Keyed[];
+  /** Those that the event log gets. */
+  private readonly logged: readonly Keyed[];
   /** Of each request, the ids that it was the first to bring, and the counts of its other messages. */
   private readonly parts: { readonly first: string[]; readonly repeated: number; readonly suppressed: number }[];
 
   /** @param out - messages to pass over */
   constructor(requests: readonly AcceptRequest[], out: ReadonlySet<NewMessage>) {
     const known = new Map<string, Keyed>();
-    this.parts = requests.map(({ messages }) => {
+    const logged: Keyed[] = [];
+    this.parts = requests.map(({ messages, logged: isLogged = false }) => {
       const wanted = out.size === 0 ? messages : messages.filter((message) => !out.has(message));
       const first: string[] = [];
       for (const message of wanted) {
         const key = seenKey(message);
         if (known.has(key)) continue;
-        known.set(key, { key, message });
+        const keyed = { key, message };
+        known.set(key, keyed);
+        if (isLogged) logged.push(keyed);
         first.push(key);
       }
       return { first, repeated: wanted.length - first.length, suppressed: messages.length - wanted.length };
     });
     this.messages = [...known.values()];
+    this.logged = logged;
     this.rows = this.messages.flatMap((keyed) =>
       keyed.message.destinations.map((destination) => ({ ...keyed, destination })),
     );
@@ -43,6 +50,15 @@ export class Batch {
 
   get size(): number {
     return this.messages.length;
+  }
+
+  get isLogged(): boolean {
+    return this.logged.length > 0;
+  }
+
+  /** What `logSql` takes. */
+  logColumns(): Buffer[] {
+    return logColumns(this.logged);
   }
 
   /** Per destination what it gets at most, but for those that only get deletion notices. */

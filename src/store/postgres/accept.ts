@@ -7,6 +7,7 @@ import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { addToBacklog, countersOf, QUEUED } from './counters.ts';
+import { logSql } from './event-log.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
 import { remember } from './seen.ts';
@@ -20,8 +21,8 @@ export class Intake {
   private readonly context: Context;
   private readonly claims: Claims;
   private readonly ids: Ids;
-  private readonly sql: string;
-  private readonly holdingOutSql: string;
+  /** By whether the event log gets any of it, and whether a full queue is expected. */
+  private readonly sql: Readonly<Record<'plain' | 'logging', { readonly usual: string; readonly holdingOut: string }>>;
   private readonly group: Group<AcceptRequest, AcceptResult>;
   /** Whether the last batch met a full queue. */
   private isHoldingOut = false;
@@ -32,8 +33,15 @@ export class Intake {
     this.context = context;
     this.claims = claims;
     this.ids = new Ids(context);
-    this.sql = acceptSql(context.db.now, ADDED);
-    this.holdingOutSql = acceptSql(context.db.now, ADDED_OR_HELD_OUT);
+    const { now } = context.db;
+    const both = (log: string) => ({
+      usual: acceptSql(now, ADDED, log),
+      holdingOut: acceptSql(now, ADDED_OR_HELD_OUT, log),
+    });
+    this.sql = {
+      plain: both(''),
+      logging: both(`, logged AS (${logSql(20, '(l.seen IN (SELECT id FROM fresh)) IS TRUE')})`),
+    };
     this.group = new Group(
       (requests) => this.acceptGroup(requests),
       ({ messages }) => messages.reduce((rows, { destinations }) => rows + Math.max(1, destinations.length), 0),
@@ -70,7 +78,9 @@ export class Intake {
         taker?.owner ?? null,
         context.parts.since,
       ];
-      [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? this.holdingOutSql : this.sql, values);
+      const { usual, holdingOut } = this.sql[batch.isLogged ? 'logging' : 'plain'];
+      if (batch.isLogged) values.push(...batch.logColumns());
+      [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? holdingOut : usual, values);
       const [, , isHanded, fresh] = answer;
       return isHanded ? batch.claims(context, ids, handed, fresh) : [];
     };
@@ -166,7 +176,7 @@ function insertSql(now: string, rows: string): string {
  * `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which the planner, knowing nothing of the
  * size of an array, makes a nested loop.
  */
-const acceptSql = (now: string, { isFull, parts, counts, heldOut }: Added) => `
+const acceptSql = (now: string, { isFull, parts, counts, heldOut }: Added, log: string) => `
 WITH guard AS MATERIALIZED (
   SELECT NOT $1::boolean AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
     EXISTS (SELECT 1 FROM rollcall.owner WHERE id = $18::bigint AND lease_until > ${now}) AS can_hand
@@ -179,7 +189,7 @@ WITH guard AS MATERIALIZED (
     ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
     ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
   })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
-)}, counted AS (${addToBacklog('$17::bigint', counts)})
+)}, counted AS (${addToBacklog('$17::bigint', counts)})${log}
 SELECT unhashed, is_full, can_hand,
   CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

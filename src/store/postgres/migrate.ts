@@ -3,6 +3,7 @@ import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { Database, type Session } from './database.ts';
+import { eventViews } from './event-log.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);
@@ -42,6 +43,7 @@ export async function migratePostgres(url: string): Promise<readonly number[]> {
     }
     const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
     if (/^PostgreSQL(?!.*-YB-)/.test(version)) await runAll(db, readFileSync(TUNING, 'utf8'));
+    for (const view of eventViews()) await db.run(view);
     await checkVersion(db);
     return applied;
   } finally {

@@ -1,7 +1,7 @@
 import type { Context } from './context.ts';
 import { onOwnConnection } from './own-connection.ts';
 
-const TABLES = ['delivery', 'dead_letter', 'attempt', 'discard', 'regulation', 'run'];
+const TABLES = ['delivery', 'dead_letter', 'attempt', 'discard', 'regulation', 'run', 'event'];
 
 /**
  * Frees the rows that were erased. What Postgres keeps of them beyond that, in free space and in its log, is its own

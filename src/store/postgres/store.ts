@@ -11,6 +11,7 @@ import type { Context } from './context.ts';
 import { Database } from './database.ts';
 import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
+import { tableLog } from './event-log.ts';
 import { Requeue } from './held-out.ts';
 import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
 import { checkVersion } from './migrate.ts';
@@ -158,6 +159,7 @@ function storeOn(context: Context): Store {
         if (cursor === null) await claims.freeStock(free);
         return erase(context, users, sources, cursor);
       }),
+    events: tableLog(context, during),
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
     ping: () => soundly(async () => void (await db.run('SELECT 1'))),

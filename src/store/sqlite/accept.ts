@@ -8,6 +8,7 @@ import { userHash } from '../user-hash.ts';
 import { dropDeadChange, supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
+import { TailWriter } from './event-log.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
 import { type PackedMessages, Unpacked } from './packed-messages.ts';
@@ -17,6 +18,7 @@ interface AcceptArguments {
   readonly messages: PackedMessages;
   readonly step: PlanStep | null;
   readonly maxQueued: number;
+  readonly logged: boolean;
   /** Whom deliveries are claimed for as they are written, and how many of each destination. */
   readonly taker: { readonly owner: number; readonly room: ReadonlyMap<string, number> } | null;
 }
@@ -53,6 +55,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taker = new Taking(db, now, request.taker);
   const isSuppressed = suppressionCheck(db);
+  const log = request.logged ? new TailWriter(db, now) : null;
   let deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   let duplicates = 0;
   let suppressed = 0;
@@ -73,6 +76,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
       duplicates += 1;
       continue;
     }
+    log?.add(sourceId, body);
     for (const [name, destination] of routes[messages.route] ?? []) {
       let state = READY;
       if (conflict !== null) {
@@ -113,6 +117,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
   }
   backlog.write();
   runs.write();
+  log?.write();
   const accepted = count - duplicates - suppressed;
   return { accepted, duplicates, suppressed, handed: taker.handed };
 }

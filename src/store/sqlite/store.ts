@@ -7,6 +7,7 @@ import { recordsBy } from '../records/records.ts';
 import type { HandedTuple } from './accept.ts';
 import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
+import { fileLog } from './file-log.ts';
 import { damaged } from './files.ts';
 import { HandOver, type Taker } from './hand-over.ts';
 import { movable, pack } from './packed-messages.ts';
@@ -56,10 +57,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
         claims.map((claim) => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] })),
       ),
   );
-  const sent = ({ messages, step }: port.AcceptRequest, taker: Taker | null) => {
+  const sent = ({ messages, step, logged = false }: port.AcceptRequest, taker: Taker | null) => {
     const packed = pack(messages);
     const given = taker && { owner: taker.owner, room: taker.room };
-    return thread.call('accept', { messages: packed, step, maxQueued, taker: given }, movable(packed));
+    return thread.call('accept', { messages: packed, step, maxQueued, logged, taker: given }, movable(packed));
   };
   const acceptAndTake = async (request: port.AcceptRequest, taker: Taker) => {
     const acceptedAt = time.now();
@@ -140,6 +141,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       await handOver.free();
       return thread.call('erase', { users, sources, cursor });
     },
+    events: fileLog(thread),
     scrub: () => thread.scrub(),
     ping: async () => thread.call('ping', undefined),
     check: async (thorough) => {

@@ -5,6 +5,17 @@ import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
 import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
+import {
+  deletedInLog,
+  deletionsInLog,
+  eventState,
+  eventTail,
+  leftovers,
+  removed,
+  replaceFiles,
+  seal,
+  willWrite,
+} from './event-log.ts';
 import { requeue } from './held-out.ts';
 import { heartbeat, join, leave } from './leases.ts';
 import { prune } from './prune.ts';
@@ -15,6 +26,7 @@ import { begin, rescue, settle } from './settle.ts';
 const VERBS = {
   ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire, restNotices, bury, requeue, replay, resend, drop, erase, prune },
+  ...{ eventState, eventTail, willWrite, seal, replaceFiles, leftovers, removed, deletionsInLog, deletedInLog },
   ping: () => undefined,
 } satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
 

@@ -1,5 +1,4 @@
 import type { Test } from 'tap';
-import { identitiesQuery } from '../../../jobs/engines/definitions/identities.ts';
 import { duckdbDialect } from '../../../jobs/engines/duckdb/dialect.ts';
 import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.ts';
 import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
@@ -9,6 +8,7 @@ import type { Dialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { Session } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/clock.ts';
+import { identitiesQuery } from '../../../src/store/events/identities.ts';
 import { startPostgres } from '../../helpers/postgres.ts';
 import type { LoggedEvent } from './event.ts';
 

@@ -75,6 +75,29 @@ CREATE TABLE seen_log (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL
 CREATE TABLE seen_bucket (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, filter BLOB NOT NULL) STRICT;
 CREATE TABLE seen (id INTEGER PRIMARY KEY, keys TEXT NOT NULL) STRICT;
 
+-- The event log (docs/event-log.md). Its hot tail: one row for each accept and source, with a body of JSON on each line, until
+-- it is sealed into files. AUTOINCREMENT, because readers know by the ids how far they are.
+CREATE TABLE event_tail (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  source INTEGER NOT NULL,
+  events INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  bodies TEXT NOT NULL
+) STRICT;
+-- The files that are the rest of the log. `name` is a path within the log's folder.
+CREATE TABLE event_file (
+  name TEXT PRIMARY KEY,
+  source TEXT NOT NULL,
+  day TEXT NOT NULL,
+  events INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+-- Files about to be written, and those that are no longer part of the log: what is here may be removed from the disk.
+CREATE TABLE event_leftover (name TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+-- Rises whenever events move between the tables above.
+INSERT INTO meta VALUES ('event_log_version', '0');
+
 -- Append-only; searched by scanning back from the newest, pruned from the oldest.
 CREATE TABLE attempt (
   id INTEGER PRIMARY KEY,

@@ -1,0 +1,69 @@
+import { eventsOf as tailEvents } from '../../../src/store/events/columns.ts';
+import { readable } from '../../../src/store/events/readable.ts';
+import { DUCKDB_VIEWS, EVENT_COLUMNS, eventViews } from '../../../src/store/events/views.ts';
+import type { LoggedEvents } from '../../event-log.ts';
+import { literal, name } from '../sql/plan-query.ts';
+import type { SqlDatabase } from '../sql/session.ts';
+import type { DuckdbSession } from './session.ts';
+
+/** Before the names of all that is ours: what is in the engine's file may have the short ones. */
+const PREFIX = 'rollcall_';
+const PARTS = 'rollcall_tail_parts';
+const TAIL = 'rollcall_tail';
+
+/** How DuckDB says that a file is not there. */
+const GONE = /No files found|No such file|Cannot open file|Could not open file/;
+
+/** The log as a session sees it. */
+export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable<SqlDatabase['events']> {
+  return {
+    show: () => showEvents(session, log),
+    isReplaced: (error) => error instanceof Error && error.message.includes(log.folder) && GONE.test(error.message),
+  };
+}
+
+/** All that is shown is temporary, and seen by this session only: the log's files, and a copy of its tail. */
+async function showEvents(session: DuckdbSession, log: LoggedEvents): Promise<void> {
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${PARTS} (source VARCHAR, bodies VARCHAR)`);
+  const files = await log.read({
+    restart: () => session.run(`DELETE FROM ${PARTS}`),
+    add: async (parts) =>
+      session.append(PARTS, [parts.map(({ source }) => source), parts.map(({ bodies }) => readable(bodies))]),
+  });
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${TAIL} AS ${tailEvents(PARTS)}`);
+  await session.run(`DROP TABLE temp.${PARTS}`);
+  const taken = await ownNames(session);
+  for (const view of [{ name: 'events', query: () => allEvents(files) }, ...eventViews(DUCKDB_VIEWS)]) {
+    await session.run(
+      `CREATE OR REPLACE TEMP VIEW ${PREFIX}${view.name} AS ${view.query((other) => `${PREFIX}${other}`)}`,
+    );
+    if (!taken.has(view.name)) {
+      await session.run(`CREATE OR REPLACE TEMP VIEW ${view.name} AS FROM ${PREFIX}${view.name}`);
+    }
+  }
+}
+
+/** Names of tables and views that the file of the engine has. */
+async function ownNames(session: DuckdbSession): Promise<ReadonlySet<string>> {
+  const rows = await session.rows(
+    `SELECT lower(table_name) FROM duckdb_tables() WHERE NOT temporary AND NOT internal
+     UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE NOT temporary AND NOT internal`,
+  );
+  return new Set(rows.map(([found]) => String(found)));
+}
+
+function allEvents(files: readonly string[]): string {
+  const columns = EVENT_COLUMNS.map((column) =>
+    JSON_COLUMNS.has(column) ? `CAST(${column} AS JSON) AS ${column}` : name(column),
+  ).join(', ');
+  const tail = `SELECT ${columns} FROM temp.${TAIL}`;
+  if (files.length === 0) return tail;
+  return `SELECT ${columns} FROM ${parquet(files)} UNION ALL ${tail}`;
+}
+
+const JSON_COLUMNS: ReadonlySet<string> = new Set(['properties', 'traits', 'context']);
+
+function parquet(files: readonly string[]): string {
+  const types = "{'source': VARCHAR, 'day': DATE}";
+  return `read_parquet([${files.map(literal).join(', ')}], hive_partitioning = true, hive_types = ${types})`;
+}

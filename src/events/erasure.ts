@@ -1,0 +1,60 @@
+import type { LogFile } from '../store/event-log.ts';
+import { ownIds, readAliases, rowsOf } from '../store/events/erasing.ts';
+import { Workbench } from '../store/events/parquet.ts';
+import { personOf } from '../store/events/person.ts';
+import type { Sealed } from './sealing.ts';
+
+/** Users to take out of the log. */
+export interface Erasure {
+  readonly users: readonly string[];
+  /** Only what came from these; from any when null. */
+  readonly sources: readonly string[] | null;
+  /** Only what was received by then, in milliseconds since 1970; all when absent. */
+  readonly until?: number;
+}
+
+/** Rewrites the files that have anything of these users, without it. */
+export async function eraseUsers({ log, folder, clock, fence }: Sealed, requests: readonly Erasure[]): Promise<void> {
+  const { files } = await log.state();
+  if (files.length === 0) return;
+  const bench = await Workbench.open(folder, () => clock.token(12));
+  try {
+    const aliases = await readAliases(bench, files);
+    const conditions: string[] = [];
+    const scopes: (readonly string[] | null)[] = [];
+    for (const [index, { users, sources, until }] of requests.entries()) {
+      await bench.list(`users${index}`, [...personOf(users, aliases)]);
+      await bench.list(`anonymous${index}`, await ownIds(bench, files, `users${index}`));
+      conditions.push(rowsOf(`users${index}`, `anonymous${index}`, until));
+      scopes.push(sources);
+    }
+    const conditionFor = (source: string) => {
+      const those = conditions.filter((_, index) => scopes[index]?.includes(source) ?? true);
+      return those.length === 0 ? null : those.join(' OR ');
+    };
+    for (const file of await filesWith(bench, files, conditionFor)) {
+      const planned = [bench.merged([file], `NOT coalesce(${conditionFor(file.source)}, false)`)];
+      await log.willWrite(
+        fence,
+        planned.map(({ name }) => name),
+      );
+      await log.replace(fence, [file.name], await bench.write(planned));
+    }
+  } finally {
+    bench.close();
+  }
+}
+
+/** The files in which a condition holds for any event. */
+async function filesWith(
+  bench: Workbench,
+  files: readonly LogFile[],
+  conditionFor: (source: string) => string | null,
+): Promise<readonly LogFile[]> {
+  const found: LogFile[] = [];
+  for (const [source, theirs] of Map.groupBy(files, (file) => file.source)) {
+    const condition = conditionFor(source);
+    if (condition !== null) found.push(...(await bench.matching(theirs, condition)));
+  }
+  return found;
+}

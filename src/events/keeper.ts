@@ -1,0 +1,198 @@
+import type { Clock } from '../clock.ts';
+import { RollcallError } from '../errors.ts';
+import { failpoint } from '../failpoint.ts';
+import { keepLease } from '../keep-lease.ts';
+import type { FileLog, LogState } from '../store/event-log.ts';
+import { removeFiles } from '../store/events/parquet.ts';
+import type { Fence, Store } from '../store/port.ts';
+import { dayOf } from './days.ts';
+import { type Erasure, eraseUsers } from './erasure.ts';
+import { DeletionNotes } from './notes.ts';
+import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
+
+interface KeeperParts {
+  readonly store: Pick<Store, 'events' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'>;
+  readonly clock: Clock;
+  readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
+  /** Absolute folder of the files. */
+  readonly folder: string;
+  /** How long events are kept, in milliseconds. */
+  readonly keep: () => number;
+}
+
+/** The right to seal, compact and delete, over all processes. */
+const LEASE = 'event-log';
+const LOOK_EVERY = 5_000;
+/** Days that are over are dropped so often, and parts made for those to come. */
+const DAYS_EVERY = 3_600_000;
+/** For how long files that were replaced stay, for SQL that reads them, in milliseconds of store time. */
+const GRACE = 10 * 60_000;
+/** How long whoever deletes waits for another process to end what it does. */
+const PATIENCE = 30 * 60_000;
+const ASK_EVERY = 500;
+
+/**
+ * Looks after the event log in the background: seals its tail into files, merges small files, drops days that are over,
+ * and deletes users. Any process may, one at a time.
+ */
+export class EventLogKeeper {
+  private readonly parts: KeeperParts;
+  private readonly stopping = new AbortController();
+  private cancel = () => {};
+  private work: Promise<unknown> = Promise.resolve();
+  private daysAt = Number.NEGATIVE_INFINITY;
+  private isRestored = false;
+
+  constructor(parts: KeeperParts) {
+    this.parts = parts;
+  }
+
+  /** Looks once, then every few seconds. */
+  async start(): Promise<void> {
+    await this.look();
+    if (this.stopping.signal.aborted) return;
+    this.cancel = this.parts.clock.after(LOOK_EVERY, () => void this.start());
+  }
+
+  /** Seals what is in the tail, unless another process is at it. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    this.cancel();
+    await this.during(async () => {
+      const { events } = this.parts.store;
+      if (events.kind === 'files' && (await events.state()).tail.last > 0)
+        await this.withLease((sealed) => sealTail(sealed));
+    }, 'The event log was not sealed at the end; the next start does it');
+  }
+
+  /**
+   * Takes users out of the log and its files; several requests share one rewriting.
+   *
+   * @throws RollcallError `store_busy` when another process is at the log for too long
+   */
+  async erase(requests: readonly Erasure[]): Promise<void> {
+    const { events, hashKey } = this.parts.store;
+    if (events.kind === 'table') {
+      for (const { users, sources } of requests) await events.forget(users, sources);
+      return;
+    }
+    const { clock, folder } = this.parts;
+    const at = clock.now();
+    const deadline = clock.monotonic() + PATIENCE;
+    const erasing = this.work.then(async () => {
+      for (;;) {
+        const done = await this.withLease(async (sealed) => {
+          await sealTail(sealed);
+          const key = await hashKey();
+          await eraseUsers(sealed, requests);
+          await this.removeLeftovers(events, 0);
+          await new DeletionNotes(folder, events).add(requests, key, at);
+        });
+        if (done) return;
+        if (clock.monotonic() >= deadline)
+          throw new RollcallError('store_busy', 'Another process is at the event log.');
+        await clock.sleep(ASK_EVERY);
+      }
+    });
+    this.work = erasing.catch(() => {});
+    await erasing;
+  }
+
+  private look(): Promise<void> {
+    return this.during(async () => {
+      const { store } = this.parts;
+      const { events } = store;
+      if (events.kind === 'table') return this.lookAfterDays();
+      if (!this.isRestored) await this.restore(events);
+      await this.lookAfterDays();
+      const state = await events.state();
+      if (isDue(state, store.time.now())) await this.withLease((sealed) => sealTail(sealed));
+      if (this.mayMerge(await events.state())) {
+        await this.withLease((sealed) => compact(sealed, this.today(), () => this.stopping.signal.aborted));
+      }
+      await this.removeLeftovers(events, GRACE);
+    }, 'The event log could not be looked after; it is tried again');
+  }
+
+  private today(): string {
+    return dayOf(this.parts.clock.now());
+  }
+
+  private mayMerge({ files }: LogState): boolean {
+    return nextMerge(files, this.today()) !== null;
+  }
+
+  /** What was restored from a backup lacks the deletions since. */
+  private async restore(events: FileLog): Promise<void> {
+    const notes = new DeletionNotes(this.parts.folder, events);
+    if (await notes.isBehind()) {
+      const key = await this.parts.store.hashKey();
+      const done = await this.withLease(async (sealed) => {
+        await sealTail(sealed);
+        await notes.apply(sealed, key);
+        await this.removeLeftovers(events, 0);
+      });
+      if (!done) return;
+    }
+    this.isRestored = true;
+  }
+
+  private async lookAfterDays(): Promise<void> {
+    const { clock, store, keep } = this.parts;
+    if (clock.monotonic() - this.daysAt < DAYS_EVERY) return;
+    const { events } = store;
+    const before = dayOf(clock.now() - keep());
+    if (events.kind === 'table') {
+      const done = await this.leased(async () => {
+        await events.prepare(clock.now());
+        await events.dropBefore(before);
+      });
+      if (!done) return;
+    } else {
+      const old = (await events.state()).files.filter(({ day }) => day < before).map(({ name }) => name);
+      if (old.length > 0 && !(await this.withLease(({ fence }) => events.replace(fence, old, [])))) return;
+    }
+    this.daysAt = clock.monotonic();
+  }
+
+  /** Removes files from the disk that are not part of the log. @param grace - those that were, only if so long ago */
+  private async removeLeftovers(events: FileLog, grace: number): Promise<void> {
+    const { store, folder } = this.parts;
+    const now = store.time.now();
+    const old = (await events.leftovers()).filter(({ since }) => now - since >= grace).map(({ name }) => name);
+    if (old.length === 0) return;
+    failpoint('log_recorded');
+    await removeFiles(folder, old);
+    failpoint('log_removed');
+    await events.removed(old);
+  }
+
+  private withLease(work: (sealed: Sealed) => Promise<void>): Promise<boolean> {
+    const { store, folder, clock } = this.parts;
+    const log = store.events as FileLog;
+    return this.leased((fence) => work({ log, folder, clock, fence }));
+  }
+
+  /** Resolves to whether it could: another process may be at it. */
+  private async leased(work: (fence: Fence) => Promise<void>): Promise<boolean> {
+    const { store, clock } = this.parts;
+    const lease = await keepLease(store, clock, LEASE);
+    if (!lease) return false;
+    try {
+      await work(lease.fence);
+      return true;
+    } finally {
+      await lease.release();
+    }
+  }
+
+  /** One thing after another; what fails is logged. */
+  private during(work: () => Promise<unknown>, failure: string): Promise<void> {
+    const done = this.work.then(work).then(
+      () => {},
+      (error) => this.parts.log.warn({ err: error, stage: 'event-log' }, failure),
+    );
+    this.work = done;
+    return done;
+  }
+}

@@ -1,0 +1,109 @@
+import type { Clock } from '../clock.ts';
+import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
+import { Workbench } from '../store/events/parquet.ts';
+import type { Fence } from '../store/port.ts';
+import { dayOf } from './days.ts';
+
+/** Characters of bodies in one file at most, and in the tail before it is sealed. */
+const SEAL_AT = 32_000_000;
+/** The oldest event of the tail is never older, in milliseconds. */
+const SEAL_AFTER = 15 * 60_000;
+/** Files of a size that are merged into one of the next. */
+const FAN_IN = 8;
+/** Files with so many events are left as they are. */
+const LARGE = 4_000_000;
+
+export interface Sealed {
+  readonly log: FileLog;
+  readonly folder: string;
+  readonly clock: Pick<Clock, 'token'>;
+  readonly fence: Fence;
+}
+
+/** Whether the tail must become files now. @param now - by the store's clock */
+export function isDue({ tail }: LogState, now: number): boolean {
+  if (tail.since === null) return false;
+  return tail.bytes >= SEAL_AT || now - tail.since >= SEAL_AFTER || dayOf(tail.since) < dayOf(now);
+}
+
+/** Makes files of the tail as it is, a bounded part at a time. */
+export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<void> {
+  const { tail } = await log.state();
+  for (let after = 0; after < tail.last; ) {
+    const bench = await Workbench.open(folder, () => clock.token(12));
+    try {
+      let taken = 0;
+      while (taken < SEAL_AT) {
+        const parts = await log.tail(after, tail.last);
+        if (parts.length === 0) break;
+        await bench.load(parts);
+        taken += parts.reduce((sum, { bodies }) => sum + bodies.length, 0);
+        after = parts.at(-1)?.id ?? tail.last;
+      }
+      if (taken === 0) return;
+      const planned = await bench.plan();
+      await log.willWrite(
+        fence,
+        planned.map(({ name }) => name),
+      );
+      await log.seal(fence, after, await bench.write(planned));
+    } finally {
+      bench.close();
+    }
+  }
+}
+
+/** The files that should become one: of one source and day, and of about one size. All of a day that is over. */
+export function nextMerge(files: readonly LogFile[], today: string): readonly LogFile[] | null {
+  for (const [, group] of Map.groupBy(files, ({ source, day }) => `${day} ${source}`)) {
+    const small = group.filter(({ events }) => events < LARGE).sort((a, b) => a.events - b.events);
+    if (small.length < 2) continue;
+    const isOver = (small[0]?.day ?? today) < today;
+    const total = small.reduce((sum, { events }) => sum + events, 0);
+    if (isOver && total <= LARGE) return small;
+    const levels = Map.groupBy(small, ({ events }) => Math.floor(Math.log(Math.max(1, events)) / Math.log(FAN_IN)));
+    for (const [, level] of levels) {
+      const least = isOver ? 2 : FAN_IN;
+      if (level.length >= least) return upTo(level);
+    }
+  }
+  return null;
+}
+
+/** As many as make one large file. */
+function upTo(files: readonly LogFile[]): readonly LogFile[] | null {
+  let total = 0;
+  const some = files.filter(({ events }) => {
+    total += events;
+    return total <= LARGE;
+  });
+  return some.length > 1 ? some : null;
+}
+
+/** Merges small files until none are left, or `isOver` says so. */
+export async function compact(
+  { log, folder, clock, fence }: Sealed,
+  today: string,
+  isOver: () => boolean,
+): Promise<void> {
+  while (!isOver()) {
+    const files = nextMerge((await log.state()).files, today);
+    if (files === null) return;
+    const bench = await Workbench.open(folder, () => clock.token(12));
+    try {
+      const planned = [bench.merged(files)];
+      await log.willWrite(
+        fence,
+        planned.map(({ name }) => name),
+      );
+      const written = await bench.write(planned);
+      await log.replace(
+        fence,
+        files.map(({ name }) => name),
+        written,
+      );
+    } finally {
+      bench.close();
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { type DuckDBConnection, DuckDBDataChunk, DuckDBInstance, VARCHAR } from '@duckdb/node-api';
+import { failpoint } from '../../failpoint.ts';
+import type { LogFile, TailPart } from '../event-log.ts';
+import { COLUMNS, eventsOf } from './columns.ts';
+import { readable } from './readable.ts';
+
+/** Files on their way, and what does not fit into memory. */
+const WORK = '.work';
+/** More is written to the disk; sealing must leave the machine to collection. */
+const MEMORY = '512MB';
+
+/** Where a file of the log is to be, and a query for its events. */
+interface Planned {
+  readonly name: string;
+  readonly source: string;
+  readonly day: string;
+  readonly query: string;
+}
+
+const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
+const COLUMN_LIST = COLUMNS.map((column) => `"${column}"`).join(', ');
+/** Users who do much have their events in one place, in the order of time. */
+const ORDER = 'ORDER BY user_id, anonymous_id, timestamp, received_at, message_id';
+
+/** A database in memory over the log's folder: reads and writes its files, and keeps nothing. */
+export class Workbench {
+  private readonly folder: string;
+  private readonly instance: DuckDBInstance;
+  private readonly connection: DuckDBConnection;
+  private readonly token: () => string;
+
+  private constructor(folder: string, instance: DuckDBInstance, connection: DuckDBConnection, token: () => string) {
+    this.folder = folder;
+    this.instance = instance;
+    this.connection = connection;
+    this.token = token;
+  }
+
+  /** @param token - makes names that no other file has */
+  static async open(folder: string, token: () => string): Promise<Workbench> {
+    await mkdir(join(folder, WORK), { recursive: true });
+    const instance = await DuckDBInstance.create(':memory:', {
+      memory_limit: MEMORY,
+      threads: '1',
+      temp_directory: join(folder, WORK),
+      autoinstall_known_extensions: 'false',
+    });
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    return new Workbench(folder, instance, connection, token);
+  }
+
+  close(): void {
+    this.connection.closeSync();
+    this.instance.closeSync();
+  }
+
+  async rows(sql: string): Promise<unknown[][]> {
+    return (await this.connection.run(sql)).getRowsJS();
+  }
+
+  /** Fills a table of one column. */
+  async list(table: string, values: readonly string[]): Promise<void> {
+    await this.connection.run(`CREATE OR REPLACE TABLE ${table} (id VARCHAR)`);
+    await this.append(table, [values]);
+  }
+
+  /** Takes parts of the tail; `plan` has the files that they become. */
+  async load(parts: readonly TailPart[]): Promise<void> {
+    await this.connection.run('CREATE TABLE IF NOT EXISTS parts (source VARCHAR, bodies VARCHAR)');
+    await this.append('parts', [parts.map(({ source }) => source), parts.map(({ bodies }) => readable(bodies))]);
+  }
+
+  /** A file for each source and day of what was loaded. */
+  async plan(): Promise<readonly Planned[]> {
+    await this.connection.run(`CREATE OR REPLACE TABLE events AS ${eventsOf('parts')}`);
+    await this.connection.run('DROP TABLE parts');
+    const groups = await this.rows('SELECT DISTINCT source, CAST(day AS varchar) FROM events ORDER BY ALL');
+    return groups.map(([source, day]) =>
+      this.planned(
+        { source: String(source), day: String(day) },
+        `SELECT ${COLUMN_LIST} FROM events WHERE source = ${quoted(String(source))} AND day = DATE ${quoted(String(day))}`,
+      ),
+    );
+  }
+
+  /** A new file with the events of these, which are of one source and day. @param condition - those that stay */
+  merged(files: readonly LogFile[], condition = 'true'): Planned {
+    const { source = '', day = '' } = files[0] ?? {};
+    return this.planned({ source, day }, `SELECT ${COLUMN_LIST} FROM ${this.files(files)} WHERE ${condition}`);
+  }
+
+  /** The events of these files, for a FROM clause; with the path of each as `filename`. */
+  files(files: readonly LogFile[]): string {
+    const paths = files.map(({ name }) => quoted(join(this.folder, name))).join(', ');
+    return `read_parquet([${paths}], hive_partitioning = false, filename = true)`;
+  }
+
+  /** Those of the files in which a condition holds for any event. */
+  async matching(files: readonly LogFile[], condition: string): Promise<readonly LogFile[]> {
+    const rows = await this.rows(`SELECT DISTINCT filename FROM ${this.files(files)} WHERE ${condition}`);
+    const paths = new Set(rows.map(([path]) => String(path)));
+    return files.filter(({ name }) => paths.has(join(this.folder, name)));
+  }
+
+  /** Writes files and puts them into their places, durable; those without events are left out. */
+  async write(planned: readonly Planned[]): Promise<readonly LogFile[]> {
+    const written: LogFile[] = [];
+    for (const plan of planned) {
+      const file = await this.writeOne(plan);
+      if (file) written.push(file);
+    }
+    return written;
+  }
+
+  private async writeOne({ name, source, day, query }: Planned): Promise<LogFile | null> {
+    const draft = join(this.folder, WORK, basename(name));
+    const options = '(FORMAT parquet, COMPRESSION zstd)';
+    const result = await this.connection.run(`COPY (${query} ${ORDER}) TO ${quoted(draft)} ${options}`);
+    const events = Number(result.rowsChanged);
+    failpoint('log_written');
+    if (events === 0) {
+      await rm(draft, { force: true });
+      return null;
+    }
+    await sync(draft);
+    const { size } = await stat(draft);
+    const path = join(this.folder, name);
+    await mkdir(dirname(path), { recursive: true });
+    await rename(draft, path);
+    for (const folder of [dirname(path), dirname(dirname(path)), this.folder]) await sync(folder);
+    failpoint('log_placed');
+    return { name, source, day, events, bytes: size };
+  }
+
+  private planned({ source, day }: Pick<LogFile, 'source' | 'day'>, query: string): Planned {
+    const folder = `source=${encodeURIComponent(source)}/day=${day}`;
+    return { name: `${folder}/${this.token()}.parquet`, source, day, query };
+  }
+
+  private async append(table: string, columns: readonly (readonly string[])[]): Promise<void> {
+    const appender = await this.connection.createAppender(table);
+    const rows = columns[0]?.length ?? 0;
+    for (let from = 0; from < rows; from += 2_048) {
+      const chunk = DuckDBDataChunk.create(columns.map(() => VARCHAR));
+      chunk.setColumns(columns.map((column) => column.slice(from, from + 2_048)));
+      appender.appendDataChunk(chunk);
+    }
+    appender.closeSync();
+  }
+}
+
+/** Has the disk hold a file, or the names in a folder. */
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Removes files of the log from the disk, with the folders that they leave empty, and what was on its way. */
+export async function removeFiles(folder: string, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    await rm(join(folder, name), { force: true });
+    await rm(join(folder, WORK, basename(name)), { force: true });
+  }
+}

@@ -1,0 +1,16 @@
+/**
+ * These users with all ids that were aliased to them, over any number of steps: whoever deletes a person must not leave
+ * another one of what was done under former ids.
+ *
+ * @param aliases - former id, and the id that took its place
+ */
+export function personOf(
+  users: readonly string[],
+  aliases: readonly (readonly [former: string, user: string])[],
+): ReadonlySet<string> {
+  const formerOf = Map.groupBy(aliases, ([, user]) => user);
+  const ids = new Set(users);
+  // What is added is visited, too.
+  for (const id of ids) for (const [former] of formerOf.get(id) ?? []) ids.add(former);
+  return ids;
+}

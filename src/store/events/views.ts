@@ -1,0 +1,77 @@
+import { identitiesQuery } from './identities.ts';
+
+/** A view over the log (docs/event-log.md), by the names that the others have. */
+interface EventView {
+  readonly name: string;
+  readonly query: (view: (name: string) => string) => string;
+}
+
+/** What the databases write differently. */
+interface ViewDialect {
+  /** Has text compared by its bytes, whatever its collation. */
+  readonly binary: string;
+  /** A function that makes rows of an object's keys and values, and one that makes an object of them. */
+  readonly each: string;
+  readonly object: string;
+}
+
+export const DUCKDB_VIEWS: ViewDialect = { binary: '', each: 'json_each', object: 'json_group_object' };
+export const POSTGRES_VIEWS: ViewDialect = { binary: ' COLLATE "C"', each: 'jsonb_each', object: 'jsonb_object_agg' };
+
+const ofType = (name: string, type: string): EventView => ({
+  name,
+  query: (view) => `SELECT * FROM ${view('events')} WHERE type = '${type}'`,
+});
+
+/** The views beside `events`, in an order in which each finds those that it reads. */
+export const eventViews = (dialect: ViewDialect): readonly EventView[] => [
+  ...SIMPLE_VIEWS,
+  { name: 'identities', query: (view) => identitiesQuery(view('identity_links'), dialect.binary) },
+  { name: 'users', query: (view) => usersQuery(view, dialect) },
+];
+
+/** Of each person and trait what was said last. */
+function usersQuery(view: (name: string) => string, { binary, each, object }: ViewDialect): string {
+  return `SELECT user_id, ${object}(key, value) AS traits FROM (
+    SELECT DISTINCT ON (user_id, key) user_id, key, value FROM (
+      SELECT coalesce(i.user_id, e.user_id) AS user_id, e."timestamp", e.received_at, e.message_id, t.key, t.value
+      FROM ${view('identifies')} AS e
+      LEFT JOIN ${view('identities')} AS i ON i.id = coalesce(e.user_id, e.anonymous_id)
+        AND i.kind = CASE WHEN e.user_id IS NULL THEN 'anonymous' ELSE 'user' END
+      CROSS JOIN LATERAL ${each}(e.traits) AS t
+    ) AS said WHERE user_id IS NOT NULL
+    ORDER BY user_id, key, "timestamp" DESC, received_at DESC, message_id${binary} DESC
+  ) AS latest GROUP BY user_id`;
+}
+
+const SIMPLE_VIEWS: readonly EventView[] = [
+  ofType('tracks', 'track'),
+  ofType('identifies', 'identify'),
+  ofType('pages', 'page'),
+  ofType('screens', 'screen'),
+  ofType('groups', 'group'),
+  ofType('aliases', 'alias'),
+  {
+    name: 'identity_links',
+    query: (view) =>
+      `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
+        CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END AS id,
+        user_id, "timestamp", received_at, message_id
+      FROM ${view('events')} WHERE user_id IS NOT NULL
+        AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`,
+  },
+];
+
+/** Columns of `events`, in order. */
+export const EVENT_COLUMNS = [
+  ...['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id', 'group_id', 'name', 'timestamp'],
+  ...['received_at', 'day', 'source', 'properties', 'traits', 'context'],
+] as const;
+
+const NAMES = ['events', ...eventViews(DUCKDB_VIEWS).map(({ name }) => name)];
+const NAMED = new RegExp(`\\b(rollcall_)?(${NAMES.join('|')})\\b`, 'i');
+
+/** Whether some SQL may read the log: it may also name a table of its own so. */
+export function mayReadLog(sql: string): boolean {
+  return NAMED.test(sql);
+}

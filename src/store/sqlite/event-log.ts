@@ -1,0 +1,148 @@
+import type { LogFile, LogState, TailPart } from '../event-log.ts';
+import type { Fence } from '../port.ts';
+import { checkFence } from '../records/fence.ts';
+import type { Connection } from './connection.ts';
+import { SqliteSession } from './session.ts';
+
+/** Characters of bodies that are read at once. */
+const PAGE = 4_000_000;
+const VERSION = 'event_log_version';
+const DELETIONS = 'event_log_deletions';
+
+/** Gathers what an accept adds to the tail: one row for each source, whatever the number of messages. */
+export class TailWriter {
+  private readonly db: Connection;
+  private readonly now: number;
+  private readonly bodies = new Map<number, string[]>();
+
+  constructor(db: Connection, now: number) {
+    this.db = db;
+    this.now = now;
+  }
+
+  add(source: number, body: string): void {
+    const list = this.bodies.get(source);
+    if (list) list.push(body);
+    else this.bodies.set(source, [body]);
+  }
+
+  write(): void {
+    for (const [source, list] of this.bodies) {
+      const bodies = list.join('\n');
+      this.db.run(
+        'INSERT INTO event_tail (at, source, events, bytes, bodies) VALUES (?, ?, ?, ?, ?)',
+        this.now,
+        source,
+        list.length,
+        bodies.length,
+        bodies,
+      );
+    }
+  }
+}
+
+export function eventState(db: Connection): LogState {
+  const files = db.tuples<[string, string, string, number, number]>(
+    'SELECT name, source, day, events, bytes FROM event_file ORDER BY day, name',
+  );
+  const [[events, bytes, since, last] = [0, 0, null, 0]] = db.tuples<[number, number, number | null, number]>(
+    'SELECT coalesce(sum(events), 0), coalesce(sum(bytes), 0), min(at), coalesce(max(id), 0) FROM event_tail',
+  );
+  return {
+    version: Number(db.meta(VERSION)),
+    files: files.map(([name, source, day, count, size]) => ({ name, source, day, events: count, bytes: size })),
+    tail: { events, bytes, since, last },
+  };
+}
+
+interface TailArguments {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export function eventTail(db: Connection, _now: number, { after, upTo }: TailArguments): TailPart[] {
+  let room = PAGE;
+  let last = after;
+  for (const [id, bytes] of db.tuples<[number, number]>(
+    'SELECT id, bytes FROM event_tail WHERE id > ? AND id <= ? ORDER BY id LIMIT 20000',
+    after,
+    upTo,
+  )) {
+    if (last !== after && bytes > room) break;
+    room -= bytes;
+    last = id;
+  }
+  const rows = db.tuples<[number, number, string]>(
+    'SELECT id, source, bodies FROM event_tail WHERE id > ? AND id <= ? ORDER BY id',
+    after,
+    last,
+  );
+  return rows.map(([id, source, bodies]) => ({ id, source: db.name(source), bodies }));
+}
+
+interface Fenced {
+  readonly fence: Fence;
+}
+
+export async function willWrite(
+  db: Connection,
+  now: number,
+  { fence, names }: Fenced & { readonly names: readonly string[] },
+): Promise<void> {
+  await check(db, now, fence);
+  for (const name of names) db.run('INSERT OR REPLACE INTO event_leftover VALUES (?, ?)', name, now);
+}
+
+interface Sealing extends Fenced {
+  readonly upTo: number;
+  readonly files: readonly LogFile[];
+}
+
+export async function seal(db: Connection, now: number, { fence, upTo, files }: Sealing): Promise<void> {
+  await check(db, now, fence);
+  db.run('DELETE FROM event_tail WHERE id <= ?', upTo);
+  add(db, files);
+}
+
+interface Replacing extends Fenced {
+  readonly gone: readonly string[];
+  readonly files: readonly LogFile[];
+}
+
+export async function replaceFiles(db: Connection, now: number, { fence, gone, files }: Replacing): Promise<void> {
+  await check(db, now, fence);
+  for (const name of gone) {
+    if (db.run('DELETE FROM event_file WHERE name = ?', name) > 0)
+      db.run('INSERT OR REPLACE INTO event_leftover VALUES (?, ?)', name, now);
+  }
+  add(db, files);
+}
+
+export function leftovers(db: Connection): { readonly name: string; readonly since: number }[] {
+  const rows = db.tuples<[string, number]>('SELECT name, since FROM event_leftover ORDER BY since');
+  return rows.map(([name, since]) => ({ name, since }));
+}
+
+export function removed(db: Connection, _now: number, { names }: { readonly names: readonly string[] }): void {
+  for (const name of names) db.run('DELETE FROM event_leftover WHERE name = ?', name);
+}
+
+export function deletionsInLog(db: Connection): number {
+  return Number(db.meta(DELETIONS) ?? 0);
+}
+
+export function deletedInLog(db: Connection, _now: number, { last }: { readonly last: number }): void {
+  db.setMeta(DELETIONS, String(last));
+}
+
+function add(db: Connection, files: readonly LogFile[]): void {
+  for (const { name, source, day, events, bytes } of files) {
+    db.run('INSERT INTO event_file VALUES (?, ?, ?, ?, ?)', name, source, day, events, bytes);
+    db.run('DELETE FROM event_leftover WHERE name = ?', name);
+  }
+  db.setMeta(VERSION, String(Number(db.meta(VERSION)) + 1));
+}
+
+function check(db: Connection, now: number, fence: Fence): Promise<void> {
+  return checkFence(new SqliteSession(db, { now, ahead: 0 }), fence);
+}

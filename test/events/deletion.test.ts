@@ -1,0 +1,66 @@
+import t from 'tap';
+import { keptLog } from './helpers/kept-log.ts';
+
+const EVERYBODY = 'SELECT DISTINCT user_id FROM events WHERE user_id IS NOT NULL ORDER BY 1';
+
+t.test('users are gone from the log and its files, with what they did before they were known', async (t) => {
+  const { keeper, log, add, another, query, holding, onDisk, folder } = await keptLog(t);
+  await add(
+    { id: '1', event: 'Seen', anonymousId: 'anon-of-ann' },
+    { id: '2', type: 'identify', userId: 'ann-the-first', anonymousId: 'anon-of-ann', traits: { a: 1 } },
+    { id: '3', event: 'Seen', userId: 'bob-the-second' },
+    { id: '4', event: 'Seen', userId: 'ann-the-former' },
+    { id: '5', type: 'alias', 'User ID': 'ann-the-first', 'Previous ID': 'ann-the-former' },
+  );
+  await another().stop();
+  await add(
+    { id: '6', event: 'Seen', userId: 'ann-the-first' },
+    { id: '7', event: 'Seen', anonymousId: 'anon-of-bob' },
+    { id: '8', event: 'Seen', userId: 'ann-the-first', source: 'other' },
+  );
+  await keeper.erase([{ users: ['ann-the-first'], sources: null }]);
+  t.same(await query(EVERYBODY), [['bob-the-second']]);
+  t.same(await query('SELECT message_id FROM events ORDER BY 1'), [['3'], ['7']]);
+  const listed = (await log.state()).files.map(({ name }) => name);
+  t.same(
+    onDisk().toSorted(),
+    ['deletions.jsonl', ...listed].toSorted(),
+    'files that are rewritten are removed at once',
+  );
+  for (const id of ['ann-the-first', 'ann-the-former', 'anon-of-ann']) t.same(holding(id), [], `${id} below ${folder}`);
+});
+
+t.test('a request for one source leaves the others alone', async (t) => {
+  const { keeper, add, query } = await keptLog(t);
+  await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'ann', source: 'other' });
+  await keeper.erase([{ users: ['ann'], sources: ['other'] }]);
+  t.same(await query('SELECT message_id FROM events'), [['1']]);
+});
+
+t.test('several requests rewrite a file once', async (t) => {
+  const { keeper, add, log, query } = await keptLog(t);
+  await add(...['a', 'b', 'c'].map((userId) => ({ id: userId, event: 'A', userId })));
+  await keeper.erase([
+    { users: ['a'], sources: null },
+    { users: ['b'], sources: null },
+  ]);
+  t.equal((await log.state()).version, 2, 'sealed, and rewritten');
+  t.same(await query(EVERYBODY), [['c']]);
+});
+
+t.test('a store that is restored from a backup finds the deletions since, and spares who came back', async (t) => {
+  const { keeper, add, advance, another, log, query } = await keptLog(t);
+  await add({ id: '1', event: 'A', userId: 'ann' }, { id: '2', event: 'A', userId: 'bob' });
+  await keeper.erase([{ users: ['ann'], sources: null }]);
+  // As the backup has it.
+  await log.deleted(0);
+  await add({ id: '3', event: 'A', userId: 'ann' });
+  await another().start();
+  t.same(await query(EVERYBODY), [['bob']]);
+  advance(1_000);
+  await add({ id: '4', event: 'A', userId: 'ann' });
+  await log.deleted(0);
+  await another().start();
+  t.same(await query(EVERYBODY), [['ann'], ['bob']], 'what came later stays');
+  t.equal(await log.deletions(), 1);
+});

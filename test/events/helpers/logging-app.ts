@@ -1,0 +1,87 @@
+import { join } from 'node:path';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { App } from '../../../src/app.ts';
+import { type Clock, systemClock } from '../../../src/clock.ts';
+import { parseConfig } from '../../../src/config/load.ts';
+import { isOnPostgres, storeUrl } from '../../helpers/store.ts';
+
+export const AUTHORIZATION = `Basic ${btoa('key:')}`;
+
+interface Audience {
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** A service with an event log, whose store and engine are either SQLite and DuckDB or one Postgres. */
+export interface LoggingService {
+  readonly folder: string;
+  readonly url: string;
+  /** Wall clock and steady clock together. */
+  advance(ms: number): void;
+  readonly clock: Clock;
+  /** As of one more process on the same store; closed with the test. */
+  open(audiences?: readonly Audience[], changes?: object): Promise<App>;
+}
+
+export const START = Date.parse('2026-03-01T12:00:00.000Z');
+
+export function loggingService(t: Test): LoggingService {
+  const folder = t.testdir({});
+  const url = isOnPostgres ? storeUrl() : `sqlite:${join(folder, 'rollcall.db')}`;
+  let passed = 0;
+  const began = systemClock.monotonic();
+  const steady = () => systemClock.monotonic() + passed;
+  const clock: Clock = {
+    ...systemClock,
+    now: () => START + Math.floor(steady() - began),
+    monotonic: steady,
+    uptime: () => systemClock.uptime() + passed,
+  };
+  return {
+    folder,
+    url,
+    clock,
+    advance: (ms) => {
+      passed += ms;
+    },
+    async open(audiences = [], changes = {}) {
+      const config = {
+        store: url,
+        listen: { port: 0 },
+        sources: [
+          { id: 'shop', writeKey: 'key' },
+          { id: 'personas', writeKey: 'personas-key' },
+        ],
+        eventLog: { path: './events' },
+        engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
+        audiences: audiences.map((audience) => ({ source: 'personas', guard: { allowEmpty: true }, ...audience })),
+        ...changes,
+      };
+      const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
+      const app = await App.create(parsed, {
+        log: pino({ level: process.env['LOGLEVEL'] ?? 'silent' }, pino.destination(2)),
+        clock,
+      });
+      t.teardown(() => app.close());
+      return app;
+    },
+  };
+}
+
+/** Sends a batch as a client would. */
+export async function send(app: App, batch: readonly object[], key = 'key'): Promise<void> {
+  const response = await fetch(`${app.address}/v1/batch`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${key}:`)}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ batch }),
+  });
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
+}
+
+/** Syncs, and resolves to the members that each audience then has. */
+export async function membersOf(app: App, key: string): Promise<number> {
+  const [report] = await app.sync.run([key]);
+  if (!report || report.error) throw report?.error ?? new Error(`no report of ${key}`);
+  return report.runs.at(-1)?.members ?? -1;
+}
