@@ -1,18 +1,17 @@
 /**
  * Taking batches in, side by side: `bare` is a Fastify route that parses the same JSON and answers, `checked` the
  * collection API without a store, `rollcall` all of it: validation, dedupe, and each message on disk before the answer.
+ * `single`: the same with one message in each request, over twice as many connections.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { load } from './collect/load.ts';
 import { compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
-const messages = 100;
-const connections = 32;
-const warmUp = 300;
-const count = 3_000;
+const batches = { messages: 100, connections: 32, warmUp: 300, count: 3_000 };
+const calls = { messages: 1, connections: 64, warmUp: 10_000, count: 60_000 };
 
-async function run(contender: string): Promise<Figures> {
+async function run(contender: string, { messages, connections, warmUp, count } = batches): Promise<Figures> {
   // On the disk of the checkout: the system's folder for temporary files may be in memory.
   const folder = await mkdtemp(join(import.meta.dirname, '.collect-'));
   const server = await startPart(new URL('collect/server.ts', import.meta.url), [
@@ -38,9 +37,13 @@ async function run(contender: string): Promise<Figures> {
 
 await compare({
   name: 'collect',
-  contenders: { bare: () => run('bare'), checked: () => run('checked'), rollcall: () => run('rollcall') },
+  contenders: {
+    ...{ bare: () => run('bare'), checked: () => run('checked'), rollcall: () => run('rollcall') },
+    ...{ 'bare single': () => run('bare', calls), 'rollcall single': () => run('rollcall', calls) },
+  },
   ratios: {
     'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
     'checked / bare': ['checked', 'bare', 'perSecond'],
+    'rollcall single / bare single': ['rollcall single', 'bare single', 'perSecond'],
   },
 });

@@ -10,7 +10,7 @@ export interface LoadResult {
   readonly latencies: readonly number[];
 }
 
-/** A batch as Segment's Node library sends it, with room for a number in each messageId. */
+/** A batch as Segment's Node library sends it, with room for a number in each messageId; one message is a single call. */
 function template(messages: number): { readonly request: Buffer; readonly places: readonly number[] } {
   const mark = '#'.repeat(DIGITS);
   const batch = Array.from({ length: messages }, (_, index) => ({
@@ -24,9 +24,10 @@ function template(messages: number): { readonly request: Buffer; readonly places
     messageId: `node-next-${mark}-e2d0-470a-9825-${String(index).padStart(5, '0')}`,
     _metadata: { nodeVersion: 'v24.21.0', jsRuntime: 'node' },
   }));
-  const body = JSON.stringify({ batch, writeKey: 'WK', sentAt: '2026-11-21T02:29:37.016Z' });
+  const sentAt = '2026-11-21T02:29:37.016Z';
+  const body = JSON.stringify(messages === 1 ? { ...batch[0], sentAt } : { batch, writeKey: 'WK', sentAt });
   const request = Buffer.from(
-    `POST /v1/batch HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nauthorization: Basic V0s6\r\n` +
+    `POST /v1/${messages === 1 ? 'track' : 'batch'} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nauthorization: Basic V0s6\r\n` +
       `content-length: ${body.length}\r\n\r\n${body}`,
   );
   const places: number[] = [];

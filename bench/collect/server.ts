@@ -19,7 +19,8 @@ const destinations: readonly Destination[] = [
 const [name = '', file = ''] = process.argv.slice(2);
 const app = Fastify(name === 'bare' ? {} : serverOptions);
 if (name === 'bare') {
-  app.post('/v1/batch', { bodyLimit: 512_000 }, async () => ({ success: true }));
+  for (const path of ['/v1/batch', '/v1/track'])
+    app.post(path, { bodyLimit: 512_000 }, async () => ({ success: true }));
 } else if (name === 'checked') {
   await app.register(collect, { sources: () => sources, clock: systemClock, accept: async () => {} });
 } else {
