@@ -1,7 +1,7 @@
 import type { Destination } from './destination.ts';
 import type { Message } from './message.ts';
 import { createRouter } from './route/route.ts';
-import type { AcceptResult, Lane, NewMessage, PlanStep, Store } from './store/port.ts';
+import type { AcceptResult, Claim, Lane, NewMessage, PlanStep, Store, Take } from './store/port.ts';
 
 export interface AcceptOptions {
   /** `live` unless the messages are a backfill or deletion notices. */
@@ -22,29 +22,42 @@ export interface AcceptOptions {
  */
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 
-/** Told the names of destinations that have new work. */
-type WorkListener = (destinations: Iterable<string>) => void;
+/** Who delivers, in this process, what is accepted. */
+export interface Deliverer {
+  /** Offers to take deliveries as they are accepted, of each destination so many at most; null if it takes none. */
+  reserve(counts: ReadonlyMap<string, number>): Take | null;
+  /** Called once they are on disk, with what was claimed for it; with null if they are not. */
+  accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void;
+}
 
 export function createAccept(
   store: Pick<Store, 'accept'>,
   destinations: () => readonly Destination[],
-  onWork: WorkListener,
+  deliverer?: Deliverer,
 ): Accept {
   // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
   return (source, messages, options = {}) => {
     const { to, lane = 'live' } = options;
     const routed = to === undefined ? createRouter(source, destinations()) : () => to;
-    const reached = new Set<string>();
+    const counts = new Map<string, number>();
     const accepted = messages.map((message): NewMessage => {
       const names = routed(message);
-      for (const name of names) reached.add(name);
+      for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
       return newMessage(source, message, names, lane);
     });
     const request = { messages: accepted, step: options.step ?? null, logged: options.logged ?? false };
-    return store.accept(request).then((result) => {
-      onWork(reached);
-      return result;
-    });
+    if (!deliverer) return store.accept(request);
+    const take = deliverer.reserve(counts);
+    return store.accept({ ...request, take }).then(
+      ({ claims = [], ...result }) => {
+        deliverer.accepted(counts, take, claims);
+        return result;
+      },
+      (error) => {
+        deliverer.accepted(counts, take, null);
+        throw error;
+      },
+    );
   };
 }
 

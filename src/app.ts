@@ -129,13 +129,7 @@ export class App {
       onRefusing: (state) => void this.noticeRefusing(state),
       onFatal: (error) => this.fail(error),
     });
-    this.accept = this.observed(
-      createAccept(
-        store,
-        () => this.destinations(),
-        (names) => this.worker.wake(names),
-      ),
-    );
+    this.accept = this.observed(createAccept(store, () => this.destinations(), this.worker));
     this.sync = createSync({
       store,
       accept: this.accept,
@@ -168,6 +162,7 @@ export class App {
     this.regulations = new Regulations({
       store,
       accept: this.accept,
+      giveBack: () => this.worker.giveBackStock(),
       sources: () => this.config.sources,
       destinations: () => this.config.destinations,
       elsewhere: () => destinationsOfFleet(store),

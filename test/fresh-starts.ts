@@ -31,11 +31,7 @@ async function start(engine: EngineConfig, processes: number) {
   };
   const waiting = new Set(config.audiences.map(({ key }) => key));
   const all = Promise.withResolvers<void>();
-  const accept = createAccept(
-    store,
-    () => config.destinations,
-    () => {},
-  );
+  const accept = createAccept(store, () => config.destinations);
   const onProgress = ({ key, phase, run }: { key: string; phase: string; run: string }) => {
     if (phase === 'done' && run !== '') waiting.delete(key);
     if (waiting.size === 0) all.resolve();

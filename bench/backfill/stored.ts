@@ -33,11 +33,7 @@ const body = bodyBuilder({
   at: systemClock.now(),
   now: systemClock.now,
 });
-const accept = createAccept(
-  store,
-  () => [destination],
-  () => {},
-);
+const accept = createAccept(store, () => [destination]);
 for (let from = 0; from < calls; from += PAGE) {
   const messages = Array.from({ length: Math.min(PAGE, calls - from) }, (_, index) => {
     const userId = String(from + index);

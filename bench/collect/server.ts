@@ -26,11 +26,7 @@ if (name === 'bare') {
 } else {
   // Delivery stays off: it would share the processor, and is measured elsewhere.
   const store = await openStore({ url: `sqlite:${file}`, maxQueued: 100_000_000 }, systemClock);
-  const accept = createAccept(
-    store,
-    () => destinations,
-    () => {},
-  );
+  const accept = createAccept(store, () => destinations);
   await app.register(collect, { sources: () => sources, clock: systemClock, accept });
 }
 await app.listen({ port: 0, host: '127.0.0.1' });

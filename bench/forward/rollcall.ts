@@ -36,11 +36,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     },
   });
   await worker.start();
-  const accept = createAccept(
-    store,
-    () => [destination],
-    (names) => worker.wake(names),
-  );
+  const accept = createAccept(store, () => [destination], worker);
   return {
     async enqueue(items) {
       const messages = items.map(({ index, body }) => ({

@@ -79,11 +79,7 @@ const worker = new Worker({
   },
 });
 await worker.start();
-const accept = createAccept(
-  store,
-  () => destinations,
-  (woken) => worker.wake(woken),
-);
+const accept = createAccept(store, () => destinations, worker);
 
 let sent = 0;
 let turn = 0;

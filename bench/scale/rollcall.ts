@@ -17,11 +17,7 @@ export async function rollcall({ database, sink }: Work): Promise<Driver> {
   const log = silentLogger;
   const common = { serviceName: 'Rollcall', attemptRetention: 86_400_000, removedAfter: () => 86_400_000, log };
   const worker = new Worker({ store, clock, agent, destinations, ...common });
-  const accept = createAccept(
-    store,
-    () => destinations,
-    (names) => worker.wake(names),
-  );
+  const accept = createAccept(store, () => destinations, worker);
   await worker.start();
   return {
     enqueue: (messages) =>

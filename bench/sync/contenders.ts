@@ -170,11 +170,7 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
   const marks = new Map<string, number>();
   const sync = createSync({
     store,
-    accept: createAccept(
-      store,
-      () => destinations,
-      () => {},
-    ),
+    accept: createAccept(store, () => destinations),
     config: () => ({
       folder,
       engines: { lake: { type: 'duckdb', path, memoryLimit: null, threads: null, concurrency: 2 } },

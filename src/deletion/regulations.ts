@@ -34,6 +34,8 @@ export interface RegulationParts {
     | 'releaseLease'
   >;
   readonly accept: (source: string, messages: readonly Message[], options: AcceptOptions) => Promise<unknown>;
+  /** Gives back the deliveries that this process has claimed and not begun, if it delivers: only what waits in the store is erased. */
+  readonly giveBack?: () => Promise<void>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
   /** What the live processes know: in a rolling update more than this one. */
@@ -282,6 +284,7 @@ export class Regulations {
   async #erasePass({ userIds, sources }: Regulation): Promise<number> {
     let part = { cursor: null as string | null, inFlight: 0 };
     let inFlight = 0;
+    await this.#retried(async () => this.#parts.giveBack?.());
     do {
       const { cursor } = part;
       part = await this.#retried(() => this.#parts.store.erase(userIds, sources, cursor));

@@ -11,7 +11,7 @@ import { isDenial } from './refusals.ts';
 import { batchRequest, singleRequest } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
-import { type Denial, type EndpointResult, isExpired, judge } from './verdict.ts';
+import { type Denial, type EndpointResult, isExpired, judge, released } from './verdict.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
@@ -236,9 +236,7 @@ export class DestinationQueue {
   releaseBuffer(): void {
     const buffer = this.buffer;
     this.buffer = [];
-    for (const claim of buffer) {
-      this.hooks.onSettled({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
-    }
+    for (const claim of buffer) this.hooks.onSettled(released(claim));
   }
 
   /** Gives back what has not begun, and has attempts that wait for a busy endpoint look again whether they may begin. */
@@ -396,8 +394,6 @@ export class DestinationQueue {
     return isOurs && !isStopping() && this.enabled && this.outlets.list.includes(outlet);
   }
 }
-
-const released = (claim: Claim): Settlement => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
 
 /** Without a time, no try is charged. */
 function expired(claim: Claim): Settlement {

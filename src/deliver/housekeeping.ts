@@ -25,6 +25,8 @@ interface HousekeepingOptions {
   readonly recordRetention?: RecordRetention | undefined;
   readonly log: Logger;
   readonly queues: ReadonlyMap<string, DestinationQueue>;
+  /** Gives back what this process holds claimed of a destination and has not begun: only what waits in the store is ended. */
+  readonly giveBack: (destination: string) => Promise<void>;
 }
 
 /** Ends what has no one to end it; resolves to the number of deliveries freed from processes that died. */
@@ -54,9 +56,14 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
  * ends before an endpoint has been asked: after a downtime, which may be a step of the clock, it may be back. Notices of
  * deletions wait for as long as the destination is disabled.
  */
-async function expire({ store, clock }: HousekeepingOptions, name: string, queue: DestinationQueue): Promise<number> {
+async function expire(
+  { store, clock, giveBack }: HousekeepingOptions,
+  name: string,
+  queue: DestinationQueue,
+): Promise<number> {
   const heldSince = queue.heldBackSince;
   if (queue.enabled && (heldSince === null || !queue.hasProbed)) return 0;
+  await giveBack(name);
   if (!queue.enabled) await inSteps(() => store.restNotices(name, STEP));
   const before = clock.now() - RETRY_WINDOW;
   const untriedToo = queue.enabled && heldSince !== null && heldSince <= before;

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Claim, Settlement } from '../store/port.ts';
+import { released } from './verdict.ts';
 
 /** Abnormal ends after which a delivery is posted alone, and after which it is given up: the last had nothing else in flight. */
 export const ALONE_AFTER = 2;
@@ -170,7 +171,7 @@ export class Suspects {
   private putOff(claim: Claim, at = 0): void {
     const { clock, settle } = this.options;
     const dueAt = this.isStopped ? null : Math.max(at, clock.now() + Math.max(SHORTEST_WAIT, Math.ceil(this.wait)));
-    settle({ claim, verdict: { kind: 'release', dueAt }, attempts: [] });
+    settle(released(claim, dueAt));
   }
 
   private giveUp(claim: Claim): void {

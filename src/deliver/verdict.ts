@@ -1,5 +1,5 @@
 import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../retry.ts';
-import type { Claim, DeadReason, EndpointMarks, Verdict } from '../store/port.ts';
+import type { Claim, DeadReason, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */
@@ -120,4 +120,9 @@ function nextChance({ firstAt }: Claim, results: readonly EndpointResult[], now:
   const patience = firstAt === null ? 0 : Math.min(BACKOFF_CAP, Math.ceil((now - firstAt) / 4));
   const at = Math.max(until, now + Math.max(1_000, patience));
   return firstAt === null ? at : Math.max(now, Math.min(at, firstAt + RETRY_WINDOW));
+}
+
+/** Of a claim that is given back untried. @param dueAt - when it may be claimed again; null for at once */
+export function released(claim: Claim, dueAt: number | null = null): Settlement {
+  return { claim, verdict: { kind: 'release', dueAt }, attempts: [] };
 }

@@ -4,7 +4,7 @@ import type { Destination } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { EndpointState, Settlement, Store } from '../store/port.ts';
+import type { Claim, EndpointState, Settlement, Store, Take } from '../store/port.ts';
 import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
@@ -17,8 +17,10 @@ import { ProcessLease } from './process-lease.ts';
 import { RefusingEndpoints } from './refusing.ts';
 import { Resending } from './resend.ts';
 import { Settler } from './settler.ts';
+import { Stock } from './stock.ts';
 import { Suspects } from './suspects.ts';
 import { type Planned, Turns } from './turns.ts';
+import { released } from './verdict.ts';
 
 export type WorkerStore = Pick<
   Store,
@@ -81,6 +83,8 @@ const SETTLE_INTERVAL = 100;
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
 
+const NO_ROOM: Take['room'] = new Map();
+
 /** Takes deliveries from the store to their endpoints: claims, posts, settles. */
 export class Worker {
   private readonly options: WorkerOptions;
@@ -96,6 +100,7 @@ export class Worker {
   private readonly suspects: Suspects;
   private readonly states: EndpointStates;
   private readonly batchMemory: BatchMemory = { bytes: 0 };
+  private stock: Stock;
   private readonly fleet: Fleet;
   private readonly orphans: Orphans;
   private readonly heldOut: HeldOutLetters;
@@ -119,14 +124,20 @@ export class Worker {
     this.destinations = destinations;
     this.clock = withTime(clock, () => store.time.now());
     this.turns = new Turns(this.clock, () => this.signal());
+    this.stock = new Stock(this.clock, null);
     this.fleet = new Fleet({ store, owner: () => this.lease.owner, log });
     this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
     this.lease = new ProcessLease(store, clock, log, {
       onRenewed: () => {
         this.signal();
         this.announce();
+        // What fails here is tried again with the next heartbeat.
+        void this.giveBack(this.stock.clearStale()).catch(() => undefined);
       },
-      onEnded: () => this.settler.handIn(),
+      onEnded: () => {
+        this.stock = new Stock(this.clock, null);
+        this.settler.handIn();
+      },
       onLost: () => this.loseClaims(),
     });
     this.suspects = this.suspectsOf(options);
@@ -138,13 +149,13 @@ export class Worker {
       isStopping: () => this.stopping,
     });
     const leads = (name: string) => this.turns.queue(name) !== undefined && this.fleet.shareOf(name)?.leads === true;
-    this.heldOut = new HeldOutLetters({ store, log, leads, onQueued: (names) => this.wake(names) });
+    this.heldOut = new HeldOutLetters({ store, log, leads, onQueued: (names) => this.queued(names) });
     this.resending = new Resending({
       store,
       clock: this.clock,
       log,
       leads,
-      onQueued: (name) => this.wake([name]),
+      onQueued: (name) => this.queued([name]),
       onDone: (state) => this.refusing.forget(state),
       pause: (ms) => this.pause(ms),
       isStopping: () => this.stopping,
@@ -193,6 +204,7 @@ export class Worker {
     await this.states.load();
     this.servedSince = this.clock.now();
     await this.lease.start();
+    this.stock = new Stock(this.clock, this.lease.owner);
     this.know();
     this.announce();
     await this.announcing;
@@ -238,10 +250,53 @@ export class Worker {
       queue.retire();
       this.retired.push(queue);
       this.turns.remove(queue.name);
+      // What fails here is stale in a while.
+      void this.giveBack(this.stock.clear(queue.name)).catch(() => undefined);
     }
     this.know();
     this.announce();
     this.wake(names);
+  }
+
+  /** Takes deliveries as they are accepted, as far as its endpoints keep up. */
+  reserve(counts: ReadonlyMap<string, number>): Take | null {
+    const { owner } = this.stock;
+    if (owner === null || this.stopping || this.isHopeless) return null;
+    const room = this.stock.reserve(counts);
+    return room.size > 0 ? { owner, room } : null;
+  }
+
+  /** Says what came of messages with these numbers of deliveries; without claims, they were not stored. */
+  accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void {
+    // What a lease has that is over is freed with it.
+    const isOurs = take === null || take.owner === this.stock.owner;
+    if (isOurs) this.stock.accepted(counts, take?.room ?? NO_ROOM, claims ?? []);
+    if (claims) this.wake(counts.keys());
+  }
+
+  /** Gives back what is claimed and on its way to no queue yet, so that it can be erased. */
+  giveBackStock(): Promise<void> {
+    return this.giveBack(this.stock.clear());
+  }
+
+  private async giveBack(claims: readonly Claim[]): Promise<void> {
+    const { stock } = this;
+    if (stock.owner === null || claims.length === 0) return;
+    try {
+      await this.options.store.settle(
+        stock.owner,
+        claims.map((claim) => released(claim)),
+      );
+    } catch (error) {
+      stock.add(claims);
+      throw error;
+    }
+  }
+
+  /** Says that these destinations have dead letters among their work again. */
+  private queued(destinations: readonly string[]): void {
+    for (const destination of destinations) this.stock.left(destination);
+    this.wake(destinations);
   }
 
   /** Says that these destinations have new work. */
@@ -265,6 +320,7 @@ export class Worker {
     await this.settler.flush(() => !this.holdsClaims());
     await this.announcing;
     await this.orphans.stop();
+    this.stock = new Stock(this.clock, null);
     if (this.started) await this.lease.stop();
   }
 
@@ -333,6 +389,7 @@ export class Worker {
   /** What was settled may be due again, or may have made way for a newer change of the same conflict key. */
   private lookAgain(settlements: readonly Settlement[]): void {
     this.suspects.written(settlements);
+    this.stock.settled(settlements);
     const freed = new Set<string>();
     for (const { claim, verdict } of settlements) {
       const dueAt = verdict.kind === 'retry' || verdict.kind === 'release' ? verdict.dueAt : undefined;
@@ -363,18 +420,18 @@ export class Worker {
 
   private async claim(planned: readonly Planned[]): Promise<void> {
     const { store } = this.options;
-    const owner = this.lease.owner;
-    const { claims, nextDue } = await store.claim(
-      owner,
+    const { stock } = this;
+    const { owner } = stock;
+    if (owner === null) return;
+    const { claims, nextDue } = await stock.serve(
       planned.map(({ request }) => request),
+      (requests) => store.claim(owner, requests),
     );
-    if (owner !== this.lease.owner) return;
+    if (stock !== this.stock) return;
     for (const [index, each] of planned.entries()) {
       const claimed = claims[index] ?? [];
       if (!this.turns.has(each.turn) || this.stopping || this.suspects.isAlone) {
-        for (const claim of claimed) {
-          this.settler.add({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] });
-        }
+        for (const claim of claimed) this.settler.add(released(claim));
         continue;
       }
       each.turn.queue.add(claimed);
@@ -402,7 +459,15 @@ export class Worker {
     const queues = new Map(this.turns.queues.map((queue) => [queue.name, queue]));
     const { store, attemptRetention, recordRetention, log } = this.options;
     this.servedSince = await store.servedSince();
-    const freed = await housekeeping({ store, clock: this.clock, attemptRetention, recordRetention, log, queues });
+    const freed = await housekeeping({
+      store,
+      clock: this.clock,
+      attemptRetention,
+      recordRetention,
+      log,
+      queues,
+      giveBack: (name) => this.giveBack(this.stock.clear(name)),
+    });
     if (freed > 0) this.wake(queues.keys());
     this.retired = this.retired.filter(({ idle }) => !idle);
     // Another process may have given back or put off what the poll has seen as pending.
@@ -433,6 +498,7 @@ export class Worker {
 
   private loseClaims(): void {
     this.servedSince = this.clock.now();
+    this.stock = new Stock(this.clock, this.lease.owner);
     this.announce();
     this.settler.clear();
     this.suspects.clear();

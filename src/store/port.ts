@@ -39,6 +39,18 @@ export interface AcceptRequest {
   readonly step: PlanStep | null;
   /** Writes those that are accepted into the event log, in the same transaction. */
   readonly logged?: boolean;
+  /** Who takes deliveries as they are accepted. */
+  readonly take?: Take | null;
+}
+
+/**
+ * Room for deliveries that are claimed as they are accepted: they are neither written nor read a second time. A store need
+ * not fill it. Membership changes are never taken so, since they can be superseded until they are claimed.
+ */
+export interface Take {
+  readonly owner: number;
+  /** How many of each destination at most. */
+  readonly room: ReadonlyMap<string, number>;
 }
 
 export interface AcceptResult {
@@ -46,6 +58,8 @@ export interface AcceptResult {
   readonly duplicates: number;
   /** Messages of users who are to be kept out. */
   readonly suppressed: number;
+  /** What was claimed for the owner of `take`. */
+  readonly claims?: readonly Claim[];
 }
 
 /** What became of an endpoint within one delivery; those not named may be tried. */

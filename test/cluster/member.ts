@@ -69,11 +69,7 @@ const worker = new Worker({
   removedAfter: () => 86_400_000,
   log: silentLogger,
 });
-const accept = createAccept(
-  store,
-  () => destinations,
-  (names) => worker.wake(names),
-);
+const accept = createAccept(store, () => destinations, worker);
 
 const track = (id: string): Message => ({
   type: 'track',
@@ -121,6 +117,7 @@ const sync = createSync(syncOptions);
 const regulations = new Regulations({
   store,
   accept,
+  giveBack: () => worker.giveBackStock(),
   sources: () => [{ id: 'shop', writeKey: 'shop', enabled: true }],
   destinations: () => destinations,
   elsewhere: async () => [],

@@ -1,53 +1,31 @@
-import type { Store } from '../../src/store/port.ts';
+import type { NewMessage, Store } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
-import {
-  accept,
-  backlogOf,
-  bodies,
-  claim,
-  DELIVERED,
-  ids,
-  message,
-  REFUSED,
-  RELEASE,
-  settle,
-} from './store-fixture.ts';
+import { accept, backlogOf, bodies, change, claim, DELIVERED, ids, message, REFUSED, settle } from './store-fixture.ts';
 
 const TTL = 20_000;
 
-/** An owner that has asked for more than there was: a store may hand it what is accepted from then on. */
-async function hungry(store: Store, ttl = TTL): Promise<number> {
-  const owner = await store.join(ttl);
-  await claim(store, owner);
-  return owner;
-}
-
-/** Claims until there is one: what another process gives back may take a moment. */
-async function claimSome(store: Store, owner: number): Promise<readonly string[]> {
-  for (let tries = 1; ; tries += 1) {
-    const claims = await claim(store, owner);
-    if (claims.length > 0 || tries === 500) return bodies(claims);
-  }
-}
+/** Accepts messages, and claims for an owner what it has room for. */
+const acceptFor = (store: Store, owner: number, room: Readonly<Record<string, number>>, ...messages: NewMessage[]) =>
+  store.accept({ messages, step: null, take: { owner, room: new Map(Object.entries(room)) } });
 
 export const handoverCases: Cases = {
-  'what is accepted for a process that waits comes with its next claim, each body under its own id': async (
-    t,
-    store,
-  ) => {
-    const owner = await hungry(store);
-    await claim(store, owner, { destination: 'lake' });
+  'what is accepted for a process comes back claimed, each body under its own id': async (t, store) => {
+    const owner = await store.join(TTL);
     const given = Array.from({ length: 20 }, (_, n) =>
       message({ body: `"${n}"`, messageId: `id ${n}`, userId: n % 2 ? null : 'u\0', destinations: ['lake', 'crm'] }),
     );
     const known = given.filter((_, n) => n % 3 === 0);
     await accept(store, ...known);
     await settle(store, owner, await claim(store, owner), DELIVERED);
-    t.match(await store.accept({ messages: [...given, ...given], step: null }), { accepted: 13, duplicates: 27 });
-    const claims = await claim(store, owner);
+    const result = await acceptFor(store, owner, { crm: 100, lake: 100 }, ...given, ...given);
+    t.match(result, { accepted: 13, duplicates: 27 });
+    const { claims: all = [] } = result;
+    t.equal(all.length, 26);
+    const claims = all.filter(({ destination }) => destination === 'crm');
     t.equal(new Set(ids(claims)).size, 13);
     const [first] = claims;
     t.match(first, { destination: 'crm', source: 'shop', type: 'track', lane: 'live', tries: 0, firstAt: null });
+    t.same(await claim(store, owner), [], 'nobody else gets them');
     await settle(store, owner, claims, REFUSED);
     const letters = await store.deadLetters({ limit: 100 });
     t.equal(letters.length, 13);
@@ -58,45 +36,71 @@ export const handoverCases: Cases = {
       );
       t.equal(messageId, `id ${JSON.parse(body)}`);
     }
-    t.equal((await claim(store, owner, { destination: 'lake' })).length, 20);
+    t.equal((await claim(store, owner, { destination: 'lake' })).length, 7, 'those that were known before');
     t.same(await backlogOf(store), { pending: 0, dead: 13 });
   },
-  'a deletion notice goes before what was accepted earlier for a process that waits': async (t, store) => {
-    const owner = await hungry(store);
-    await accept(store, message({ lane: 'backfill', body: '"backfill"' }), message({ body: '"live"' }));
-    await accept(store, message({ lane: 'deletion', type: 'delete', body: '"notice"' }));
-    t.same(bodies(await claim(store, owner)), ['"notice"', '"live"', '"backfill"']);
+  'no more is claimed than there is room for, the first of a batch before the others': async (t, store) => {
+    const owner = await store.join(TTL);
+    const { claims = [] } = await acceptFor(
+      store,
+      owner,
+      { crm: 1 },
+      message({ body: '"1"' }),
+      message({ body: '"2"', destinations: ['crm', 'lake'] }),
+    );
+    t.same(bodies(claims), ['"1"']);
+    t.same(bodies(await claim(store, owner)), ['"2"']);
+    t.same(bodies(await claim(store, owner, { destination: 'lake' })), ['"2"']);
+  },
+  'a membership change is not claimed as it is accepted, since it can be superseded': async (t, store) => {
+    const owner = await store.join(TTL);
+    for (const body of ['"old"', '"new"']) {
+      t.same((await acceptFor(store, owner, { crm: 10 }, change('k', { body }))).claims ?? [], []);
+    }
+    t.same(bodies(await claim(store, owner)), ['"new"']);
+  },
+  'what is accepted at once for the same process comes back to who accepted it': async (t, store) => {
+    const owner = await store.join(TTL);
+    const bodiesOf = (part: number) => [`"${part} a"`, `"${part} b"`];
+    const results = await Promise.all(
+      [0, 1, 2, 3].map((part) =>
+        acceptFor(store, owner, { crm: part === 2 ? 0 : 2 }, ...bodiesOf(part).map((body) => message({ body }))),
+      ),
+    );
+    t.same(
+      results.map(({ claims = [] }) => bodies(claims)),
+      [bodiesOf(0), bodiesOf(1), [], bodiesOf(3)],
+    );
+    t.same(bodies(await claim(store, owner)), bodiesOf(2));
+  },
+  'what a full queue holds out is not claimed': async (t, _, fixture) => {
+    const store = await fixture.open({ maxQueued: 1 });
+    const owner = await store.join(TTL);
+    const results = [];
+    for (const body of ['"1"', '"2"']) results.push(await acceptFor(store, owner, { crm: 10 }, message({ body })));
+    t.same(
+      results.map(({ claims = [] }) => bodies(claims)),
+      [['"1"'], []],
+    );
+    t.same(await backlogOf(store), { pending: 1, dead: 1 });
   },
   'what is accepted for a process whose lease has ended goes to others': async (t, store, fixture) => {
-    const owner = await hungry(store);
+    const owner = await store.join(TTL);
     const other = await fixture.open();
+    const before = await acceptFor(store, owner, { crm: 10 }, message({ body: '"before"' }));
+    t.same(bodies(before.claims ?? []), ['"before"']);
     await fixture.advance(TTL + 1);
-    await accept(store, message());
-    t.equal((await claim(other, await other.join(TTL))).length, 1);
-    t.same(bodies(await claim(store, owner)), []);
+    t.same((await acceptFor(store, owner, { crm: 10 }, message({ body: '"after"' }))).claims ?? [], []);
+    const theirs = await other.join(TTL);
+    await other.rescue();
+    t.same([...bodies(await claim(other, theirs))].sort(), ['"after"', '"before"']);
   },
-  'leaving frees what was accepted for a process and never asked for': async (t, store, fixture) => {
-    const owner = await hungry(store);
-    await accept(store, message());
+  'leaving frees what was accepted for a process': async (t, store, fixture) => {
+    const owner = await store.join(TTL);
+    await acceptFor(store, owner, { crm: 10 }, message());
     await store.leave(owner);
-    await accept(store, message());
+    t.same((await acceptFor(store, owner, { crm: 10 }, message())).claims ?? [], []);
     const other = await fixture.open();
     t.equal((await claim(other, await other.join(TTL))).length, 2);
-  },
-  'what a process does not ask for goes to others while it lives': async (t, store, fixture) => {
-    const owner = await hungry(store);
-    await accept(store, message({ body: '"left"' }));
-    const other = await fixture.open();
-    const theirs = await other.join(TTL);
-    await fixture.advance(5_001);
-    t.equal(await store.heartbeat(owner, TTL), true);
-    t.same(await claimSome(other, theirs), ['"left"']);
-  },
-  'what was given back comes again, though a process has newer ones in hand': async (t, store) => {
-    const owner = await hungry(store);
-    await accept(store, message({ body: '"old"' }));
-    await settle(store, owner, await claim(store, owner), RELEASE);
-    await accept(store, message({ body: '"new"' }));
-    t.same([...bodies(await claim(store, owner))].sort(), ['"new"', '"old"']);
   },
 };

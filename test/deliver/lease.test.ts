@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
+import { createAccept } from '../../src/accept.ts';
 import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { LEASE_TTL, ProcessLease } from '../../src/deliver/process-lease.ts';
 import type { WorkerStore } from '../../src/deliver/worker.ts';
@@ -31,19 +32,32 @@ async function shared(t: Parameters<typeof Rig.start>[0]) {
   return { clock, database, store: await database.open() };
 }
 
+/** A database, and another process that accepts into it. */
+async function elsewhere(t: Parameters<typeof Rig.start>[0]) {
+  const { database, store } = await shared(t);
+  const send = (receiver: Receiver, count: number) =>
+    createAccept(store, () => [destination(receiver.url)])(
+      'shop',
+      Array.from({ length: count }, (_, index) => message({ value: index })),
+    );
+  return { database, send };
+}
+
 const keysOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['idempotency-key']);
 
 t.test('a store outage of some seconds delays deliveries and kills nothing', async (t) => {
   let isDown = false;
   const receiver = await Receiver.start(t);
+  const { database, send } = await elsewhere(t);
   const rig = await Rig.start(t, {
     destinations: [destination(receiver.url)],
     workerStore: failing(() => isDown),
+    database,
   });
   await rig.send(5);
   await rig.settled(5);
   isDown = true;
-  await rig.send(5);
+  await send(receiver, 5);
   await rig.pass(10_000);
   t.equal(receiver.requests.length, 5);
   isDown = false;
@@ -55,9 +69,14 @@ t.test('a store outage of some seconds delays deliveries and kills nothing', asy
 t.test('an outage longer than the lease: the worker takes a new lease and goes on', async (t) => {
   let isDown = false;
   const receiver = await Receiver.start(t);
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], workerStore: failing(() => isDown) });
+  const { database, send } = await elsewhere(t);
+  const rig = await Rig.start(t, {
+    destinations: [destination(receiver.url)],
+    workerStore: failing(() => isDown),
+    database,
+  });
   isDown = true;
-  await rig.send(5);
+  await send(receiver, 5);
   await rig.pass(60_000);
   t.equal(receiver.requests.length, 0);
   isDown = false;

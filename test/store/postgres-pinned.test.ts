@@ -76,7 +76,7 @@ async function pagesOf(db: Database, sql: string, values: readonly unknown[]): P
   return hit + read;
 }
 
-/** Claims of a process that keeps nothing in stock. */
+/** Claims of a process. */
 function claimer(context: Context, owner: number) {
   const { db } = context;
   const cursors = new Cursors(context);
@@ -93,7 +93,7 @@ function claimer(context: Context, owner: number) {
   return {
     cursors,
     claim: async (over?: Partial<ClaimRequest>): Promise<readonly Claim[]> =>
-      (await statement.run(owner, [request(over)])).claims.get('crm') ?? [],
+      (await statement.run(owner, [request(over)])).claims[0] ?? [],
     /** The pages that a claim looks at. */
     async cost(): Promise<number> {
       await watched.run(owner, [request()]);

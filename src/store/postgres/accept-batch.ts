@@ -6,6 +6,8 @@ import { type Context, idName } from './context.ts';
 import { logColumns } from './event-log.ts';
 
 interface Keyed {
+  /** Place of the request that brought it. */
+  readonly request: number;
   readonly key: string;
   readonly message: NewMessage;
 }
@@ -22,19 +24,21 @@ export class Batch {
   /** Those that the event log gets. */
   private readonly logged: readonly Keyed[];
   /** Of each request, the ids that it was the first to bring, and the counts of its other messages. */
+  private readonly requests: readonly AcceptRequest[];
   private readonly parts: { readonly first: string[]; readonly repeated: number; readonly suppressed: number }[];
 
   /** @param out - messages to pass over */
   constructor(requests: readonly AcceptRequest[], out: ReadonlySet<NewMessage>) {
+    this.requests = requests;
     const known = new Map<string, Keyed>();
     const logged: Keyed[] = [];
-    this.parts = requests.map(({ messages, logged: isLogged = false }) => {
+    this.parts = requests.map(({ messages, logged: isLogged = false }, request) => {
       const wanted = out.size === 0 ? messages : messages.filter((message) => !out.has(message));
       const first: string[] = [];
       for (const message of wanted) {
         const key = seenKey(message);
         if (known.has(key)) continue;
-        const keyed = { key, message };
+        const keyed = { request, key, message };
         known.set(key, keyed);
         if (isLogged) logged.push(keyed);
         first.push(key);
@@ -88,35 +92,35 @@ export class Batch {
     ];
   }
 
-  /** Of each row, whether it finds room with who takes deliveries as they are accepted. */
-  handed(room: (destination: string) => number): boolean[] {
-    const left = new Map<string, number>();
-    return this.rows.map(({ destination }) => {
-      const rest = left.get(destination) ?? room(destination);
-      left.set(destination, rest - 1);
-      return rest > 0;
+  /** Who takes deliveries as they are accepted; null for nobody. */
+  get owner(): number | null {
+    return this.requests.find(({ take }) => take)?.take?.owner ?? null;
+  }
+
+  /** Of each row, whether the owner takes it: each request brings room of its own. */
+  handed(owner: number | null): boolean[] {
+    const left = this.requests.map(({ take }) => new Map(take?.owner === owner ? take?.room : []));
+    return this.rows.map(({ request, destination }) => {
+      const room = left[request]?.get(destination) ?? 0;
+      left[request]?.set(destination, room - 1);
+      return room > 0;
     });
   }
 
-  /** Destinations of the rows that were not handed over. */
-  waiting(handed: readonly boolean[]): Set<string> {
-    return new Set(this.rows.filter((_, index) => handed[index] !== true).map(({ destination }) => destination));
-  }
-
-  /** The rows that were handed over, as their taker claims them. @param fresh - as for `results` */
+  /** The rows that were handed over, as claims of each request. @param fresh - as for `results` */
   claims(
     context: Context,
     ids: readonly number[],
     handed: readonly boolean[],
     fresh: readonly string[] | null,
-  ): Claim[] {
+  ): Claim[][] {
     const isFresh = freshKeys(fresh);
     const acceptedAt = context.db.time.now();
-    const claims: Claim[] = [];
-    for (const [index, { key, message, destination }] of this.rows.entries()) {
+    const claims = this.requests.map((): Claim[] => []);
+    for (const [index, { request, key, message, destination }] of this.rows.entries()) {
       if (handed[index] !== true || isFresh?.has(key) === false) continue;
       const { source, messageId, type, userId, body, lane, conflict } = message;
-      claims.push({
+      claims[request]?.push({
         id: idName(context, ids[index] as number),
         destination,
         source: storable(source),
@@ -137,12 +141,16 @@ export class Batch {
     return claims;
   }
 
-  /** @param fresh - ids that were new; null when all of them were */
-  results(fresh: readonly string[] | null): AcceptResult[] {
+  /**
+   * @param fresh - ids that were new; null when all of them were
+   * @param claims - of each request, the deliveries that were handed over
+   */
+  results(fresh: readonly string[] | null, claims: readonly (readonly Claim[])[]): AcceptResult[] {
     const isFresh = freshKeys(fresh);
-    return this.parts.map(({ first, repeated, suppressed }) => {
+    return this.parts.map(({ first, repeated, suppressed }, request) => {
       const accepted = isFresh ? first.filter((key) => isFresh.has(key)).length : first.length;
-      return { accepted, duplicates: repeated + first.length - accepted, suppressed };
+      const result = { accepted, duplicates: repeated + first.length - accepted, suppressed };
+      return this.requests[request]?.take ? { ...result, claims: claims[request] ?? [] } : result;
     });
   }
 }

@@ -1,5 +1,5 @@
 import { failpoint } from '../../failpoint.ts';
-import type { AcceptRequest, AcceptResult, NewMessage } from '../port.ts';
+import type { AcceptRequest, AcceptResult, Claim, NewMessage } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
 import { acceptAlone } from './accept-alone.ts';
 import { Batch } from './accept-batch.ts';
@@ -49,10 +49,8 @@ export class Intake {
   }
 
   async accept(request: AcceptRequest): Promise<AcceptResult> {
-    if (request.step || request.messages.some(({ conflict }) => conflict !== null)) {
-      return this.acceptAlone(request);
-    }
-    return this.group.add(request);
+    const isAlone = request.step !== null || request.messages.some(({ conflict }) => conflict !== null);
+    return isAlone ? acceptAlone(this.context, request) : this.group.add(request);
   }
 
   private async acceptGroup(requests: readonly AcceptRequest[]): Promise<AcceptResult[]> {
@@ -62,10 +60,10 @@ export class Intake {
     const out = this.suppressing ? await suppressed(context, context.db, all) : NOBODY;
     const batch = new Batch(requests, out);
     const ids = await this.ids.take(batch.rows.length);
-    const taker = claims.taker();
-    const handed = batch.handed((taker && !isHoldingOut && taker.room) || (() => 0));
+    const owner = claims.areKnown && !isHoldingOut ? batch.owner : null;
+    const handed = batch.handed(owner);
     let answer: Answer = [false, false, false, [], 0];
-    const write = async () => {
+    const write = async (): Promise<readonly (readonly Claim[])[]> => {
       const values = [
         this.suppressing,
         ...batch.additions(),
@@ -75,7 +73,7 @@ export class Intake {
         bool(handed),
         batch.size,
         context.parts.accept,
-        taker?.owner ?? null,
+        owner,
         context.parts.since,
       ];
       const { usual, holdingOut } = this.sql[batch.isLogged ? 'logging' : 'plain'];
@@ -84,20 +82,13 @@ export class Intake {
       const [, , isHanded, fresh] = answer;
       return isHanded ? batch.claims(context, ids, handed, fresh) : [];
     };
-    await (handed.includes(true) ? claims.handOver(write) : write());
-    const [unhashed, isFull, isHanded, fresh, heldOut] = answer;
+    const claimed = await (owner !== null && handed.includes(true) ? claims.take(owner, write) : write());
+    const [unhashed, isFull, , fresh, heldOut] = answer;
     if (unhashed) this.suppressing = true;
     else this.isHoldingOut = isFull || heldOut > 0;
     if (unhashed || (isFull && !isHoldingOut)) return this.acceptGroup(requests);
-    claims.accepted(batch.waiting(isHanded ? handed : []));
     failpoint('commit');
-    return batch.results(fresh);
-  }
-
-  private async acceptAlone(request: AcceptRequest): Promise<AcceptResult> {
-    const result = await acceptAlone(this.context, request);
-    this.claims.accepted(new Set(request.messages.flatMap(({ destinations }) => destinations)));
-    return result;
+    return batch.results(fresh, claimed);
   }
 }
 

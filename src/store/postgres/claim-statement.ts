@@ -1,8 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { type Claim, type ClaimRequest, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
+import { type Claim, type ClaimRequest, type ClaimResult, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
-import type { Found } from '../stock.ts';
 import { int2, int4, int8, text } from './arrays.ts';
 import { type Context, idName } from './context.ts';
 import type { Cursors, Line, Taken } from './cursors.ts';
@@ -22,7 +21,7 @@ export class ClaimStatement {
     this.sql = claimSql(context.db.now);
   }
 
-  async run(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
+  async run(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
     const lines = requests.map(({ destination }) => this.cursors.line(destination));
     const rows = await this.context.db.rows<ClaimRow>(this.sql, [
       owner,
@@ -34,7 +33,7 @@ export class ClaimStatement {
     ]);
     failpoint('claim');
     this.moveCursors(lines, requests, rows);
-    return sorted(this.context, rows);
+    return sorted(this.context, requests, rows);
   }
 
   private moveCursors(lines: readonly Line[], requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
@@ -74,7 +73,7 @@ type ClaimRow = readonly [
   crashes: number,
 ];
 
-function sorted(context: Context, rows: readonly ClaimRow[]): Found {
+function sorted(context: Context, requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): ClaimResult {
   const claims = new Map<string, Claim[]>();
   const nextDue = new Map<string, number | null>();
   for (const row of rows) {
@@ -88,7 +87,7 @@ function sorted(context: Context, rows: readonly ClaimRow[]): Found {
     if (others) others.push(claim);
     else claims.set(destination, [claim]);
   }
-  return { claims, nextDue };
+  return { claims: requests.map(({ destination }) => claims.get(destination) ?? []), nextDue };
 }
 
 function claimOf(context: Context, row: ClaimRow, id: number): Claim {

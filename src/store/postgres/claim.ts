@@ -1,8 +1,6 @@
-import { type Clock, withTime } from '../../clock.ts';
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
-import { type Found, Stock } from '../stock.ts';
 import { ClaimStatement } from './claim-statement.ts';
-import { type Context, idName, idNumber } from './context.ts';
+import { type Context, idName } from './context.ts';
 import { Cursors } from './cursors.ts';
 import { heldBy } from './settle.ts';
 
@@ -10,109 +8,56 @@ import { heldBy } from './settle.ts';
 export class Claims {
   readonly cursors: Cursors;
   private readonly context: Context;
-  /** Its time is the store's. */
-  private readonly clock: Clock;
   private readonly statement: ClaimStatement;
   private readonly held = new Map<number, Set<string>>();
-  /** Whose claims are kept in stock: who joined first, until its lease ends. */
-  private owner: number | null = null;
-  private stock: Stock;
   /** How many more times to look for claims whose answer never came. */
   private doubts = 0;
   private last: Promise<unknown> = Promise.resolve();
-  private handing: Promise<unknown> = Promise.resolve();
+  private taking: Promise<unknown> = Promise.resolve();
 
   constructor(context: Context) {
     this.context = context;
     this.cursors = new Cursors(context);
     this.statement = new ClaimStatement(context, this.cursors);
-    this.clock = withTime(context.db.clock, () => context.db.time.now());
-    this.stock = new Stock(this.clock);
   }
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
     return this.inTurn(() => this.ifAnswered(() => this.claimNow(owner, requests)));
   }
 
-  /** Has `work` accept deliveries that it claims for `owner`; what it resolves to is in stock from then on. */
-  handOver(work: () => Promise<readonly Claim[]>): Promise<void> {
-    const { stock, owner } = this;
+  /** Has `work` accept deliveries that it claims for `owner`; it resolves to those of each request. */
+  take(owner: number, work: () => Promise<ClaimLists>): Promise<ClaimLists> {
     const done = this.ifAnswered(async () => {
       const claims = await work();
-      this.hold(owner ?? 0, claims);
-      stock.add(claims);
+      for (const each of claims) this.hold(owner, each);
+      return claims;
     });
-    this.handing = done.catch(() => undefined);
+    this.taking = done.catch(() => undefined);
     return done;
   }
 
-  /** Whom deliveries may be claimed for as they are accepted, and how many of a destination. */
-  taker(): { readonly owner: number; room(destination: string): number } | null {
-    const { owner, stock } = this;
-    return owner === null || this.doubts > 0 ? null : { owner, room: (destination) => stock.room(destination) };
-  }
-
-  /** Says that deliveries of these destinations were accepted without being handed over. */
-  accepted(destinations: Iterable<string>): void {
-    for (const destination of destinations) this.stock.left(destination);
+  /** Whether it is known what each owner of this process holds. */
+  get areKnown(): boolean {
+    return this.doubts === 0;
   }
 
   settled(owner: number, settlements: readonly Settlement[]): void {
     const held = this.held.get(owner);
     for (const { claim } of settlements) held?.delete(claim.id);
-    this.stock.settled(settlements);
   }
 
-  /** Keeps a stock for this owner from now on; what another had is given back. */
-  async joined(owner: number, free: Free): Promise<void> {
-    const before = this.owner;
-    const claims = await this.ended(before);
-    this.owner = owner;
-    await this.cursors.sweep();
-    if (before !== null) await this.giveBack(before, claims, free);
-  }
-
-  /** Ends the stock of an owner; resolves to what was in it once nothing more is handed over. */
-  async ended(owner: number | null): Promise<readonly Claim[]> {
-    if (owner !== this.owner) return [];
-    const { stock } = this;
-    this.owner = null;
-    this.stock = new Stock(this.clock);
-    await this.handing;
-    return stock.clear();
-  }
-
-  left(owner: number): void {
+  /** Has `leave` end an owner's lease once nothing more is taken for it. */
+  async left(owner: number, leave: () => Promise<void>): Promise<void> {
+    await this.taking;
+    await leave();
     this.held.delete(owner);
-  }
-
-  /** Gives back what is in stock of a destination, or of all. */
-  async freeStock(free: Free, destination?: string): Promise<void> {
-    await this.handing;
-    const { owner, stock } = this;
-    if (owner !== null) await this.giveBack(owner, stock.clear(destination), free);
-  }
-
-  /** Gives back what the worker has not asked for in a long time. */
-  async freeStale(free: Free): Promise<void> {
-    const { owner, stock } = this;
-    if (owner !== null) await this.giveBack(owner, stock.clearStale(), free);
-  }
-
-  private giveBack(owner: number, claims: readonly Claim[], free: Free): Promise<void> {
-    const held = this.held.get(owner);
-    for (const { id } of claims) held?.delete(id);
-    return this.ifAnswered(async () => {
-      const ids = claims.map(({ id }) => idNumber(this.context, id));
-      if (ids.length > 0) await free(owner, ids);
-    });
   }
 
   /** Has `free` give back what an owner of this process holds but was never told of. */
   freeUntold(free: Free): Promise<number> {
     return this.inTurn(async () => {
       if (this.doubts === 0) return 0;
-      await this.handing;
+      await this.taking;
       let freed = 0;
       for (const [owner, held] of this.held) {
         const untold = (await heldBy(this.context, owner)).filter((id) => !held.has(idName(this.context, id)));
@@ -146,18 +91,15 @@ export class Claims {
     for (const { id } of claims) held.add(id);
   }
 
-  private claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
-    const stock = owner === this.owner ? this.stock : new Stock(this.clock);
+  private async claimNow(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
     this.hold(owner, []);
-    return stock.serve(requests, (looks) => this.look(owner, looks));
-  }
-
-  private async look(owner: number, requests: readonly ClaimRequest[]): Promise<Found> {
-    const found = await this.statement.run(owner, requests);
-    for (const claims of found.claims.values()) this.hold(owner, claims);
-    return found;
+    const result = await this.statement.run(owner, requests);
+    for (const claims of result.claims) this.hold(owner, claims);
+    return result;
   }
 }
+
+type ClaimLists = readonly (readonly Claim[])[];
 
 /** Gives back what an owner has claimed, or only those named; resolves to their number. */
 export type Free = (owner: number, ids?: readonly number[]) => Promise<number>;

@@ -96,22 +96,13 @@ function storeOn(context: Context): Store {
       soundly(async () => {
         const owner = await join(context, ttl);
         own.add(owner);
-        await claims.joined(owner, free);
+        await claims.cursors.sweep();
         return owner;
       }),
-    heartbeat: (owner, ttl) =>
-      during(async () => {
-        const held = await heartbeat(context, owner, ttl);
-        // What fails here is made good by the next rescue.
-        if (held) void during(() => claims.freeStale(free)).catch(() => undefined);
-        else await claims.ended(owner);
-        return held;
-      }),
+    heartbeat: (owner, ttl) => during(() => heartbeat(context, owner, ttl)),
     leave: (owner) =>
       during(async () => {
-        await claims.ended(owner);
-        await leave(context, free, owner);
-        claims.left(owner);
+        await claims.left(owner, () => leave(context, free, owner));
         own.delete(owner);
       }),
     servedSince: () => during(() => servedSince(context)),
@@ -123,42 +114,15 @@ function storeOn(context: Context): Store {
         await settlements.settle(owner, given);
         claims.settled(owner, given);
       }),
-    expire: (destination, ...given) =>
-      during(async () => {
-        await claims.freeStock(free, destination);
-        return expire(context, claims.cursors, destination, ...given);
-      }),
-    restNotices: (destination, limit) =>
-      during(async () => {
-        await claims.freeStock(free, destination);
-        return restNotices(context, claims.cursors, destination, limit);
-      }),
-    bury: (destination, ...given) =>
-      during(async () => {
-        await claims.freeStock(free, destination);
-        return bury(context, claims.cursors, destination, ...given);
-      }),
-    requeue: (destination, limit) =>
-      during(async () => {
-        const queued = await requeue.run(destination, limit);
-        if (queued > 0) claims.accepted([destination]);
-        return queued;
-      }),
+    expire: (...given) => during(() => expire(context, claims.cursors, ...given)),
+    restNotices: (...given) => during(() => restNotices(context, claims.cursors, ...given)),
+    bury: (...given) => during(() => bury(context, claims.cursors, ...given)),
+    requeue: (destination, limit) => during(() => requeue.run(destination, limit)),
     prune: (before, limit) => during(() => pruning.prune(before, limit)),
     replay: (replays) => during(() => replay(context, replays)),
-    resend: (destination, ...given) =>
-      during(async () => {
-        const last = await resend(context, destination, ...given);
-        claims.accepted([destination]);
-        return last;
-      }),
+    resend: (...given) => during(() => resend(context, ...given)),
     drop: (ids) => during(() => drop(context, ids)),
-    erase: (users, sources, cursor) =>
-      during(async () => {
-        // Once, before the deliveries are looked through.
-        if (cursor === null) await claims.freeStock(free);
-        return erase(context, users, sources, cursor);
-      }),
+    erase: (...given) => during(() => erase(context, ...given)),
     events: tableLog(context, during),
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),

@@ -1,7 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
-import type { AcceptResult, PlanStep } from '../port.ts';
+import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
 import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { userHash } from '../user-hash.ts';
@@ -19,8 +19,7 @@ interface AcceptArguments {
   readonly step: PlanStep | null;
   readonly maxQueued: number;
   readonly logged: boolean;
-  /** Whom deliveries are claimed for as they are written, and how many of each destination. */
-  readonly taker: { readonly owner: number; readonly room: ReadonlyMap<string, number> } | null;
+  readonly take: Take | null;
 }
 
 /** Index of the message, its destination, and the delivery's id. */
@@ -53,7 +52,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
-  const taker = new Taking(db, now, request.taker);
+  const taking = new Taking(db, now, request.take);
   const isSuppressed = suppressionCheck(db);
   const log = request.logged ? new TailWriter(db, now) : null;
   let deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
@@ -93,7 +92,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
         continue;
       }
       // A change that is not in flight yet can still be superseded.
-      const owner = conflict === null ? taker.take(name) : null;
+      const owner = conflict === null ? taking.next(name) : null;
       const id = db.insert(
         `INSERT INTO delivery (destination, lane, state, owner, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
          VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -111,7 +110,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
         conflict,
         body,
       );
-      if (owner !== null) taker.handed.push([index, name, id]);
+      if (owner !== null) taking.handed.push([index, name, id]);
       backlog.add(destination, { pending: 1, queued: isNotice ? 0 : 1 });
     }
   }
@@ -119,7 +118,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
   runs.write();
   log?.write();
   const accepted = count - duplicates - suppressed;
-  return { accepted, duplicates, suppressed, handed: taker.handed };
+  return { accepted, duplicates, suppressed, handed: taking.handed };
 }
 
 /** Claims deliveries for an owner as they are written, as far as there is room. */
@@ -128,12 +127,13 @@ class Taking {
   private readonly owner: number | null;
   private readonly left: Map<string, number>;
 
-  constructor(db: Connection, now: number, taker: AcceptArguments['taker']) {
-    this.owner = taker && isOwner(db, now, taker.owner) ? taker.owner : null;
-    this.left = new Map(taker?.room);
+  constructor(db: Connection, now: number, take: Take | null) {
+    this.owner = take && isOwner(db, now, take.owner) ? take.owner : null;
+    this.left = new Map(take?.room);
   }
 
-  take(destination: string): number | null {
+  /** Whom the next delivery of a destination is for; null for nobody. */
+  next(destination: string): number | null {
     const left = this.left.get(destination) ?? 0;
     if (this.owner === null || left === 0) return null;
     this.left.set(destination, left - 1);

@@ -1,4 +1,4 @@
-import { type Clock, withTime } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
@@ -9,7 +9,6 @@ import { checkFile } from './check.ts';
 import type { ClaimTuple } from './claim.ts';
 import { fileLog } from './file-log.ts';
 import { damaged } from './files.ts';
-import { HandOver, type Taker } from './hand-over.ts';
 import { movable, pack } from './packed-messages.ts';
 import { SettleColumns } from './settle-columns.ts';
 import { StoreThread } from './store-thread.ts';
@@ -37,110 +36,59 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   /** Once for all rows of a call: they are of one moment. */
   const ahead = () => time.fromWall(0);
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
-  const settle = (owner: number, settlements: readonly port.Settlement[]) =>
-    thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id)));
-  const handOver = new HandOver(
-    withTime(clock, () => time.now()),
-    async (owner, requests) => {
-      const { claims, nextDue } = await thread.call('claim', { owner, requests });
-      const found = { claims: new Map<string, port.Claim[]>(), nextDue: new Map<string, number | null>() };
-      for (const [index, { destination }] of requests.entries()) {
-        const named = (claims[index] ?? []).map((row) => claimOf(ids, destination, row));
-        found.claims.set(destination, (found.claims.get(destination) ?? []).concat(named));
-        found.nextDue.set(destination, nextDue.get(destination) ?? null);
-      }
-      return found;
-    },
-    (owner, claims) =>
-      settle(
-        owner,
-        claims.map((claim) => ({ claim, verdict: { kind: 'release', dueAt: null }, attempts: [] })),
-      ),
-  );
-  const sent = ({ messages, step, logged = false }: port.AcceptRequest, taker: Taker | null) => {
+  const sent = ({ messages, step, logged = false, take = null }: port.AcceptRequest) => {
     const packed = pack(messages);
-    const given = taker && { owner: taker.owner, room: taker.room };
-    return thread.call('accept', { messages: packed, step, maxQueued, logged, taker: given }, movable(packed));
+    return thread.call('accept', { messages: packed, step, maxQueued, logged, take }, movable(packed));
   };
-  const acceptAndTake = async (request: port.AcceptRequest, taker: Taker) => {
+  const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();
-    const accepted = await sent(request, taker).catch(async (error) => {
-      await handOver.accepted(taker, null);
-      throw error;
-    });
-    await handOver.accepted(taker, handedClaims(ids, request, acceptedAt, accepted.handed));
-    return resultOf(accepted);
+    const { handed, ...result } = await sent(request);
+    return { ...result, claims: handedClaims(ids, request, acceptedAt, handed) };
   };
   return {
     ...recordsBy((verb, given) => thread.record(verb, given)),
     time,
     maxQueued,
-    accept: (request) => {
-      const taker = handOver.taker(request);
-      // Only who takes deliveries over needs the messages for longer.
-      return taker ? acceptAndTake(request, taker) : sent(request, null).then(resultOf);
-    },
+    // Only who takes deliveries needs the messages for longer.
+    accept: (request) => (request.take ? acceptAndTake(request) : sent(request).then(resultOf)),
     join: async (ttl) => {
       const owner = await thread.call('join', { ttl, own: own.owners, clock: reading() });
       own.add(owner);
-      await handOver.joined(owner);
       return owner;
     },
-    heartbeat: async (owner, ttl) => {
-      const isHeld = await thread.call('heartbeat', { owner, ttl, clock: reading() });
-      // What fails here is tried again with the next heartbeat.
-      if (isHeld) await handOver.freeStale().catch(() => undefined);
-      else handOver.ended(owner);
-      return isHeld;
-    },
+    heartbeat: (owner, ttl) => thread.call('heartbeat', { owner, ttl, clock: reading() }),
     leave: (owner) => {
-      handOver.ended(owner);
       own.delete(owner);
       return thread.call('leave', { owner, clock: reading() });
     },
     servedSince: () => thread.call('servedSince', undefined),
     rescue: () => thread.call('rescue', { own: own.owners }),
     begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
-    claim: (owner, requests) => handOver.claim(owner, requests),
-    settle: async (owner, settlements) => {
-      await settle(owner, settlements);
-      handOver.settled(settlements);
+    claim: async (owner, requests) => {
+      const { claims, nextDue } = await thread.call('claim', { owner, requests });
+      const named = requests.map(({ destination }, place) =>
+        (claims[place] ?? []).map((row) => claimOf(ids, destination, row)),
+      );
+      return { claims: named, nextDue };
     },
-    expire: async (destination, before, untriedToo, limit) => {
-      await handOver.free(destination);
-      return thread.call('expire', { destination, before, untriedToo, limit });
-    },
-    restNotices: async (destination, limit) => {
-      await handOver.free(destination);
-      return thread.call('restNotices', { destination, limit });
-    },
-    bury: async (destination, limit, unknownFor) => {
-      await handOver.free(destination);
-      return thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null });
-    },
-    requeue: async (destination, limit) => {
-      const queued = await thread.call('requeue', { destination, maxQueued, limit });
-      if (queued > 0) handOver.left(destination);
-      return queued;
-    },
+    settle: (owner, settlements) =>
+      thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id))),
+    expire: (destination, before, untriedToo, limit) =>
+      thread.call('expire', { destination, before, untriedToo, limit }),
+    restNotices: (destination, limit) => thread.call('restNotices', { destination, limit }),
+    bury: (destination, limit, unknownFor) =>
+      thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null }),
+    requeue: (destination, limit) => thread.call('requeue', { destination, maxQueued, limit }),
     prune: (before, limit) => thread.call('prune', { before, limit }),
     replay: (replays) =>
       thread.call('replay', { replays: replays.map(({ id, body }) => ({ id: ids.number(id), body })) }),
     resend: async (destination, from, after, limit) => {
-      const last = await thread.call('resend', {
-        destination,
-        from,
-        after: after === null ? 0 : ids.number(after),
-        limit,
-      });
-      handOver.left(destination);
+      const cursor = after === null ? 0 : ids.number(after);
+      const last = await thread.call('resend', { destination, from, after: cursor, limit });
       return last === null ? null : ids.name(last);
     },
     drop: (letters) => thread.call('drop', { ids: letters.map((id) => ids.number(id)) }),
-    erase: async (users, sources, cursor) => {
-      await handOver.free();
-      return thread.call('erase', { users, sources, cursor });
-    },
+    erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
     events: fileLog(thread),
     scrub: () => thread.scrub(),
     ping: async () => thread.call('ping', undefined),

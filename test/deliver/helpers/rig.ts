@@ -95,11 +95,7 @@ export class Rig {
         for (const look of this.watchers) look();
       },
     });
-    this.accept = createAccept(
-      store,
-      () => this.destinations,
-      (names) => this.worker.wake(names),
-    );
+    this.accept = createAccept(store, () => this.destinations, this.worker);
     this.end = async () => {
       await this.worker.stop();
       addRunning(clock, -1);

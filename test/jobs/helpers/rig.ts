@@ -81,11 +81,7 @@ export async function createRig(
   const store = await openTestStore(options.maxQueued ?? 1_000_000, clock);
   t.teardown(() => store.close());
   const notices: Notice[] = [];
-  const accept = createAccept(
-    store,
-    () => config.destinations,
-    () => {},
-  );
+  const accept = createAccept(store, () => config.destinations);
   const another: Rig['another'] = (changes = {}) =>
     createSync({
       store,

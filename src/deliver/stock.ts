@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from './port.ts';
+import { type Claim, type ClaimRequest, type ClaimResult, LANES, type Settlement } from '../store/port.ts';
 
 /** Claims in stock at most, over all destinations, and the characters of their bodies. */
 const LIMIT = 8_000;
@@ -8,23 +8,18 @@ const LIMIT_CHARACTERS = 16_000_000;
 const SPAN = 1_000;
 /** Rows claimed ahead of the worker's asking at a time. */
 const AHEAD = 1_000;
-/** For how long the database is taken to have nothing more that is ready, in milliseconds. */
+/** For how long the store is taken to have nothing more that is ready, in milliseconds. */
 const BELIEF = 200;
 /** What the worker has not asked for in this time is stale, in milliseconds. */
 const STALE = 5_000;
 
-/** What a look into the database gave, by destination. */
-export interface Found {
-  readonly claims: ReadonlyMap<string, readonly Claim[]>;
-  /** When the next is due of each destination that was looked at; null when nothing waits. */
-  readonly nextDue: ReadonlyMap<string, number | null>;
-}
-
-const NOTHING: Found = { claims: new Map(), nextDue: new Map() };
+const NOTHING: ClaimResult = { claims: [], nextDue: new Map() };
 
 interface Shelf {
   readonly lanes: readonly Claim[][];
   size: number;
+  /** Promised to accepts that are under way. */
+  promised: number;
   /** What the last claim asked for in vain. */
   wanted: number;
   /** Taken in this span, and in the one before. */
@@ -32,62 +27,93 @@ interface Shelf {
   takenBefore: number;
   spanFrom: number;
   askedAt: number;
-  /** Whether the last look into the database found less than it asked for. */
+  /** Whether the store gave less than it was asked for, the last time. */
   drained: boolean;
   lookedAt: number;
   nextDue: number | null;
 }
 
 /**
- * Deliveries that this process holds claimed, and its worker has not asked for yet. They were claimed along with others,
- * since a claim of hundreds costs little more than one of ten, or as they were accepted: what is handed over so is neither
- * written nor read a second time. Both only in the measure in which the worker takes them, so that other processes get
- * theirs, and only while nothing older waits.
+ * Deliveries that this process holds claimed, and that no queue has room for yet. They were claimed along with others, since
+ * a claim of hundreds costs little more than one of ten, or as they were accepted: those are neither written nor read a
+ * second time. Both are capped at the worker's pace, so that other processes get theirs, and nothing is taken past what is older.
  */
 export class Stock {
+  /** Whose claims these are; null while the process has no lease. */
+  readonly owner: number | null;
   private readonly clock: Clock;
   private readonly shelves = new Map<string, Shelf>();
   private size = 0;
   private characters = 0;
 
   /** @param clock - its time is the store's */
-  constructor(clock: Clock) {
+  constructor(clock: Clock, owner: number | null) {
+    this.owner = owner;
     this.clock = clock;
   }
 
-  /** How many more deliveries of a destination may be claimed as they are accepted. */
-  room(destination: string): number {
-    const shelf = this.shelves.get(destination);
-    return shelf?.drained ? this.roomOn(shelf, Math.max(shelf.wanted, this.pace(shelf))) : 0;
+  /** Promises room for deliveries of these numbers that are about to be accepted, as far as there is any. */
+  reserve(counts: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+    const room = new Map<string, number>();
+    for (const [destination, count] of counts) {
+      const shelf = this.shelves.get(destination);
+      if (!shelf?.drained) continue;
+      const free = this.roomOn(shelf, Math.max(shelf.wanted, this.pace(shelf))) - shelf.promised;
+      if (free <= 0) continue;
+      const promised = Math.min(count, free);
+      shelf.promised += promised;
+      room.set(destination, promised);
+    }
+    return room;
   }
 
-  /** Answers a claim from stock, and with `look` from the database where that is worth it. */
+  /**
+   * Ends a promise.
+   *
+   * @param claims - what was claimed as it was accepted
+   */
+  accepted(counts: ReadonlyMap<string, number>, room: ReadonlyMap<string, number>, claims: readonly Claim[]): void {
+    for (const [destination, promised] of room) this.shelfOf(destination).promised -= promised;
+    const given = new Map<string, number>();
+    for (const { destination } of claims) given.set(destination, (given.get(destination) ?? 0) + 1);
+    for (const [destination, count] of counts) if (given.get(destination) !== count) this.left(destination);
+    this.add(claims);
+  }
+
+  /**
+   * Answers a claim from stock, and from the store where that is worth it.
+   *
+   * @param claim - claims from the store
+   */
   async serve(
     requests: readonly ClaimRequest[],
-    look: (requests: readonly ClaimRequest[]) => Promise<Found>,
+    claim: (requests: readonly ClaimRequest[]) => Promise<ClaimResult>,
   ): Promise<ClaimResult> {
-    const looks = requests
-      .map((request) => ({ ...request, limit: this.quota(request) }))
-      .filter(({ limit }) => limit > 0);
-    const found = looks.length > 0 ? await look(looks) : NOTHING;
-    const unserved = new Map(found.claims);
-    for (const { destination, limit } of looks) {
-      this.looked(destination, unserved.get(destination)?.length ?? 0, limit, found.nextDue.get(destination) ?? null);
+    const places: number[] = [];
+    const looks: ClaimRequest[] = [];
+    for (const [place, request] of requests.entries()) {
+      const limit = this.quota(request);
+      if (limit > 0) looks.push({ ...request, limit });
+      places[place] = limit > 0 ? looks.length - 1 : -1;
+    }
+    const found: ClaimResult = looks.length > 0 ? await claim(looks) : NOTHING;
+    for (const [look, { destination, limit }] of looks.entries()) {
+      this.looked(destination, found.claims[look]?.length ?? 0, limit, found.nextDue.get(destination) ?? null);
     }
     const nextDue = new Map<string, number | null>();
-    const claims = requests.map(({ destination, limit, order }) => {
-      const fresh = unserved.get(destination) ?? [];
-      unserved.delete(destination);
+    const claims = requests.map(({ destination, limit, order }, place) => {
+      const look = places[place] ?? -1;
+      const fresh = found.claims[look] ?? [];
       if (order === 'usual') this.add(fresh);
       const taken = this.take(destination, limit, order === 'usual' ? [] : fresh);
-      const due = found.nextDue.get(destination);
-      if (taken.length < limit) nextDue.set(destination, due === undefined ? this.lookAt(destination) : due);
+      const due = look === -1 ? this.lookAt(destination) : (found.nextDue.get(destination) ?? null);
+      if (taken.length < limit) nextDue.set(destination, due);
       return taken;
     });
     return { claims, nextDue };
   }
 
-  /** Takes note that what was given back, or made way for a newer change, is to be looked for again. */
+  /** Has what was given back, or made way for a newer change, looked for again. */
   settled(settlements: readonly Settlement[]): void {
     for (const { claim, verdict } of settlements) {
       const dueAt = verdict.kind === 'retry' || verdict.kind === 'release' ? verdict.dueAt : undefined;
@@ -96,7 +122,7 @@ export class Stock {
     }
   }
 
-  /** How many to ask the database for; 0 while it is not worth a look. */
+  /** How many to ask the store for; 0 while it is not worth a look. */
   private quota({ destination, limit, order }: ClaimRequest): number {
     const shelf = this.shelves.get(destination);
     if (!shelf) return limit;
@@ -107,7 +133,7 @@ export class Stock {
     return Math.max(0, limit - shelf.size) + Math.min(ahead, AHEAD);
   }
 
-  /** Takes note of what the database had. */
+  /** Remembers how much the store had. */
   private looked(destination: string, found: number, quota: number, nextDue: number | null): void {
     const shelf = this.shelfOf(destination);
     shelf.drained = found < quota;
@@ -115,14 +141,14 @@ export class Stock {
     shelf.nextDue = nextDue;
   }
 
-  /** When to look into the database again, where it was not worth a look. */
+  /** When to ask the store again, where it was not worth it now. */
   private lookAt(destination: string): number {
     const shelf = this.shelfOf(destination);
     const at = this.clock.now() + Math.max(1, BELIEF - (this.clock.monotonic() - shelf.lookedAt));
     return Math.min(at, shelf.nextDue ?? at);
   }
 
-  /** Says that the database has more of a destination than the last look showed. */
+  /** Says that the store has more of a destination than the last claim showed. */
   private stir(destination: string): void {
     const shelf = this.shelves.get(destination);
     if (!shelf) return;
@@ -135,13 +161,14 @@ export class Stock {
     if (shelf) shelf.nextDue = Math.min(shelf.nextDue ?? dueAt, dueAt);
   }
 
-  /** As `stir`, where what was accepted had to wait behind others: then nothing newer may be handed over before. */
+  /** As `stir`, where what was accepted has to wait in the store: then nothing newer may be taken before it. */
   left(destination: string): void {
     this.stir(destination);
     const shelf = this.shelves.get(destination);
     if (shelf) shelf.drained = false;
   }
 
+  /** Adds what is claimed. */
   add(claims: readonly Claim[]): void {
     for (const claim of claims) {
       const shelf = this.shelfOf(claim.destination);
@@ -224,7 +251,7 @@ export class Stock {
     let shelf = this.shelves.get(destination);
     if (!shelf) {
       const now = this.clock.monotonic();
-      const counts = { size: 0, wanted: 0, taken: 0, takenBefore: 0, spanFrom: now, askedAt: now };
+      const counts = { size: 0, promised: 0, wanted: 0, taken: 0, takenBefore: 0, spanFrom: now, askedAt: now };
       const never = { drained: false, lookedAt: Number.NEGATIVE_INFINITY, nextDue: null };
       shelf = { lanes: LANES.map(() => []), ...counts, ...never };
       this.shelves.set(destination, shelf);
