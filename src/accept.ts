@@ -23,7 +23,7 @@ export interface AcceptOptions {
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 
 /** Who delivers, in this process, what is accepted. */
-export interface Deliverer {
+interface Deliverer {
   /** Offers to take deliveries as they are accepted, of each destination so many at most; null if it takes none. */
   reserve(counts: ReadonlyMap<string, number>): Take | null;
   /** Called once they are on disk, with what was claimed for it; with null if they are not. */

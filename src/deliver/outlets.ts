@@ -101,7 +101,7 @@ export class Outlets {
   /** Endpoints that seem to refuse everything, as far as this process alone can tell. */
   get suspected(): readonly Outlet[] {
     return this.list.filter(
-      ({ refusals, window }) => window.leads && window.open && refusals.row >= REFUSALS / window.sharers,
+      ({ refusals, window }) => window.open && refusals.row >= (window.leads ? REFUSALS / window.sharers : REFUSALS),
     );
   }
 
