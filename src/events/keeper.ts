@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { failpoint } from '../failpoint.ts';
 import { keepLease } from '../keep-lease.ts';
-import type { FileLog, LogState } from '../store/event-log.ts';
+import { EVENT_LOG_LEASE, type FileLog, type LogState } from '../store/event-log.ts';
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { dayOf } from './days.ts';
@@ -20,8 +20,6 @@ interface KeeperParts {
   readonly keep: () => number;
 }
 
-/** The right to seal, compact and delete, over all processes. */
-const LEASE = 'event-log';
 const LOOK_EVERY = 5_000;
 /** Days that are over are dropped so often, and parts made for those to come. */
 const DAYS_EVERY = 3_600_000;
@@ -176,7 +174,7 @@ export class EventLogKeeper {
   /** Resolves to whether it could: another process may be at it. */
   private async leased(work: (fence: Fence) => Promise<void>): Promise<boolean> {
     const { store, clock } = this.parts;
-    const lease = await keepLease(store, clock, LEASE);
+    const lease = await keepLease(store, clock, EVENT_LOG_LEASE);
     if (!lease) return false;
     try {
       await work(lease.fence);

@@ -1,5 +1,8 @@
 import type { Fence } from './fence.ts';
 
+/** The right to seal, merge and delete, over all processes. */
+export const EVENT_LOG_LEASE = 'event-log';
+
 /** One file of the log: events of one source that were received on one day, in UTC. */
 export interface LogFile {
   /** Its path within the log's folder. */

@@ -39,6 +39,7 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Con
       backup({
         url: config.store.url,
         engines,
+        eventLog: config.eventLog?.path ?? null,
         store: app.store,
         keys: [...new Set(known)],
         base: config.folder,

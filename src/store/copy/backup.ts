@@ -4,6 +4,7 @@ import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { keepLease, type Lease } from '../../keep-lease.ts';
+import { EVENT_LOG_LEASE } from '../event-log.ts';
 import type { Fence, Store } from '../port.ts';
 import type { CopyProgress } from './postgres-copy.ts';
 
@@ -20,6 +21,8 @@ export interface BackupOptions {
   readonly engines: readonly EngineFile[];
   /** The store, open, to hold back syncs with. */
   readonly store: Pick<Store, 'takeLease' | 'renewLease' | 'releaseLease'>;
+  /** Absolute folder of the event log's files, where there are any. */
+  readonly eventLog?: string | null;
   /** Keys of all audiences and traits. */
   readonly keys: readonly string[];
   /** The configuration's folder: files below it keep their places in the copy. */
@@ -101,7 +104,17 @@ function placesOf(options: BackupOptions): readonly Copy[] {
     const path = url.slice('sqlite:'.length);
     if (path === ':memory:') return [];
     const place = placeOf(path);
-    return [(folder) => copyStore(path, folder, place)];
+    const { eventLog = null } = options;
+    const copy: Copy = (folder) => copyStore(path, folder, place);
+    if (eventLog === null) return [copy];
+    const logPlace = placeOf(eventLog);
+    return [
+      (folder) =>
+        withoutSealing(options, async () => [
+          ...(await copy(folder)),
+          ...(await copyLog(eventLog, folder, place, logPlace)),
+        ]),
+    ];
   };
   return [
     ...ofStore(),
@@ -166,6 +179,36 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
   }
   await persist(target);
   return [place];
+}
+
+/** Does the work while no process seals, merges or deletes: the files are those that the store's copy names. */
+async function withoutSealing<T>({ store, clock }: BackupOptions, work: () => Promise<T>): Promise<T> {
+  const until = clock.monotonic() + PATIENCE;
+  for (;;) {
+    const lease = await keepLease(store, clock, EVENT_LOG_LEASE);
+    if (lease) return work().finally(() => lease.release());
+    if (clock.monotonic() >= until) {
+      throw new RollcallError('run_in_progress', 'The event log has been worked on for ten minutes; back up later.');
+    }
+    await clock.sleep(ASK_EVERY);
+  }
+}
+
+/** The files of the event log that the copy of a store names. */
+async function copyLog(log: string, folder: string, store: string, place: string): Promise<readonly string[]> {
+  const copy = new DatabaseSync(join(folder, store), { readOnly: true });
+  const names = copy
+    .prepare('SELECT name FROM event_file')
+    .all()
+    .map(({ name }) => String(name));
+  copy.close();
+  for (const name of names) {
+    const target = join(folder, place, name);
+    await mkdir(dirname(target), { recursive: true });
+    await copyFile(join(log, name), target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+    await persist(target);
+  }
+  return names.length === 0 ? [] : [`${place}/`];
 }
 
 async function copyPostgres(

@@ -102,6 +102,7 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   await refuseUnlessEmpty(session);
   // A service that was started there and took nothing leaves these.
   for (const table of ['configuration', 'orphan', 'lease']) await session.run(`DELETE FROM rollcall.${table}`);
+  refuseEventLog(source);
   const rows: Record<string, number> = {};
   for (const table of TABLES) rows[table.name] = await copy(move, table);
   rows['seen'] = await copySeen(move);
@@ -111,6 +112,14 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   await session.run("INSERT INTO rollcall.meta VALUES ('moved_from', $1)", [state]);
   await continueIds(source, session);
   return rows;
+}
+
+/** Better no move than one that leaves events behind without a word. */
+function refuseEventLog(source: DatabaseSync): void {
+  const logged = 'SELECT EXISTS (SELECT 1 FROM event_file) OR EXISTS (SELECT 1 FROM event_tail) AS yes';
+  if (source.prepare(logged).get()?.['yes'] !== 1) return;
+  const message = "The SQLite store has an event log, which can't be moved to Postgres.";
+  throw new RollcallError('bad_usage', message);
 }
 
 const metaOf = (source: DatabaseSync, key: string) =>
