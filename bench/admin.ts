@@ -1,0 +1,149 @@
+/**
+ * How long answers of the management API take over a large store: `--deliveries` waiting (a million unless given), as many dead letters
+ * as a tenth of them, and `--attempts` in the log (ten million), on SQLite and Postgres. Each route is asked `--times` times
+ * (60), in turn; what counts is p95 in milliseconds, which is to stay under 200.
+ */
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { pino } from 'pino';
+import { App } from '../src/app.ts';
+import { parseConfig } from '../src/config/load.ts';
+import { migratePostgres } from '../src/store/postgres/migrate.ts';
+import { startPostgres } from '../test/helpers/postgres.ts';
+import { compare, type Figures } from './harness.ts';
+
+const { values } = parseArgs({
+  strict: false,
+  options: { deliveries: { type: 'string' }, attempts: { type: 'string' }, times: { type: 'string' } },
+});
+const DELIVERIES = Number(values['deliveries'] ?? 1_000_000);
+const ATTEMPTS = Number(values['attempts'] ?? 10_000_000);
+const TIMES = Number(values['times'] ?? 60);
+const DESTINATIONS = 1_000;
+
+const ROUTES = {
+  overview: '/overview',
+  endpoints: '/endpoints',
+  destinations: '/destinations',
+  audiences: '/audiences',
+  runs: '/runs',
+  attempts: '/attempts',
+  attemptsOfOne: '/attempts?userId=nobody',
+  attemptsRefused: '/attempts?outcome=refused&destination=d7',
+  letters: '/dead-letters',
+  lettersOfOne: '/dead-letters?userId=nobody',
+  discards: '/discards',
+  audit: '/audit',
+} as const;
+
+const folder = await mkdtemp(join(import.meta.dirname, '.admin-'));
+const server = await startPostgres(['fsync = off', 'max_wal_size = 4GB']);
+
+function configOf(store: string) {
+  const text = JSON.stringify({
+    store,
+    listen: { host: '127.0.0.1', port: 0 },
+    sources: [{ id: 'shop', writeKey: 'key' }],
+    // Disabled, so that what waits goes on waiting.
+    destinations: Array.from({ length: DESTINATIONS }, (_, n) => ({
+      ...{ name: `d${n}`, enabled: false, sources: ['shop'], webhookUrl: `http://127.0.0.1:9/${n}` },
+    })),
+    audiences: Array.from({ length: 300 }, (_, n) => ({ name: `a ${n}`, source: 'shop', sql: 'select 1 as user_id' })),
+    engines: { lake: { type: 'duckdb', path: join(folder, 'audiences.duckdb') } },
+  });
+  return parseConfig(text, { file: 'rollcall.yaml', folder, env: {} });
+}
+
+/** Asks every route in turn; the figures are each one's p95. */
+async function measure(store: string): Promise<Figures> {
+  const app = await App.create(configOf(store), { log: pino({ level: 'silent' }) });
+  const took = new Map<string, number[]>();
+  try {
+    await app.start({ collect: true, schedules: false });
+    for (let time = 0; time < TIMES; time += 1) {
+      for (const [name, path] of Object.entries({ ...ROUTES, metrics: null })) {
+        const started = performance.now();
+        const response = await fetch(`${app.address}${path === null ? '/metrics' : `/api/v1${path}`}`);
+        await response.text();
+        if (response.status !== 200) throw new Error(`${name} answers ${response.status}`);
+        took.set(name, [...(took.get(name) ?? []), performance.now() - started]);
+      }
+    }
+  } finally {
+    await app.close();
+  }
+  const p95 = (all: readonly number[]) => all.toSorted((a, b) => a - b)[Math.floor(all.length * 0.95)] ?? Number.NaN;
+  return Object.fromEntries([...took].map(([name, all]) => [name, p95(all)]));
+}
+
+async function sqlite(): Promise<string> {
+  const path = join(folder, 'rollcall.db');
+  await (await App.create(configOf(`sqlite:${path}`), { log: pino({ level: 'silent' }) })).close();
+  const db = new DatabaseSync(path);
+  const series = (count: number) =>
+    `WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < ${count})`;
+  db.exec("BEGIN; INSERT INTO name (value) VALUES ('shop');");
+  db.exec(`${series(DESTINATIONS)} INSERT INTO name (value) SELECT 'd' || (n - 1) FROM g;`);
+  const now = Date.now();
+  db.exec(`${series(DELIVERIES)} INSERT INTO delivery (destination, lane, state, due_at, tries, source, type, message_id, user_id,
+    accepted_at, body) SELECT 2 + n % ${DESTINATIONS}, 1, 0, ${now}, 0, 1, 1, 'm' || n, 'u' || n, ${now}, '${BODY}' FROM g;`);
+  db.exec(`${series(DELIVERIES / 10)} INSERT INTO dead_letter (id, destination, lane, source, type, message_id, user_id, reason, tries,
+    accepted_at, last_at, body) SELECT n, 2 + n % ${DESTINATIONS}, 1, 1, 1, 'm' || n, 'u' || n, 'refused', 1, ${now}, ${now}, '${BODY}' FROM g;`);
+  db.exec(`${series(ATTEMPTS)} INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, ms)
+    SELECT ${now}, n, 2 + n % ${DESTINATIONS}, 2, 1, 1, 'm' || n, 'u' || n, 0, 3 FROM g;`);
+  db.exec(`INSERT INTO backlog SELECT id, ${DELIVERIES / DESTINATIONS}, ${DELIVERIES / 10 / DESTINATIONS}, ${DELIVERIES / DESTINATIONS}, 0
+    FROM name WHERE id > 1; COMMIT;`);
+  db.close();
+  return `sqlite:${path}`;
+}
+
+async function postgres(): Promise<string> {
+  const url = await server.database();
+  await migratePostgres(url);
+  const client = new pg.Client(url);
+  await client.connect();
+  const now = Date.now();
+  await client.query(`INSERT INTO rollcall.delivery (destination, turn, state, due_at, tries, source, type, message_id, user_id, accepted_at,
+    body) SELECT 'd' || n % ${DESTINATIONS}, 1, 0, ${now}, 0, 'shop', 1, 'm' || n, 'u' || n, ${now}, '${BODY}' FROM generate_series(1, ${DELIVERIES}) n`);
+  await client.query(`INSERT INTO rollcall.dead_letter (id, destination, lane, source, type, message_id, user_id, reason, tries, accepted_at,
+    last_at, body) SELECT n, 'd' || n % ${DESTINATIONS}, 1, 'shop', 1, 'm' || n, 'u' || n, 'refused', 1, ${now}, ${now}, '${BODY}'
+    FROM generate_series(1, ${DELIVERIES / 10}) n`);
+  await client.query(`INSERT INTO rollcall.attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, ms)
+    SELECT ${now}, n, 'd' || n % ${DESTINATIONS}, 'e', 'shop', 1, 'm' || n, 'u' || n, 0, 3 FROM generate_series(1, ${ATTEMPTS}) n`);
+  await client.query(`INSERT INTO rollcall.backlog (destination, part, pending, dead, queued, held_out)
+    SELECT 'd' || n, 0, ${DELIVERIES / DESTINATIONS}, ${DELIVERIES / 10 / DESTINATIONS}, ${DELIVERIES / DESTINATIONS}, 0 FROM generate_series(0, ${DESTINATIONS - 1}) n`);
+  await client.query('ANALYZE');
+  await client.end();
+  return url;
+}
+
+const BODY = JSON.stringify({
+  version: 1,
+  type: 'track',
+  event: 'Order Completed',
+  properties: { text: 'x'.repeat(300) },
+});
+
+const filled = new Map<string, Promise<string>>();
+/** Filled once for all rounds. */
+const storeOf = (name: string, fill: () => Promise<string>) => {
+  if (!filled.has(name)) filled.set(name, fill());
+  return filled.get(name) as Promise<string>;
+};
+
+try {
+  await compare({
+    name: 'admin',
+    contenders: {
+      sqlite: async () => measure(await storeOf('sqlite', sqlite)),
+      postgres: async () => measure(await storeOf('postgres', postgres)),
+    },
+  });
+} finally {
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
