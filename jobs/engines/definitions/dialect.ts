@@ -5,6 +5,7 @@ type LogView = 'events' | 'tracks' | 'identifies' | 'identities';
 
 /** Where databases write JSON values their own way. All of it is null where there is no such value. */
 export interface DefinitionDialect {
+  /** By the name that no table of somebody else takes. */
   view(name: LogView): string;
   /** The value at a path of nested objects; a list has no keys. */
   at(json: string, path: KeyPath): string;

@@ -6,7 +6,7 @@ const NUMBERS = "('BIGINT', 'UBIGINT', 'DOUBLE')";
 
 /** DuckDB keeps JSON as text. */
 export const duckdbDefinitions: DefinitionDialect = {
-  view: (name) => name,
+  view: (name) => `rollcall_${name}`,
   at: (json, path) => at(json, path),
   isText: (value) => `json_type(${value}) = 'VARCHAR'`,
   isNumber: (value) => `json_type(${value}) IN ${NUMBERS}`,

@@ -4,7 +4,7 @@ import type { DefinitionDialect } from './dialect.ts';
 
 /** Postgres has `jsonb`: a value equals another if type and value do, and its numbers are exact decimals. */
 export const postgresDefinitions: DefinitionDialect = {
-  view: (name) => name,
+  view: (name) => `rollcall_events.${name}`,
   // A key of text finds nothing in a list.
   at: (json, path) => `(${[json, ...path.map(literal)].join(' -> ')})`,
   isText: (value) => `jsonb_typeof(${value}) = 'string'`,

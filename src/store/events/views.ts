@@ -1,4 +1,5 @@
 import { identitiesQuery } from './identities.ts';
+import { usersQuery } from './users.ts';
 
 /** A view over the log (docs/event-log.md), by the names that the others have. */
 interface EventView {
@@ -7,16 +8,31 @@ interface EventView {
 }
 
 /** What the databases write differently. */
-interface ViewDialect {
+export interface ViewDialect {
   /** Has text compared by its bytes, whatever its collation. */
   readonly binary: string;
   /** A function that makes rows of an object's keys and values, and one that makes an object of them. */
   readonly each: string;
   readonly object: string;
+  readonly json: string;
+  /** Whether a value is JSON's null. */
+  isNull(value: string): string;
 }
 
-export const DUCKDB_VIEWS: ViewDialect = { binary: '', each: 'json_each', object: 'json_group_object' };
-export const POSTGRES_VIEWS: ViewDialect = { binary: ' COLLATE "C"', each: 'jsonb_each', object: 'jsonb_object_agg' };
+export const DUCKDB_VIEWS: ViewDialect = {
+  binary: '',
+  each: 'json_each',
+  object: 'json_group_object',
+  json: 'JSON',
+  isNull: (value) => `(json_type(${value}) = 'NULL')`,
+};
+export const POSTGRES_VIEWS: ViewDialect = {
+  binary: ' COLLATE "C"',
+  each: 'jsonb_each',
+  object: 'jsonb_object_agg',
+  json: 'jsonb',
+  isNull: (value) => `(jsonb_typeof(${value}) = 'null')`,
+};
 
 const ofType = (name: string, type: string): EventView => ({
   name,
@@ -29,20 +45,6 @@ export const eventViews = (dialect: ViewDialect): readonly EventView[] => [
   { name: 'identities', query: (view) => identitiesQuery(view('identity_links'), dialect.binary) },
   { name: 'users', query: (view) => usersQuery(view, dialect) },
 ];
-
-/** Of each person and trait what was said last. */
-function usersQuery(view: (name: string) => string, { binary, each, object }: ViewDialect): string {
-  return `SELECT user_id, ${object}(key, value) AS traits FROM (
-    SELECT DISTINCT ON (user_id, key) user_id, key, value FROM (
-      SELECT coalesce(i.user_id, e.user_id) AS user_id, e."timestamp", e.received_at, e.message_id, t.key, t.value
-      FROM ${view('identifies')} AS e
-      LEFT JOIN ${view('identities')} AS i ON i.id = coalesce(e.user_id, e.anonymous_id)
-        AND i.kind = CASE WHEN e.user_id IS NULL THEN 'anonymous' ELSE 'user' END
-      CROSS JOIN LATERAL ${each}(e.traits) AS t
-    ) AS said WHERE user_id IS NOT NULL
-    ORDER BY user_id, key, "timestamp" DESC, received_at DESC, message_id${binary} DESC
-  ) AS latest GROUP BY user_id`;
-}
 
 const SIMPLE_VIEWS: readonly EventView[] = [
   ofType('tracks', 'track'),

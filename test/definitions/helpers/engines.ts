@@ -8,7 +8,7 @@ import type { Dialect } from '../../../jobs/engines/sql/plan-query.ts';
 import type { Session } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/clock.ts';
-import { identitiesQuery } from '../../../src/store/events/identities.ts';
+import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS } from '../../../src/store/events/views.ts';
 import { startPostgres } from '../../helpers/postgres.ts';
 import type { LoggedEvent } from './event.ts';
 
@@ -20,6 +20,8 @@ export interface LogEngine {
   /** What a definition gives: each user's value; of an audience null. */
   result(kind: 'audience' | 'trait', sql: string, now: number): Promise<Readonly<Record<string, unknown>>>;
   readonly session: Session;
+  /** What stands before the names of its views. */
+  readonly prefix: string;
 }
 
 export async function openEngines(t: Test): Promise<readonly LogEngine[]> {
@@ -37,54 +39,51 @@ export async function openEngines(t: Test): Promise<readonly LogEngine[]> {
     await server.stop();
   });
   return [
-    await logEngine('duckdb', duckdb, duckdbDialect, { text: 'VARCHAR', json: 'JSON', binary: '' }),
-    await logEngine('postgres', postgres, postgresDialect, { text: 'text', json: 'jsonb', binary: ' COLLATE "C"' }),
+    await logEngine('duckdb', duckdb, duckdbDialect, { text: 'VARCHAR', json: 'JSON', prefix: 'rollcall_' }),
+    await logEngine('postgres', postgres, postgresDialect, { text: 'text', json: 'jsonb', prefix: 'rollcall_events.' }),
   ];
 }
 
 interface Types {
   readonly text: string;
   readonly json: string;
-  readonly binary: string;
+  /** Of the names of the views. */
+  readonly prefix: string;
 }
 
 async function logEngine(
   type: LogEngine['type'],
   session: Session,
   dialect: Dialect,
-  { text, json, binary }: Types,
+  { text, json, prefix }: Types,
 ): Promise<LogEngine> {
+  if (type === 'postgres') await session.run('CREATE SCHEMA rollcall_events');
   const columns = ['message_id', 'type', 'event', 'user_id', 'anonymous_id', 'previous_id'];
   const times = ['"timestamp"', 'received_at'];
   const parts = ['properties', 'traits', 'context'];
   await session.run(
-    `CREATE TABLE events (${[
+    `CREATE TABLE ${prefix}events (${[
       ...columns.map((name) => `${name} ${text}`),
       ...times.map((name) => `${name} TIMESTAMP`),
       ...parts.map((name) => `${name} ${json}`),
       'day DATE',
     ].join(', ')})`,
   );
-  for (const [view, kind] of Object.entries({ tracks: 'track', identifies: 'identify', aliases: 'alias' })) {
-    await session.run(`CREATE VIEW ${view} AS SELECT * FROM events WHERE type = '${kind}'`);
+  const views = eventViews(type === 'duckdb' ? DUCKDB_VIEWS : POSTGRES_VIEWS);
+  for (const view of views) {
+    await session.run(`CREATE VIEW ${prefix}${view.name} AS ${view.query((name) => `${prefix}${name}`)}`);
   }
-  await session.run(`CREATE VIEW identity_links AS
-    SELECT 'anonymous' AS kind, anonymous_id AS id, user_id, "timestamp", received_at, message_id
-    FROM identifies WHERE anonymous_id IS NOT NULL AND user_id IS NOT NULL
-    UNION ALL
-    SELECT 'alias', previous_id, user_id, "timestamp", received_at, message_id
-    FROM aliases WHERE previous_id IS NOT NULL AND user_id IS NOT NULL`);
-  await session.run(`CREATE VIEW identities AS ${identitiesQuery('identity_links', binary)}`);
   return {
     type,
     session,
+    prefix,
     async fill(events) {
-      await session.run('DELETE FROM events');
+      await session.run(`DELETE FROM ${prefix}events`);
       if (events.length === 0) return;
       const rows = events.map(rowOf);
       const quoted = (value: string | null) => (value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`);
       await session.run(
-        `INSERT INTO events VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
+        `INSERT INTO ${prefix}events VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
       );
     },
     async result(kind, sql, now) {

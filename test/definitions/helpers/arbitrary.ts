@@ -1,0 +1,122 @@
+import fc from 'fast-check';
+import type { Activity, Condition, Filter, Place, Test, Value } from '../../../src/definition/definition.ts';
+import { PROPERTY_OPERATORS } from '../../../src/definition/definition.ts';
+import { type LoggedEvent, NOW } from './event.ts';
+
+/** Few of each, so that they meet: the same names, ids, values and edges of windows again and again. */
+const DAY = 86_400_000;
+const users = fc.constantFrom('a', 'b', 'c', 'd');
+const anonymous = fc.constantFrom('x', 'y', 'a');
+const names = fc.constantFrom('Order', 'order', "it's");
+const keys = fc.constantFrom('p', 'q', "k'", 'c.d', '0');
+const texts = ['1', '10', 'é', '😀', '', 'ab'];
+const scalar = fc.constantFrom<string | number | boolean>(...texts, 0, 1, 1.5, 10, -3, 1e21, true, false);
+const days = fc.integer({ min: -1, max: 6 });
+const windows = fc.constantFrom(null, DAY, 2 * DAY, 3 * DAY, 5 * DAY, 1);
+/** Whole days, and milliseconds around them. */
+const instants = fc.tuple(days, fc.constantFrom(-1, 0, 0, 0, 1)).map(([back, shift]) => NOW - back * DAY + shift);
+
+const json: fc.Arbitrary<unknown> = fc.oneof(
+  { weight: 4, arbitrary: scalar },
+  fc.constant(null),
+  fc.array(scalar, { maxLength: 3 }),
+  fc.dictionary(keys, scalar, { maxKeys: 2, noNullPrototype: true }),
+);
+const part = fc.option(fc.dictionary(keys, json, { maxKeys: 3, noNullPrototype: true }));
+
+const event: fc.Arbitrary<Omit<LoggedEvent, 'messageId'>> = fc
+  .record({
+    type: fc.constantFrom('track', 'track', 'track', 'identify', 'identify', 'alias', 'page', 'group'),
+    name: names,
+    userId: fc.option(users),
+    anonymousId: fc.option(anonymous),
+    previousId: fc.oneof(users, anonymous),
+    timestamp: instants,
+    receivedAt: instants,
+    properties: part,
+    traits: part,
+    context: part,
+  })
+  .filter(({ type, userId, anonymousId }) => userId !== null || (anonymousId !== null && type !== 'alias'))
+  .map(({ name, type, previousId, timestamp, receivedAt, ...rest }) => ({
+    ...rest,
+    type,
+    event: type === 'track' ? name : null,
+    previousId: type === 'alias' ? previousId : null,
+    timestamp: Math.min(timestamp, receivedAt),
+    receivedAt,
+  }));
+
+export const histories: fc.Arbitrary<readonly LoggedEvent[]> = fc.array(event, { maxLength: 40 }).chain((events) =>
+  fc
+    .shuffledSubarray(
+      events.map((_, index) => `m${String(index).padStart(3, '0')}`),
+      { minLength: events.length },
+    )
+    .map((ids) => events.map((each, index) => ({ ...each, messageId: ids[index] ?? '' }))),
+);
+
+const test: fc.Arbitrary<Test> = fc.oneof(
+  fc.record({ operator: fc.constantFrom('is' as const, 'isNot' as const), operand: scalar }) as fc.Arbitrary<Test>,
+  fc.record({ operator: fc.constant('contains' as const), operand: scalar.filter((value) => value !== '') }),
+  fc.record({ operator: fc.constant('in' as const), operand: fc.array(scalar, { minLength: 1, maxLength: 3 }) }),
+  fc.record({
+    operator: fc.constantFrom('gt' as const, 'gte' as const, 'lt' as const, 'lte' as const),
+    operand: scalar.filter((value) => typeof value !== 'boolean') as fc.Arbitrary<string | number>,
+  }),
+  fc.record({ operator: fc.constant('exists' as const), operand: fc.boolean() }),
+);
+const tests = fc.array(test, { minLength: 1, maxLength: 2 });
+const path = fc.array(keys, { minLength: 1, maxLength: 2 });
+const place: fc.Arbitrary<Place> = fc.record({
+  part: fc.constantFrom('properties' as const, 'properties' as const, 'context' as const, 'traits' as const),
+  path,
+});
+const filter: fc.Arbitrary<Filter> = fc.tuple(place, tests).map(([where, all]) => ({ ...where, tests: all }));
+
+const activity: fc.Arbitrary<Activity> = fc.record({
+  event: names,
+  within: windows,
+  since: fc.option(instants, { freq: 4 }),
+  where: fc.array(filter, { maxLength: 1 }),
+});
+
+const performed = fc
+  .record({
+    performed: activity,
+    least: fc.integer({ min: 0, max: 3 }),
+    more: fc.option(fc.integer({ min: 0, max: 2 })),
+  })
+  .map(({ least, more, ...rest }) => ({
+    ...rest,
+    least: more === null ? Math.max(1, least) : least,
+    most: more === null ? null : least + more,
+  }));
+
+/** Names of the audiences that a condition may name, which are simple ones. */
+export const AUDIENCES = ['listed', 'short'] as const;
+
+export const conditions: fc.Arbitrary<Condition> = fc.letrec<{ condition: Condition }>((tie) => ({
+  condition: fc.oneof(
+    { maxDepth: 3, withCrossShrink: true },
+    { weight: 4, arbitrary: performed },
+    { weight: 2, arbitrary: fc.record({ trait: path, tests }) },
+    { weight: 1, arbitrary: fc.record({ inAudience: fc.constantFrom(...AUDIENCES) }) },
+    { weight: 2, arbitrary: fc.record({ all: fc.array(tie('condition'), { minLength: 1, maxLength: 3 }) }) },
+    { weight: 2, arbitrary: fc.record({ any: fc.array(tie('condition'), { minLength: 1, maxLength: 3 }) }) },
+    { weight: 2, arbitrary: fc.record({ not: tie('condition') }) },
+  ),
+})).condition;
+
+/** Of one that names no other, and so makes no circle. */
+export const shortAudience: fc.Arbitrary<Condition> = fc.oneof(
+  performed,
+  performed.map((not) => ({ not })),
+);
+
+export const valueDefinitions: fc.Arbitrary<Value> = fc.oneof(
+  fc.record({ operator: fc.constant('count' as const), activity }),
+  fc.record({ operator: fc.constantFrom(...PROPERTY_OPERATORS), activity, of: place }),
+);
+
+export const moments = instants;
