@@ -1,7 +1,20 @@
-import type { ViewDialect } from './views.ts';
+/** What the databases write differently. */
+export interface ViewDialect {
+  /** Has text compared by its bytes, whatever its collation. */
+  readonly binary: string;
+  /** A function that makes rows of an object's keys and values, and one that makes an object of them. */
+  readonly each: string;
+  readonly object: string;
+  readonly json: string;
+  /** Whether a value is JSON's null. */
+  isNull(value: string): string;
+}
 
 /** One row for each person of the log: (user_id, traits), of each trait what was said last; null takes a trait away. */
-export function usersQuery(view: (name: string) => string, { binary, each, isNull, object, json }: ViewDialect): string {
+export function usersQuery(
+  view: (name: string) => string,
+  { binary, each, isNull, object, json }: ViewDialect,
+): string {
   const person = (rows: string, columns: string) => `SELECT coalesce(known.user_id, seen.id) AS user_id${columns}
     FROM (${rows}) AS seen
     LEFT JOIN ${view('identities')} AS known

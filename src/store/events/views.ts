@@ -1,22 +1,10 @@
 import { identitiesQuery } from './identities.ts';
-import { usersQuery } from './users.ts';
+import { usersQuery, type ViewDialect } from './users.ts';
 
 /** A view over the log (docs/event-log.md), by the names that the others have. */
 interface EventView {
   readonly name: string;
   readonly query: (view: (name: string) => string) => string;
-}
-
-/** What the databases write differently. */
-export interface ViewDialect {
-  /** Has text compared by its bytes, whatever its collation. */
-  readonly binary: string;
-  /** A function that makes rows of an object's keys and values, and one that makes an object of them. */
-  readonly each: string;
-  readonly object: string;
-  readonly json: string;
-  /** Whether a value is JSON's null. */
-  isNull(value: string): string;
 }
 
 export const DUCKDB_VIEWS: ViewDialect = {
