@@ -82,22 +82,22 @@ class Stopped extends Error {}
  * must not be suppressed by a process that is late. Every step can be repeated, so a crash anywhere does no harm.
  */
 export class Regulations {
-  readonly #parts: RegulationParts;
-  readonly #stopping = new AbortController();
-  #work = Promise.resolve();
+  private readonly parts: RegulationParts;
+  private readonly stopping = new AbortController();
+  private work = Promise.resolve();
   /** Whether a look at the open requests is still to come. */
-  #willLook = false;
-  #lease: Lease<Fence> | null = null;
+  private willLook = false;
+  private lease: Lease<Fence> | null = null;
   /** Requests whose users are still in the event log. */
-  #awaitingLog: readonly Regulation[] = [];
+  private awaitingLog: readonly Regulation[] = [];
 
   constructor(parts: RegulationParts) {
-    this.#parts = parts;
+    this.parts = parts;
   }
 
   /** Resolves to the request's id once it is durable; the work goes on in the background. */
   async file(request: RegulationRequest): Promise<string> {
-    const { clock, store } = this.#parts;
+    const { clock, store } = this.parts;
     const id = clock.uuid();
     const begun = { status: 'INITIALIZED', createdAt: clock.now(), finishedAt: null } as const;
     await store.saveRegulation({
@@ -109,165 +109,165 @@ export class Regulations {
       told: null,
       partial: false,
     });
-    this.#begin();
+    this.begin();
     return id;
   }
 
   find(id: string): Promise<Regulation | null> {
-    return this.#parts.store.regulation(id);
+    return this.parts.store.regulation(id);
   }
 
   /** Takes up what a stopped or killed process left unfinished. */
   async resume(): Promise<void> {
-    if ((await this.#parts.store.openRegulations()).length > 0) this.#begin();
+    if ((await this.parts.store.openRegulations()).length > 0) this.begin();
   }
 
   /** Resolves once nothing is being worked on; what is unfinished stays for the next start. */
   async close(): Promise<void> {
-    this.#stopping.abort(new Stopped());
-    await this.#work;
+    this.stopping.abort(new Stopped());
+    await this.work;
   }
 
   /** Has all open requests looked at; what is filed after that look is seen by one more. */
-  #begin(): void {
-    if (this.#willLook) return;
-    this.#willLook = true;
-    this.#work = this.#work.then(() => this.#carryOutAll());
+  private begin(): void {
+    if (this.willLook) return;
+    this.willLook = true;
+    this.work = this.work.then(() => this.carryOutAll());
   }
 
-  async #carryOutAll(): Promise<void> {
-    const { store, log } = this.#parts;
+  private async carryOutAll(): Promise<void> {
+    const { store, log } = this.parts;
     try {
-      await this.#takeLease();
-      this.#willLook = false;
-      const open = await this.#retried(() => store.openRegulations());
-      this.#awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
-      for (const regulation of open) await this.#carryOut(regulation);
+      await this.takeLease();
+      this.willLook = false;
+      const open = await this.retried(() => store.openRegulations());
+      this.awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
+      for (const regulation of open) await this.carryOut(regulation);
     } catch (error) {
       // What is open stays so, and is looked for again.
       if (!(error instanceof Stopped)) log.error({ err: error }, 'deletion requests could not be looked at');
     } finally {
-      this.#willLook = false;
-      await this.#lease?.release();
-      this.#lease = null;
+      this.willLook = false;
+      await this.lease?.release();
+      this.lease = null;
     }
   }
 
-  async #takeLease(): Promise<void> {
-    const { store, clock } = this.#parts;
+  private async takeLease(): Promise<void> {
+    const { store, clock } = this.parts;
     for (;;) {
-      this.#lease = await this.#retried(() => keepLease(store, clock, LEASE));
-      if (this.#lease) return;
-      await this.#sleep(LEASE_STEP);
+      this.lease = await this.retried(() => keepLease(store, clock, LEASE));
+      if (this.lease) return;
+      await this.sleep(LEASE_STEP);
     }
   }
 
   /** @throws Stopped when another process has taken over */
-  async #checkLease(): Promise<void> {
-    await this.#lease?.check().catch(() => {
+  private async checkLease(): Promise<void> {
+    await this.lease?.check().catch(() => {
       throw new Stopped();
     });
   }
 
-  async #carryOut(regulation: Regulation): Promise<void> {
+  private async carryOut(regulation: Regulation): Promise<void> {
     try {
-      await this.#save(regulation, 'RUNNING');
-      await this.#perform(regulation);
-      await this.#end(regulation.id, 'FINISHED');
+      await this.save(regulation, 'RUNNING');
+      await this.perform(regulation);
+      await this.end(regulation.id, 'FINISHED');
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.#parts.log.error({ err: error, regulation: regulation.id }, 'deletion request failed');
-      await this.#end(regulation.id, 'FAILED').catch(() => {
+      this.parts.log.error({ err: error, regulation: regulation.id }, 'deletion request failed');
+      await this.end(regulation.id, 'FAILED').catch(() => {
         // The store is what fails: the request stays open, and the next start takes it up.
       });
     }
   }
 
-  async #end(id: string, status: RegulationStatus): Promise<void> {
-    const regulation = await this.#retried(() => this.#parts.store.regulation(id));
+  private async end(id: string, status: RegulationStatus): Promise<void> {
+    const regulation = await this.retried(() => this.parts.store.regulation(id));
     const isPartial = regulation?.partial && status === 'FINISHED';
-    if (regulation) await this.#save(regulation, isPartial ? 'PARTIAL_SUCCESS' : status);
+    if (regulation) await this.save(regulation, isPartial ? 'PARTIAL_SUCCESS' : status);
   }
 
-  #save(regulation: Regulation, status: RegulationStatus): Promise<void> {
-    const { clock, store } = this.#parts;
+  private save(regulation: Regulation, status: RegulationStatus): Promise<void> {
+    const { clock, store } = this.parts;
     const finishedAt = isOver(status) ? clock.now() : null;
-    return this.#retried(() => store.saveRegulation({ ...regulation, status, finishedAt }));
+    return this.retried(() => store.saveRegulation({ ...regulation, status, finishedAt }));
   }
 
-  async #perform(regulation: Regulation): Promise<void> {
+  private async perform(regulation: Regulation): Promise<void> {
     const { id, type, sources, userIds } = regulation;
-    const { store } = this.#parts;
+    const { store } = this.parts;
     const suppress = SUPPRESSES[type];
-    if (suppress !== undefined) await this.#retried(() => store.suppress(userIds, sources, suppress));
+    if (suppress !== undefined) await this.retried(() => store.suppress(userIds, sources, suppress));
     // Without its users it was taken up after all but the last step.
     if (deletes(type) && userIds.length > 0) {
-      const known = await this.#findTold(regulation);
-      const unlogged = await this.#eraseFromLog(known);
-      const forgotten = await this.#forgetInEngines(known);
-      const erased = await this.#eraseFromStore(known);
-      await this.#retried(() => store.forgetDiscards(userIds, sources));
-      await this.#notify(known);
-      if (!unlogged || !forgotten || !erased) await this.#save({ ...known, partial: true }, 'RUNNING');
+      const known = await this.findTold(regulation);
+      const unlogged = await this.eraseFromLog(known);
+      const forgotten = await this.forgetInEngines(known);
+      const erased = await this.eraseFromStore(known);
+      await this.retried(() => store.forgetDiscards(userIds, sources));
+      await this.notify(known);
+      if (!unlogged || !forgotten || !erased) await this.save({ ...known, partial: true }, 'RUNNING');
     }
     // The ids go first: what is removed last is what the record itself left in the files.
-    await this.#retried(() => store.stripRegulation(id));
-    await this.#retried(() => store.scrub());
+    await this.retried(() => store.stripRegulation(id));
+    await this.retried(() => store.scrub());
   }
 
   /** Who was told of the users has to be known before they are taken out, and to outlive a crash. */
-  async #findTold(regulation: Regulation): Promise<Regulation> {
+  private async findTold(regulation: Regulation): Promise<Regulation> {
     if (regulation.told !== null) return regulation;
-    const { store } = this.#parts;
+    const { store } = this.parts;
     const { userIds, sources } = regulation;
-    const found = [...(await this.#retried(() => this.#parts.toldByEngines(userIds, sources)))];
+    const found = [...(await this.retried(() => this.parts.toldByEngines(userIds, sources)))];
     let cursor: string | null = null;
     do {
       const from: string | null = cursor;
-      const part: ToldPart = await this.#retried(() => store.told(userIds, sources, from));
+      const part: ToldPart = await this.retried(() => store.told(userIds, sources, from));
       found.push(...part.told);
       cursor = part.cursor;
     } while (cursor !== null);
     const known = { ...regulation, told: withUsers(found, userIds) };
-    await this.#save(known, 'RUNNING');
+    await this.save(known, 'RUNNING');
     return known;
   }
 
   /** Together with all that are to come: files are rewritten once. */
-  async #eraseFromLog({ id }: Regulation): Promise<boolean> {
-    const { eraseFromLog } = this.#parts;
-    const requests = this.#awaitingLog;
+  private async eraseFromLog({ id }: Regulation): Promise<boolean> {
+    const { eraseFromLog } = this.parts;
+    const requests = this.awaitingLog;
     if (!eraseFromLog || !requests.some((request) => request.id === id)) return true;
     try {
-      await this.#retried(() => eraseFromLog(requests.map(({ userIds, sources }) => ({ users: userIds, sources }))));
-      this.#awaitingLog = [];
+      await this.retried(() => eraseFromLog(requests.map(({ userIds, sources }) => ({ users: userIds, sources }))));
+      this.awaitingLog = [];
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.#parts.log.error({ err: error, regulation: id }, 'users could not be erased from the event log');
+      this.parts.log.error({ err: error, regulation: id }, 'users could not be erased from the event log');
       return false;
     }
   }
 
   /** An engine that can't be reached must not keep the receivers from being told. */
-  async #forgetInEngines({ id, userIds, sources }: Regulation): Promise<boolean> {
+  private async forgetInEngines({ id, userIds, sources }: Regulation): Promise<boolean> {
     try {
-      await this.#retried(() => this.#parts.forgetInEngines(userIds, sources));
+      await this.retried(() => this.parts.forgetInEngines(userIds, sources));
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.#parts.log.error({ err: error, regulation: id }, 'users could not be erased from an engine');
+      this.parts.log.error({ err: error, regulation: id }, 'users could not be erased from an engine');
       return false;
     }
   }
 
   /** What is being posted comes back if it fails, so all is gone only once nothing is in flight; false when that took too long. */
-  async #eraseFromStore(regulation: Regulation): Promise<boolean> {
-    const { clock, log } = this.#parts;
+  private async eraseFromStore(regulation: Regulation): Promise<boolean> {
+    const { clock, log } = this.parts;
     const deadline = clock.monotonic() + IN_FLIGHT_WAIT;
     // Once more when nothing is in flight: what expired or was queued again meanwhile changed its table behind our back.
     for (let calm = 0; calm < 2; ) {
-      if ((await this.#erasePass(regulation)) === 0) {
+      if ((await this.erasePass(regulation)) === 0) {
         calm += 1;
         continue;
       }
@@ -276,53 +276,53 @@ export class Regulations {
         log.error({ regulation: regulation.id }, 'messages about these users are still being posted');
         return false;
       }
-      await this.#sleep(IN_FLIGHT_STEP);
+      await this.sleep(IN_FLIGHT_STEP);
     }
     return true;
   }
 
-  async #erasePass({ userIds, sources }: Regulation): Promise<number> {
+  private async erasePass({ userIds, sources }: Regulation): Promise<number> {
     let part = { cursor: null as string | null, inFlight: 0 };
     let inFlight = 0;
-    await this.#retried(async () => this.#parts.giveBack?.());
+    await this.retried(async () => this.parts.giveBack?.());
     do {
       const { cursor } = part;
-      part = await this.#retried(() => this.#parts.store.erase(userIds, sources, cursor));
+      part = await this.retried(() => this.parts.store.erase(userIds, sources, cursor));
       inFlight = Math.max(inFlight, part.inFlight);
     } while (part.cursor !== null);
     return inFlight;
   }
 
   /** One notice per affected source and user, with ids that make a repetition a duplicate. */
-  async #notify(regulation: Regulation): Promise<void> {
+  private async notify(regulation: Regulation): Promise<void> {
     const { id, createdAt, userIds } = regulation;
-    const { sources, destinations, elsewhere } = this.#parts;
-    const known = [...destinations(), ...(await this.#retried(elsewhere))];
+    const { sources, destinations, elsewhere } = this.parts;
+    const known = [...destinations(), ...(await this.retried(elsewhere))];
     const notices = userIds.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
     const ids = [...new Set([...sources().map((source) => source.id), ...known.flatMap((each) => each.sources)])];
     for (const { source, to, users } of destinationsOf(regulation, ids, known)) {
       for (const some of chunk(users, NOTICES)) {
         const part = some.map((index) => notices[index] as Message);
-        await this.#retried(() => this.#parts.accept(source, part, { lane: 'deletion', to }));
+        await this.retried(() => this.parts.accept(source, part, { lane: 'deletion', to }));
       }
     }
   }
 
-  async #retried<Result>(step: () => Promise<Result>): Promise<Result> {
+  private async retried<Result>(step: () => Promise<Result>): Promise<Result> {
     for (let attempt = 1; ; attempt += 1) {
-      if (this.#stopping.signal.aborted) throw new Stopped();
+      if (this.stopping.signal.aborted) throw new Stopped();
       try {
-        await this.#checkLease();
+        await this.checkLease();
         return await step();
       } catch (error) {
         if (attempt >= TRIES || error instanceof Stopped) throw error;
-        await this.#sleep(2 ** (attempt - 1) * 1000);
+        await this.sleep(2 ** (attempt - 1) * 1000);
       }
     }
   }
 
   /** @throws Stopped */
-  #sleep(ms: number): Promise<void> {
-    return this.#parts.clock.sleep(ms, this.#stopping.signal);
+  private sleep(ms: number): Promise<void> {
+    return this.parts.clock.sleep(ms, this.stopping.signal);
   }
 }
