@@ -123,3 +123,12 @@ t.test('only sources that are named are logged, and never what syncs send', asyn
   t.equal(await membersOf(app, 'everyone'), 1);
   t.equal(await membersOf(app, 'everyone'), 1);
 });
+
+t.test('short definitions read the log', async (t) => {
+  const service = loggingService(t);
+  const buyers = { name: 'Buyers', when: { performed: 'Order Completed', atLeast: 2, within: '90 days' } };
+  const app = await service.open([buyers]);
+  await app.start({ collect: true, schedules: false });
+  await send(app, [order('ann', '1'), order('ann', '2'), order('bob', '3')]);
+  t.equal(await membersOf(app, 'buyers'), 1);
+});

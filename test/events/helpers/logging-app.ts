@@ -10,7 +10,8 @@ export const AUTHORIZATION = `Basic ${btoa('key:')}`;
 
 interface Audience {
   readonly name: string;
-  readonly sql: string;
+  readonly sql?: string;
+  readonly when?: object;
 }
 
 /** A service with an event log, whose store and engine are either SQLite and DuckDB or one Postgres. */
