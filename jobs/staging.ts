@@ -40,6 +40,9 @@ interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
 export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
   const { store, engine, clock, lease, subject } = context;
   const { debt, former } = order;
+  // Before all else: users whose deletion is not over by now are left out of what is computed, and no run that knows of a
+  // deletion seems to have begun before its end.
+  const { settled } = await store.deletions(null);
   const startedAt = clock.now();
   // Those who stay members would not be told what they are now.
   const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
@@ -60,8 +63,6 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
       startedAt * 1000,
     ),
   };
-  // Before anything is read: users whose deletion is not over by now are left out of what is computed.
-  const { settled } = await store.deletions(null);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
   const { asOf } = order;
   const made = newRun(

@@ -49,6 +49,12 @@ const history = fc.record({
 });
 type History = typeof history extends fc.Arbitrary<infer T> ? T : never;
 
+/** Between the first looks of a run and its record: a run must not seem to have begun before a deletion that it knows of. */
+const BEGINNING: History = {
+  ...{ type: 'DELETE_ONLY', before: [VICTIM], after: [VICTIM, 'z'], answers: ['ok'], action: 'resync' },
+  ...{ isConnectedLater: false, at: { call: 'lastSequence', nth: 0 }, inFlight: 0, verdict: 'ok', replay: 'never' },
+};
+
 interface Post {
   readonly destination: string;
   readonly user: string;
@@ -287,7 +293,7 @@ async function survives(t: Test, engine: Engine, numRuns: number): Promise<void>
     histories += 1;
     await new Play(rig, engine, plan, `club_${histories}`).perform();
   };
-  await fc.assert(fc.asyncProperty(history, play), { numRuns, seed: SEED });
+  await fc.assert(fc.asyncProperty(history, play), { numRuns, seed: SEED, examples: [[BEGINNING]] });
   t.comment(`${histories} deletions at any moment`);
   t.ok(histories >= numRuns);
 }
