@@ -71,7 +71,9 @@ function fieldsOf({ claim, verdict, attempts }: Settlement) {
     ...{ endpoint, outcome, status, error },
     ms: Math.round(ms),
   }));
-  const reason = verdict.kind === 'dead' ? { reason: verdict.reason } : {};
-  const next = verdict.kind === 'retry' ? { next: new Date(verdict.dueAt).toISOString() } : {};
-  return { stage: 'deliver', delivery: id, destination, source, type, messageId, tries, ...reason, ...next, tried };
+  const { kind } = verdict;
+  const reason = kind === 'dead' ? { reason: verdict.reason } : {};
+  const next = kind === 'retry' ? { next: new Date(verdict.dueAt).toISOString() } : {};
+  const told = { kind, ...reason, ...next };
+  return { stage: 'deliver', delivery: id, destination, source, type, messageId, tries, verdict: told, tried };
 }
