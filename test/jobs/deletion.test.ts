@@ -38,7 +38,7 @@ const history = fc.record({
   at: fc.oneof(
     fc.record({ call: fc.constant('any'), nth: fc.integer({ min: 0, max: 60 }) }),
     fc.record({
-      call: fc.constantFrom('accept', 'changes', 'stage', 'commit', 'lookup', 'deadLetters', 'saveRun'),
+      call: fc.constantFrom('accept', 'changes', 'stage', 'commit', 'lookup', 'deadLetters', 'saveRun', 'lastSequence'),
       nth: fc.integer({ min: 0, max: 5 }),
     }),
   ),
