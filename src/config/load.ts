@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { LineCounter, parseDocument } from 'yaml';
 import type { Config } from './config.ts';
+import { checkLogIsSeen } from './event-log.ts';
 import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
 import { normalise } from './normalise.ts';
 import { checkReferences } from './references.ts';
@@ -67,6 +68,7 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   if (!checked.success || mistakes.length > 0) return refuse(mistakes);
   const faults: Mistake[] = [];
   const config = normalise(checked.data, folder, faults);
+  faults.push(...checkLogIsSeen(config));
   return faults.length > 0 ? refuse(faults) : config;
 }
 

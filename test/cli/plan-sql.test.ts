@@ -6,10 +6,10 @@ import { jsonLines, rollcall } from './helpers.ts';
 const CONFIG = `
 store: sqlite:./rollcall.db
 sources: [{ id: personas, writeKey: k }]
-engines: { lake: { type: duckdb }, warehouse: { type: postgres, url: postgres://h/d } }
+eventLog: {}
 audiences:
   - { name: Buyers, source: personas, when: { performed: "Order's End", within: 1d } }
-  - { name: Elsewhere, source: personas, engine: warehouse, paused: true, when: { trait: plan, is: pro } }
+  - { name: Elsewhere, source: personas, paused: true, when: { trait: plan, is: pro } }
 traits:
   - { name: Total, source: personas, sql: "select user_id, 1 as value from orders where at < $now; -- all" }
 `;
@@ -21,7 +21,7 @@ t.test('plan --sql prints the SQL of every definition, and opens nothing', async
   t.equal(all.code, 0, all.stderr);
   t.match(all.stdout, /^-- buyers \(audience, engine lake\)\nSELECT user_id FROM/);
   t.match(all.stdout, /event = 'Order''s End'\n *AND "timestamp" <= \$now/s);
-  t.match(all.stdout, /-- elsewhere \(audience, engine warehouse\)\n.*AS jsonb/s, 'one that is paused, too');
+  t.match(all.stdout, /-- elsewhere \(audience, engine lake\)\n.*json_type/s, 'one that is paused, too');
   t.match(
     all.stdout,
     /-- total \(trait, engine lake\)\nselect user_id, 1 as value from orders where at < \$now -- all\n;/,

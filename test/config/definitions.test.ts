@@ -96,6 +96,7 @@ t.test('audiences that name others are checked together', async (t) => {
   const file = (b: string, rest = '') => `
 sources: [{ id: shop, writeKey: wk }]
 engines: { one: { type: duckdb, path: a }, two: { type: duckdb, path: b } }
+eventLog: {}
 audiences:
   - { name: A, source: shop, when: { inAudience: b } }
   - { name: B, source: shop, ${b} }
@@ -104,7 +105,7 @@ ${rest}`;
   t.same(mistakesIn(file('sql: x')), {});
   const circle = mistakesIn(file('when: { not: { inAudience: c } }'));
   t.match(circle['audiences[0].when.inAudience']?.message, /makes a circle: a → b → c → a/);
-  t.match(circle['audiences[1].when.not.inAudience'], { line: 6, message: /b → c → a → b/ });
+  t.match(circle['audiences[1].when.not.inAudience'], { line: 7, message: /b → c → a → b/ });
   t.equal(Object.keys(circle).length, 3, 'each of them is named');
   const engine = mistakesIn(file('sql: x, engine: two'));
   t.match(engine['audiences[0].when.inAudience']?.message, /engine two, and a by one\. Give both the same engine/);
@@ -112,8 +113,19 @@ ${rest}`;
   t.match(ofTrait['audiences[1].when.inAudience']?.message, /computed trait/);
 });
 
+t.test('a short definition needs an engine that sees the event log', async (t) => {
+  const found = (top: string) => mistakesIn(withParts({ audience: 'name: A\nwhen: { performed: X }', top }));
+  const path = 'audiences[0].when';
+  t.match(found('')[path], { line: 10, message: /not kept\. Add eventLog: \{\}/ });
+  t.same(found('eventLog: {}'), {});
+  const postgres = 'engines: { w: { type: postgres, url: "postgres://h/d" } }';
+  t.match(found(`eventLog: {}\n${postgres}`)[path]?.message, /engine w does not see/);
+  t.same(found(`eventLog: {}\nstore: postgres://u@h/d\n${postgres}`), {});
+  t.match(found(`eventLog: {}\nstore: postgres://u@h/other\n${postgres}`)[path]?.message, /does not see/);
+});
+
 t.test('what is right is read', async (t) => {
-  const read = (when: string) => (parse(audience(when)).audiences[0] as AudienceConfig).when;
+  const read = (when: string) => (parse(`${audience(when)}\neventLog: {}`).audiences[0] as AudienceConfig).when;
   const activity = { event: 'X', within: null, since: null, where: [] };
   t.strictSame(read('{ performed: X }'), { performed: activity, least: 1, most: null });
   t.strictSame(read('{ performed: X, atMost: 2 }'), { performed: activity, least: 0, most: 2 });

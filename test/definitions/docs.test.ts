@@ -9,7 +9,7 @@ import { NOW } from './helpers/event.ts';
 
 const docs = readFileSync(new URL('../../docs/definitions.md', import.meta.url), 'utf8');
 const examples = [...docs.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text = '']) => text);
-const BASE = 'sources: [{ id: personas, writeKey: k }]\n';
+const BASE = 'sources: [{ id: personas, writeKey: k }]\neventLog: {}\n';
 
 t.test('every example is a configuration whose SQL both engines take', async (t) => {
   t.ok(examples.length >= 4);

@@ -12,6 +12,7 @@ export function configured(given: Given, others: Readonly<Record<string, Given>>
   const own = { name: 'x', ...common, ...given };
   const file = {
     sources: [{ id: 'personas', writeKey: 'k' }],
+    eventLog: {},
     audiences: 'value' in given ? named : [own, ...named],
     traits: 'value' in given ? [own] : [],
   };
