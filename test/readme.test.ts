@@ -64,7 +64,7 @@ t.test('the receiver, the configuration, the commands and the client work togeth
   await writeFile(clientFile, block('ts', 'Client', { WRITE_KEY: 'k', 'http://127.0.0.1:8080': address }));
   const [code] = await once(node(clientFile), 'exit');
   t.equal(code, 0);
-  await service.stderr.match(/"type":"track".*"kind":"delivered"/);
+  await service.stderr.match(/"type":"track".*"msg":"delivered"/);
   await service.stop();
   const attempts = jsonLines<{ type: string; outcome: string }>(
     await rollcall(['attempts', '--user', 'ada', '--json']),
