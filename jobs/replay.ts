@@ -1,15 +1,15 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
-import type { AudienceRecord, DeadLetter, Store } from '../src/store/port.ts';
+import type { AudienceRecord, DeadLetter, Run, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
-import { parseConflictKey } from './computation.ts';
+import { connectedTo, parseConflictKey, type SyncConfig, wants } from './computation.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError } from './failure.ts';
 import type { WithEngine } from './open-engines.ts';
 import { bodiesOf } from './send.ts';
 
-/** A dead letter, as far as it says whom and what it is about. */
-export type DeadChange = Pick<DeadLetter, 'conflict' | 'messageId' | 'body'>;
+/** A dead letter, as far as it says for whom, and whom and what it is about. */
+export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;
 
 /**
  * A body that tells what is so now; null for what is no membership change, which is sent as it is; the error where the
@@ -20,6 +20,7 @@ export type CurrentBody = string | null | RollcallError;
 interface ReplayDeps {
   readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
+  readonly config: () => SyncConfig;
   readonly withEngine: WithEngine;
 }
 
@@ -92,7 +93,10 @@ async function bodiesOfNow(
     if ((await engine.snapshot(key)).version < record.version) throw lost(key);
     const staged = unfinished ? await engine.staged(unfinished.id) : null;
     const users = [...new Set(changes.map(({ user }) => user))];
-    const standings = await engine.lookup(key, users, staged?.plan);
+    // A run for one destination says nothing of the membership.
+    const isForAll = unfinished && unfinished.action !== 'withdraw' && unfinished.action !== 'backfill';
+    const standings = await engine.lookup(key, users, isForAll ? staged?.plan : undefined);
+    const hears = hearersOf(record, unfinished, deps.config());
     const at = deps.clock.now();
     const body =
       unfinished && staged
@@ -100,12 +104,28 @@ async function bodiesOfNow(
         : bodyBuilder({ key, kind, columns, removed: record.formerColumns, at, now: () => at });
     const sequence = record.sequence + (staged?.total ?? 0);
     return ({ user, letter }) => {
-      const standing = standings.get(user);
+      const standing = hears(letter.destination) ? standings.get(user) : undefined;
       return body(letter.messageId, user, standing?.present ?? false, standing?.value ?? null, sequence);
     };
   } catch (error) {
     return () => asRollcallError(error);
   }
+}
+
+/**
+ * Who is told the membership, rather than that it is over: nobody who does not want it, and of those that syncs do not
+ * reach only who was told of it, and therefore will be told of changes once it is back.
+ */
+function hearersOf(
+  record: AudienceRecord,
+  unfinished: Run | undefined,
+  { destinations }: SyncConfig,
+): (destination: string) => boolean {
+  const unwilling = destinations.filter((each) => !wants(each, record.key)).map(({ name }) => name);
+  const told = [...record.destinations, ...record.lapsed, ...(unfinished?.destinations ?? [])];
+  const hearers = new Set([...told, ...connectedTo(record, destinations)]);
+  for (const name of unwilling) hearers.delete(name);
+  return (destination) => hearers.has(destination);
 }
 
 /** Without its snapshot everybody would be told to have left. */

@@ -149,7 +149,7 @@ export function createSync(options: SyncOptions): Sync {
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>
-      currentBodies({ store, clock, withEngine }, letters, unreachable),
+      currentBodies({ store, clock, config, withEngine }, letters, unreachable),
     forget: (users, sources) => forgetUsers({ store, withEngine, log }, users, sources),
     configured: generations.take,
     told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),

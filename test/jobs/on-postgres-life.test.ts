@@ -4,7 +4,9 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 await runOnPostgres({
   'jobs/life': 16,
   'jobs/reading': 6,
-  'jobs/replay': 6,
+  'jobs/rename': 8,
+  'jobs/replay': 8,
   'jobs/schedule': 8,
   'jobs/snapshot': 6,
+  'jobs/told': 14,
 });

@@ -4,7 +4,7 @@ import t from 'tap';
 import { conflictKey } from '../../jobs/computation.ts';
 import { openEngine } from '../../jobs/engines/open.ts';
 import type { DeadLetter, Verdict } from '../../src/store/port.ts';
-import { audience, createRig, duckdbAt, type Rig, trait, values } from './helpers/rig.ts';
+import { audience, createRig, destination, duckdbAt, type Rig, trait, values } from './helpers/rig.ts';
 
 const DEAD: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
 const users = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `u${from + index}`);
@@ -75,7 +75,7 @@ t.test('what is no membership change goes as it is, in its place among the other
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', members(0, 1))];
   await rig.sync.run();
-  const letter = (conflict: string | null) => ({ conflict, messageId: 'm1', body: '{}' });
+  const letter = (conflict: string | null) => ({ destination: 'crm', conflict, messageId: 'm1', body: '{}' });
   const bodies = await rig.sync.currentBodies([letter(null), letter(conflictKey('a', 'u0')), letter('x')]);
   t.match(bodies, [null, /"messageId":"m1","userId":"u0","traits":\{"a":true\}/, null]);
 });
@@ -153,4 +153,51 @@ t.test('while a run is sending, a replay tells what it brings', async (t) => {
   );
   gate.reject(new Error('The process ends.'));
   await running;
+});
+
+t.test('a destination that does not want an audience any more is told that nobody is in it', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  rig.config.audiences = [audience('a', members(0, 1))];
+  rig.config.traits = [trait('score', `SELECT 'u0' AS user_id, 1 AS score`)];
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: [] } }];
+  const told = async () => {
+    const dead = await letters(rig);
+    const bodies = await rig.sync.currentBodies(dead);
+    return dead.map((letter, place) => [letter.destination, JSON.parse(bodies[place] as string).traits]).toSorted();
+  };
+  const right = [
+    ['crm', { a: true }],
+    ['crm', { score: 1 }],
+    ['mail', { a: false }],
+    ['mail', { score: null }],
+  ];
+  t.same(await told(), right, 'before a sync has said so');
+  await rig.sync.run();
+  await rig.deliver(() => DEAD);
+  t.same(await told(), right, 'and after');
+  rig.config.destinations = [destination('crm')];
+  t.same(await told(), right, 'also once it is gone, because nobody would tell it of a change');
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  t.same(
+    (await told()).map(([, traits]) => traits),
+    [{ a: true }, { score: 1 }, { a: true }, { score: 1 }],
+    'the next sync tells it all',
+  );
+});
+
+t.test('a run that ends an audience for one destination says nothing to the others', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [destination('crm'), destination('mail')];
+  rig.config.audiences = [audience('a', members(0, 1))];
+  await rig.sync.run();
+  await rig.deliver((claim) => (claim.destination === 'crm' ? DEAD : { kind: 'delivered' }));
+  const dead = await letters(rig);
+  rig.config.destinations = [destination('crm'), { ...destination('mail'), wants: { audiences: [] } }];
+  const dying = rig.another({ accept: () => Promise.reject(new Error('The process ends.')) });
+  await dying.run();
+  t.match(await rig.store.runs({ key: 'a', states: ['sending'], limit: 1 }), [{ action: 'withdraw' }]);
+  t.match(await rig.sync.currentBodies(dead), [/"traits":\{"a":true\}/]);
 });

@@ -82,6 +82,7 @@ export class ToldModel {
       ...[this.editRows, this.editRows, this.editRows, this.editRows, this.switchDestination, this.switchDestination],
       ...[this.filter, this.filter, this.connect, this.rename, this.redefine, this.drop, this.add],
       ...[this.retire, this.resync, this.forget, this.changeKind, this.changeSource, this.nothing],
+      ...[this.replay, this.replay],
     ];
     const event = this.pick(events);
     this.note(event.name);
@@ -253,6 +254,18 @@ export class ToldModel {
       assert.match(String(status), /INITIALIZED|RUNNING|FINISHED/);
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
+  }
+
+  /** A person sends some of what died again, whatever became of the audience and of the destination meanwhile. */
+  private async replay(): Promise<void> {
+    const { store } = this.rig;
+    const letters = (await store.deadLetters({ limit: 1_000 })).filter(() => this.random(2) === 0);
+    const bodies = await this.process().currentBodies(letters);
+    const replays = letters.flatMap(({ id }, place) => {
+      const body = bodies[place] ?? null;
+      return body instanceof RollcallError ? [] : [{ id, body }];
+    });
+    this.counts['replayed'] = (this.counts['replayed'] ?? 0) + (await store.replay(replays));
   }
 
   private nothing(): void {}
