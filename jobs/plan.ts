@@ -37,6 +37,8 @@ export interface SyncPlan {
   readonly returning: readonly string[];
   /** Destinations that no longer want it, and are told that it is over, for each member. */
   readonly withdrawn: readonly string[];
+  /** Destinations that are connected to the source, and whose filters keep it from them. */
+  readonly filtered: readonly string[];
   /** Destinations that missed changes and can't be told now: they are once they are back. */
   readonly away: readonly string[];
   /** POSTs, one per message and URL, those of `renamedFrom` too. */
@@ -115,6 +117,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     newcomers,
     returning: newcomers.filter((name) => known.lapsed.includes(name)),
     withdrawn,
+    filtered: filteredOut(subject, all),
     away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
     calls,
     estimatedMs: rate === null ? null : Math.ceil(calls / rate),
@@ -126,6 +129,13 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     ),
     sample: sampleBodies(preview, subject, record, asOf),
   };
+}
+
+function filteredOut(subject: Subject, all: readonly Destination[]): readonly string[] {
+  const connected = connectedTo(subject, all);
+  const isOut = ({ name, enabled, sources }: Destination) =>
+    enabled && sources.includes(subject.source) && !connected.includes(name);
+  return all.filter(isOut).map(({ name }) => name);
 }
 
 function whyHeld(counts: Preview, { expect, guard }: NonNullable<Subject['definition']>, asOf: number): string | null {

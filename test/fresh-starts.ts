@@ -1,6 +1,7 @@
 /**
- * Starts processes on engines that are fresh, again and again, and counts the runs that fail:
- * `node test/fresh-starts.ts [STARTS] [AUDIENCES]`, 50 starts of 12 audiences on each engine unless given.
+ * Starts processes on engines that are fresh, again and again, and counts the runs that fail; then many audiences are due at
+ * once: `node test/fresh-starts.ts [STARTS] [AUDIENCES] [CROWD]`, 50 starts of 12 audiences and one of 300 on each engine
+ * unless given. Postgres has 20 connections.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,17 +14,17 @@ import { openStore } from '../src/store/open.ts';
 import { startPostgres } from './helpers/postgres.ts';
 import { audience, destination } from './jobs/helpers/rig.ts';
 
-const [starts = 50, audiences = 12] = process.argv.slice(2).map(Number);
+const [starts = 50, audiences = 12, crowd = 300] = process.argv.slice(2).map(Number);
 const server = await startPostgres(['fsync = off', 'max_connections = 20']);
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-fresh-'));
 
 /** One start of `processes` processes on one engine; resolves to the runs of its audiences. */
-async function start(engine: EngineConfig, processes: number) {
+async function start(engine: EngineConfig, processes: number, many: number) {
   const store = await openStore({ url: 'sqlite::memory:', maxQueued: 1_000_000 }, systemClock);
   const config = {
     folder,
     engines: { lake: engine },
-    audiences: Array.from({ length: audiences }, (_, n) =>
+    audiences: Array.from({ length: many }, (_, n) =>
       audience(`a${n}`, `select 'u${n}' as user_id`, { schedule: '0 0 1 1 *' }),
     ),
     traits: [],
@@ -56,22 +57,34 @@ const engines: Readonly<Record<string, (n: number) => Promise<EngineConfig>>> = 
   postgres: async () => ({ type: 'postgres', url: await server.database(), concurrency: 4 }),
 };
 let failures = 0;
-for (const [name, fresh] of Object.entries(engines)) {
+
+/** What some starts came to. The memory is that of the whole process, in MB: before, halfway and after. */
+async function series(name: string, fresh: (n: number) => Promise<EngineConfig>, times: number, many: number) {
   const codes = new Map<string, number>();
+  const memory = [rss()];
   let runs = 0;
   const began = systemClock.monotonic();
-  for (let n = 0; n < starts; n += 1) {
-    const made = await start(await fresh(n), name === 'postgres' ? 2 : 1);
+  for (let n = 0; n < times; n += 1) {
+    const made = await start(await fresh(n), name === 'postgres' ? 2 : 1, many);
     runs += made.length;
     for (const { state, code, reason } of made) {
       if (state !== 'done') codes.set(`${code} ${reason}`, (codes.get(`${code} ${reason}`) ?? 0) + 1);
     }
     rmSync(join(folder, `${n}.duckdb`), { force: true });
+    if (n === Math.floor(times / 2) || n === times - 1) memory.push(rss());
   }
-  failures += codes.size;
-  const memory = Math.round(process.memoryUsage().rss / 2 ** 20);
+  if (codes.size > 0 || runs < times * many) failures += 1;
   const seconds = Math.round((systemClock.monotonic() - began) / 1000);
-  console.log({ engine: name, starts, audiences, runs, failed: [...codes], seconds, memory });
+  console.log(
+    JSON.stringify({ engine: name, starts: times, audiences: many, runs, failed: [...codes], seconds, memory }),
+  );
+}
+
+const rss = () => Math.round(process.memoryUsage().rss / 2 ** 20);
+
+for (const [name, fresh] of Object.entries(engines)) {
+  await series(name, fresh, starts, audiences);
+  await series(name, fresh, 1, crowd);
 }
 await server.stop();
 rmSync(folder, { recursive: true });

@@ -123,3 +123,23 @@ t.test('a test event is signed and posted as deliveries are, and the answer is e
   t.equal(requests.length, 4);
   t.match(await rollcall(['attempts', '-c', config]), { stderr: /no such attempts/ }, 'none is in the attempt log');
 });
+
+t.test('the doctor, the check of the configuration and plans show what filters let through', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  const wants = 'types: [track, delete], events: [Order Completed], audiences: []';
+  await edit(config, '{ name: crm,', `{ name: crm, ${wants},`);
+  t.match((await examine(config)).find('crm'), {
+    check: 'crm',
+    state: 'ok',
+    message: 'gets only these types: track, delete; events: Order Completed; audiences and traits: none',
+  });
+  const checked = await rollcall(['config', 'check', '-c', config]);
+  t.match(
+    checked.stdout,
+    /^crm gets only these types: track, delete; events: Order Completed; audiences and traits: none$/m,
+  );
+  const filters = [{ destination: 'crm', types: ['track', 'delete'], events: ['Order Completed'], audiences: [] }];
+  t.match(jsonLines(await rollcall(['config', 'check', '--json', '-c', config])), [{ filters }]);
+  const plan = await rollcall(['plan', '-c', config]);
+  t.match(plan.stdout, /^ {2}nothing to crm, by the filters of the destination$/m);
+});

@@ -136,7 +136,9 @@ t.test('why tells since which run a user is in, and replays get the value of now
   t.match(await rig.sync.why('a', '2'), { member: false, since: { id: second?.runs[0]?.id } });
   t.match(await rig.sync.why('a', 'stranger'), { member: false, since: null });
   const conflicts = ['a|3', 'a|2', 'not a change', null];
-  const bodies = await rig.sync.currentBodies(conflicts.map((conflict) => ({ destination: 'crm', conflict, messageId: 'm1', body: '{}' })));
+  const bodies = await rig.sync.currentBodies(
+    conflicts.map((conflict) => ({ destination: 'crm', conflict, messageId: 'm1', body: '{}' })),
+  );
   t.same(
     bodies.map((body) => (typeof body === 'string' ? JSON.parse(body).traits : body)),
     [{ a: true }, { a: false }, null, null],
@@ -181,6 +183,7 @@ t.test('the sequence never goes back, also over the end of an audience and a clo
     await rig.sync.retire('a');
     await note();
     const letter = {
+      destination: 'crm',
       conflict: 'a|1',
       messageId: 'm1',
       body: '{"traits":{"a":true},"context":{"personas":{"computation_class":"audience"}}}',

@@ -146,9 +146,13 @@ t.test('a plan says what destinations hear that are behind', async (t) => {
   await run();
   rig.config.destinations = [{ ...destination('crm'), wants: { audiences: ['b'] } }, away('mail')];
   t.match(await rig.sync.plan(['a']), [
-    { destinations: [], withdrawn: ['crm'], away: ['mail'], returning: [], calls: 2 },
+    { destinations: [], withdrawn: ['crm'], filtered: ['crm'], away: ['mail'], returning: [], calls: 2 },
   ]);
   await run();
+  t.match(await rig.sync.plan(['a', 'b']), [
+    { withdrawn: [], filtered: ['crm'] },
+    { withdrawn: [], filtered: [] },
+  ]);
   await rig.sync.retire('b');
   rig.config.audiences = rig.config.audiences.slice(0, 1);
   rig.config.destinations = [destination('crm'), destination('mail')];

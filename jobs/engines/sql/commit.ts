@@ -54,9 +54,7 @@ async function applyPlan(session: Session, staged: Staged): Promise<number> {
   let growth = 0;
   if (staged.before > 0) {
     await remember(session, staged);
-    growth -= await session.run(
-      `DELETE FROM ${members} WHERE user_id IN (SELECT ended.user_id ${endedStates(staged)})`,
-    );
+    growth -= await session.run(`DELETE FROM ${members} WHERE user_id IN (${endedUsers(staged)})`);
   }
   growth += await session.run(
     `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(staged))}`,
@@ -78,6 +76,12 @@ async function remember(session: Session, staged: Staged): Promise<void> {
 function endedStates({ key, plan }: Staged): string {
   return `FROM ${membersTable(key)} AS ended JOIN ${planTable(plan)} AS planned ON planned.user_id = ended.user_id
     WHERE planned.was AND (NOT planned.now OR planned.value IS DISTINCT FROM ended.value)`;
+}
+
+/** The users of those. Only a resync has members that stay as they are, which takes a look at the snapshot to tell. */
+function endedUsers(staged: Staged): string {
+  if (staged.action === 'resync') return `SELECT ended.user_id ${endedStates(staged)}`;
+  return `SELECT user_id FROM ${planTable(staged.plan)} WHERE user_id IS NOT NULL AND was`;
 }
 
 /** A condition for the plan's rows that are new in the snapshot. A resync also has those that stay as they are. */

@@ -68,6 +68,7 @@ const plan = z.object({
   newcomers: z.array(z.string()),
   returning: z.array(z.string()),
   withdrawn: z.array(z.string()),
+  filtered: z.array(z.string()),
   away: z.array(z.string()),
   calls: z.int().describe('POSTs, one per message and URL.'),
   estimatedMs: z.number().nullable(),

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
+import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';
 import { count, note, print, printJson } from '../terminal.ts';
 
@@ -69,8 +70,10 @@ async function check({ config: file, json }: { config: string; json?: boolean },
       traits: traits.length,
     };
     const summary = Object.entries(counts).map(([what, number]) => count(number, what.slice(0, -1)));
-    if (json) printJson(context.terminal, { file, ...counts, warnings });
+    const filters = filtersOf(config);
+    if (json) printJson(context.terminal, { file, ...counts, filters, warnings });
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
+    if (!json) for (const each of filters) print(context.terminal, `${each.destination} ${describeFilter(each)}`);
     if (!json) for (const { path, message } of warnings) note(context.terminal, `warning: ${path} ${message}.`);
   } catch (error) {
     if (!json || !(error instanceof ConfigurationError)) throw error;

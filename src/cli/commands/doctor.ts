@@ -11,6 +11,7 @@ import { examineEndpoints } from '../doctor/endpoints.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
 import { examineFolders } from '../doctor/folders.ts';
 import { duration } from '../duration.ts';
+import { describeFilter, filtersOf } from '../filters.ts';
 import { hint } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { count, print, printJson, type Terminal } from '../terminal.ts';
@@ -77,6 +78,7 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: Context
 async function* examine(config: Config, options: DoctorOptions, terminal: Terminal): AsyncGenerator<Finding> {
   const sizes = [count(config.destinations.length, 'destination'), count(config.sources.length, 'source')];
   yield ok('configuration', `${resolve(options.config)} is valid: ${sizes.join(', ')}`);
+  for (const filter of filtersOf(config)) yield ok(filter.destination, describeFilter(filter));
   yield* connections(config);
   // Before the store is opened, which needs them.
   yield* examineFolders(config);

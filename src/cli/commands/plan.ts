@@ -90,6 +90,8 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
     lines.push(`the whole membership and who left to ${plan.returning.join(', ')}, back since`);
   if (plan.withdrawn.length > 0)
     lines.push(`${gone} for each member to ${plan.withdrawn.join(', ')}, which no longer wants it`);
+  const kept = plan.filtered.filter((name) => !plan.withdrawn.includes(name));
+  if (kept.length > 0) lines.push(`nothing to ${kept.join(', ')}, by the filters of the destination`);
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
   lines.push(...oddRows(plan.invalid, plan.duplicates));
   if (plan.calls > 0 && plan.estimatedMs !== null)
