@@ -1,8 +1,10 @@
 import t from 'tap';
 import { Scenario } from './scenario.ts';
 
-// `npm run test:crash` is the long version.
-t.test('ten crashes, one at each failpoint, lose nothing that was accepted', async (t) => {
+// `npm run test:crash` is the long version. Processes that start and leases that end are waited for side by side.
+t.jobs = 2;
+const parallel = { buffered: true };
+t.test('ten crashes, one at each failpoint, lose nothing that was accepted', parallel, async (t) => {
   const scenario = await Scenario.start(t);
   await scenario.migrationRound();
   for (const failpoint of ['accept', 'commit', 'claim', 'post', 'settle', 'retry'] as const) {
@@ -14,7 +16,7 @@ t.test('ten crashes, one at each failpoint, lose nothing that was accepted', asy
   await scenario.finish();
 });
 
-t.test('crashes between batches that are taken whole, in part or without a word lose nothing', async (t) => {
+t.test('crashes between batches that are taken whole, in part or without a word lose nothing', parallel, async (t) => {
   const scenario = await Scenario.start(t, { isBatched: true });
   for (const failpoint of ['post', 'settle', 'retry'] as const) await scenario.round({ failpoint, passes: 3 });
   await scenario.round({ afterDeliveries: 300 });

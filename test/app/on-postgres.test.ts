@@ -1,6 +1,7 @@
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-// Tests of the whole service and the command line; the others are in test/deliver and test/jobs.
+// Tests of the whole service and the command line; the others are in test/deliver and test/jobs. It stands in test/app so that
+// it begins early: at the end, one core would wait for it.
 await runOnPostgres({
   'admin/api': 4,
   'app/source-deletion': 1,
