@@ -13,6 +13,7 @@ import { addDestinations } from './commands/destinations.ts';
 import { addDiscards } from './commands/discards.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEndpoints } from './commands/endpoints.ts';
+import { addEvents } from './commands/events.ts';
 import { addForget } from './commands/forget.ts';
 import { addInit } from './commands/init.ts';
 import { addListen } from './commands/listen.ts';
@@ -59,6 +60,7 @@ const COMMANDS = [
   addForget,
   addDeadLetters,
   addDiscards,
+  addEvents,
   addAudit,
   addEndpoints,
   addDestinations,

@@ -21,6 +21,8 @@ interface Planned {
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 const COLUMN_LIST = COLUMNS.map((column) => `"${column}"`).join(', ');
+/** Makes DuckDB decode every value. */
+const READ_WHOLE = COLUMNS.map((column) => `sum(length(CAST("${column}" AS varchar)))`).join(', ');
 /** Users who do much have their events in one place, in the order of time. */
 const ORDER = 'ORDER BY user_id, anonymous_id, timestamp, received_at, message_id';
 
@@ -96,6 +98,12 @@ export class Workbench {
   files(files: readonly LogFile[]): string {
     const paths = files.map(({ name }) => quoted(join(this.folder, name))).join(', ');
     return `read_parquet([${paths}], hive_partitioning = false, filename = true)`;
+  }
+
+  /** The events of a file, all of which are read whole. */
+  async count(file: LogFile): Promise<number> {
+    const [row = []] = await this.rows(`SELECT count(*), ${READ_WHOLE} FROM ${this.files([file])}`);
+    return Number(row[0]);
   }
 
   /** Those of the files in which a condition holds for any event. */

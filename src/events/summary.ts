@@ -1,0 +1,79 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { EventLog, FileLog, LogFile } from '../store/event-log.ts';
+import { Workbench } from '../store/events/parquet.ts';
+
+/** What there is of the event log. */
+export interface LogSummary {
+  /** All of them, those in the tail included. */
+  readonly events: number;
+  /** On disk, without the tail. */
+  readonly bytes: number;
+  /** First and last day of receipt, YYYY-MM-DD in UTC; of what is sealed, where there are files. */
+  readonly from: string | null;
+  readonly to: string | null;
+  /** Sealed files, and events that wait to be sealed; null where the log is a table. */
+  readonly files: number | null;
+  readonly unsealed: number | null;
+}
+
+/** A file that is not as the store has it. */
+export interface LogFault {
+  readonly file: string;
+  /** `missing`, `size`, `unreadable` or `events`. */
+  readonly fault: string;
+}
+
+export async function summaryOf(events: EventLog): Promise<LogSummary> {
+  if (events.kind === 'table') return { ...(await events.summary()), files: null, unsealed: null };
+  const { files, tail } = await events.state();
+  const days = files.map(({ day }) => day).sort();
+  return {
+    events: files.reduce((sum, file) => sum + file.events, tail.events),
+    bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    from: days[0] ?? null,
+    to: days.at(-1) ?? null,
+    files: files.length,
+    unsealed: tail.events,
+  };
+}
+
+/**
+ * Reads every file of the log whole.
+ *
+ * @param token - makes names that no other file has
+ * @param onFile - called after each
+ */
+export async function verifyFiles(
+  log: FileLog,
+  folder: string,
+  token: () => string,
+  onFile: (done: number, of: number) => void,
+): Promise<readonly LogFault[]> {
+  const faults: LogFault[] = [];
+  const { files } = await log.state();
+  const bench = await Workbench.open(folder, token);
+  try {
+    for (const [index, file] of files.entries()) {
+      const fault = await faultOf(bench, folder, file);
+      if (fault !== null) faults.push({ file: file.name, fault });
+      onFile(index + 1, files.length);
+    }
+  } finally {
+    bench.close();
+  }
+  // Files that were replaced meanwhile are nobody's loss.
+  const still = new Set((await log.state()).files.map(({ name }) => name));
+  return faults.filter(({ file }) => still.has(file));
+}
+
+async function faultOf(bench: Workbench, folder: string, file: LogFile): Promise<string | null> {
+  const found = await stat(join(folder, file.name)).catch(() => null);
+  if (found === null) return 'missing';
+  if (found.size !== file.bytes) return 'size';
+  try {
+    return (await bench.count(file)) === file.events ? null : 'events';
+  } catch {
+    return 'unreadable';
+  }
+}
