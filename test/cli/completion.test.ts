@@ -15,7 +15,7 @@ async function offered(script: string, ...words: readonly string[]): Promise<rea
 
 t.test('bash completes commands, subcommands, options and their choices', async (t) => {
   const { stdout: script } = await rollcall(['completion', 'bash']);
-  t.same(await offered(script, 'rollcall', 'aud'), ['audiences']);
+  t.same(await offered(script, 'rollcall', 'aud'), ['audiences', 'audit']);
   t.same(await offered(script, 'rollcall', 'dead-letters', 'r'), ['replay']);
   t.match(await offered(script, 'rollcall', 'dead-letters', 'list', '--re'), ['--reason']);
   t.ok((await offered(script, 'rollcall', 'dead-letters', 'list', '--reason', '')).includes('tls_untrusted'));
