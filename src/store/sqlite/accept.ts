@@ -32,30 +32,80 @@ interface Accepted extends AcceptResult {
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
-  failpoint('accept');
   const { step } = request;
-  const messages = new Unpacked(request.messages);
-  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, messages.count);
+  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, new Unpacked(request.messages).count);
+  return acceptAll(db, [{ now, request }])[0] as Accepted;
+}
+
+/** Several accepts in a row: what they read of the store, and what they add to its counters, is read and written once. */
+export function acceptAll(
+  db: Connection,
+  accepts: readonly { readonly now: number; readonly request: AcceptArguments }[],
+): Accepted[] {
+  const shared = new Shared(db);
   db.seen.begin();
   try {
-    const result = write(db, now, request, messages);
-    db.seen.write(now);
-    return result;
+    const results = accepts.map(({ now, request }) => write(db, now, request, shared));
+    shared.write();
+    db.seen.write(accepts.at(-1)?.now ?? 0);
+    return results;
   } catch (error) {
     db.seen.undo();
     throw error;
   }
 }
 
-function write(db: Connection, now: number, request: AcceptArguments, messages: Unpacked): Accepted {
+/** What accepts of one transaction have in common. */
+class Shared {
+  readonly backlog: BacklogChanges;
+  readonly runs: RunChanges;
+  readonly isSuppressed: ((source: string, userId: string) => boolean) | null;
+  hasDeadConflicts: boolean;
+  private readonly db: Connection;
+  private readonly owners = new Map<number, boolean>();
+  private log: TailWriter | null = null;
+
+  constructor(db: Connection) {
+    this.db = db;
+    this.backlog = new BacklogChanges(db);
+    this.runs = new RunChanges(db);
+    this.isSuppressed = suppressionCheck(db);
+    this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
+  }
+
+  logAt(now: number): TailWriter {
+    if (this.log?.isFull) {
+      this.log.write();
+      this.log = null;
+    }
+    this.log ??= new TailWriter(this.db, now);
+    return this.log;
+  }
+
+  isOwner(now: number, owner: number): boolean {
+    let known = this.owners.get(owner);
+    if (known === undefined) {
+      known = isOwner(this.db, now, owner);
+      this.owners.set(owner, known);
+    }
+    return known;
+  }
+
+  write(): void {
+    this.backlog.write();
+    this.runs.write();
+    this.log?.write();
+  }
+}
+
+function write(db: Connection, now: number, request: AcceptArguments, shared: Shared): Accepted {
+  failpoint('accept');
+  const { backlog, runs, isSuppressed } = shared;
+  const messages = new Unpacked(request.messages);
   const run = request.step ? db.nameId(request.step.run) : null;
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
-  const taking = new Taking(db, now, request.take);
-  const isSuppressed = suppressionCheck(db);
-  const log = request.logged ? new TailWriter(db, now) : null;
-  let deadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
+  const taking = new Taking(request.take !== null && shared.isOwner(now, request.take.owner) ? request.take : null);
+  const log = request.logged ? shared.logAt(now) : null;
   let duplicates = 0;
   let suppressed = 0;
   const { count } = messages;
@@ -80,7 +130,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
       let state = READY;
       if (conflict !== null) {
         state = supersede(db, conflict, destination, backlog, runs);
-        if (deadConflicts) dropDeadChange(db, conflict, destination, backlog, runs);
+        if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, backlog, runs);
       }
       if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
       // A full queue must not keep a user's data alive: deletion notices always find room.
@@ -88,7 +138,7 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
       if (!isNotice && backlog.isFull(destination, request.maxQueued)) {
         holdOut(db, now, { destination, lane, source: sourceId, type, messageId, userId, run, conflict, body });
         backlog.add(destination, { dead: 1, heldOut: 1 });
-        deadConflicts ||= conflict !== null;
+        shared.hasDeadConflicts ||= conflict !== null;
         continue;
       }
       // A change that is not in flight yet can still be superseded.
@@ -114,9 +164,6 @@ function write(db: Connection, now: number, request: AcceptArguments, messages: 
       backlog.add(destination, { pending: 1, queued: isNotice ? 0 : 1 });
     }
   }
-  backlog.write();
-  runs.write();
-  log?.write();
   const accepted = count - duplicates - suppressed;
   return { accepted, duplicates, suppressed, handed: taking.handed };
 }
@@ -127,8 +174,8 @@ class Taking {
   private readonly owner: number | null;
   private readonly left: Map<string, number>;
 
-  constructor(db: Connection, now: number, take: Take | null) {
-    this.owner = take && isOwner(db, now, take.owner) ? take.owner : null;
+  constructor(take: Take | null) {
+    this.owner = take?.owner ?? null;
     this.left = new Map(take?.room);
   }
 

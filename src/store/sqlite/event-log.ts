@@ -9,18 +9,28 @@ const PAGE = 4_000_000;
 const VERSION = 'event_log_version';
 const DELETIONS = 'event_log_deletions';
 
-/** Gathers what an accept adds to the tail: one row for each source, whatever the number of messages. */
+/** Characters of a row that are enough: readers take the tail row by row. */
+const ENOUGH = 1_000_000;
+
+/** Gathers what accepts add to the tail: one row for each source, whatever the number of messages. */
 export class TailWriter {
   private readonly db: Connection;
   private readonly now: number;
   private readonly bodies = new Map<number, string[]>();
+  private characters = 0;
 
   constructor(db: Connection, now: number) {
     this.db = db;
     this.now = now;
   }
 
+  /** Whether it has enough for rows of its own. */
+  get isFull(): boolean {
+    return this.characters >= ENOUGH;
+  }
+
   add(source: number, body: string): void {
+    this.characters += body.length;
     const list = this.bodies.get(source);
     if (list) list.push(body);
     else this.bodies.set(source, [body]);

@@ -1,13 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ErrorCode } from '../../errors.ts';
 import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
+import { acceptAll } from './accept.ts';
 import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
 import { checkFiles, markFile } from './files.ts';
 import { migrate } from './migrate.ts';
 import { performInSpace, Reserve } from './reserve.ts';
 import { quickLook } from './soundness.ts';
-import { type Operation, type OperationResult, perform } from './verbs.ts';
+import { type Operation, type OperationResult, perform, type VerbArguments } from './verbs.ts';
 
 /** What the thread is started with. */
 export interface ThreadData {
@@ -111,7 +112,12 @@ async function performAll(
   try {
     const results = await connection.transaction(async () => {
       const done: OperationResult[] = [];
-      for (const operation of operations) done.push(await performOne(connection, path, operation));
+      for (let at = 0; at < operations.length; ) {
+        const accepts = plainAccepts(operations, at);
+        if (accepts.length > 1) done.push(...acceptAll(connection, accepts).map((value) => ({ value })));
+        else done.push(await performOne(connection, path, operations[at] as Operation));
+        at += Math.max(1, accepts.length);
+      }
       failpoint('commit');
       return done;
     });
@@ -121,6 +127,19 @@ async function performAll(
     const { code, message } = storeError(error, path);
     return operations.map(() => ({ code, message }));
   }
+}
+
+/** Accepts that follow each other and are refused by nothing: they need no savepoints, and share their statements. */
+function plainAccepts(operations: readonly Operation[], from: number) {
+  const accepts: { now: number; request: VerbArguments<'accept'> }[] = [];
+  for (let at = from; at < operations.length; at += 1) {
+    const operation = operations[at] as Operation;
+    if (!('verb' in operation) || operation.verb !== 'accept') break;
+    const request = operation.args as VerbArguments<'accept'>;
+    if (request.step !== null) break;
+    accepts.push({ now: operation.now, request });
+  }
+  return accepts;
 }
 
 const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run']);
