@@ -1,4 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
 import { type Json, SECRETS, startService, until } from './service.ts';
 
@@ -21,6 +22,9 @@ async function populated(t: Test) {
   const id = (await json(`${V1}/dead-letters`)).data[0].id;
   return { ...service, things: { key: 'regulars', run: held, endpoint, destination: 'crm', id } };
 }
+
+/** The database's times cross as distances from now: two readings may differ by a millisecond. */
+const timeless = (row: unknown) => omitBy(row as object, (_, name) => /^at$|At$/.test(name));
 
 t.test('the management API', async (t) => {
   const { ask, json, post, things, app, lines } = await populated(t);
@@ -79,7 +83,7 @@ t.test('the management API', async (t) => {
         found.push(...page.data);
         next = page.next;
       }
-      t.strictSame(found, whole, path);
+      t.strictSame(found.map(timeless), whole.map(timeless), path);
       t.equal((await ask(`${V1}${path}${join}cursor=!`)).status, 400);
     }
   });
