@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -100,4 +102,49 @@ t.test('the service takes messages until SIGTERM and ends with exit code 0', asy
   const code = once(service, 'close');
   service.kill('SIGTERM');
   t.same(await code, [0, null]);
+});
+
+t.test('a sync that was killed while it sent is finished by the next one, from the same cron line', async (t) => {
+  const members = new Map<string, { value: boolean; sequence: number }>();
+  const first = Promise.withResolvers<void>();
+  const keys = new Map<string, Set<string>>();
+  const receiver = createServer((request, response) => {
+    void text(request).then((body) => {
+      const { userId, traits, context } = JSON.parse(body);
+      const { sequence } = context.personas;
+      const known = members.get(userId);
+      if (!known || known.sequence <= sequence) members.set(userId, { value: traits.everybody, sequence });
+      keys.set(userId, (keys.get(userId) ?? new Set()).add(String(request.headers['idempotency-key'])));
+      response.end(() => first.resolve());
+    });
+  });
+  receiver.listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  t.teardown(() => receiver.close());
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const folder = t.testdir();
+  const config = join(folder, 'rollcall.json');
+  await writeFile(
+    config,
+    JSON.stringify({
+      store: 'sqlite:./rollcall.db',
+      network: { allow: ['127.0.0.0/8'] },
+      sources: [{ id: 'personas', writeKey: 'key' }],
+      destinations: [{ name: 'crm', sources: ['personas'], sharedSecret: 's', webhookUrl: url, rateLimit: '200/s' }],
+      engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+      audiences: [{ name: 'Everybody', source: 'personas', sql: 'select range::varchar as user_id from range(400)' }],
+    }),
+  );
+  const killed = launch(['sync', '--once', '-c', config]);
+  await first.promise;
+  killed.kill('SIGKILL');
+  await once(killed, 'close');
+  t.ok(members.size < 400, `${members.size} had arrived`);
+  const again = await run(['sync', '--once', '--json', '-c', config]);
+  t.equal(again.code, 0, again.stderr);
+  t.equal([...members.values()].filter(({ value }) => value).length, 400);
+  t.ok(
+    [...keys.values()].every(({ size }) => size === 1),
+    'what came again came with its key',
+  );
 });
