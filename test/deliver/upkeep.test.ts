@@ -1,4 +1,5 @@
 import t from 'tap';
+import { createAccept } from '../../src/accept.ts';
 import type { WorkerStore } from '../../src/deliver/worker.ts';
 import { RETRY_WINDOW } from '../../src/retry.ts';
 import type { Claim, Store } from '../../src/store/port.ts';
@@ -66,8 +67,12 @@ t.test('a delivery that fails by a fault of ours is a dead letter, and stops not
       return { ...result, claims: result.claims.map((claims) => claims.map(broken)) };
     },
   });
-  const rig = await Rig.start(t, { destinations: [destination(receiver.url)], workerStore });
-  await rig.accept('shop', [message(), message({ messageId: 'broken' }), message()]);
+  const destinations = [destination(receiver.url)];
+  const rig = await Rig.start(t, { destinations, workerStore });
+  // As of another process: this one claims them from the store.
+  const accept = createAccept(rig.store, () => destinations);
+  await accept('shop', [message(), message({ messageId: 'broken' }), message()]);
+  rig.worker.wake(['crm']);
   await rig.settled(3);
   await rig.backlogOf(0);
   t.match(await rig.deadLetters(), [{ messageId: 'broken', reason: 'undeliverable', attempts: 0 }]);
