@@ -63,7 +63,7 @@ t.test('a delivery that fails by a fault of ours is a dead letter, and stops not
     ...store,
     async claim(...given) {
       const result = await store.claim(...given);
-      const broken = (claim: Claim) => (claim.messageId === 'broken' ? { ...claim, body: null as never } : claim);
+      const broken = (claim: Claim) => (claim.messageId === 'broken' ? { ...claim, marks: null as never } : claim);
       return { ...result, claims: result.claims.map((claims) => claims.map(broken)) };
     },
   });
