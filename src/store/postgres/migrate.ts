@@ -43,7 +43,11 @@ export async function migratePostgres(url: string): Promise<readonly number[]> {
     }
     const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
     if (/^PostgreSQL(?!.*-YB-)/.test(version)) await runAll(db, readFileSync(TUNING, 'utf8'));
-    for (const view of eventViews()) await db.run(view);
+    await db.transaction(async (session) => {
+      // Two can't make the same view at once.
+      await session.run('LOCK TABLE rollcall.migration IN SHARE ROW EXCLUSIVE MODE');
+      for (const view of eventViews()) await session.run(view);
+    });
     await checkVersion(db);
     return applied;
   } finally {
