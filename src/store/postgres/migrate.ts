@@ -91,5 +91,5 @@ async function currentVersion(db: Session): Promise<number> {
 /** `IF NOT EXISTS` still fails for one of two who create the same at once. */
 function ifCreatedMeanwhile(error: RollcallError): void {
   const { code } = (error.cause ?? {}) as { code?: string };
-  if (!['23505', '42P06', '42P07'].includes(code ?? '')) throw error;
+  if (!['23505', '42P06', '42P07', '42710'].includes(code ?? '')) throw error;
 }
