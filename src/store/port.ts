@@ -760,6 +760,8 @@ export interface Store extends Queue, Records {
   scrub(): Promise<void>;
   /** Resolves when the store answers, and is sound as far as it knows; throws otherwise. */
   ping(): Promise<void>;
+  /** Milliseconds that this machine's wall clock is ahead of the database's; null where that has no clock of its own. */
+  clockAhead(): Promise<number | null>;
   /**
    * Looks whether what is stored is damaged, in the background; resolves to what is wrong, null if nothing is. `thorough`
    * takes as long as it needs, while without it a database that is too large is passed over.

@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { endpointStatuses } from '../../admin/endpoints.ts';
-import { systemClock } from '../../clock.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
@@ -131,10 +130,9 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
   yield* backlogs(opened, options);
 }
 
-/** On SQLite the store keeps its time by this machine's clock. */
-function* clock({ app, config }: Opened): Generator<Finding> {
-  if (config.store.url.startsWith('sqlite:')) return;
-  const ahead = systemClock.now() - app.store.time.now();
+async function* clock({ app }: Opened): AsyncGenerator<Finding> {
+  const ahead = await app.store.clockAhead();
+  if (ahead === null) return;
   const by = duration(Math.abs(ahead));
   if (Math.abs(ahead) < SKEW) yield ok('clock', `agrees with the database's (${by} apart)`);
   else {

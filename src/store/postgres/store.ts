@@ -126,6 +126,13 @@ function storeOn(context: Context): Store {
     events: tableLog(context, during),
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
+    clockAhead: () =>
+      during(async () => {
+        const asked = db.clock.now();
+        const [[theirs] = [asked]] = await db.rows<[number]>(`SELECT ${db.now}`);
+        // The answer is of some moment in between.
+        return Math.round((asked + db.clock.now()) / 2 - theirs);
+      }),
     ping: () => soundly(async () => void (await db.run('SELECT 1'))),
     close() {
       closing ??= (async () => {

@@ -91,6 +91,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
     events: fileLog(thread),
     scrub: () => thread.scrub(),
+    clockAhead: async () => null,
     ping: async () => thread.call('ping', undefined),
     check: async (thorough) => {
       const found = await checkFile(path, thorough);
