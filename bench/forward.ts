@@ -5,9 +5,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { freePort } from '../test/helpers/free-port.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { type Contender, compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
@@ -30,10 +30,7 @@ async function postgres(): Promise<Service> {
 }
 
 async function redis(): Promise<Service> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as { port: number };
-  probe.close();
+  const port = await freePort();
   const folder = await mkdtemp(join(import.meta.dirname, '.redis-'));
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--appendonly', 'yes', '--save', ''];
   const server = spawn('redis-server', options, { stdio: 'pipe' });

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { actionsOf, difference, type Step } from './page.ts';
 
 /** Ports that pages name. */
@@ -42,7 +42,7 @@ export class Reader {
 
   /** Does all that a page says. */
   async read(t: Test, markdown: string): Promise<void> {
-    for (const port of PORTS) if (!this.ports.has(port)) this.ports.set(port, await freePort());
+    for (const port of PORTS) if (!this.ports.has(port)) this.ports.set(port, String(await freePort()));
     try {
       for (const action of actionsOf(markdown)) {
         if (action.kind === 'write') await this.write(action.file, action.from, action.text);
@@ -144,13 +144,4 @@ export class Reader {
     for (const [port, here] of this.ports) page = page.replaceAll(here, port);
     return page;
   }
-}
-
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return String(port);
 }

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { conformance, createSender, webhook } from '../../receivers/testing.ts';
+import { freePort } from '../helpers/free-port.ts';
 import { examplesOf } from '../receivers/helpers/documents.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -24,15 +24,6 @@ function writeSite(): string {
   writeFileSync(join(site, 'package.json'), '{"private":true,"type":"module"}');
   writeFileSync(join(site, 'next.config.js'), `export default { turbopack: { root: ${JSON.stringify(ROOT)} } };\n`);
   return site;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Resolves when a line of the server has this in it. */
