@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { post } from './api.js';
+import { KINDS, REASONS } from './choices.js';
 import { count, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
@@ -7,16 +8,6 @@ import { addressOf, refine, useAddress } from './router.js';
 import { Asks, Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
 
 const ROWS = 50;
-const REASONS = [
-  'refused',
-  'expired',
-  'tls_untrusted',
-  'address_refused',
-  'destination_removed',
-  'undeliverable',
-  'queue_full',
-];
-const TYPES = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'];
 const FILTERS = ['destination', 'source', 'reason', 'type', 'userId'];
 
 /** @param {{ may: string[] }} props */
@@ -27,7 +18,7 @@ export function DeadLetters({ may }) {
   return html`<${Head} title="Dead letters" about="What could not be delivered. It is kept until it is sent again or dropped." />
     <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
       { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
-      { name: 'type', title: 'Kind', options: TYPES.map((each) => [each, each]) },
+      { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },
     ]} />
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ answer) => html`<${List} answer=${answer} filter=${filter} may=${may} />`}<//>`;
 }

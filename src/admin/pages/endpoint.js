@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { post } from './api.js';
 import { Attempts } from './attempts.js';
+import { OUTCOMES } from './choices.js';
 import { endpointAddress } from './endpoints.js';
 import { duration, number } from './format.js';
 import { html } from './html.js';
@@ -95,7 +96,7 @@ function Log({ id }) {
   const { outcome = '' } = query;
   const live = useData(addressOf('/attempts', { endpoint: id, outcome, limit: ATTEMPTS }), ['messages']);
   const choose = html`<label class="inline">Show <select value=${outcome} onChange=${(/** @type {any} */ event) => refine({ outcome: event.target.value })}>
-    <option value="">all outcomes</option>${['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'].map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
+    <option value="">all outcomes</option>${OUTCOMES.map((each) => html`<option key=${each} value=${each}>${each.replaceAll('_', ' ')}</option>`)}</select></label>`;
   return html`<${Section} title="Last attempts" aside=${choose}><${Loaded} live=${live}>${(/** @type {any} */ { data }) => html`<${Attempts} attempts=${data} of="endpoint" />`}<//><//>`;
 }
 

@@ -1,11 +1,11 @@
 import { Attempts } from './attempts.js';
+import { OUTCOMES } from './choices.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { addressOf, useAddress } from './router.js';
 import { Empty, Filters, Head, Loaded } from './ui.js';
 
 const ROWS = 100;
-const OUTCOMES = ['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'];
 
 export function Messages() {
   const { query } = useAddress();
