@@ -52,7 +52,7 @@ async function scene(t: Test) {
       admin,
       store,
       owner,
-      context: { db, ids: new DeliveryIds(name), parts: new Parts(db, clock.now()) } as Context,
+      context: { db, ids: new DeliveryIds(name), parts: new Parts(db) } as Context,
       open: (maxQueued = 1_000_000) => openPostgresStore({ ...options, maxQueued }),
     },
     async advance(ms: number) {
@@ -306,4 +306,18 @@ t.test('a sweep, and a look at all that a process holds, may take longer than a 
   await t.rejects(db.rows('SELECT pg_sleep(0.3)'), { code: 'store_busy' });
   t.equal((await db.patient('SELECT pg_sleep(0.3)')).length, 1);
   await t.rejects(db.rows('SELECT pg_sleep(0.3)'), { code: 'store_busy' }, 'only that one');
+});
+
+t.test('what one process counts the others see, also after the clock of the database was set', async (t) => {
+  const { admin, store, open } = await scene(t);
+  const other = await open();
+  t.teardown(() => other.close());
+  for (const step of [HOUR, -2 * HOUR]) {
+    await admin.query('UPDATE public.clock SET ms = ms + $1', [step]);
+    await store.rescue();
+    const [before] = await store.backlog();
+    await accept(other, message());
+    const [after] = await store.backlog();
+    t.equal((after?.pending ?? 0) - (before?.pending ?? 0), 1);
+  }
 });

@@ -31,7 +31,7 @@ export function acceptAlone(context: Context, { messages, step, logged }: Accept
     const changes = new Changes();
     const queues = await Queues.of(context, session, fresh, changes);
     for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
-    await changes.write(session, context.parts.accept);
+    await changes.write(context, session, context.parts.accept);
     failpoint('commit');
     return {
       accepted: fresh.length,

@@ -180,7 +180,7 @@ WITH guard AS MATERIALIZED (
     ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
     ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
   })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
-)}, counted AS (${addToBacklog('$17::bigint', counts)})${log}
+)}, counted AS (${addToBacklog(now, '$17::bigint', counts)})${log}
 SELECT unhashed, is_full, can_hand,
   CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

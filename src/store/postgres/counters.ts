@@ -1,5 +1,6 @@
 import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
+import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 
 /** A query for what counts of a destination: part 0, and those that are not folded. Both are SQL. */
@@ -28,8 +29,24 @@ export const DESTINATIONS = `
 export const backlogSince = (since: number) =>
   sql`(SELECT b.* FROM (${raw(DESTINATIONS)}) AS n, LATERAL (${raw(partsOf('n.destination', ''))}${since}) AS b) AS backlog`;
 
-/** SQL that adds to the backlog; `rows` is a query for destination, pending, dead, queued, held_out. */
-export const addToBacklog = (part: string, rows: string) => `
+/** Parts of each counter that are written to at a time. Two writers with the same part only wait for each other's commit. */
+export const PARTS = 32;
+/** How long they are written to, in milliseconds. */
+export const PERIOD = 10_000;
+
+/** By the database's time, which is also that by which parts are folded: what is written is never before what is folded. */
+const partOf = (now: string, own: string) => `${now} / ${PERIOD} * ${PARTS} + ${own}`;
+
+/**
+ * SQL that adds to the backlog.
+ *
+ * @param own - which of the parts that are written to at this time
+ * @param rows - a query for destination, pending, dead, queued, held_out
+ */
+export const addToBacklog = (now: string, own: string, rows: string) => addToPart(partOf(now, own), rows);
+
+/** As `addToBacklog`, to a part that is named. */
+export const addToPart = (part: string, rows: string) => `
   INSERT INTO rollcall.backlog (destination, part, pending, dead, queued, held_out)
   SELECT r.destination, ${part}, r.pending, r.dead, r.queued, r.held_out
   FROM (${rows}) AS r (destination, pending, dead, queued, held_out) ORDER BY r.destination
@@ -40,10 +57,10 @@ export const addToBacklog = (part: string, rows: string) => `
 /** SQL for how many of a query's deliveries counted towards the limit of their queue. */
 export const QUEUED = 'count(*) FILTER (WHERE turn IN (1, 2, 7, 8))';
 
-/** SQL that adds to the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
-export const addToProgress = (part: string, rows: string) => `
+/** As `addToBacklog`, for the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
+export const addToProgress = (now: string, own: string, rows: string) => `
   INSERT INTO rollcall.run_progress (run, part, deliveries, untried, delivered, dead, superseded)
-  SELECT r.run, ${part}, r.deliveries, r.untried, r.delivered, r.dead, r.superseded
+  SELECT r.run, ${partOf(now, own)}, r.deliveries, r.untried, r.delivered, r.dead, r.superseded
   FROM (${rows}) AS r (run, deliveries, untried, delivered, dead, superseded) ORDER BY r.run
   ON CONFLICT (run, part) DO UPDATE SET
     deliveries = run_progress.deliveries + excluded.deliveries, untried = run_progress.untried + excluded.untried,
@@ -64,11 +81,10 @@ interface Change {
   readonly superseded?: number;
 }
 
-const BACKLOG = addToBacklog('$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[])');
-const PROGRESS = addToProgress(
-  '$1',
-  'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[])',
-);
+const backlogSql = (now: string) =>
+  addToBacklog(now, '$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[])');
+const progressSql = (now: string) =>
+  addToProgress(now, '$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[])');
 
 type Sums = Required<Omit<Change, 'destination' | 'run'>>;
 const NOTHING: Sums = {
@@ -91,18 +107,18 @@ export class Changes {
     return this.backlog.get(destination) ?? NOTHING;
   }
 
-  async write(session: Session, part: number): Promise<void> {
+  async write({ db }: Pick<Context, 'db'>, session: Session, part: number): Promise<void> {
     const names = ['pending', 'dead', 'queued', 'heldOut'] as const;
     const backlog = [...this.backlog].filter(([, sums]) => names.some((name) => sums[name] !== 0));
     if (backlog.length > 0) {
       const columns = names.map((name) => int4(backlog, ([, sums]) => sums[name]));
-      await session.run(BACKLOG, [part, text(backlog, ([name]) => name), ...columns]);
+      await session.run(backlogSql(db.now), [part, text(backlog, ([name]) => name), ...columns]);
     }
     const progress = [...this.progress];
     if (progress.length > 0) {
       const column = (name: keyof Sums) => int4(progress, ([, sums]) => sums[name]);
       const columns = (['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const).map(column);
-      await session.run(PROGRESS, [part, text(progress, ([run]) => run), ...columns]);
+      await session.run(progressSql(db.now), [part, text(progress, ([run]) => run), ...columns]);
     }
   }
 }

@@ -36,6 +36,7 @@ WITH gone AS (
     destination, lane, ${READY}, ${now}, 0, type, source, message_id, user_id, ${now}, conflict, coalesce(new_body, body)
   FROM wanted RETURNING destination, turn
 ), counted AS (${addToBacklog(
+  now,
   '$3::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
      SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
@@ -97,6 +98,7 @@ WITH gone AS (
     conflict, nullif(marks, '{}'), body
   FROM wanted ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
+  now,
   '$2::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
      SELECT destination, 1 AS pending, 0 AS dead, (turn % 3 <> 0)::int AS queued FROM queued
@@ -133,13 +135,15 @@ export function resend(
 }
 
 const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
-const DROP = `
+const dropSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING destination, run, reason
 ), counted AS (${addToBacklog(
+  now,
   '$2::bigint',
   `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`,
 )}), progressed AS (${addToProgress(
+  now,
   '$2::bigint',
   `SELECT run, 0, -${HELD_OUT}, 0, ${HELD_OUT}, 0 FROM gone WHERE run IS NOT NULL GROUP BY run`,
 )})
@@ -147,7 +151,7 @@ SELECT count(*) FROM gone`;
 
 export async function drop(context: Context, ids: readonly string[]): Promise<number> {
   const numbers = int8(ids, (id) => idNumber(context, id));
-  const [row] = await context.db.rows<[number]>(DROP, [numbers, context.parts.settle]);
+  const [row] = await context.db.rows<[number]>(dropSql(context.db.now), [numbers, context.parts.settle]);
   return row?.[0] ?? 0;
 }
 
@@ -167,10 +171,12 @@ WITH gone AS (
   SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
   FROM gone WHERE NOT ${IS_DROPPED}
 ), counted AS (${addToBacklog(
+  now,
   '$2::bigint',
   `SELECT destination, -count(*), count(*) FILTER (WHERE NOT ${IS_DROPPED}), -${QUEUED}, 0 FROM gone GROUP BY destination`,
 )}
 ), progressed AS (${addToProgress(
+  now,
   '$2::bigint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
 )})

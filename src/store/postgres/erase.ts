@@ -20,14 +20,15 @@ const IS_THEIRS = `${IN_PART} AND (user_id = ANY ($3::text[]) OR ${IS_FORMER('$6
 const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 
 /** Each answers with the number of deliveries that are being posted and so were left. */
-const ERASE = {
+const eraseSql = (now: string) => ({
   attempt: `
     WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IN_PART} AND user_id = ANY ($3::text[])
       AND $4::bigint IS NOT NULL AND $6::text[] IS NOT NULL) SELECT 0`,
   dead_letter: `
     WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
-    counted AS (${addToBacklog('$4::bigint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
+    counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
+      now,
       '$4::bigint',
       `SELECT run, 0, -${HELD_OUT}, 0, 0, ${HELD_OUT} FROM gone WHERE run IS NOT NULL GROUP BY run`,
     )})
@@ -38,13 +39,14 @@ const ERASE = {
     gone AS (
       DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
       RETURNING destination, run, tries, turn
-    ), counted AS (${addToBacklog('$4::bigint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
+    ), counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
+      now,
       '$4::bigint',
       `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,
     )})
     SELECT count(*) FROM theirs WHERE state = ${CLAIMED}`,
-};
+});
 
 /** Tables are scanned by id: deletions are rare, and an index by user would cost every accept. */
 export async function erase(
@@ -65,7 +67,7 @@ export async function erase(
   );
   const [end = null, count = 0] = row ?? [];
   const values = [Number(from), end, theirs, parts.settle, scope, needles];
-  const [left] = end === null ? [] : await db.patient<[number]>(ERASE[table], values);
+  const [left] = end === null ? [] : await db.patient<[number]>(eraseSql(db.now)[table], values);
   const next = count === ERASE_STEP ? `${table}:${end}` : phase + 1 < TABLES.length ? `${TABLES[phase + 1]}:0` : null;
   // Not each time: it looks at all that is claimed.
   const [posting] = next === null ? await db.patient<[number]>(POSTING, [theirs, scope, needles]) : [];

@@ -27,6 +27,7 @@ WITH gone AS (
     accepted_at, run, conflict, body
   FROM gone ORDER BY accepted_at, id RETURNING destination, turn
 ), counted AS (${addToBacklog(
+  now,
   '$2::bigint',
   `SELECT destination, count(*), -count(*), ${QUEUED}, -count(*) FROM queued GROUP BY destination`,
 )})
@@ -81,7 +82,7 @@ export async function queueAgain(
   const keyed = letters.flatMap(([, conflict]) => (conflict === null ? [] : [{ conflict, destination }]));
   if (keyed.length > 0) await takeBack(session, keyed, changes);
   const [row] = await session.rows<[number]>(requeueSql(db.now), [int8(letters, ([id]) => id), part]);
-  await changes.write(session, part);
+  await changes.write({ db }, session, part);
   return row?.[0] ?? 0;
 }
 
@@ -97,8 +98,9 @@ WITH chosen AS (
 ), given AS (
   UPDATE rollcall.dead_letter SET reason = $1, last_at = ${now}
   WHERE id = ANY (ARRAY(SELECT id FROM chosen)) AND reason = 'queue_full' RETURNING destination, run
-), counted AS (${addToBacklog('$5::bigint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
+), counted AS (${addToBacklog(now, '$5::bigint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
 ), progressed AS (${addToProgress(
+  now,
   '$5::bigint',
   'SELECT run, 0, -count(*), 0, count(*), 0 FROM given WHERE run IS NOT NULL GROUP BY run',
 )})

@@ -27,8 +27,8 @@ export class Statements {
   constructor(context: Context) {
     this.context = context;
     const { now } = context.db;
-    this.goneSql = goneSql('');
-    this.deliveredSql = goneSql(`, logged AS (${logSql(now, 5)})`);
+    this.goneSql = goneSql(now, '');
+    this.deliveredSql = goneSql(now, `, logged AS (${logSql(now, 5)})`);
     this.logSql = logSql(now, 1);
     this.deadSql = deadSql(now);
     this.againSql = againSql(now);
@@ -126,14 +126,16 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 }
 
 /** Parameters: owner, ids, part of the counters, which counter of the run. */
-const goneSql = (also: string) => `
+const goneSql = (now: string, also: string) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, turn
 )${also}, counted AS (${addToBacklog(
+  now,
   '$3::bigint',
   `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`,
 )}
 ), progressed AS (${addToProgress(
+  now,
   '$3::bigint',
   `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), count(*) FILTER (WHERE $4::text = 'delivered'),
      count(*) FILTER (WHERE $4::text = 'dead'), count(*) FILTER (WHERE $4::text = 'superseded')
@@ -165,9 +167,11 @@ WITH changed AS (
   WHERE d.id = g.id AND d.owner = $1
   RETURNING d.destination, d.turn % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
 ), counted AS (${addToBacklog(
+  now,
   '$7::bigint',
   'SELECT destination, 0, 0, -count(*), 0 FROM changed WHERE first_try AND lane <> 0 GROUP BY destination',
 )}), progressed AS (${addToProgress(
+  now,
   '$7::bigint',
   'SELECT run, 0, -count(*), 0, 0, 0 FROM changed WHERE run IS NOT NULL AND first_try GROUP BY run',
 )})
@@ -185,8 +189,9 @@ WITH gone AS (
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
-), counted AS (${addToBacklog('$6::bigint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
+), counted AS (${addToBacklog(now, '$6::bigint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
 ), progressed AS (${addToProgress(
+  now,
   '$6::bigint',
   'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
 )})

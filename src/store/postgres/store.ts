@@ -51,11 +51,10 @@ export async function openPostgresStore({ maxQueued, events, ...options }: Postg
 async function identify(db: Database): Promise<Pick<Context, 'ids' | 'suppressionKey' | 'parts'>> {
   await checkVersion(db);
   const meta = new Map(await db.rows<[string, string]>('SELECT key, value FROM rollcall.meta'));
-  const [[now] = [0]] = await db.rows<[number]>(`SELECT ${db.now}`);
   return {
     ids: new DeliveryIds(meta.get('store') ?? ''),
     suppressionKey: meta.get('suppression_key') ?? '',
-    parts: new Parts(db, now),
+    parts: new Parts(db),
   };
 }
 
