@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { ERROR_CODES } from './error-codes.ts';
 import { type ErrorCode, RollcallError } from './errors.ts';
 
 /** What every failed request is answered with; clients of the ecosystem read one or the other field. */
@@ -9,38 +10,6 @@ interface ErrorBody {
   readonly message: string;
   readonly error: string;
 }
-
-/** Codes that are not the fault of the request as such (400). */
-const STATUS: Partial<Record<ErrorCode, number>> = {
-  unknown_source: 401,
-  unauthorized: 401,
-  source_disabled: 403,
-  forbidden: 403,
-  not_found: 404,
-  unknown_audience: 404,
-  unknown_run: 404,
-  method_not_allowed: 405,
-  request_timeout: 408,
-  run_held: 409,
-  run_in_progress: 409,
-  older_configuration: 409,
-  unsupported_media_type: 415,
-  rate_limited: 429,
-  internal_error: 500,
-  sql_failed: 500,
-  engine_unreachable: 500,
-  snapshot_lost: 500,
-  bad_configuration: 500,
-  store_full: 503,
-  store_failed: 503,
-  store_busy: 503,
-  store_damaged: 503,
-  store_read_only: 503,
-  store_closed: 503,
-  store_outdated: 503,
-  overloaded: 503,
-  stopping: 503,
-};
 
 /** Failures whose message names hosts and files: whoever may send messages learns only what they mean. */
 const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
@@ -56,7 +25,7 @@ const RETRY_AFTER = 5;
 const RETRY_LIMITED = 60;
 
 export function statusOf(code: ErrorCode): number {
-  return STATUS[code] ?? 400;
+  return ERROR_CODES[code].status;
 }
 
 /** Whether clients drop what was answered so, instead of sending it again. */

@@ -56,6 +56,8 @@ const leaves = [
   'keep-lease',
   'retry',
   'errors',
+  'error-codes',
+  'dead-reasons',
   'failpoint',
   'log',
   'version',

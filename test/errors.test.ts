@@ -2,58 +2,80 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import type { ErrorCode } from '../src/errors.ts';
+import { DEAD_LETTER_REASONS } from '../src/dead-reasons.ts';
+import { ERROR_CODES, HTTP_CODES, PROGRAM_CODES, STORE_CODES, SYNC_CODES } from '../src/error-codes.ts';
 import { RollcallError } from '../src/errors.ts';
-import { statusOf } from '../src/http-errors.ts';
-import { DEAD_REASONS } from '../src/store/port.ts';
+import { isFinal } from '../src/http-errors.ts';
+import { holdPage, markdownTable } from './helpers/made-page.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const docs = await readFile(join(ROOT, 'docs/errors.md'), 'utf8');
-
-/** What the members of a union of string literals are. */
-async function union(file: string, name: string): Promise<readonly string[]> {
-  const source = await readFile(join(ROOT, file), 'utf8');
-  const declaration = new RegExp(`export type ${name} =(.*?);`, 's').exec(source)?.[1] ?? '';
-  return [...declaration.matchAll(/'(\w+)'/g)].map(([, member = '']) => member);
-}
+const LISTS = ['src/errors.ts', 'src/error-codes.ts', 'src/dead-reasons.ts'];
+const groups = { http: HTTP_CODES, store: STORE_CODES, sync: SYNC_CODES, program: PROGRAM_CODES };
+const codes = Object.keys(ERROR_CODES);
 
 async function sources(...folders: readonly string[]): Promise<string> {
   const texts = folders.map(async (folder) => {
-    const files = await readdir(join(ROOT, folder), { recursive: true });
+    const files = (await readdir(join(ROOT, folder), { recursive: true })).map((file) => join(folder, file));
     const wanted = files.filter((file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules|client)\//.test(file));
     return Promise.all(
-      wanted.filter((file) => file !== 'errors.ts').map((file) => readFile(join(ROOT, folder, file), 'utf8')),
+      wanted.filter((file) => !LISTS.includes(file)).map((file) => readFile(join(ROOT, file), 'utf8')),
     );
   });
   return (await Promise.all(texts)).flat().join('\n');
 }
 
-const codes = await union('src/errors.ts', 'ErrorCode');
-const [aboutCodes = '', aboutReasons = ''] = docs.split('## Why deliveries die');
-
-/** Names in the first column of the tables. */
-function named(text: string): readonly string[] {
-  return [...text.matchAll(/^\| `(\w+)` \| (?:\d{3} \| )?[^|]+ \| [^|]+ \|$/gm)].map(([, name = '']) => name);
-}
-
-t.test('every code is documented once, with what to do, and no other is', async (t) => {
-  t.ok(codes.length > 40);
-  t.strictSame(named(aboutCodes).toSorted(), codes.toSorted());
+t.test('docs/errors.md has every code and every reason of a dead letter, with what to do', async (t) => {
+  const tables = Object.entries(groups).map(([name, group]) => {
+    const rows = Object.entries(group).map(([code, { status, meaning, remedy }]) => [
+      ...[`\`${code}\``, String(status), meaning, remedy],
+    ]);
+    return [name, markdownTable(['code', 'status', 'meaning', 'what to do'], rows)];
+  });
+  const reasons = Object.entries(DEAD_LETTER_REASONS).map(([reason, { meaning, remedy }]) => [
+    ...[`\`${reason}\``, meaning, remedy],
+  ]);
+  const parts = { ...Object.fromEntries(tables), reasons: markdownTable(['reason', 'meaning', 'what to do'], reasons) };
+  holdPage(t, 'docs/errors.md', parts);
 });
 
-t.test('the documented status is the one that is answered', async (t) => {
-  const statuses = [...aboutCodes.matchAll(/^\| `(\w+)` \| (\d{3}) \|/gm)];
-  t.ok(statuses.length > 30);
-  for (const [, code, status] of statuses) t.equal(statusOf(code as ErrorCode), Number(status), `${code}`);
+t.test('the page of incidents says for each code that shows while it runs where to look and what to do', async (t) => {
+  const codes = Object.entries({ ...STORE_CODES, ...SYNC_CODES, ...PROGRAM_CODES, ...HTTP_CODES });
+  const rows = codes.flatMap(([code, { meaning, look, remedy }]) =>
+    look === null || look === HTTP_CODES.invalid_json.look ? [] : [[`\`${code}\``, meaning, look, remedy]],
+  );
+  const reasons = Object.entries(DEAD_LETTER_REASONS).map(([reason, { meaning, look, remedy }]) => [
+    ...[`\`${reason}\``, meaning, look, remedy],
+  ]);
+  const header = (first: string) => [first, 'it means', 'look at', 'do'];
+  holdPage(t, 'docs/operations/incidents.md', {
+    codes: markdownTable(header('code'), rows),
+    reasons: markdownTable(header('reason'), reasons),
+  });
 });
 
-t.test('every code can occur', async (t) => {
+t.test('what an operator has to repair says where to look', async (t) => {
+  const ours = Object.entries(ERROR_CODES).filter(([, { status }]) => status >= 500);
+  t.ok(ours.length > 15);
+  for (const [code, { look }] of ours) t.not(look, null, code);
+});
+
+t.test('a code stands in one group', async (t) => {
+  const listed = Object.values(groups).flatMap((group) => Object.keys(group));
+  t.ok(listed.length > 60);
+  t.strictSame(listed, codes);
+});
+
+t.test('clients send again what this side could not take', async (t) => {
+  t.same(
+    (['store_full', 'overloaded', 'rate_limited', 'request_timeout', 'internal_error'] as const).filter(isFinal),
+    [],
+  );
+  t.ok((['unknown_source', 'too_large', 'event_not_defined'] as const).every(isFinal));
+});
+
+t.test('every code and every reason can occur', async (t) => {
   const text = await sources('src', 'jobs');
-  for (const code of codes) t.match(text, `'${code}'`, code);
-});
-
-t.test('every reason of a dead letter is documented, and no other is', async (t) => {
-  t.strictSame(named(aboutReasons).toSorted(), [...DEAD_REASONS].toSorted());
+  for (const code of [...codes, ...Object.keys(DEAD_LETTER_REASONS)]) t.ok(text.includes(`'${code}'`), code);
 });
 
 t.test('an error has a code, a message and its cause', async (t) => {

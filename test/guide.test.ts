@@ -12,7 +12,10 @@ import { actionsOf, difference } from './newcomer/page.ts';
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
-const pages = ['README.md', ...globSync(['docs/**/*.md', 'deploy/*.md', 'receivers/*.md'], { cwd: ROOT })];
+const pages = [
+  'README.md',
+  ...globSync(['docs/**/*.md', 'deploy/*.md', 'deploy/prometheus/*.yaml', 'receivers/*.md'], { cwd: ROOT }),
+];
 const guide = globSync('docs/guide/[0-9]*.md', { cwd: ROOT }).sort();
 const { stdin, stdout, stderr } = process;
 const program = buildProgram({ stdin, stdout, stderr, signal: new AbortController().signal }, () => {});

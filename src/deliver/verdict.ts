@@ -1,5 +1,6 @@
+import type { DeadReason } from '../dead-reasons.ts';
 import { BACKOFF_CAP, nextTry, RETRY_WINDOW } from '../retry.ts';
-import type { Claim, DeadReason, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
+import type { Claim, EndpointMarks, Settlement, Verdict } from '../store/port.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Why an endpoint was not posted to: it takes none now, or the try was cut short from our side (stop, reload, lease). */

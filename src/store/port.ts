@@ -1,3 +1,4 @@
+import type { DeadReason } from '../dead-reasons.ts';
 import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message-types.ts';
 import type { EventLog } from './event-log.ts';
@@ -123,18 +124,6 @@ export interface Attempt {
   /** The start of what a failed endpoint answered. */
   readonly response: string | null;
 }
-
-export const DEAD_REASONS = [
-  'refused',
-  'expired',
-  'tls_untrusted',
-  'address_refused',
-  'destination_removed',
-  'undeliverable',
-  /** Held out of a full queue, and queued again by itself as that drains. */
-  'queue_full',
-] as const;
-export type DeadReason = (typeof DEAD_REASONS)[number];
 
 /** What is to become of a claimed delivery. */
 export type Verdict =

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { DEAD_REASONS } from '../../src/dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../src/message-types.ts';
 import * as port from '../../src/store/port.ts';
 
@@ -8,7 +9,7 @@ const choices: Record<'KINDS' | 'OUTCOMES' | 'REASONS', string[]> = await import
 );
 
 t.test('the pages offer every reason, kind and outcome that there is', async (t) => {
-  t.same(choices.REASONS.toSorted(), port.DEAD_REASONS.toSorted());
+  t.same(choices.REASONS.toSorted(), DEAD_REASONS.toSorted());
   t.same(choices.KINDS.toSorted(), MESSAGE_TYPES.toSorted());
   t.same(choices.OUTCOMES.toSorted(), port.OUTCOMES.toSorted());
 });

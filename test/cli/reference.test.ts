@@ -28,6 +28,6 @@ t.test('docs/cli.md is what the command line says of itself', async (t) => {
   const program = buildProgram({ stdin, stdout, stderr, signal: new AbortController().signal }, () => {});
   const text = HEAD + helpOf(program, 'rollcall');
   if (process.env['REFERENCE'] === 'write') writeFileSync(FILE, text);
-  t.equal(readFileSync(FILE, 'utf8'), text, 'REFERENCE=write node test/cli/reference.test.ts writes it anew');
+  t.equal(readFileSync(FILE, 'utf8'), text, 'npm run reference writes it anew');
   t.ok(text.split('\n## ').length > 30);
 });

@@ -143,6 +143,21 @@ t.test('the Kubernetes objects fit together, and their configuration is valid', 
   t.equal(template.spec.securityContext.runAsNonRoot, true);
 });
 
+t.test('every alert rule has a section of the incident page, and links to it', async (t) => {
+  const { groups } = parse(read('deploy/prometheus/rollcall.rules.yaml'));
+  const rules: readonly { alert: string; annotations: { runbook_url: string } }[] = groups[0].rules;
+  t.ok(rules.length > 10);
+  const [, alerts = ''] = /^## Alerts\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
+  const sections = alerts.split(/^### /m).slice(1);
+  t.same(
+    sections.map((section) => section.slice(0, section.indexOf('\n'))),
+    rules.map(({ alert }) => alert),
+  );
+  for (const section of sections) t.match(section, /^\*\*Means:\*\* .+^\*\*Look:\*\* .+^\*\*Do:\*\* /ms);
+  const page = `${manifest.homepage.replace('#readme', '')}/blob/main/docs/operations/incidents.md`;
+  for (const { alert, annotations } of rules) t.equal(annotations.runbook_url, `${page}#${alert.toLowerCase()}`);
+});
+
 t.test('kustomize builds them', needs('kubectl'), async (t) => {
   const { stdout } = await run('kubectl', ['kustomize', join(ROOT, KUBERNETES)]);
   t.match(stdout, `image: rollcall:${manifest.version}`);

@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import type { Clock } from '../../clock.ts';
+import { DEAD_REASONS } from '../../dead-reasons.ts';
 import { RollcallError } from '../../errors.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { DEAD_REASONS, type Store } from '../../store/port.ts';
+import type { Store } from '../../store/port.ts';
 import { letterLine, letterScope } from '../lines.ts';
 import { type ReplayOptions, replayLetters } from '../replay-letters.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { RollcallError } from '../../errors.ts';
+import { asUser } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
 import { duration } from '../duration.ts';
@@ -83,7 +84,8 @@ async function drop(names: readonly string[], options: DropOptions, context: Con
       return;
     }
     for (const { destination } of statuses) {
-      const buried = await buryAll(destination, opened);
+      const deed = { action: 'destination.drop', target: destination };
+      const buried = await asUser(opened.app, deed, () => buryAll(destination, opened));
       if (options.json) printJson(terminal, { destination, dropped: buried });
       else print(terminal, `${destination}: ${count(buried, 'delivery', 'deliveries')} made dead letters.`);
     }

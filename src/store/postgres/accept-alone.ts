@@ -1,6 +1,7 @@
+import type { DeadReason } from '../../dead-reasons.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { type AcceptRequest, type AcceptResult, type DeadReason, LANES, type NewMessage } from '../port.ts';
+import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
 import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';

@@ -1,4 +1,4 @@
-import type { DeadReason } from '../port.ts';
+import type { DeadReason } from '../../dead-reasons.ts';
 import { CLAIMED } from '../states.ts';
 import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';

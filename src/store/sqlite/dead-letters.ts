@@ -1,5 +1,5 @@
+import type { DeadReason } from '../../dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import type { DeadReason } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
 import { lettersBeingDeleted } from '../records/letters.ts';
 import { DELETION_LANE, READY } from '../states.ts';

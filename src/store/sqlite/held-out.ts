@@ -1,4 +1,4 @@
-import type { DeadReason } from '../port.ts';
+import type { DeadReason } from '../../dead-reasons.ts';
 import { CLAIMED, READY } from '../states.ts';
 import { supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';

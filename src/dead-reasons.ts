@@ -1,0 +1,53 @@
+interface Explanation {
+  readonly meaning: string;
+  readonly remedy: string;
+  /** Where an operator finds out more. */
+  readonly look: string;
+}
+
+/** Why a delivery was given up. docs/errors.md and docs/operations/incidents.md are made of this list. */
+export const DEAD_LETTER_REASONS = {
+  refused: {
+    meaning: 'The endpoint answered 4xx (other than 408, 425 and 429) or 3xx.',
+    remedy:
+      'Repair the receiver or the URL, then replay. If the endpoint refused everything, Rollcall sends it again by itself.',
+    look: '`rollcall attempts --outcome refused`: what does the endpoint answer?',
+  },
+  expired: {
+    meaning: 'No attempt succeeded within four hours.',
+    remedy: 'Repair the endpoint, then replay.',
+    look: '`rollcall endpoints list`, `rollcall attempts --outcome retry`',
+  },
+  tls_untrusted: {
+    meaning: 'The certificate is self-signed, expired or otherwise not trusted. Nothing was sent.',
+    remedy: 'Install a trusted one, or name its authority in `network.ca`. Then replay.',
+    look: '`rollcall doctor`, `rollcall test DESTINATION`',
+  },
+  address_refused: {
+    meaning: 'The URL resolves to an address that is not public. Nothing was sent.',
+    remedy: 'If the address is yours, allow its range in `network.allow`. Then replay.',
+    look: '`rollcall doctor`: it names the address',
+  },
+  destination_removed: {
+    meaning: 'No process has known the destination for `delivery.removedAfter`, or a person dropped it.',
+    remedy: 'Put it back and replay, or drop the letters.',
+    look: '`rollcall destinations`, `rollcall audit --action destination.drop`',
+  },
+  undeliverable: {
+    meaning:
+      'The delivery cannot be carried out, or the process crashed three times while it was posted, the last time with ' +
+      'nothing else in flight. The log says which.',
+    remedy: 'Read the log, then replay or drop.',
+    look: 'the log, `rollcall dead-letters list --reason undeliverable --body`',
+  },
+  /** Held out of a full queue, and queued again by itself as that drains. */
+  queue_full: {
+    meaning: 'The destination had as many untried deliveries as `store.maxQueued` allows.',
+    remedy:
+      'Nothing: Rollcall queues it again as the queue drains. Where no endpoint takes anything for four hours, it becomes `expired`.',
+    look: '`rollcall endpoints list`: is one dead, or slow?',
+  },
+} satisfies Readonly<Record<string, Explanation>>;
+
+export type DeadReason = keyof typeof DEAD_LETTER_REASONS;
+export const DEAD_REASONS = Object.keys(DEAD_LETTER_REASONS) as readonly DeadReason[];

@@ -1,0 +1,280 @@
+/*
+ * Every code that Rollcall raises or answers with: docs/errors.md and the table in docs/operations/incidents.md are made of
+ * this list by `npm run reference`.
+ */
+
+interface Explanation {
+  /** The HTTP status that it is answered with, where it is answered. */
+  readonly status: number;
+  /** What happened. */
+  readonly meaning: string;
+  /** What to do about it. */
+  readonly remedy: string;
+  /** Where an operator who sees it in a log, a metric or a run finds out more; null where the message says it all. */
+  readonly look: string | null;
+}
+
+const code = (status: number, meaning: string, remedy: string, look: string | null = null): Explanation => ({
+  ...{ status, meaning, remedy, look },
+});
+
+/** What clients of the collection API are answered; an operator sees it in `rollcall discards`. */
+const discard = (status: number, meaning: string, remedy: string) =>
+  code(status, meaning, remedy, '`rollcall discards`');
+
+/** Collection and other HTTP routes. */
+export const HTTP_CODES = {
+  invalid_json: discard(
+    400,
+    'The body is not JSON, or cannot be decompressed.',
+    'Send JSON, and `Content-Encoding: gzip` if it is compressed.',
+  ),
+  invalid_message: discard(400, 'A message or a batch is not a JSON object.', 'Send an object.'),
+  invalid_request: discard(400, 'The request is malformed; the message says where.', 'Correct it.'),
+  too_large: discard(
+    400,
+    'The request is larger than 500 KB (batch) or 32 KB (call) after decompressing.',
+    'Send smaller ones.',
+  ),
+  too_deep: discard(400, 'The message is nested too deep.', 'Flatten it.'),
+  too_many_messages: discard(400, 'The batch has more messages than are allowed.', 'Send several batches.'),
+  empty_batch: discard(400, 'The batch has no messages.', 'Send no empty batches.'),
+  unknown_type: discard(
+    400,
+    'The type is not one of the six that clients send.',
+    'Use identify, track, page, screen, group or alias.',
+  ),
+  unknown_source: discard(
+    401,
+    'No source has this write key, or no key was sent.',
+    'Compare the key with `sources` in the configuration.',
+  ),
+  source_disabled: discard(403, 'The source is disabled.', 'Set `enabled: true` on it.'),
+  no_user_anon_id: discard(400, 'The message has neither userId nor anonymousId.', 'Send one of them.'),
+  no_user_id: discard(400, 'An alias has no userId.', 'Send it.'),
+  no_group_id: discard(400, 'A group has no groupId.', 'Send it.'),
+  no_previous_id: discard(400, 'An alias has no previousId.', 'Send it.'),
+  event_not_defined: discard(400, 'A track has no event name.', 'Send one.'),
+  event_not_string: discard(400, 'The event name is not text.', 'Send text.'),
+  name_not_string: discard(400, 'The name of a page or screen is not text.', 'Send text.'),
+  id_not_string: discard(
+    400,
+    'userId, anonymousId, groupId, previousId or messageId is neither text nor a number up to 2^53.',
+    'Send text.',
+  ),
+  id_too_long: discard(400, 'A messageId has more than 100 characters.', 'Shorten it.'),
+  properties_not_object: discard(400, '`properties` is not an object.', 'Send an object.'),
+  traits_not_object: discard(400, '`traits` is not an object.', 'Send an object.'),
+  context_not_object: discard(400, '`context` is not an object.', 'Send an object.'),
+  integrations_not_object: discard(400, '`integrations` is not an object.', 'Send an object.'),
+  method_not_allowed: discard(405, 'Messages are sent with POST.', 'Use POST; the address is right.'),
+  unsupported_media_type: code(415, 'An admin route wants `application/json`.', 'Set `Content-Type`.'),
+  not_found: code(404, 'Nothing exists at this path.', 'Compare it with the documented paths.'),
+  unauthorized: code(
+    401,
+    'The admin token is missing or wrong.',
+    'Send `Authorization: Bearer TOKEN`, or sign in.',
+    '`admin` in the configuration',
+  ),
+  forbidden: code(
+    403,
+    'Without an admin token, admin routes serve this machine only. With one, the token lacks the right.',
+    'Set `admin.token`, or give the token the right in `admin.tokens`.',
+    '`admin` in the configuration',
+  ),
+  rate_limited: code(
+    429,
+    'The source sends too many requests, or this address sent too many wrong admin tokens.',
+    'Wait as long as `Retry-After` says. Raise `rateLimit` of the source if the traffic is right.',
+    '`rollcall_discards_total`, `rateLimit` of the source',
+  ),
+  request_timeout: code(408, 'The request took too long to arrive.', 'Try again.'),
+  overloaded: code(
+    503,
+    'Too many requests are in progress, from this source or without a write key.',
+    'Clients try again. If it stays, add a process or raise its CPU (docs/operations/sizing.md).',
+    '`process_cpu_seconds_total`, `nodejs_eventloop_lag_p99_seconds`',
+  ),
+  internal_error: code(
+    500,
+    'Rollcall has a fault; its log has the details.',
+    'Try again, and report it with the line of the log.',
+    'the log, level `error`',
+  ),
+} satisfies Record<string, Explanation>;
+
+export const STORE_CODES = {
+  store_full: code(
+    503,
+    'The disk of the store is full. Nothing acknowledged was lost, and delivery goes on.',
+    'Free some space. Intake resumes by itself.',
+    '`rollcall doctor`, `df` on the folder of the store',
+  ),
+  store_failed: code(
+    503,
+    'The store cannot be opened, read or written; the message says why.',
+    'Check the file or the database. If the thread of the store ended, the process ends too (exit code 1): restart it.',
+    '`rollcall doctor`, `/readyz`, the log of the database',
+  ),
+  store_busy: code(
+    503,
+    'The database is locked, has no free connection, or took too long.',
+    'Rollcall tries again. If it stays, find what holds or loads the database.',
+    '`rollcall_store_ping_seconds`, `pg_stat_activity` of Postgres',
+  ),
+  store_damaged: code(
+    503,
+    'The file of the store, or a page or an index of the Postgres database, is damaged. Rollcall takes and delivers ' +
+      'nothing more; what can still be read, it reads.',
+    'Restore a backup (docs/deployment.md#a-damaged-store). Restarting does not help.',
+    '`rollcall doctor`',
+  ),
+  store_read_only: code(
+    503,
+    'The file, its folder or the disk cannot be written; or the Postgres server is a standby.',
+    'Let the user write there, or name the server that takes writes.',
+    '`rollcall doctor`, `mount`, `select pg_is_in_recovery()`',
+  ),
+  store_closed: code(503, 'The process is stopping.', 'Try again.', 'the log: who sent SIGTERM?'),
+  store_outdated: code(
+    503,
+    'The database has another version than this Rollcall.',
+    'Do as the message says: run `rollcall migrate`, or start the version that made the tables.',
+    '`rollcall --version`',
+  ),
+} satisfies Record<string, Explanation>;
+
+export const SYNC_CODES = {
+  sql_failed: code(
+    500,
+    'The SQL of the definition failed; the message comes from the engine. Nothing was sent or changed.',
+    'Correct the SQL, and try it with `rollcall plan KEY`.',
+    '`rollcall runs RUN`, `rollcall plan KEY`',
+  ),
+  source_incomplete: code(
+    500,
+    'A file that the SQL reads ends too early: somebody is still writing it, or it was cut off. Nothing was sent or changed.',
+    'Rollcall tries again where a schedule runs it. Write files under another name, then rename them.',
+    '`rollcall runs RUN`, the file',
+  ),
+  column_missing: code(
+    500,
+    'The result has no `user_id`, or a trait has no value beside it.',
+    'Name the columns in the SQL.',
+    '`rollcall plan KEY`',
+  ),
+  column_type: code(
+    500,
+    'The type of a column can be neither an id nor the value of a trait.',
+    'Cast it in the SQL.',
+    '`rollcall plan KEY`',
+  ),
+  column_taken: code(
+    500,
+    'A column of a trait query has the key of another audience or trait.',
+    'Rename the column in the SQL.',
+    '`rollcall plan KEY`',
+  ),
+  sql_timeout: code(
+    500,
+    'The SQL took longer than the `timeout` of the audience and was cancelled.',
+    'Make it faster, or raise `timeout`. Rollcall tries again.',
+    '`rollcall runs KEY`: how long did it take before?',
+  ),
+  interrupted: code(
+    500,
+    'The process ended while it computed the run; nothing was sent.',
+    'Nothing: the next run computes anew.',
+    'the log: why did the process end?',
+  ),
+  snapshot_lost: code(
+    500,
+    'The engine no longer has what was last synced.',
+    'Bring its file or schema back, or run `rollcall resync KEY`.',
+    '`rollcall doctor`, `engines` in the configuration',
+  ),
+  snapshot_moved: code(
+    409,
+    'The engine is ahead of the store: this store is another one, or an older copy.',
+    'Use the right store, or run `rollcall resync KEY`.',
+    '`rollcall doctor`: was a backup restored?',
+  ),
+  engine_changed: code(
+    409,
+    'The snapshot of the audience is in another engine than the configuration now says.',
+    'Set the engine back, or run `rollcall retire KEY` and sync anew.',
+    '`engine` of the audience in the configuration',
+  ),
+  engine_unreachable: code(
+    500,
+    'The database of the engine cannot be opened, or the configuration no longer has the engine.',
+    'Check the database, and `engines` in the configuration.',
+    '`rollcall doctor`',
+  ),
+  engine_failed: code(
+    500,
+    'The engine failed outside the SQL of the definition.',
+    'Read the message. The next sync tries again.',
+    '`rollcall runs RUN`, the log',
+  ),
+  run_held: code(
+    409,
+    'A guard or an expectation holds the run.',
+    'Decide: `rollcall approve RUN` or `rollcall reject RUN`.',
+    '`rollcall runs --held`, `rollcall runs RUN --changes`',
+  ),
+  epoch_moved: code(
+    409,
+    'Users were deleted since this was computed.',
+    'Nothing: the sync leaves them out and goes on.',
+    '`rollcall runs KEY`: the next run is done',
+  ),
+  fence_lost: code(
+    409,
+    'Another process has taken over this audience.',
+    'Nothing: that process goes on. If it happens often, look for processes that hang or clocks that jump.',
+    '`rollcall runs KEY`, `nodejs_eventloop_lag_p99_seconds`',
+  ),
+  run_in_progress: code(
+    409,
+    'Another run of this audience is in progress.',
+    'Wait for it.',
+    '`rollcall audiences`: since when?',
+  ),
+  older_configuration: code(
+    409,
+    'A newer configuration, with another definition, ran this audience last. This process still has an older one.',
+    'Restart or reload this process with the newest file.',
+    '`rollcall destinations`: which processes run?',
+  ),
+  unknown_audience: code(
+    404,
+    'No audience or trait has this key.',
+    'Run `rollcall config check`; keys are in snake_case.',
+  ),
+  unknown_run: code(404, 'No run has this id, or it is no longer held.', 'See `rollcall runs`.'),
+} satisfies Record<string, Explanation>;
+
+export const PROGRAM_CODES = {
+  bad_configuration: code(
+    500,
+    'The configuration has mistakes; each is named with its line.',
+    'Correct them all.',
+    '`rollcall config check`',
+  ),
+  bad_usage: code(400, 'An argument or option is wrong.', 'See `rollcall COMMAND --help`.'),
+  queue_full: code(
+    503,
+    '`dead-letters replay` waits for a destination that takes nothing.',
+    'Start the service or repair the endpoint, then run the same command again.',
+    '`rollcall endpoints list`',
+  ),
+  stopping: code(
+    503,
+    'The process is stopping. The next start continues what was begun.',
+    'Try again.',
+    'the log: who sent SIGTERM?',
+  ),
+} satisfies Record<string, Explanation>;
+
+export const ERROR_CODES = { ...HTTP_CODES, ...STORE_CODES, ...SYNC_CODES, ...PROGRAM_CODES };
