@@ -66,6 +66,10 @@ t.test('a person drops what waits for a destination that is gone, and nothing el
   });
   t.match(await letters(run), [{ reason: 'destination_removed' }, { reason: 'destination_removed' }]);
   t.match(jsonLines(await run('destinations', 'drop', 'crm', '--yes', '--json')), [{ destination: 'crm', dropped: 0 }]);
+  t.match(jsonLines(await run('audit', '--action', 'destination.drop', '--json')), [
+    { who: /^cli:/, target: 'crm', outcome: 'done' },
+    { target: 'crm', outcome: 'done' },
+  ]);
   receiver.answer = status(200);
   t.match(await rollcall(['dead-letters', 'replay', '--all', '-c', config]), { stdout: /2 dead letters replayed/ });
   const back = start(['serve', '-c', config]);

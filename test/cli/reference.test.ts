@@ -7,7 +7,7 @@ import { buildProgram } from '../../src/cli/program.ts';
 const FILE = join(import.meta.dirname, '../../docs/cli.md');
 const HEAD = `# Command line
 
-Made from \`rollcall --help\` by \`REFERENCE=write node test/cli/reference.test.ts\`; a test holds the two together. Without
+Made from \`rollcall --help\` by \`npm run reference\`; a test holds the two together. Without
 \`-c FILE\` a command reads the file that \`ROLLCALL_CONFIG\` names, or else \`rollcall.yaml\` in the working directory.
 `;
 
