@@ -62,9 +62,9 @@ CREATE UNIQUE INDEX dead_letter_held_out_key ON rollcall.dead_letter (conflict, 
   WHERE conflict IS NOT NULL AND reason = 'queue_full';
 
 -- Counters, so that nothing ever counts the rows above. Each writer adds to a part of its own (of 32), so that two
--- transactions rarely want the same row, and to another one every ten seconds by its own time (counters.ts); the sum over the parts is what
--- counts. Part 0 of the backlog has what was folded. queued: pending, never tried, no deletion
--- notice; held_out: dead letters `queue_full`.
+-- transactions rarely want the same row, and to another one every ten seconds of the database's time (counters.ts).
+-- The sum over the parts is what counts. Part 0 of the backlog has what was folded. queued: pending, never tried, no
+-- deletion notice; held_out: dead letters `queue_full`.
 CREATE TABLE rollcall.backlog (
   destination text NOT NULL,
   part bigint NOT NULL,
