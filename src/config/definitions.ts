@@ -111,7 +111,10 @@ const MOST_CONDITIONS = 200;
 /** The short definition of an audience. */
 export const when = condition
   .refine((given) => countOf(given) <= MOST_CONDITIONS, `has more than ${MOST_CONDITIONS} conditions. Write it as SQL`)
-  .describe('Who is in it, by what people do and are (docs/definitions.md); in place of sql');
+  .meta({
+    title: 'short definition',
+    description: 'Audiences, in place of `sql`: who is in it, by what people do and are (docs/definitions.md).',
+  });
 
 function countOf(condition: Condition): number {
   if ('all' in condition) return condition.all.reduce((sum, part) => sum + countOf(part), 1);
@@ -148,7 +151,11 @@ export const value = valueShape
     else return checkedValue(operator, given, refuse) ?? z.NEVER;
     return z.NEVER;
   })
-  .describe('Its value, computed of what people do (docs/definitions.md); in place of sql');
+  .meta({
+    title: 'short definition',
+    description:
+      'Traits, in place of `sql`: what to compute of what people do (docs/definitions.md#values-of-a-computed-trait).',
+  });
 
 function checkedValue(
   operator: (typeof VALUE_OPERATORS)[number],

@@ -5,52 +5,86 @@ import * as z from 'zod';
 import { RESERVED_HEADERS } from '../destination.ts';
 import type { Threshold } from './config.ts';
 
+/*
+ * Each format has a title, which is its type in docs/configuration.md and in editors, and an example where its type says
+ * too little.
+ */
+
+/** An example of a value that comes from the environment. */
+export const variable = (name: string) => `\${${name}}`;
+
+/** A value, or several of its kind. */
+export const oneOrMore = <T extends z.ZodType>(item: T, error: string) =>
+  z
+    .union([item, z.array(item).min(1, error)], error)
+    .transform((value) => (Array.isArray(value) ? value : [value]))
+    .meta({ title: `${item.meta()?.title}, or a list` });
+
 /** A whole number, also as text, since what comes from the environment is text. */
 export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
   const bound = maximum === Number.MAX_SAFE_INTEGER ? 'on' : `to ${maximum}`;
   const error = `must be a whole number from ${minimum} ${bound}`;
   const number = z.int(error).min(minimum, error).max(maximum, error);
-  return z.union([number, z.string().regex(/^\d+$/, error).transform(Number).pipe(number)], error);
+  const title = `whole number from ${minimum}${maximum === Number.MAX_SAFE_INTEGER ? '' : ` to ${maximum}`}`;
+  return z.union([number, z.string().regex(/^\d+$/, error).transform(Number).pipe(number)], error).meta({ title });
 }
 
 /** A switch, also as the text `true` or `false`. */
 export const flag = z
   .union([z.boolean(), z.enum(['true', 'false'])], 'must be true or false')
-  .transform((value) => value === true || value === 'true');
+  .transform((value) => value === true || value === 'true')
+  .meta({ title: 'true or false' });
 
-export const text = z.string().refine((value) => value.trim() !== '', 'must not be empty');
+export const text = z
+  .string()
+  .refine((value) => value.trim() !== '', 'must not be empty')
+  .meta({ title: 'text' });
 
 /** A name that people type and read; the colon is kept for names that Rollcall makes. */
 export const label = z
   .string()
-  .regex(/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$/u, 'must be 1 to 100 letters, digits, spaces, dots, _ or -');
+  .regex(/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$/u, 'must be 1 to 100 letters, digits, spaces, dots, _ or -')
+  .meta({ title: 'name' });
 
 /** A secret is never shown, so the message doesn't repeat it. */
 export const secret = z
   .string()
-  .min(1, 'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable');
+  .min(1, 'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable')
+  .meta({ title: 'secret', examples: [variable('SECRET')] });
 
-export const httpUrl = z.string().superRefine((value, context) => {
-  const fault = urlFault(value, ['http:', 'https:']);
-  if (fault) context.addIssue(fault);
-});
+export const httpUrl = z
+  .string()
+  .superRefine((value, context) => {
+    const fault = urlFault(value, ['http:', 'https:']);
+    if (fault) context.addIssue(fault);
+  })
+  .meta({ title: 'URL' });
 
-export const storeUrl = z.string().superRefine((value, context) => {
-  if (/^sqlite:./.test(value)) return;
-  const fault = urlFault(value, ['postgres:', 'postgresql:']);
-  if (fault) context.addIssue('must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB');
-});
+export const storeUrl = z
+  .string()
+  .superRefine((value, context) => {
+    if (/^sqlite:./.test(value)) return;
+    const fault = urlFault(value, ['postgres:', 'postgresql:']);
+    if (!fault) return;
+    context.addIssue('must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB');
+  })
+  .meta({ title: 'URL', examples: ['postgres://rollcall@db/rollcall'] });
 
-export const postgresUrl = z.string().superRefine((value, context) => {
-  if (urlFault(value, ['postgres:', 'postgresql:'])) context.addIssue('must be postgres://USER:PASSWORD@HOST/DATABASE');
-});
+export const postgresUrl = z
+  .string()
+  .superRefine((value, context) => {
+    if (!urlFault(value, ['postgres:', 'postgresql:'])) return;
+    context.addIssue('must be postgres://USER:PASSWORD@HOST/DATABASE');
+  })
+  .meta({ title: 'URL', examples: [variable('WAREHOUSE_URL')] });
 
 export const range = z
   .string()
   .refine(
     (value) => ipaddr.isValidCIDR(value) || ipaddr.isValid(value),
     'must be a range such as 10.0.0.0/8 or an address',
-  );
+  )
+  .meta({ title: 'address or range' });
 
 export const duration = z
   .string()
@@ -58,14 +92,18 @@ export const duration = z
     /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
     'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
   )
-  .transform((value) => ms(value as ms.StringValue));
+  .transform((value) => ms(value as ms.StringValue))
+  .meta({ title: 'duration' });
 
 /** A duration that is not nothing. */
 export const positive = <T extends z.ZodType<number>>(value: T, error: string) =>
   value.refine((milliseconds) => milliseconds > 0, error);
 
 /** The key of a trait. Marks, because many scripts write vowels as such. */
-export const traitKey = z.string().regex(/^[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -');
+export const traitKey = z
+  .string()
+  .regex(/^[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
+  .meta({ title: 'key', examples: ['big_spenders'] });
 
 const SECONDS = { s: 1, m: 60, h: 3600 };
 
@@ -76,7 +114,8 @@ export const rate = z
   .transform((value) => {
     const [count, unit] = value.split('/') as [string, keyof typeof SECONDS];
     return Number(count) / SECONDS[unit];
-  });
+  })
+  .meta({ title: 'rate', examples: ['100/s'] });
 
 const THRESHOLD = 'must be a count, such as 500, or a percentage, such as 20%';
 
@@ -85,7 +124,8 @@ export const threshold = z
   .transform((value): Threshold => {
     const amount = Number.parseFloat(String(value));
     return String(value).endsWith('%') ? { percent: amount } : { count: amount };
-  });
+  })
+  .meta({ title: 'count or percentage', examples: ['20%'] });
 
 /** Greatest value of each field, from the last one. */
 const CRON_FIELDS = [
@@ -107,35 +147,44 @@ function* widestSteps(expression: string): Iterable<string> {
   }
 }
 
-export const schedule = z.string().superRefine((value, context) => {
-  const { valid, errors } = cron.validateDetailed(value);
-  const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];
-  if (valid && reasons.length === 0) return;
-  const reason = reasons.join('; ');
-  context.addIssue(
-    `is not a cron expression (${reason}). Five fields, or six with seconds first, such as */15 * * * *`,
-  );
-});
+export const schedule = z
+  .string()
+  .superRefine((value, context) => {
+    const { valid, errors } = cron.validateDetailed(value);
+    const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];
+    if (valid && reasons.length === 0) return;
+    const reason = reasons.join('; ');
+    context.addIssue(
+      `is not a cron expression (${reason}). Five fields, or six with seconds first, such as */15 * * * *`,
+    );
+  })
+  .meta({ title: 'cron expression', examples: ['*/15 * * * *'] });
 
-export const timezone = z.string().refine((value) => {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: value });
-    return true;
-  } catch {
-    return false;
-  }
-}, 'is not a time zone that this machine knows. Use a name such as Europe/Berlin');
+export const timezone = z
+  .string()
+  .refine((value) => {
+    try {
+      new Intl.DateTimeFormat('en', { timeZone: value });
+      return true;
+    } catch {
+      return false;
+    }
+  }, 'is not a time zone that this machine knows. Use a name such as Europe/Berlin')
+  .meta({ title: 'time zone', examples: ['Europe/Berlin'] });
 
-export const headers = z.record(z.string(), z.string()).superRefine((value, context) => {
-  const names = Object.keys(value);
-  if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
-  const seen = new Set<string>();
-  for (const name of names) {
-    const fault = headerFault(name, value[name] ?? '', seen);
-    if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
-    seen.add(name.toLowerCase());
-  }
-});
+export const headers = z
+  .record(z.string(), z.string())
+  .superRefine((value, context) => {
+    const names = Object.keys(value);
+    if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
+    const seen = new Set<string>();
+    for (const name of names) {
+      const fault = headerFault(name, value[name] ?? '', seen);
+      if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
+      seen.add(name.toLowerCase());
+    }
+  })
+  .meta({ title: 'map of headers', examples: [{ 'x-env': 'prod' }] });
 
 function headerFault(name: string, value: string, seen: ReadonlySet<string>): string | null {
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return 'is not a header name';

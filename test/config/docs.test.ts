@@ -1,53 +1,64 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { configJsonSchema } from '../../src/config/schema.ts';
+import { holdPage, markdownTable } from '../helpers/made-page.ts';
 import { parse } from './helpers.ts';
+import { merged, type Schema, type Setting, schema, settings } from './settings.ts';
 
 const docs = await readFile(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
-const schema = configJsonSchema() as Schema;
-
-interface Schema {
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-  readonly additionalProperties?: Schema | boolean;
-  readonly anyOf?: readonly Schema[];
-  readonly oneOf?: readonly Schema[];
-}
-
-/** Paths of all settings below a schema, such as `guard.maxExits` and `webhooks[].url`. */
-function settings(schema: Schema, prefix = ''): readonly string[] {
-  const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
-    const path = prefix === '' ? name : `${prefix}.${name}`;
-    const below = [...settings(property, path), ...(property.items ? settings(property.items, `${path}[]`) : [])];
-    return below.length > 0 && property.anyOf === undefined && property.items === undefined ? below : [path, ...below];
-  });
-  const branches = [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap((branch) => settings(branch, prefix));
-  return [...new Set([...own, ...branches])];
-}
-
-/** Settings in the tables of a section. */
-function documented(heading: string): readonly string[] {
-  const section = docs.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
-  return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name = '']) => name);
-}
-
 const lists = ['sources', 'destinations', 'audiences', 'traits', 'engines'];
+const listed = (name: string) => settings(schema.properties?.[name]?.items ?? {});
+const engine = schema.properties?.['engines']?.additionalProperties as Schema;
 
-t.test('every setting is documented, and no other is', async (t) => {
-  const service = settings(schema).filter((path) => !lists.includes(path.split(/[.[]/)[0] ?? ''));
-  t.strictSame(documented('The service').toSorted(), service.toSorted());
-  for (const list of ['sources', 'destinations'] as const) {
-    t.strictSame(documented(list).toSorted(), settings(schema.properties?.[list]?.items ?? {}).toSorted(), list);
+const tables: Readonly<Record<string, readonly Setting[]>> = {
+  service: settings(schema, '', (path) => !lists.includes(path)),
+  sources: listed('sources'),
+  destinations: listed('destinations'),
+  engines: settings(engine),
+  computations: merged([...listed('audiences'), ...listed('traits')]),
+};
+
+t.test('docs/configuration.md has every setting, as the schema has it', async (t) => {
+  t.ok(Object.values(tables).flat().length > 80);
+  const parts = Object.entries(tables).map(([name, rows]) => {
+    const cells = rows.map((row) => [`\`${row.path}\``, row.type, row.default, row.meaning, row.example]);
+    return [name, markdownTable(['setting', 'type', 'default', 'meaning', 'example'], cells)];
+  });
+  holdPage(t, 'docs/configuration.md', Object.fromEntries(parts));
+});
+
+t.test('every setting has a type and a sentence', async (t) => {
+  for (const [name, rows] of Object.entries(tables)) {
+    for (const { path, type, meaning } of rows) {
+      t.not(type, '', `${name} ${path}`);
+      t.match(meaning, /^[^a-z].*\.$|^(duckdb|postgres|module): .*\.$/, `${name} ${path}`);
+    }
   }
-  const engine = schema.properties?.['engines']?.additionalProperties as Schema;
-  t.strictSame(documented('engines').toSorted(), settings(engine).toSorted());
-  for (const list of ['audiences', 'traits'] as const) {
-    // docs/definitions.md has what is below them.
-    const [own, other] = list === 'audiences' ? ['when', 'value'] : ['value', 'when'];
-    const found = settings(schema.properties?.[list]?.items ?? {}).filter((path) => !/^(when|value)[.[]/.test(path));
-    const named = documented('audiences and traits').filter((name) => name !== other);
-    t.strictSame(named.toSorted(), [...new Set([...found, own])].toSorted(), list);
-  }
+});
+
+t.test('examples and defaults are such that the program takes them', async (t) => {
+  const given = (rows: readonly Setting[], path: string) => rows.find((row) => row.path === path)?.example.slice(1, -1);
+  const [destination = [], audience = []] = [tables['destinations'], tables['computations']];
+  const yaml = `
+    sources: [{ id: shop, writeKey: k, rateLimit: ${given(tables['sources'] ?? [], 'rateLimit')} }, { id: personas, writeKey: p }]
+    destinations:
+      - name: ${given(destination, 'name')}
+        sources: ${given(destination, 'sources')}
+        types: ${given(destination, 'types')}
+        events: ${given(destination, 'events')}
+        audiences: ${given(destination, 'audiences')}
+        rateLimit: ${given(destination, 'rateLimit')}
+        webhooks: [{ url: "${given(destination, 'webhooks[].url')}", headers: ${given(destination, 'webhooks[].headers')} }]
+    audiences:
+      - name: ${given(audience, 'name')}
+        source: ${given(audience, 'source')}
+        schedule: "${given(audience, 'schedule')}"
+        timezone: ${given(audience, 'timezone')}
+        sql: ${given(audience, 'sql')}
+        guard: { maxExits: ${given(audience, 'guard.maxExits')}, maxEntries: ${given(audience, 'guard.maxEntries')} }
+        expect: { minRows: ${given(audience, 'expect.minRows')}, maxChange: ${given(audience, 'expect.maxChange')} }
+  `;
+  t.notMatch(yaml, 'undefined');
+  t.match(parse(yaml), { destinations: [{ name: 'crm' }], audiences: [{ key: 'big_spenders' }] });
 });
 
 t.test('the whole file that it shows is right, and uses every section', async (t) => {
@@ -58,13 +69,11 @@ t.test('the whole file that it shows is right, and uses every section', async (t
   for (const name of Object.keys(schema.properties ?? {})) t.match(example, new RegExp(`^${name}:`, 'm'), name);
 });
 
-t.test('the defaults that it names are those of the program', async (t) => {
+t.test('a configuration without a setting has the default that the page names', async (t) => {
   const config = parse('sources: [{ id: a, writeKey: k }]');
-  const rows = [...docs.matchAll(/^\| `([^`]+)` \| ([^|]+) \|/gm)].map(([, name, value]) => [
-    name,
-    value?.replaceAll('`', ''),
-  ]);
-  const defaults = Object.fromEntries(rows);
+  const defaults = Object.fromEntries(
+    (tables['service'] ?? []).map((row) => [row.path, row.default.replaceAll('`', '')]),
+  );
   t.equal(defaults['serviceName'], config.serviceName);
   t.equal(defaults['store'], config.store.url.replace('/etc/rollcall/', './'));
   t.equal(defaults['store.maxQueued'], String(config.store.maxQueued));

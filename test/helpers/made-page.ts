@@ -22,7 +22,7 @@ export function holdPage(t: Test, path: string, parts: Readonly<Record<string, s
 
 /** Code names pages as `docs/delivery.md#filters`; a page links to them. */
 function linked(text: string, page: string): string {
-  return text.replaceAll(/(?<![\w/[(])(docs\/[\w/-]+\.md)(#[\w-]+)?/g, (_, target: string, anchor = '') => {
+  return text.replaceAll(/(?<![\w/[]|\]\()(docs\/[\w/-]+\.md)(#[\w-]+)?/g, (_, target: string, anchor = '') => {
     const path = relative(dirname(page), target);
     return target === page ? `[${anchor.slice(1).replaceAll('-', ' ')}](${anchor})` : `[${target}](${path}${anchor})`;
   });

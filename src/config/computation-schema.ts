@@ -1,0 +1,79 @@
+import { value, when } from './definitions.ts';
+import { duration, flag, positive, schedule, text, threshold, timezone, traitKey, whole } from './formats.ts';
+import { section } from './section.ts';
+
+const guard = section({
+  maxExits: threshold
+    .refine((limit) => !('percent' in limit) || limit.percent <= 100, 'must be at most 100%: no more can leave')
+    .optional()
+    .describe('More exits than this hold the run. Percentages are of the members before it.'),
+  maxEntries: threshold.optional().meta({ description: 'More entries than this hold the run.', examples: [5000] }),
+  minMembers: whole(0)
+    .prefault(0)
+    .describe('The two limits apply only if the audience had at least this many members.'),
+  allowEmpty: flag
+    .prefault(false)
+    .describe('Whether an empty result may replace a snapshot that is not empty. Otherwise it holds the run.'),
+});
+
+const expectation = section({
+  freshness: section({
+    column: text.meta({
+      description: 'A column of the result with a date or time. A trait does not send it.',
+      examples: ['ordered_at'],
+    }),
+    within: duration.meta({
+      description: 'How much older than the run the newest value in that column may be.',
+      examples: ['26h'],
+    }),
+  })
+    .optional()
+    .describe('Holds the run if its data is old.'),
+  minRows: whole(1)
+    .optional()
+    .meta({ description: 'Fewer rows than this hold the run, even the first one.', examples: [1000] }),
+  maxChange: threshold
+    .optional()
+    .describe(
+      'More users than this who enter, leave or change hold the run. Percentages are of the members before it.',
+    ),
+});
+
+const computation = {
+  name: text.meta({ description: 'What people call it.', examples: ['Big Spenders'] }),
+  key: traitKey
+    .optional()
+    .describe('The key in bodies; snake_case of the name unless given. Needed where that is empty or taken.'),
+  engine: text.optional().meta({ description: 'One of `engines`; the first unless given.', examples: ['lake'] }),
+  source: text.meta({
+    description: 'The source that its messages come from. Destinations connected to it get them.',
+    examples: ['personas'],
+  }),
+  schedule: schedule
+    .optional()
+    .describe('When it runs: five fields, or six with seconds first. Without one only `sync --once` runs it.'),
+  timezone: timezone.optional().describe('Time zone of the schedule; that of the machine unless given.'),
+  sql: text.optional().meta({
+    description: 'One query that returns `user_id`. `$now` is the time of the run, a UTC `TIMESTAMP`.',
+    examples: ['select user_id from orders'],
+  }),
+  live: flag
+    .refine((isLive) => !isLive, 'is not there yet. Give it a schedule, such as "* * * * *" for every minute')
+    .optional()
+    .describe('Must be false so far: give a `schedule`.'),
+  timeout: positive(duration.prefault('1h'), 'must be longer than nothing').describe(
+    'How long the SQL may take. Then it is cancelled, and the run fails with `sql_timeout`.',
+  ),
+  paused: flag.prefault(false).describe('While true, it does not run.'),
+  guard: guard.prefault({}).describe('Holds a run that changes too much (docs/audiences.md#guards).'),
+  expect: expectation
+    .prefault({})
+    .describe('Holds a run whose data looks wrong (docs/audiences.md#what-a-source-must-look-like).'),
+};
+
+export const audience = section({ ...computation, when: when.optional() }).meta({
+  oneOf: [{ required: ['sql'] }, { required: ['when'] }],
+});
+export const trait = section({ ...computation, value: value.optional() }).meta({
+  oneOf: [{ required: ['sql'] }, { required: ['value'] }],
+});

@@ -1,0 +1,93 @@
+import * as z from 'zod';
+import { SIGNINGS } from '../destination.ts';
+import { MESSAGE_TYPES } from '../message-types.ts';
+import { suggestion } from '../spelling.ts';
+import { duration, flag, headers, httpUrl, label, oneOrMore, rate, secret, text, variable, whole } from './formats.ts';
+import { section } from './section.ts';
+
+const webhook = section({
+  url: httpUrl.meta({
+    description: 'Where messages are posted: http or https.',
+    examples: ['https://crm.example.com/hooks'],
+  }),
+  headers: headers.default({}).describe('Up to 5 static headers. They cannot replace those that Rollcall sets.'),
+  batch: section({
+    size: whole(1, 5_000).prefault(500).describe('The most messages in one request.'),
+    wait: duration.prefault('200ms').describe('How long a message waits for others.'),
+  })
+    .optional()
+    .describe(
+      'Puts several messages into one request. The receiver has to support batches (docs/wire.md#batches-added).',
+    ),
+});
+
+const messageType = z.enum(MESSAGE_TYPES, {
+  error: ({ input }) => `is no kind of message${suggestion(String(input), MESSAGE_TYPES)}`,
+});
+
+export const destination = section({
+  name: label.meta({
+    description: 'Names the destination in logs, dead letters and on the command line.',
+    examples: ['crm'],
+  }),
+  sources: z
+    .array(text)
+    .min(1, 'needs at least one source')
+    .meta({
+      title: 'list of ids',
+      description: 'The sources whose messages it gets.',
+      examples: [['shop', 'personas']],
+    }),
+  enabled: flag.prefault(true).describe('A disabled destination gets nothing new, and its pending deliveries wait.'),
+  types: z
+    .array(messageType)
+    .optional()
+    .meta({
+      title: 'list of kinds',
+      description: 'The kinds of messages that it gets; all unless given (docs/delivery.md#filters).',
+      examples: [['identify', 'track']],
+    }),
+  events: z
+    .array(text)
+    .optional()
+    .meta({
+      title: 'list of names',
+      description: 'The track events that it gets; all unless given. Other kinds pass.',
+      examples: [['Order Completed']],
+    }),
+  audiences: z
+    .array(text)
+    .optional()
+    .meta({
+      title: 'list of keys',
+      description: 'The audiences and traits that it gets; all unless given, `[]` for none.',
+      examples: [['big_spenders']],
+    }),
+  sharedSecret: oneOrMore(secret, 'must be a secret, or a list of secrets while rotating')
+    .optional()
+    .meta({
+      description:
+        'Signs every request. While you rotate it, give a list: the first makes `X-Signature`, each makes a `webhook-signature`.',
+      examples: [variable('CRM_SECRET')],
+    }),
+  signing: z
+    .enum(SIGNINGS, `must be one of ${SIGNINGS.join(', ')}`)
+    .default('x-signature')
+    .describe(
+      'The signature headers: `X-Signature`, those of Standard Webhooks, or both. The latter two need a `sharedSecret`.',
+    ),
+  webhooks: z
+    .array(webhook)
+    .min(1, 'needs at least one webhook')
+    .max(5, 'may have at most 5 webhooks')
+    .optional()
+    .meta({ title: 'list', description: '1 to 5 endpoints. Every message is posted to each of them.' }),
+  webhookUrl: httpUrl.optional().describe('A single URL, in place of `webhooks`.'),
+  require: z
+    .enum(['any', 'all'])
+    .default('any')
+    .describe('Whether a message is delivered once any endpoint took it, or once all did.'),
+  rateLimit: rate
+    .optional()
+    .describe('The most deliveries started per `s`, `m` or `h`. In batches each message counts.'),
+}).meta({ oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }] });
