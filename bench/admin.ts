@@ -107,7 +107,7 @@ async function postgres(): Promise<string> {
   const client = new pg.Client(url);
   await client.connect();
   const now = Date.now();
-  await client.query(`INSERT INTO rollcall.delivery (destination, turn, state, due_at, tries, source, type, message_id, user_id, accepted_at,
+  await client.query(`INSERT INTO rollcall.delivery (destination, rank, state, due_at, tries, source, type, message_id, user_id, accepted_at,
     body) SELECT 'd' || n % ${DESTINATIONS}, 1, 0, ${now}, 0, 'shop', 1, 'm' || n, 'u' || n, ${now}, '${BODY}' FROM generate_series(1, ${DELIVERIES}) n`);
   await client.query(`INSERT INTO rollcall.dead_letter (id, destination, lane, source, type, message_id, user_id, reason, tries, accepted_at,
     last_at, body) SELECT n, 'd' || n % ${DESTINATIONS}, 1, 'shop', 1, 'm' || n, 'u' || n, 'refused', 1, ${now}, ${now}, '${BODY}'

@@ -81,7 +81,7 @@ t.test('SQLite keeps them so', async (t) => {
   await checkRows(t, store, read, 'lane', { deletion: 0, live: 1, backfill: 2 });
 });
 
-t.test('Postgres keeps them so, and in `turn` whether one has been tried', async (t) => {
+t.test('Postgres keeps them so, and in `rank` whether one has been tried', async (t) => {
   const server = await startPostgres(['fsync = off']);
   t.teardown(() => server.stop());
   const url = await server.database();
@@ -91,7 +91,7 @@ t.test('Postgres keeps them so, and in `turn` whether one has been tried', async
   await client.connect();
   const read: Read = async (sql) =>
     Object.fromEntries((await client.query({ text: sql, rowMode: 'array' })).rows as [string, number][]);
-  await checkRows(t, store, read, 'turn', { deletion: 3, live: 4, backfill: 5 });
+  await checkRows(t, store, read, 'rank', { deletion: 3, live: 4, backfill: 5 });
   await client.end();
   await store.close();
 });

@@ -275,7 +275,7 @@ await t.test('no everyday statement scans a table, however it is filled', async 
   const store = await open(t, url);
   const client = new pg.Client(url);
   await client.connect();
-  await client.query(`INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
+  await client.query(`INSERT INTO rollcall.delivery (due_at, accepted_at, tries, rank, state, type, destination, source, message_id, body)
     SELECT 0, 0, 0, 1, 0, 0, 'd' || n % 50, 's', n::text, '{}' FROM generate_series(1, 20000) AS n`);
   await client.query(
     `INSERT INTO rollcall.backlog SELECT 'd' || n, 0, 400, 0, 400, 0 FROM generate_series(0, 49) AS n`,

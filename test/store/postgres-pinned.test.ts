@@ -105,7 +105,7 @@ function claimer(context: Context, owner: number) {
 /** A row that was ready so many milliseconds ago, and is seen only now. */
 const lateRow = (admin: pg.Client, ms: number) =>
   admin.query(`WITH late AS (
-      INSERT INTO rollcall.delivery (due_at, accepted_at, tries, turn, state, type, destination, source, message_id, body)
+      INSERT INTO rollcall.delivery (due_at, accepted_at, tries, rank, state, type, destination, source, message_id, body)
       SELECT ms - ${ms}, ms - ${ms}, 0, 1, 0, 0, 'crm', 'shop', '${ms}', '${ms}' FROM public.clock)
     INSERT INTO rollcall.backlog VALUES ('crm', 0, 1, 0, 1, 0)
     ON CONFLICT (destination, part) DO UPDATE SET pending = backlog.pending + 1, queued = backlog.queued + 1`);

@@ -36,7 +36,7 @@ export const TABLES: readonly Table[] = [
         accepted_at: 'time',
         first_at: 'time',
         tries: 'int4',
-        turn: 'int2',
+        rank: 'int2',
         state: 'int2',
         crashes: 'int2',
       },

@@ -32,7 +32,7 @@ export function acceptAlone(context: Context, { messages, step, logged }: Accept
     const changes = new Changes();
     const queues = await Queues.of(context, session, fresh, changes);
     for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
-    await changes.write(context, session, context.parts.accept);
+    await changes.write(context.db.now, session, context.parts.accept);
     failpoint('commit');
     return {
       accepted: fresh.length,
@@ -82,7 +82,7 @@ const TAKE_BACK = `
   )
   DELETE FROM rollcall.delivery
   WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
-  RETURNING destination, run, tries, turn`;
+  RETURNING destination, run, tries, rank`;
 
 const COLUMNS = {
   ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
@@ -91,7 +91,7 @@ const COLUMNS = {
 
 const insertSql = (now: string) => `
   INSERT INTO rollcall.delivery
-    (destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+    (destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
   SELECT m.destination, m.lane, ${stateOf('m')}, ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
   FROM (${columns(1, COLUMNS)}) AS m`;
 
@@ -164,9 +164,9 @@ const keysOf = (keys: readonly Key[]) => [
 /** Takes back what newer changes supersede and is not in flight. */
 export async function takeBack(session: Session, keys: readonly Key[], changes: Changes): Promise<void> {
   const older = await session.rows<[string, string | null, number, number]>(TAKE_BACK, keysOf(keys));
-  for (const [destination, run, tries, turn] of older) {
+  for (const [destination, run, tries, rank] of older) {
     const untried = tries === 0 ? -1 : 0;
-    changes.add({ destination, run, pending: -1, queued: turn % 3 === 0 ? 0 : untried, superseded: 1, untried });
+    changes.add({ destination, run, pending: -1, queued: rank % 3 === 0 ? 0 : untried, superseded: 1, untried });
   }
 }
 

@@ -148,7 +148,7 @@ room AS MATERIALIZED (
   FROM sorted WHERE is_held_out RETURNING destination
 )`,
   counts: `SELECT destination, sum(pending), sum(held_out), sum(queued), sum(held_out) FROM (
-    SELECT destination, 1 AS pending, (turn <> 0)::int AS queued, 0 AS held_out FROM added
+    SELECT destination, 1 AS pending, (rank <> 0)::int AS queued, 0 AS held_out FROM added
     UNION ALL SELECT destination, 0, 0, 1 FROM held_out) AS c GROUP BY destination`,
   heldOut: '(SELECT count(*) FROM held_out)',
 };
@@ -156,11 +156,11 @@ room AS MATERIALIZED (
 function insertSql(now: string, rows: string): string {
   return `
   INSERT INTO rollcall.delivery
-    (id, destination, turn, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
+    (id, destination, rank, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
   SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN $18::bigint END,
     ${now}, 0, d.type, d.source, d.message_id, d.user_id, ${now}, d.body
   FROM (${rows}) AS d, LATERAL (SELECT d.handed AND (SELECT can_hand FROM guard) AS yes) AS h
-  RETURNING destination, turn`;
+  RETURNING destination, rank`;
 }
 
 /**

@@ -5,7 +5,7 @@ import { CLAIMED, READY } from '../states.ts';
 import { int2, int4, int8, text } from './arrays.ts';
 import { type Context, idName } from './context.ts';
 import type { Cursors, Line, Taken } from './cursors.ts';
-import { TURNS, turnArray, turnsOf } from './turns.ts';
+import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
 
@@ -38,10 +38,10 @@ export class ClaimStatement {
 
   private moveCursors(lines: readonly Line[], requests: readonly ClaimRequest[], rows: readonly ClaimRow[]): void {
     const taken = new Map(requests.map(({ destination }) => [destination, new Map<number, Taken>()]));
-    for (const [destination, id, , , , , , turn, , , , , , , due] of rows) {
+    for (const [destination, id, , , , , , rank, , , , , , , due] of rows) {
       const theirs = taken.get(destination);
       if (id === null || !theirs) continue;
-      theirs.set(turn, { count: (theirs.get(turn)?.count ?? 0) + 1, lastDue: due ?? 0 });
+      theirs.set(rank, { count: (theirs.get(rank)?.count ?? 0) + 1, lastDue: due ?? 0 });
     }
     // Where the owner's lease has ended, nothing was looked for.
     const now = rows.find(([, id]) => id === null)?.[11] ?? null;
@@ -61,7 +61,7 @@ type ClaimRow = readonly [
   type: number,
   userId: string | null,
   body: string,
-  turn: number,
+  rank: number,
   conflict: string | null,
   run: string | null,
   tries: number,
@@ -91,7 +91,7 @@ function sorted(context: Context, requests: readonly ClaimRequest[], rows: reado
 }
 
 function claimOf(context: Context, row: ClaimRow, id: number): Claim {
-  const [destination, , source, messageId, type, userId, body, turn, conflict, run, tries, accepted, first, marks] =
+  const [destination, , source, messageId, type, userId, body, rank, conflict, run, tries, accepted, first, marks] =
     row;
   const crashes = row[15];
   return {
@@ -102,7 +102,7 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
     type: MESSAGE_TYPES[type] as Claim['type'],
     userId,
     body,
-    lane: LANES[turn % 3] as Claim['lane'],
+    lane: LANES[rank % 3] as Claim['lane'],
     conflict,
     run,
     tries,
@@ -114,7 +114,7 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
 }
 
 /**
- * One statement for all destinations. Per destination the turns are taken up in the order asked for, each from the index and
+ * One statement for all destinations. Per destination the ranks are taken up in the order asked for, each from the index and
  * from its cursor on, until the limit is reached; rows that another process is claiming right now are passed over. The ids go through an array because
  * that leaves the planner one way to find them: the primary key.
  */
@@ -126,30 +126,30 @@ WITH claimed AS (
       SELECT ${['$2::text[]', '$3::int[]', '$4::smallint[]', '$5::int[]'].map((list) => `unnest(${list})`).join(', ')},
         generate_subscripts($2::text[], 1)
     ) AS w (destination, quota, ord, retries, place), LATERAL (
-      SELECT q.id FROM unnest(${TURN_LISTS}) AS t (turn), LATERAL (
+      SELECT q.id FROM unnest(${RANK_LISTS}) AS t (rank), LATERAL (
         SELECT d.id FROM rollcall.delivery d
-        WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn
-          AND d.due_at >= ($6::bigint[])[(w.place - 1) * ${TURNS} + t.turn + 1] AND d.due_at <= ${now}
-        ORDER BY d.due_at, d.accepted_at LIMIT CASE WHEN t.turn % 6 < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
+        WHERE d.state = ${READY} AND d.destination = w.destination AND d.rank = t.rank
+          AND d.due_at >= ($6::bigint[])[(w.place - 1) * ${RANKS} + t.rank + 1] AND d.due_at <= ${now}
+        ORDER BY d.due_at, d.accepted_at LIMIT CASE WHEN t.rank % 6 < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
       ) AS q LIMIT w.quota
     ) AS p
     WHERE ${ALIVE(now)}
   ))
-  RETURNING destination, id, source, message_id, type, user_id, body, turn, conflict, run, tries,
+  RETURNING destination, id, source, message_id, type, user_id, body, rank, conflict, run, tries,
     accepted_at - ${now} AS accepted, first_at - ${now} AS first, marks, due_at, crashes, accepted_at
 )
-SELECT ${CLAIMED_COLUMNS} FROM (SELECT * FROM claimed ORDER BY turn % 6, turn DESC, due_at, accepted_at, id) AS c
+SELECT ${CLAIMED_COLUMNS} FROM (SELECT * FROM claimed ORDER BY rank % 6, rank DESC, due_at, accepted_at, id) AS c
 UNION ALL
 SELECT w.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN ${ALIVE(now)} THEN ${now} END, NULL, NULL,
-  (SELECT min(n.due_at) - ${now} FROM unnest('{0,1,2,3,4,5}'::smallint[]) AS t (turn), LATERAL (
+  (SELECT min(n.due_at) - ${now} FROM unnest('{0,1,2,3,4,5}'::smallint[]) AS t (rank), LATERAL (
     SELECT d.due_at FROM rollcall.delivery d
-    WHERE d.state = ${READY} AND d.destination = w.destination AND d.turn = t.turn AND d.due_at > ${now}
+    WHERE d.state = ${READY} AND d.destination = w.destination AND d.rank = t.rank AND d.due_at > ${now}
     ORDER BY d.due_at LIMIT 1) AS n), NULL
 FROM unnest($2::text[]) AS w (destination)`;
 
-const CLAIMED_COLUMNS = `destination, id, source, message_id, type, user_id, body, turn, conflict, run, tries, accepted, first,
+const CLAIMED_COLUMNS = `destination, id, source, message_id, type, user_id, body, rank, conflict, run, tries, accepted, first,
   marks, due_at, crashes`;
 
 const ALIVE = (now: string) => `EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})`;
 
-const TURN_LISTS = `CASE w.ord ${ORDERS.map((order, index) => `WHEN ${index} THEN ${turnArray(turnsOf(order))}`).join(' ')} END`;
+const RANK_LISTS = `CASE w.ord ${ORDERS.map((order, index) => `WHEN ${index} THEN ${rankArray(ranksOf(order))}`).join(' ')} END`;

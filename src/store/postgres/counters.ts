@@ -1,6 +1,5 @@
 import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
-import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 
 /** A query for what counts of a destination: part 0, and those that are not folded. Both are SQL. */
@@ -55,7 +54,7 @@ export const addToPart = (part: string, rows: string) => `
     queued = backlog.queued + excluded.queued, held_out = backlog.held_out + excluded.held_out`;
 
 /** SQL for how many of a query's deliveries counted towards the limit of their queue. */
-export const QUEUED = 'count(*) FILTER (WHERE turn IN (1, 2, 7, 8))';
+export const QUEUED = 'count(*) FILTER (WHERE rank IN (1, 2, 7, 8))';
 
 /** As `addToBacklog`, for the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
 export const addToProgress = (now: string, own: string, rows: string) => `
@@ -107,18 +106,18 @@ export class Changes {
     return this.backlog.get(destination) ?? NOTHING;
   }
 
-  async write({ db }: Pick<Context, 'db'>, session: Session, part: number): Promise<void> {
+  async write(now: string, session: Session, part: number): Promise<void> {
     const names = ['pending', 'dead', 'queued', 'heldOut'] as const;
     const backlog = [...this.backlog].filter(([, sums]) => names.some((name) => sums[name] !== 0));
     if (backlog.length > 0) {
       const columns = names.map((name) => int4(backlog, ([, sums]) => sums[name]));
-      await session.run(backlogSql(db.now), [part, text(backlog, ([name]) => name), ...columns]);
+      await session.run(backlogSql(now), [part, text(backlog, ([name]) => name), ...columns]);
     }
     const progress = [...this.progress];
     if (progress.length > 0) {
       const column = (name: keyof Sums) => int4(progress, ([, sums]) => sums[name]);
       const columns = (['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const).map(column);
-      await session.run(progressSql(db.now), [part, text(progress, ([run]) => run), ...columns]);
+      await session.run(progressSql(now), [part, text(progress, ([run]) => run), ...columns]);
     }
   }
 }

@@ -3,8 +3,8 @@ import type { ClaimRequest } from '../port.ts';
 import { READY } from '../states.ts';
 import type { Context } from './context.ts';
 import { DESTINATIONS } from './counters.ts';
+import { ALL_RANKS, isRetry, RANKS, ranksOf } from './ranks.ts';
 import { Seldom } from './seldom.ts';
-import { ALL_TURNS, isRetry, TURNS, turnsOf } from './turns.ts';
 
 /** A delivery that becomes ready may be seen this much later than its due time, while its commit is under way. Milliseconds. */
 const COMMIT = 500;
@@ -12,7 +12,7 @@ const COMMIT = 500;
 const LOOK_BACK = 12_000;
 const LOOK_BACK_EVERY = 2_000;
 
-/** What a claim took of a turn: how many, and when the last of them was due. */
+/** What a claim took of a rank: how many, and when the last of them was due. */
 export interface Taken {
   readonly count: number;
   readonly lastDue: number;
@@ -20,7 +20,7 @@ export interface Taken {
 
 /** Of a destination. */
 export interface Line {
-  /** By turn: nothing that is due before is ready, as far as this process knows. */
+  /** By rank: nothing that is due before is ready, as far as this process knows. */
   readonly starts: number[];
   lookedBackAt: number;
 }
@@ -49,13 +49,13 @@ export class Cursors {
   line(destination: string): Line {
     let line = this.lines.get(destination);
     if (!line) {
-      line = { starts: Array.from({ length: TURNS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
+      line = { starts: Array.from({ length: RANKS }, () => this.swept), lookedBackAt: Number.NEGATIVE_INFINITY };
       this.lines.set(destination, line);
     }
     return line;
   }
 
-  /** By turn. */
+  /** By rank. */
   starts(destination: string): readonly number[] {
     return this.line(destination).starts;
   }
@@ -71,7 +71,7 @@ export class Cursors {
   /**
    * Moves a line on. One that a sweep has replaced during the claim stays as it found it.
    *
-   * @param taken - by turn, what a claim got. @param now - the database's time of the claim
+   * @param taken - by rank, what a claim got. @param now - the database's time of the claim
    */
   claimed(
     { starts }: Line,
@@ -80,10 +80,10 @@ export class Cursors {
     now: number,
   ) {
     let left = limit;
-    for (const turn of turnsOf(order)) {
+    for (const rank of ranksOf(order)) {
       if (left <= 0) return;
-      const { count = 0, lastDue = now } = taken.get(turn) ?? {};
-      if (count > 0 || !isRetry(turn) || retries > 0) starts[turn] = Math.min(lastDue, now - COMMIT);
+      const { count = 0, lastDue = now } = taken.get(rank) ?? {};
+      if (count > 0 || !isRetry(rank) || retries > 0) starts[rank] = Math.min(lastDue, now - COMMIT);
       left -= count;
     }
   }
@@ -93,9 +93,9 @@ export class Cursors {
     return this.seldom.run(async () => {
       const rows = await this.db.patient<[string | null, number, number]>(sweepSql(this.db.now));
       this.lines.clear();
-      for (const [destination, turn, due] of rows) {
+      for (const [destination, rank, due] of rows) {
         if (destination === null) this.swept = due - COMMIT;
-        else this.line(destination).starts[turn] = Math.min(due, this.swept);
+        else this.line(destination).starts[rank] = Math.min(due, this.swept);
       }
     });
   }
@@ -105,8 +105,8 @@ export class Cursors {
 const sweepSql = (now: string) => `
 SELECT NULL, 0, ${now}
 UNION ALL
-SELECT b.destination, t.turn, d.due_at
-FROM (${DESTINATIONS}) AS b, unnest(${ALL_TURNS}) AS t (turn), LATERAL (
+SELECT b.destination, t.rank, d.due_at
+FROM (${DESTINATIONS}) AS b, unnest(${ALL_RANKS}) AS t (rank), LATERAL (
   SELECT due_at FROM rollcall.delivery
-  WHERE state = ${READY} AND destination = b.destination AND turn = t.turn ORDER BY due_at LIMIT 1
+  WHERE state = ${READY} AND destination = b.destination AND rank = t.rank ORDER BY due_at LIMIT 1
 ) AS d`;

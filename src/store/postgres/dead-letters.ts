@@ -9,8 +9,8 @@ import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Cursors } from './cursors.ts';
 import type { Session } from './database.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
+import { again, isAgain, rankArray, TRIED, UNTRIED } from './ranks.ts';
 import { sessionOf } from './session.ts';
-import { again, isAgain, TRIED, turnArray, UNTRIED } from './turns.ts';
 
 /** Of the letters that are gone, those to queue again: the others have a newer change of their key. */
 const WANTED = `wanted AS (
@@ -31,15 +31,15 @@ WITH gone AS (
   WHERE d.id = r.id AND d.reason <> 'queue_full' RETURNING d.*, r.body AS new_body
 ), ${WANTED}, queued AS (
   INSERT INTO rollcall.delivery
-    (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, conflict, body)
+    (id, destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, conflict, body)
   SELECT CASE WHEN new_body IS NULL THEN id ELSE nextval(pg_get_serial_sequence('rollcall.delivery', 'id')) END,
     destination, lane, ${READY}, ${now}, 0, type, source, message_id, user_id, ${now}, conflict, coalesce(new_body, body)
-  FROM wanted RETURNING destination, turn
+  FROM wanted RETURNING destination, rank
 ), counted AS (${addToBacklog(
   now,
   '$3::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
-     SELECT destination, 1 AS pending, 0 AS dead, (turn <> 0)::int AS queued FROM queued
+     SELECT destination, 1 AS pending, 0 AS dead, (rank <> 0)::int AS queued FROM queued
      UNION ALL SELECT destination, 0, -1, 0 FROM gone
    ) AS c GROUP BY destination`,
 )})
@@ -93,15 +93,15 @@ WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING *
 ), ${WANTED}, queued AS (
   INSERT INTO rollcall.delivery
-    (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, first_at, conflict, marks, body)
+    (id, destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, first_at, conflict, marks, body)
   SELECT id, destination, ${again('lane')}, ${READY}, ${now}, 0, type, source, message_id, user_id, accepted_at, first_at,
     conflict, nullif(marks, '{}'), body
-  FROM wanted ORDER BY accepted_at, id RETURNING destination, turn
+  FROM wanted ORDER BY accepted_at, id RETURNING destination, rank
 ), counted AS (${addToBacklog(
   now,
   '$2::bigint',
   `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
-     SELECT destination, 1 AS pending, 0 AS dead, (turn % 3 <> 0)::int AS queued FROM queued
+     SELECT destination, 1 AS pending, 0 AS dead, (rank % 3 <> 0)::int AS queued FROM queued
      UNION ALL SELECT destination, 0, -1, 0 FROM gone
    ) AS c GROUP BY destination`,
 )})
@@ -168,7 +168,7 @@ WITH gone AS (
 ), buried AS (
   INSERT INTO rollcall.dead_letter
     (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
-  SELECT id, accepted_at, first_at, ${now}, tries, turn % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
+  SELECT id, accepted_at, first_at, ${now}, tries, rank % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
   FROM gone WHERE NOT ${IS_DROPPED}
 ), counted AS (${addToBacklog(
   now,
@@ -183,10 +183,10 @@ WITH gone AS (
 SELECT count(*) FROM gone`;
 
 /** A query for ready deliveries of a destination ($3) from its cursors ($5) on, $4 at most; they are locked. */
-const readyOnes = (turns: readonly number[], condition = 'true') => `
-  SELECT r.id FROM unnest(${turnArray(turns)}) AS t (turn), LATERAL (
+const readyOnes = (ranks: readonly number[], condition = 'true') => `
+  SELECT r.id FROM unnest(${rankArray(ranks)}) AS t (rank), LATERAL (
     SELECT id FROM rollcall.delivery
-    WHERE state = ${READY} AND destination = $3 AND turn = t.turn AND due_at >= ($5::bigint[])[t.turn + 1] AND ${condition}
+    WHERE state = ${READY} AND destination = $3 AND rank = t.rank AND due_at >= ($5::bigint[])[t.rank + 1] AND ${condition}
     ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
   ) AS r LIMIT $4`;
 
@@ -231,7 +231,7 @@ export async function expire(
   const old = `<= ${db.now} + $6`;
   const tried = readyOnes(TRIED, `due_at <= ${db.now} AND first_at ${old}`);
   const untried = readyOnes(
-    UNTRIED.filter((turn) => !isAgain(turn)),
+    UNTRIED.filter((rank) => !isAgain(rank)),
     `due_at ${old}`,
   );
   // Their due time is when they came back.

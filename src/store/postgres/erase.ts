@@ -38,7 +38,7 @@ const eraseSql = (now: string) => ({
     WITH theirs AS (SELECT id, state FROM rollcall.delivery WHERE ${IS_THEIRS} FOR UPDATE),
     gone AS (
       DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
-      RETURNING destination, run, tries, turn
+      RETURNING destination, run, tries, rank
     ), counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
     progressed AS (${addToProgress(
       now,

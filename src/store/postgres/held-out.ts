@@ -22,10 +22,10 @@ WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full' RETURNING *
 ), queued AS (
   INSERT INTO rollcall.delivery
-    (id, destination, turn, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+    (id, destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
   SELECT id, destination, lane, ${stateOf('gone')}, ${now}, 0, type, source, message_id, user_id,
     accepted_at, run, conflict, body
-  FROM gone ORDER BY accepted_at, id RETURNING destination, turn
+  FROM gone ORDER BY accepted_at, id RETURNING destination, rank
 ), counted AS (${addToBacklog(
   now,
   '$2::bigint',
@@ -82,7 +82,7 @@ export async function queueAgain(
   const keyed = letters.flatMap(([, conflict]) => (conflict === null ? [] : [{ conflict, destination }]));
   if (keyed.length > 0) await takeBack(session, keyed, changes);
   const [row] = await session.rows<[number]>(requeueSql(db.now), [int8(letters, ([id]) => id), part]);
-  await changes.write({ db }, session, part);
+  await changes.write(db.now, session, part);
   return row?.[0] ?? 0;
 }
 

@@ -5,7 +5,7 @@ import { READY } from '../states.ts';
 import type { Claims, Free } from './claim.ts';
 import type { Context } from './context.ts';
 import { DESTINATIONS } from './counters.ts';
-import { ALL_TURNS } from './turns.ts';
+import { ALL_RANKS } from './ranks.ts';
 
 export async function join({ db }: Context, ttl: number): Promise<number> {
   const before = `SELECT min(served_since) FROM rollcall.owner WHERE lease_until > ${db.now} - ${SERVED_GAP}`;
@@ -36,7 +36,7 @@ export async function leave({ db }: Context, free: Free, owner: number): Promise
 /** A statement that began under a lease may end after it: owners are forgotten only this much later, in milliseconds. */
 const FORGET_AFTER = 60_000;
 
-/** Deliveries recalled at a time, of each destination and turn. */
+/** Deliveries recalled at a time, of each destination and rank. */
 const RECALLED = 1_000;
 
 /** @param rescueOne - gives back everything of an owner that ended abnormally */
@@ -61,10 +61,10 @@ export async function rescue(
 async function recallAbsurd(db: Context['db']): Promise<void> {
   await db.run(
     `UPDATE rollcall.delivery SET due_at = ${db.now} WHERE id = ANY (ARRAY(
-       SELECT q.id FROM (${DESTINATIONS}) AS b, unnest(${ALL_TURNS}) AS t (turn),
+       SELECT q.id FROM (${DESTINATIONS}) AS b, unnest(${ALL_RANKS}) AS t (rank),
        LATERAL (
          SELECT d.id FROM rollcall.delivery d
-         WHERE d.state = ${READY} AND d.destination = b.destination AND d.turn = t.turn
+         WHERE d.state = ${READY} AND d.destination = b.destination AND d.rank = t.rank
          AND d.due_at > ${db.now} + ${RETRY_WINDOW} LIMIT ${RECALLED} FOR UPDATE SKIP LOCKED
        ) AS q))`,
   );

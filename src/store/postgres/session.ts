@@ -17,7 +17,7 @@ const POSTGRES: Dialect = {
   name: (value) => sql`${value}`,
   nameOf: (column) => column,
   startsWith: (column, prefix) => sql`left(${column}, length(${prefix})) = ${prefix}`,
-  untriedIn: (lane) => sql`turn = ${lane}`,
+  untriedIn: (lane) => sql`rank = ${lane}`,
   numberIn: (column, field) => sql`(${column}::json ->> ${raw(`'${field}'`)})::bigint`,
   using: () => raw(''),
   forShare: raw('FOR SHARE'),

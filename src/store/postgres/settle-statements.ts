@@ -7,7 +7,7 @@ import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
 import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
-import { again } from './turns.ts';
+import { again } from './ranks.ts';
 
 /** What a statement changes: the owner's claims, by id. */
 export interface Ending {
@@ -128,7 +128,7 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 /** Parameters: owner, ids, part of the counters, which counter of the run. */
 const goneSql = (now: string, also: string) => `
 WITH gone AS (
-  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, turn
+  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, rank
 )${also}, counted AS (${addToBacklog(
   now,
   '$3::bigint',
@@ -158,14 +158,14 @@ const againSql = (now: string) => `
 WITH changed AS (
   UPDATE rollcall.delivery d SET
     state = ${READY}, owner = NULL, tries = d.tries + g.tried::int,
-    turn = CASE WHEN g.tried THEN d.turn % 3 + 3 WHEN g.due IS NULL THEN ${again('d.turn')} ELSE d.turn % 6 END,
+    rank = CASE WHEN g.tried THEN d.rank % 3 + 3 WHEN g.due IS NULL THEN ${again('d.rank')} ELSE d.rank % 6 END,
     due_at = ${now} + greatest(g.due, 0),
     first_at = CASE WHEN g.tried THEN ${now} + g.first ELSE d.first_at END,
     marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END,
     crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false
   FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
   WHERE d.id = g.id AND d.owner = $1
-  RETURNING d.destination, d.turn % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
+  RETURNING d.destination, d.rank % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
 ), counted AS (${addToBacklog(
   now,
   '$7::bigint',
@@ -186,7 +186,7 @@ WITH gone AS (
 ), buried AS (
   INSERT INTO rollcall.dead_letter
     (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body, marks)
-  SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, turn % 3, type,
+  SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, rank % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
 ), counted AS (${addToBacklog(now, '$6::bigint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}

@@ -5,8 +5,8 @@ import { bool, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
+import { again } from './ranks.ts';
 import { type Ending, Statements } from './settle-statements.ts';
-import { again } from './turns.ts';
 
 interface Owned {
   readonly owner: number;
@@ -166,7 +166,7 @@ async function outlived(
   const freed = await session.rows<[string, string]>(
     `WITH keys AS (SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k (conflict, destination, is_left)),
      freed AS (
-       UPDATE rollcall.delivery d SET state = ${READY}, turn = ${again('d.turn')}, due_at = ${now} FROM keys k
+       UPDATE rollcall.delivery d SET state = ${READY}, rank = ${again('d.rank')}, due_at = ${now} FROM keys k
        WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
        RETURNING d.conflict, d.destination
      )
