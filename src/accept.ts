@@ -30,10 +30,12 @@ interface Deliverer {
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void;
 }
 
+/** @param onAccepted - told of each batch that is on disk, with the numbers of its deliveries by destination, repeated ones too */
 export function createAccept(
   store: Pick<Store, 'accept'>,
   destinations: () => readonly Destination[],
   deliverer?: Deliverer,
+  onAccepted: (source: string, result: AcceptResult, counts: ReadonlyMap<string, number>) => void = () => {},
 ): Accept {
   // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
   return (source, messages, options = {}) => {
@@ -46,12 +48,16 @@ export function createAccept(
       return newMessage(source, message, names, lane);
     });
     const request = { messages: accepted, step: options.step ?? null, logged: options.logged ?? false };
-    if (!deliverer) return store.accept(request);
+    const written = (result: AcceptResult) => {
+      onAccepted(source, result, counts);
+      return result;
+    };
+    if (!deliverer) return store.accept(request).then(written);
     const take = deliverer.reserve(counts);
     return store.accept({ ...request, take }).then(
       ({ claims = [], ...result }) => {
         deliverer.accepted(counts, take, claims);
-        return result;
+        return written(result);
       },
       (error) => {
         deliverer.accepted(counts, take, null);

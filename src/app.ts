@@ -6,7 +6,7 @@ import { type Accept, createAccept } from './accept.ts';
 import { managementApi } from './admin/api/api.ts';
 import { Audit } from './admin/audit.ts';
 import { Gate } from './admin/guard.ts';
-import { createMetrics, type Metrics } from './admin/metrics.ts';
+import { createMetrics, isFailure, type Metrics } from './admin/metrics.ts';
 import { pages } from './admin/pages.ts';
 import { Session } from './admin/session.ts';
 import { SignInLimit } from './admin/sign-in-limit.ts';
@@ -27,6 +27,7 @@ import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
+import { History } from './history/history.ts';
 import { createHttpServer } from './http-server.ts';
 import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
 import { openStore } from './store/open.ts';
@@ -64,6 +65,7 @@ export class App {
   readonly regulations: Regulations;
   readonly metrics: Metrics;
   readonly audit: Audit;
+  private readonly history: History;
   private readonly deliveryLog: DeliveryLog;
   /**
    * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
@@ -109,6 +111,7 @@ export class App {
       destinations: () => this.config.destinations,
     });
     this.audit = new Audit(store, () => clock.now(), log);
+    this.history = new History({ store, clock, log });
     this.deliveryLog = new DeliveryLog(log, clock);
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention, recordRetention } = config;
@@ -124,12 +127,20 @@ export class App {
       log,
       onSettled: (settlement) => {
         this.metrics.settled(settlement);
+        this.history.tally.settled(settlement);
         this.deliveryLog.settled(settlement);
       },
       onRefusing: (state) => void this.noticeRefusing(state),
       onFatal: (error) => this.fail(error),
     });
-    this.accept = this.observed(createAccept(store, () => this.destinations(), this.worker));
+    this.accept = this.observed(
+      createAccept(
+        store,
+        () => this.destinations(),
+        this.worker,
+        (...batch) => this.history.accepted(...batch),
+      ),
+    );
     this.sync = createSync({
       store,
       accept: this.accept,
@@ -137,7 +148,10 @@ export class App {
       clock,
       log,
       ...(onProgress ? { onProgress } : {}),
-      onReport: (report) => this.metrics.reported(report),
+      onReport: (report) => {
+        this.metrics.reported(report);
+        this.history.reported({ ...report, failed: isFailure(report) });
+      },
       notify: async (notice) => {
         if (this.config.notify) await sendNotice(this.accept, clock, notice);
       },
@@ -146,7 +160,10 @@ export class App {
       clock,
       log,
       save: (samples) => store.saveDiscards(samples),
-      onDiscard: (source, code) => this.metrics.discarded(source, code),
+      onDiscard: (source, code) => {
+        this.metrics.discarded(source, code);
+        this.history.discarded(source);
+      },
       kept: DISCARDS_KEPT,
     });
     this.events =
@@ -197,6 +214,7 @@ export class App {
     if (this.damage && !collects) throw this.damage;
     if (!this.damage) {
       await this.worker.start(collects || schedules);
+      this.history.start();
       if (collects || schedules) await this.sync.configured();
       await this.resumeRegulations();
     }
@@ -257,6 +275,7 @@ export class App {
     await this.regulations.close();
     if (!this.damage && !this.fault) await this.events?.stop();
     await this.worker.stop();
+    if (!this.damage && !this.fault) await this.history.stop();
     this.deliveryLog.flush();
     await this.store.close();
     await this.agent.close();

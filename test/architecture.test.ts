@@ -82,6 +82,7 @@ const stages: Record<string, (target: string) => boolean> = {
   'src/admin': (target) => ['src/store/port.ts', 'src/config/config.ts', 'jobs/index.ts', ...httpEdge].includes(target),
   'src/deletion': (target) => ['src/store/port.ts', 'src/accept.ts', ...httpEdge].includes(target),
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
+  'src/history': (target) => target === 'src/store/port.ts',
   'src/store': (target) => target === 'src/config/config.ts',
   'src/config': () => false,
   'src/events': (target) => inFolder('src/store')(target),

@@ -28,6 +28,10 @@ export interface Metrics {
 /** What says nothing of a sync: it was not begun, or goes on at the next start. */
 const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
+/** Whether a sync failed, as far as a report says. */
+export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
+  error !== null && !NOT_FAILED.has(error.code);
+
 const ACCEPT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 /** Upper bounds in seconds: an attempt ends at five. */
@@ -124,7 +128,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
         const ms = tookMs(run);
         if (ms !== null) runSeconds.observe({ key: run.key }, ms / 1_000);
       }
-      if (error === null || NOT_FAILED.has(error.code)) return;
+      if (!isFailure({ error }) || error === null) return;
       runs.inc({ key, outcome: 'failed' });
       failures.inc({ key, code: error.code });
     },

@@ -3,7 +3,9 @@ import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message-types.ts';
 import type { EventLog } from './event-log.ts';
 import type { Fence } from './fence.ts';
+import type { HistoryEntry, HistoryFilter, HistoryPoint, HistoryStep, HistorySubject, HistorySum } from './history.ts';
 
+export * from './history.ts';
 export type { Fence };
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
@@ -713,6 +715,15 @@ export interface Records {
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
   /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
   deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;
+
+  /** Adds to the minute, the hour and the day that `at` is in, by the wall clock. */
+  addHistory(at: number, entries: readonly HistoryEntry[]): Promise<void>;
+  /** In the order of time; steps in which nothing came to pass are missing. */
+  history(filter: HistoryFilter): Promise<readonly HistoryPoint[]>;
+  /** Of each subject of a kind the sums over the steps from `since` on; those to which nothing came to pass are missing. */
+  historySums(subject: HistorySubject, step: HistoryStep, since: number): Promise<readonly HistorySum[]>;
+  /** Drops what is older than it is kept; at most `limit` rows. */
+  pruneHistory(now: number, limit: number): Promise<number>;
 
   /** Writes down what somebody is about to do; resolves to the id of the record. */
   beginAudit(deed: NewAudit): Promise<number>;

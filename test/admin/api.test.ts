@@ -1,6 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import type { HistoryEntry } from '../../src/store/port.ts';
 import { type Json, SECRETS, startService, until } from './service.ts';
 
 const V1 = '/api/v1';
@@ -221,4 +223,83 @@ t.test('pages are told what has changed, and a stream keeps nobody from stopping
   t.match(await heard, /^data: \{"topics":\[.*"runs"/);
   await app.close();
   t.equal(await next(/never/), '', 'the stream ends');
+});
+
+t.test('history has every step of what is asked for, with what is known of it', async (t) => {
+  const clock = { ...systemClock, now: () => Date.parse('2026-03-04T12:34:56.000Z') };
+  const { app, ask, json } = await startService(t, {}, { clock });
+  const minute = 60_000;
+  const first = Date.parse('2026-03-04T12:30:00.000Z');
+  const crm = { subject: 'destination', name: 'crm' } as const;
+  await app.store.addHistory(first, [
+    { ...crm, counts: { accepted: 5, delivered: 3, retried: 1, dead: 1 }, took: [0, 0, 3, 1], pending: 4, oldest: 900 },
+    { subject: 'all', name: '', counts: { delivered: 3 }, pending: 4, oldest: 900 },
+    { subject: 'endpoint', name: 'e1', counts: { delivered: 9, retried: 1 }, took: [0, 10] },
+    { subject: 'audience', name: 'vips', members: 12, counts: { entered: 12, runs: 1 } },
+  ]);
+  await app.store.addHistory(first + 2 * minute, [{ subject: 'all', name: '', pending: 0, oldest: 0 }]);
+  const at = (n: number) => new Date(first + n * minute).toISOString();
+  const range = `step=minute&since=${at(0)}`;
+  const { data } = await json(`${V1}/history?of=destination&name=crm&${range}`);
+  t.match(data.slice(0, 3), [
+    { at: at(0), accepted: 5, delivered: 3, retried: 1, dead: 1, pending: 4, oldestMs: 900, p50Ms: 83, p95Ms: 420 },
+    { at: at(1), delivered: null, pending: null },
+    { at: at(2), accepted: 0, delivered: 0, dead: 0, pending: 0, p50Ms: null },
+  ]);
+  t.equal(data.length, 5, 'the step that goes on is the last');
+  t.match((await json(`${V1}/history?of=endpoint&name=e1&${range}`)).data[0], { succeeded: 9, retried: 1, p50Ms: 8 });
+  const vips = (await json(`${V1}/history?of=audience&name=vips&${range}`)).data;
+  t.same(
+    vips.map(({ members, entered }: Json) => [members, entered]),
+    [
+      [12, 12],
+      [12, null],
+      [12, 0],
+      [12, null],
+      [12, null],
+    ],
+    'a size stays until it is another',
+  );
+  const later = await json(`${V1}/history?of=audience&name=vips&step=hour&since=2026-03-04T11:00:00Z`);
+  t.same(
+    later.data.map(({ members }: Json) => members),
+    [null, 12],
+  );
+  t.match(await json(`${V1}/history`), { step: 'minute', data: { length: 360 } });
+  t.match(await json(`${V1}/history?step=hour`), { data: { length: 168 } });
+  t.match(await json(`${V1}/history?step=day`), { data: { length: 400 } });
+  t.equal((await ask(`${V1}/history?step=minute&since=2026-03-03`)).status, 200);
+  t.same((await json(`${V1}/history?since=2030-01-01`)).data, []);
+  t.match(await json(`${V1}/history/sums?of=endpoint`), {
+    data: [{ name: 'e1', succeeded: 9, retried: 1, refused: 0 }],
+  });
+  const [one] = (await json(`${V1}/history/sums?limit=1`)).data;
+  t.match(one, { name: 'crm', delivered: 3, p99Ms: 484 });
+});
+
+t.test('what a service took, delivered and ran is in its history once it has stopped', async (t) => {
+  const { app, ask } = await startService(t);
+  const body = JSON.stringify({ userId: 'u1', event: 'Seen' });
+  const headers = { 'content-type': 'application/json', authorization: `Basic ${btoa(`${SECRETS.writeKey}:`)}` };
+  await ask('/v1/track', { method: 'POST', headers, body, token: null });
+  await ask('/v1/track', { method: 'POST', headers, body: '{}', token: null });
+  await app.sync.run(['regulars'], {});
+  await until(async () => (await app.store.backlog())[0]?.dead === 4);
+  const { store } = app;
+  const written: HistoryEntry[] = [];
+  const addHistory = store.addHistory.bind(store);
+  store.addHistory = (at, entries) => {
+    written.push(...entries);
+    return addHistory(at, entries);
+  };
+  await app.close();
+  t.match(
+    written.filter(({ subject }) => subject !== 'endpoint').map(({ subject, name, counts }) => [subject, name, counts]),
+    [
+      ['all', '', { accepted: 4, dead: 4, delivered: 0 }],
+      ['destination', 'crm', { accepted: 4, dead: 4 }],
+      ['source', 'shop', { accepted: 4, discarded: 1 }],
+      ['audience', 'regulars', { runs: 1, entered: 3 }],
+    ],
+  );
 });

@@ -10,6 +10,7 @@ import type { Fixture, OpenFixture } from './store-fixture.ts';
 import { fleetCases } from './store-fleet.ts';
 import { fullQueueCases } from './store-full-queue.ts';
 import { handoverCases } from './store-handover.ts';
+import { historyCases } from './store-history.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
 import { modelCases } from './store-model.ts';
@@ -33,6 +34,7 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...fleetCases,
     ...deletionCases,
     ...discardCases,
+    ...historyCases,
     ...pagingCases,
     ...clockCases,
     ...modelCases,

@@ -47,6 +47,9 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   await accept(old, change('waits', { body: '"newest"' }), message({ messageId: 'new', body: '"ü"' }));
   await old.suppress(['kept out'], null, true);
   await old.markEndpoint({ endpoint: 'e1', destination: 'crm', pausedAt: 5, deadSince: null });
+  const past = { subject: 'destination', name: 'crm', step: 'hour', since: 0, until: 2 ** 50, limit: 10 } as const;
+  await old.addHistory(clock.now(), [{ ...past, counts: { delivered: 7 }, took: [1, 2], pending: 3 }]);
+  const history = await old.history(past);
   const letters = await old.deadLetters({ limit: 10 });
   const given = { from: `sqlite:${path}`, to, clock };
   t.equal(await codeOf(moveStore(given)), 'bad_usage', 'a process has the file open');
@@ -74,6 +77,7 @@ await t.test('a store moves up with all that it knows, and nothing is sent twice
   t.match(await store.runProgress('run-1'), { deliveries: 2, untried: 1, superseded: 1 });
   t.same(await store.audience('big_spenders'), audience());
   t.equal((await store.attempts({ userId: 'gone', limit: 10 })).length, 1);
+  t.same(await store.history(past), history);
   t.match(await store.endpoints(), [{ endpoint: 'e1', destination: 'crm' }]);
   t.ok((await leaseOf(store)).token > fence.token, 'a fence of before is stale');
   const claims = await claim(store, await store.join(TTL));

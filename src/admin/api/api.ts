@@ -7,6 +7,7 @@ import { type AttemptParts, attemptRoutes } from './attempts.ts';
 import { type AudienceParts, audienceRoutes } from './audiences.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
 import { type EventParts, eventRoutes } from './events.ts';
+import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
 import { type OverviewParts, overviewRoutes } from './overview.ts';
 import { type RecordParts, recordRoutes } from './records.ts';
@@ -19,6 +20,7 @@ type ManagementOptions = AttemptParts &
   AudienceParts &
   EndpointParts &
   EventParts &
+  HistoryParts &
   LetterParts &
   OverviewParts &
   RecordParts &
@@ -46,6 +48,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   attemptRoutes(routes, options);
   letterRoutes(routes, options);
   recordRoutes(routes, options);
+  historyRoutes(routes, options);
   eventRoutes(routes, options);
   ordering(routes, '/config/reload', {
     summary: 'Read the configuration file again and apply it',

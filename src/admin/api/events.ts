@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
-import type { Store } from '../../store/port.ts';
+import type { HistoryFilter, Store } from '../../store/port.ts';
 import type { ApiRoutes } from './route.ts';
 
 /** What may have changed; each names the resources to ask for again. */
@@ -22,23 +22,29 @@ const LISTENERS = 100;
 const BEHIND = 64 * 1024;
 
 export interface EventParts {
-  readonly store: Pick<Store, 'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'openRegulations'>;
+  readonly store: Pick<Store, 'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'openRegulations' | 'history'>;
   readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
 }
 
 /** What tells whether something changed: small, and read at once. Which topics it is about stands beside it. */
 const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) => Promise<unknown>])[] = [
-  [['overview', 'endpoints', 'destinations', 'dead-letters', 'messages', 'history'], (store) => store.backlog()],
+  [['overview', 'endpoints', 'destinations', 'dead-letters', 'messages'], (store) => store.backlog()],
   [['overview', 'endpoints', 'destinations'], (store) => store.endpoints()],
   [
     ['overview', 'audiences', 'runs'],
     async (store) => (await store.runs({ limit: 50 })).map(({ id, state, phase, sent }) => [id, state, phase, sent]),
   ],
+  [['history'], async (store) => (await store.history(NEWEST)).map(({ counts, pending }) => [counts, pending])],
   [['sources'], (store) => store.discards({ limit: 1 })],
   [['audit'], (store) => store.audits({ limit: 5 })],
   [['deletions'], async (store) => (await store.openRegulations()).map(({ id, status }) => [id, status])],
 ];
+
+const NEWEST: HistoryFilter = {
+  ...{ subject: 'all', name: '', step: 'day' },
+  ...{ since: 0, until: Number.MAX_SAFE_INTEGER, limit: 1 },
+};
 
 interface Listener {
   readonly response: ServerResponse;

@@ -1,3 +1,4 @@
+import { HISTORY_COLUMNS } from '../records/history.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 
 /** `time` is the store's, which is another there. */
@@ -85,6 +86,14 @@ export const TABLES: readonly Table[] = [
     name: 'audit',
     columns: { id: 'int8', at: 'time', who: 'text', action: 'text', target: 'text', outcome: 'text' },
     from: 'SELECT id, at, who, action, target, outcome FROM audit',
+  },
+  {
+    name: 'history',
+    columns: {
+      ...{ subject: 'int2', name: 'text', step: 'int2', at: 'int8' },
+      ...(Object.fromEntries(HISTORY_COLUMNS.map((column) => [column, 'int8'])) as Record<string, Type>),
+    },
+    from: `SELECT subject, name, step, at, ${HISTORY_COLUMNS.join(', ')} FROM history`,
   },
   {
     name: 'endpoint',

@@ -101,7 +101,8 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   if (await isMovedAlready(source, session, state)) return null;
   await refuseUnlessEmpty(session);
   // A service that was started there and took nothing leaves these.
-  for (const table of ['configuration', 'orphan', 'lease']) await session.run(`DELETE FROM rollcall.${table}`);
+  for (const table of ['configuration', 'orphan', 'lease', 'history'])
+    await session.run(`DELETE FROM rollcall.${table}`);
   refuseEventLog(source);
   const rows: Record<string, number> = {};
   for (const table of TABLES) rows[table.name] = await copy(move, table);
@@ -149,7 +150,7 @@ async function refuseUnlessEmpty(session: Session): Promise<void> {
   const used = ['delivery', 'dead_letter', 'seen', 'run', 'audience', 'attempt']
     .map((table) => `EXISTS (SELECT 1 FROM rollcall.${table})`)
     .join(' OR ');
-  const leased = "EXISTS (SELECT 1 FROM rollcall.lease WHERE name <> 'orphans')";
+  const leased = "EXISTS (SELECT 1 FROM rollcall.lease WHERE name NOT IN ('orphans', 'history'))";
   const [row] = await session.rows<[boolean]>(`SELECT ${used} OR ${leased}`);
   if (row?.[0]) throw new RollcallError('bad_usage', 'The Postgres store is not empty; it has been in use already.');
 }

@@ -14,6 +14,7 @@ const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]
 const POSTGRES: Dialect = {
   oneOf: (column, type, values) => sql`${column} = ANY (${LISTS[type](values)})`,
   rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
+  jsonRows: (list) => sql`(SELECT * FROM json_array_elements(${list}::json) AS list (value))`,
   name: (value) => sql`${value}`,
   nameOf: (column) => column,
   startsWith: (column, prefix) => sql`left(${column}, length(${prefix})) = ${prefix}`,

@@ -7,6 +7,7 @@ import { discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { lastSuccesses, oldestUntried } from './health.ts';
+import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters } from './letters.ts';
 import { pruneRecords } from './prune-records.ts';
@@ -29,6 +30,7 @@ const RECORDS = {
   ...{ saveDiscards, discards, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
   ...{ lastSuccesses, oldestUntried },
+  ...{ addHistory, history, historySums, pruneHistory },
   ...{ beginAudit, endAudit, audits, pruneAudits },
   pruneRecords,
 } satisfies Over<Records>;
@@ -48,6 +50,8 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'deadLetters',
     'discards',
     'endpoints',
+    'history',
+    'historySums',
     'lastSuccesses',
     'oldestUntried',
     'openRegulations',

@@ -17,6 +17,8 @@ export interface Dialect {
   /** What stands for a name in the queue's tables, and the name that a column there stands for. */
   name(value: string): Sql;
   nameOf(column: Sql): Sql;
+  /** The items of a JSON list as rows of one column, `value`, for a FROM clause that names it. */
+  jsonRows(list: string): Sql;
   startsWith(column: Sql, prefix: string): Sql;
   /** That a delivery was never tried and is in this lane. */
   untriedIn(lane: number): Sql;

@@ -15,6 +15,7 @@ function listOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T
 export const SQLITE: Dialect = {
   oneOf: (column, type, values) => sql`${column} IN (${listOf(type, values)})`,
   rowsOf: (type, values) => sql`(${listOf(type, values)}) AS list`,
+  jsonRows: (list) => sql`json_each(${list})`,
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
   // As a range, which an index knows how to find.

@@ -126,6 +126,28 @@ CREATE TABLE discard (
 ) STRICT;
 CREATE INDEX discard_source ON discard (source);
 
+-- What came to pass, by minute, hour and day (history.ts): sums to which every process adds what it has counted. No users are
+-- named in it. subject, step: places in the lists there. at: the beginning of the step by the wall clock.
+CREATE TABLE history (
+  subject INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  accepted INTEGER NOT NULL, delivered INTEGER NOT NULL, retried INTEGER NOT NULL, dead INTEGER NOT NULL,
+  duplicates INTEGER NOT NULL, suppressed INTEGER NOT NULL, discarded INTEGER NOT NULL, entered INTEGER NOT NULL,
+  exited INTEGER NOT NULL, runs INTEGER NOT NULL, failed INTEGER NOT NULL,
+  -- How many took how long.
+  took_0 INTEGER NOT NULL, took_1 INTEGER NOT NULL, took_2 INTEGER NOT NULL, took_3 INTEGER NOT NULL, took_4 INTEGER NOT NULL,
+  took_5 INTEGER NOT NULL, took_6 INTEGER NOT NULL, took_7 INTEGER NOT NULL, took_8 INTEGER NOT NULL, took_9 INTEGER NOT NULL,
+  took_10 INTEGER NOT NULL, took_11 INTEGER NOT NULL, took_12 INTEGER NOT NULL,
+  -- The highest backlog and age of the step; the last size of an audience.
+  pending INTEGER,
+  oldest INTEGER,
+  members INTEGER,
+  PRIMARY KEY (subject, name, step, at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX history_age ON history (step, at);
+
 -- Who did what. No users are named in it.
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,0 +1,251 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import {
+  type AcceptResult,
+  type HistoryCounts,
+  type HistoryEntry,
+  OUTCOMES,
+  type Run,
+  type Store,
+  stepOf,
+} from '../store/port.ts';
+import { Tally } from './tally.ts';
+
+/** Between two writes, in milliseconds: a crash loses what was counted since the last. */
+const WRITE_EVERY = 10_000;
+/** Batches kept while the store takes none; then the oldest are given up. */
+const BATCHES_KEPT = 30;
+/** Rows pruned in one transaction. */
+const PRUNE_STEP = 1_000;
+/** One process of all looks at the backlog in each minute: whoever comes first. The lease is over before the next. */
+const LEASE = 'history';
+const LEASE_TTL = 50_000;
+
+interface HistoryOptions {
+  readonly store: Pick<Store, 'time' | 'addHistory' | 'pruneHistory' | 'takeLease' | 'backlog' | 'oldestUntried'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Batch {
+  readonly at: number;
+  readonly entries: readonly HistoryEntry[];
+}
+
+type Counts = { -readonly [Name in keyof HistoryCounts]?: number };
+
+/** Counts what passes, and adds it to the store's history every few seconds: nothing is written for a single delivery. */
+export class History {
+  readonly tally: Tally;
+  private readonly options: HistoryOptions;
+  /** Of sources and audiences, since the last write. */
+  private readonly sources = new Map<string, Counts>();
+  private readonly audiences = new Map<string, { readonly counts: Counts; members?: number }>();
+  /** How far each tally was at the last write. */
+  private readonly written = new Map<object, readonly number[]>();
+  /** When the counting of the next batch began. */
+  private since: number;
+  private sampled = 0;
+  private batches: Batch[] = [];
+  private isFailing = false;
+  private cancel = () => {};
+  private writing: Promise<void> = Promise.resolve();
+  private stopped = false;
+
+  constructor(options: HistoryOptions) {
+    this.options = options;
+    this.tally = new Tally(() => options.store.time.now());
+    this.since = options.clock.now();
+  }
+
+  /** @param counts - of all messages, by destination; what was not new among them is taken out in proportion */
+  accepted(source: string, result: AcceptResult, counts: ReadonlyMap<string, number>): void {
+    const { accepted, duplicates, suppressed } = result;
+    add(this.source(source), { accepted, duplicates, suppressed });
+    const share = accepted / (accepted + duplicates + suppressed);
+    if (share === 1) this.tally.accepted(counts);
+    else if (share > 0) {
+      this.tally.accepted(new Map([...counts].map(([name, count]) => [name, Math.round(count * share)])));
+    }
+  }
+
+  discarded(source: string): void {
+    add(this.source(source), { discarded: 1 });
+  }
+
+  /** Runs of an audience that are over, and whether it failed. */
+  reported({ key, runs, failed }: { readonly key: string; readonly runs: readonly Run[]; readonly failed: boolean }) {
+    const audience = this.audiences.get(key) ?? { counts: {} };
+    for (const { state, action, entered, exited, members } of runs) {
+      if (state !== 'done') continue;
+      add(audience.counts, { runs: 1 });
+      // What is sent again to everybody changes nobody's membership.
+      if (action === 'sync') add(audience.counts, { entered, exited });
+      audience.members = action === 'retire' ? 0 : members;
+    }
+    if (failed) add(audience.counts, { failed: 1 });
+    this.audiences.set(key, audience);
+  }
+
+  start(): void {
+    this.since = this.options.clock.now();
+    this.plan();
+  }
+
+  /** Writes what is left. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.cancel();
+    await this.writing;
+    this.cut();
+    await this.write();
+  }
+
+  private source(id: string): Counts {
+    const counts = this.sources.get(id) ?? {};
+    this.sources.set(id, counts);
+    return counts;
+  }
+
+  /** At whole ten seconds, so that a batch is of one minute. */
+  private plan(): void {
+    const { clock } = this.options;
+    const wait = WRITE_EVERY - (clock.now() % WRITE_EVERY);
+    this.cancel = clock.after(wait, () => {
+      this.writing = this.beat().then(() => {
+        if (!this.stopped) this.plan();
+      });
+    });
+  }
+
+  private async beat(): Promise<void> {
+    this.cut();
+    const minute = stepOf(this.options.clock.now(), 'minute');
+    if (minute !== this.sampled && !this.stopped) {
+      this.sampled = minute;
+      await this.lookAfter(minute);
+    }
+    await this.write();
+  }
+
+  /** Ends a batch. */
+  private cut(): void {
+    const at = this.since;
+    this.since = this.options.clock.now();
+    const entries = this.entries();
+    if (entries.length === 0) return;
+    this.batches.push({ at, entries });
+    if (this.batches.length > BATCHES_KEPT) this.batches.shift();
+  }
+
+  private async write(): Promise<void> {
+    try {
+      for (let batch = this.batches[0]; batch; batch = this.batches[0]) {
+        await this.options.store.addHistory(batch.at, batch.entries);
+        this.batches.shift();
+      }
+      this.isFailing = false;
+    } catch (error) {
+      if (!this.isFailing) this.options.log.warn({ err: error }, 'The history could not be written; trying again');
+      this.isFailing = true;
+    }
+  }
+
+  /** Looks how much waits, and prunes, unless another process does. */
+  private async lookAfter(at: number): Promise<void> {
+    const { store, clock, log } = this.options;
+    try {
+      if ((await store.takeLease(LEASE, LEASE_TTL)) === null) return;
+      this.batches.push({ at, entries: await this.backlog() });
+      while ((await store.pruneHistory(clock.now(), PRUNE_STEP)) === PRUNE_STEP && !this.stopped);
+    } catch (error) {
+      log.debug({ err: error }, 'The backlog could not be looked at; trying again in a minute');
+    }
+  }
+
+  private async backlog(): Promise<readonly HistoryEntry[]> {
+    const { store, clock } = this.options;
+    const now = clock.now();
+    const ages = new Map((await store.oldestUntried()).map(({ destination, since }) => [destination, now - since]));
+    const waiting = (await store.backlog()).filter(({ pending }) => pending > 0);
+    const destinations = waiting.map(
+      ({ destination, pending }): HistoryEntry => ({
+        ...{ subject: 'destination', name: destination, pending },
+        oldest: Math.max(0, ages.get(destination) ?? 0),
+      }),
+    );
+    const pending = waiting.reduce((sum, each) => sum + each.pending, 0);
+    const oldest = Math.max(0, ...destinations.map((each) => each.oldest ?? 0));
+    // Written with nothing in it too: it says that somebody was there.
+    return [...destinations, { subject: 'all', name: '', pending, oldest }];
+  }
+
+  private entries(): HistoryEntry[] {
+    const destinations = this.ofDestinations();
+    const sources = [...this.sources].map(([name, counts]): HistoryEntry => ({ subject: 'source', name, counts }));
+    const audiences = [...this.audiences].map(
+      ([name, { counts, members }]): HistoryEntry => ({
+        ...{ subject: 'audience', name, counts },
+        ...(members === undefined ? {} : { members }),
+      }),
+    );
+    const all = sumOf(destinations, sources);
+    this.sources.clear();
+    this.audiences.clear();
+    return [...all, ...destinations, ...this.ofEndpoints(), ...sources, ...audiences];
+  }
+
+  private ofDestinations(): HistoryEntry[] {
+    return [...this.tally.destinations].flatMap(([name, tally]) => {
+      const { delivered, retry, dead } = tally.verdicts;
+      const grown = this.grown(tally, [tally.accepted, delivered, retry, dead, ...tally.took.counts]);
+      if (grown === null) return [];
+      const [accepted = 0, taken = 0, retried = 0, died = 0, ...took] = grown;
+      const counts = { accepted, delivered: taken, retried, dead: died };
+      return [{ subject: 'destination', name, counts, took } satisfies HistoryEntry];
+    });
+  }
+
+  private ofEndpoints(): HistoryEntry[] {
+    return [...this.tally.endpoints].flatMap(([name, tally]) => {
+      const grown = this.grown(tally, [...tally.outcomes, ...tally.took.counts]);
+      if (grown === null) return [];
+      const of = (outcome: (typeof OUTCOMES)[number]) => grown[OUTCOMES.indexOf(outcome)] ?? 0;
+      const dead = of('refused') + of('tls_untrusted') + of('address_refused');
+      const counts = { delivered: of('success'), retried: of('retry'), dead };
+      return [{ subject: 'endpoint', name, counts, took: grown.slice(OUTCOMES.length) } satisfies HistoryEntry];
+    });
+  }
+
+  /** By how much each number has grown since it was asked before; null if none has. */
+  private grown(tally: object, now: readonly number[]): number[] | null {
+    const before = this.written.get(tally) ?? [];
+    const grown = now.map((value, place) => value - (before[place] ?? 0));
+    if (!grown.some((value) => value > 0)) return null;
+    this.written.set(tally, now);
+    return grown;
+  }
+}
+
+function add(counts: Counts, more: Partial<HistoryCounts>): void {
+  for (const [name, count] of Object.entries(more) as [keyof HistoryCounts, number][]) {
+    counts[name] = (counts[name] ?? 0) + count;
+  }
+}
+
+/** Messages count once, however many destinations they go to. */
+function sumOf(destinations: readonly HistoryEntry[], sources: readonly HistoryEntry[]): HistoryEntry[] {
+  if (destinations.length + sources.length === 0) return [];
+  const sum = (of: readonly HistoryEntry[], name: keyof HistoryCounts) =>
+    of.reduce((total, { counts }) => total + (counts?.[name] ?? 0), 0);
+  const counts = {
+    accepted: sum(sources, 'accepted'),
+    delivered: sum(destinations, 'delivered'),
+    retried: sum(destinations, 'retried'),
+    dead: sum(destinations, 'dead'),
+  };
+  const took = (destinations[0]?.took ?? []).map((_, place) =>
+    destinations.reduce((total, each) => total + (each.took?.[place] ?? 0), 0),
+  );
+  return [{ subject: 'all', name: '', counts, took }];
+}
