@@ -109,34 +109,49 @@ export type WebhookBody = IdentifyBody | TrackBody | PageBody | ScreenBody | Gro
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+// The descriptions are those of docs/wire.md, whose tables `npm run reference` makes of these schemas.
 // z.record walks and copies every key, which costs more than parsing the JSON did.
-const object = z.custom<JsonObject>(isObject, 'expected an object');
+const object = z.custom<JsonObject>(isObject, 'expected an object').meta({ title: 'object' });
 const objectOrEmpty = object.default(() => ({}));
-const timestamp = z.iso.datetime({ precision: 3 });
+const timestamp = z.iso.datetime({ precision: 3 }).meta({ title: 'time: ISO 8601, UTC, milliseconds' });
 const string = z.string();
 
 const common = {
-  version: z.literal(1),
-  timestamp,
-  originalTimestamp: z.unknown().optional(),
-  receivedAt: timestamp.optional(),
-  messageId: string.optional(),
-  anonymousId: string.optional(),
-  integrations: object.optional(),
-  context: z.custom<Context>(isObject, 'expected an object').default(() => ({})),
+  version: z.literal(1).describe('The version of the format.'),
+  timestamp: timestamp.describe('When it happened.'),
+  originalTimestamp: z
+    .unknown()
+    .optional()
+    .describe('**Added.** The time as the client gave it; only if `timestamp` differs.'),
+  receivedAt: timestamp.optional().describe('**Added.** When Rollcall accepted the message.'),
+  messageId: string.optional().describe('**Added.** The same for every copy that a client sent more than once.'),
+  anonymousId: string.optional().describe('**Added.** Only if the message had one.'),
+  integrations: object.optional().describe('**Added.** Only if the message had any.'),
+  context: z
+    .custom<Context>(isObject, 'expected an object')
+    .default(() => ({}))
+    .meta({ title: 'object', description: 'What is known about the surroundings; `{}` at least.' }),
 };
-const fromUser = { ...common, userId: string.optional() };
+const fromUser = {
+  ...common,
+  userId: string.optional().describe('The user. May be absent if `anonymousId` is given.'),
+};
 
 /** Only some clients send one, and it is no reason to lose a message. */
-const category = string.optional().catch(undefined);
+const category = string.optional().catch(undefined).describe('Only if the message had one.');
+const name = string.optional().describe('The name of the page or screen; only if the message had one.');
 
-export const identifyBody = z.looseObject({ ...fromUser, type: z.literal('identify'), traits: objectOrEmpty });
+export const identifyBody = z.looseObject({
+  ...fromUser,
+  type: z.literal('identify'),
+  traits: objectOrEmpty.describe('What is known about the user. An audience sends `true` or `false` here.'),
+});
 
 export const trackBody = z.looseObject({
   ...fromUser,
   type: z.literal('track'),
-  event: string,
-  properties: objectOrEmpty,
+  event: string.describe('The name of what happened.'),
+  properties: objectOrEmpty.describe('What is known about the event.'),
 });
 
 const pageKeys = ['path', 'referrer', 'title', 'url'] as const;
@@ -152,35 +167,44 @@ function pageProperties(properties: JsonObject): PageProperties {
 export const pageBody = z.looseObject({
   ...fromUser,
   type: z.literal('page'),
-  name: string.optional(),
+  name,
   category,
-  properties: objectOrEmpty.transform(pageProperties),
+  properties: objectOrEmpty
+    .transform(pageProperties)
+    .meta({ title: 'object', description: 'Its `path`, `referrer`, `title` and `url` are strings.' }),
 });
 
 export const screenBody = z.looseObject({
   ...fromUser,
   type: z.literal('screen'),
-  name: string.optional(),
+  name,
   category,
-  properties: object.optional(),
-  context: z.custom<ScreenContext>(isObject, 'expected an object').default(() => ({})),
+  properties: object.optional().describe('What is known about the screen.'),
+  context: z
+    .custom<ScreenContext>(isObject, 'expected an object')
+    .default(() => ({}))
+    .meta({ title: 'object', description: 'With `device`, `os` and `app` where the client gave them.' }),
 });
 
 export const groupBody = z.looseObject({
   ...fromUser,
   type: z.literal('group'),
-  groupId: string,
-  traits: objectOrEmpty,
+  groupId: string.describe('The group that the user belongs to.'),
+  traits: objectOrEmpty.describe('What is known about the group.'),
 });
 
 export const aliasBody = z.looseObject({
   ...common,
   type: z.literal('alias'),
-  'Previous ID': string,
-  'User ID': string,
+  'Previous ID': string.describe('The former id; in place of `previousId`.'),
+  'User ID': string.describe('The id from now on; in place of `userId`.'),
 });
 
-export const deleteBody = z.object({ type: z.literal('delete'), userId: string, timestamp });
+export const deleteBody = z.object({
+  type: z.literal('delete'),
+  userId: string.describe('The user who must be deleted.'),
+  timestamp: timestamp.describe('When the deletion was requested.'),
+});
 
 /** Parses any of the seven bodies; unknown fields of all but delete pass through. */
 export const webhookBody = z.discriminatedUnion('type', [

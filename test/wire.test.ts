@@ -1,0 +1,145 @@
+import t from 'tap';
+import * as z from 'zod';
+import { bodyBuilder } from '../jobs/body.ts';
+import {
+  aliasBody,
+  deleteBody,
+  groupBody,
+  identifyBody,
+  pageBody,
+  screenBody,
+  trackBody,
+  webhookBody,
+} from '../receivers/bodies.ts';
+import { verify } from '../receivers/signature.ts';
+import { batchRequest, prepareEndpoint, singleRequest } from '../src/deliver/request.ts';
+import type { Destination } from '../src/destination.ts';
+import { deletionNotice, isRejection, readMessage } from '../src/message.ts';
+import { MESSAGE_TYPES, type MessageType } from '../src/message-types.ts';
+import { holdPage, markdownTable } from './helpers/made-page.ts';
+
+const SECRET = 's3cret';
+const OCCURRED = '2026-03-31T12:00:00.000Z';
+const RECEIVED_AT = Date.parse('2026-03-31T12:00:01.250Z');
+const SENT_AT = Date.parse('2026-03-31T12:00:02.000Z');
+
+const schemas: Readonly<Record<MessageType, z.ZodObject>> = {
+  ...{ identify: identifyBody, track: trackBody, page: pageBody, screen: screenBody, group: groupBody },
+  ...{ alias: aliasBody, delete: deleteBody },
+};
+
+interface Field {
+  readonly title?: string;
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly description?: string;
+}
+
+const fieldsOf = (kind: MessageType): Readonly<Record<string, Field>> =>
+  z.toJSONSchema(schemas[kind], { unrepresentable: 'any' }).properties as Record<string, Field>;
+const typeOf = ({ title, type, const: only }: Field) =>
+  only === undefined ? (title ?? type ?? 'any') : `\`${JSON.stringify(only)}\``;
+const row = (name: string, field: Field) => [`\`${name}\``, typeOf(field), field.description ?? ''];
+
+/** What every body but that of a delete has; `type` has no row, as it names the kind. */
+const shared = Object.entries(fieldsOf('identify')).filter(([name]) => name !== 'type' && name !== 'traits');
+const isShared = (name: string, field: Field) =>
+  shared.some(([other, one]) => other === name && JSON.stringify(one) === JSON.stringify(field));
+
+t.test('docs/wire.md has the fields of each kind, as the schemas have them', async (t) => {
+  for (const kind of MESSAGE_TYPES.filter((each) => each !== 'delete')) {
+    const missing = shared.map(([name]) => name).filter((name) => !(name in fieldsOf(kind)));
+    t.same(missing, kind === 'alias' ? ['userId'] : [], kind);
+  }
+  const ofAll = shared.map(([name, field]) => row(name, field));
+  const own = MESSAGE_TYPES.flatMap((kind) =>
+    Object.entries(fieldsOf(kind))
+      .filter(([name, field]) => name !== 'type' && (kind === 'delete' || !isShared(name, field)))
+      .map(([name, field]) => [kind, ...row(name, field)]),
+  );
+  for (const cells of [...ofAll, ...own]) for (const cell of cells) t.not(cell, '');
+  holdPage(t, 'docs/wire.md', {
+    fields: markdownTable(['field', 'type', 'meaning'], ofAll),
+    'fields of kinds': markdownTable(['kind', 'field', 'type', 'meaning'], own),
+  });
+});
+
+/** What a client sends, for each kind that clients send. */
+const sent: Readonly<Record<Exclude<MessageType, 'delete'>, Record<string, unknown>>> = {
+  identify: { userId: 'u1', traits: { plan: 'pro' } },
+  track: { userId: 'u1', event: 'Order Completed', properties: { total: 25.5 } },
+  page: { anonymousId: 'a1', name: 'Shoes', properties: { url: 'https://shop.example.com/shoes', title: 'Shoes' } },
+  screen: { userId: 'u1', name: 'Basket', context: { os: { name: 'iOS', version: '19.1' } } },
+  group: { userId: 'u1', groupId: 'g1', traits: { name: 'Initech' } },
+  alias: { previousId: 'u1', userId: 'u2' },
+};
+
+function bodyOf(type: Exclude<MessageType, 'delete'>): string {
+  const input = { ...sent[type], messageId: `m-${type}`, timestamp: OCCURRED };
+  const message = readMessage(input, { type, receivedAt: RECEIVED_AT, newId: () => 'new' });
+  if (isRejection(message)) throw new Error(message.message);
+  return message.body;
+}
+
+const bodies: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(Object.keys(sent).map((type) => [type, bodyOf(type as keyof typeof sent)])),
+  delete: deletionNotice('u1', 'm-delete', RECEIVED_AT).body,
+};
+const membership = (kind: 'audience' | 'trait', key: string, value: string | null) =>
+  bodyBuilder({
+    kind,
+    key,
+    columns: kind === 'trait' ? [key] : [],
+    removed: [],
+    at: Date.parse(OCCURRED),
+    now: () => RECEIVED_AT,
+  })(...(['m-change', 'u1', true, value, 1_774_958_400_000_001] as const));
+
+const endpoint = { id: 'e1', url: 'https://crm.example.com/hooks', headers: { 'x-env': 'prod' } };
+const destination: Destination = {
+  ...{ name: 'crm', enabled: true, sources: ['shop'], secrets: [SECRET], signing: 'both' },
+  ...{ endpoints: [endpoint], require: 'any', ratePerSecond: null },
+};
+const prepared = prepareEndpoint(endpoint, destination, 'Rollcall');
+
+function requestText({ path, headers, body }: ReturnType<typeof singleRequest>): string {
+  const lines = headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
+  return ['```http', `POST ${path} HTTP/1.1`, ...lines, '', body.toString(), '```', ''].join('\n');
+}
+
+const single = singleRequest(
+  prepared,
+  { id: '7cfbeac35f-1f', body: Buffer.from(bodies['track'] ?? '') },
+  () => SENT_AT,
+);
+const items = ['track', 'delete'].map((kind, index) => ({
+  key: `7cfbeac35f-${index}`,
+  body: Buffer.from(bodies[kind] ?? ''),
+}));
+const batch = batchRequest(prepared, items, () => SENT_AT);
+const block = (lines: readonly string[]) => ['```json', ...lines, '```', ''].join('\n');
+
+t.test('docs/wire.md shows requests as they are made', async (t) => {
+  const changes = [
+    membership('audience', 'big_spenders', null),
+    membership('trait', 'lifetime_value', '{"lifetime_value":812.4}'),
+  ];
+  holdPage(t, 'docs/wire.md', {
+    request: requestText(single),
+    bodies: block(MESSAGE_TYPES.map((kind) => bodies[kind] ?? '')),
+    membership: block(changes),
+    batch: requestText(batch),
+  });
+});
+
+t.test('what the page shows is signed, parses as it is, and is what receivers take', async (t) => {
+  for (const { body, headers } of [single, batch]) {
+    const signature = headers[headers.indexOf('x-signature') + 1];
+    t.equal(verify(body, signature, SECRET).ok, true);
+  }
+  const all = [...Object.values(bodies), membership('audience', 'big_spenders', null)];
+  for (const body of all) {
+    t.equal(JSON.stringify(JSON.parse(body)), body);
+    t.same(webhookBody.parse(JSON.parse(body)), JSON.parse(body));
+  }
+});
