@@ -1,6 +1,5 @@
 import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { runShop } from '../../../examples/shop/run.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
@@ -38,6 +37,8 @@ export function addDemo(program: Command, context: Context): void {
 async function demo(folder: string, options: DemoOptions, { terminal, setExitCode }: Context): Promise<void> {
   const { once = false, port, json = false } = options;
   const { signal } = terminal;
+  // Loaded only here: it brings the whole service, which no other command waits for.
+  const { runShop } = await import('../../../examples/shop/run.ts');
   const result = await runShop({
     folder: resolve(folder),
     once,
