@@ -20,8 +20,12 @@ import { syncCases } from './store-sync.ts';
 /** A sentence, and what shows that it holds for a new, empty store. */
 export type Cases = Readonly<Record<string, (t: Test, store: Store, fixture: Fixture) => Promise<unknown>>>;
 
-/** What every store must do. `open` makes an empty database. Resolves once all of it was tested. */
-export async function storeContract(name: string, open: OpenFixture): Promise<void> {
+/**
+ * What every store must do. `open` makes an empty database. Resolves once all of it was tested.
+ *
+ * @param every - tests one case in so many
+ */
+export async function storeContract(name: string, open: OpenFixture, every = 1): Promise<void> {
   const cases: Cases = {
     ...intakeCases,
     ...claimCases,
@@ -39,7 +43,8 @@ export async function storeContract(name: string, open: OpenFixture): Promise<vo
     ...clockCases,
     ...modelCases,
   };
-  for (const [sentence, check] of Object.entries(cases)) {
+  for (const [index, [sentence, check]] of Object.entries(cases).entries()) {
+    if (index % every !== 0) continue;
     await t.test(`${name}: ${sentence}`, async (t) => {
       const fixture = await open();
       t.teardown(() => fixture.close());

@@ -7,8 +7,12 @@ const LAST_TRY = 20;
 /** As Postgres knows a request to cancel, of 16 bytes. */
 const CANCEL_REQUEST = 80877102;
 
-/** Ends what a connection runs; called again while it goes on. */
-export function createCanceller(client: pg.Client, url: string, pid: number): () => void {
+/**
+ * Ends what a connection runs; called again while it goes on.
+ *
+ * @param config - where its server takes SQL; null behind a pooler, which alone knows what runs for whom
+ */
+export function createCanceller(client: pg.Client, config: pg.ClientConfig | null): () => void {
   let tries = 0;
   let asking = false;
   return () => {
@@ -17,21 +21,21 @@ export function createCanceller(client: pg.Client, url: string, pid: number): ()
       client.connection.stream.destroy(new Error('Connection terminated: it did not end when it was cancelled'));
     if (asking || tries >= LAST_TRY) return;
     asking = true;
-    void cancelBySql(url, pid)
-      .catch(() => cancelByRequest(client))
-      .finally(() => {
+    void (config ? cancelBySql(config, client).catch(() => cancelByRequest(client)) : cancelByRequest(client)).finally(
+      () => {
         asking = false;
-      });
+      },
+    );
   };
 }
 
 /** Goes through whatever stands between, and through TLS. */
-async function cancelBySql(url: string, pid: number): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT });
+async function cancelBySql(config: pg.ClientConfig, running: pg.Client): Promise<void> {
+  const client = new pg.Client({ ...config, connectionTimeoutMillis: CONNECT_TIMEOUT });
   client.on('error', () => {});
   try {
     await client.connect();
-    await client.query('SELECT pg_cancel_backend($1)', [pid]);
+    await client.query('SELECT pg_cancel_backend($1)', [keyOf(running).processID]);
   } finally {
     await client.end().catch(() => {});
   }
@@ -39,7 +43,7 @@ async function cancelBySql(url: string, pid: number): Promise<void> {
 
 /** Works also where the server takes no more connections. */
 function cancelByRequest(client: pg.Client): Promise<void> {
-  const { processID, secretKey } = client as unknown as { processID: number; secretKey: number };
+  const { processID, secretKey } = keyOf(client);
   const request = Buffer.alloc(16);
   for (const [place, word] of [request.length, CANCEL_REQUEST, processID, secretKey].entries()) {
     request.writeInt32BE(word, place * 4);
@@ -50,6 +54,12 @@ function cancelByRequest(client: pg.Client): Promise<void> {
     socket.setTimeout(CONNECT_TIMEOUT, () => socket.destroy());
     socket.on('error', () => {});
     socket.on('close', () => resolve());
-    socket.end(request);
+    // Left open: a pooler takes one that is half closed for gone, and drops what it asked for.
+    socket.write(request);
   });
+}
+
+/** What the server, or a pooler, knows the connection by. */
+function keyOf(client: pg.Client): { readonly processID: number; readonly secretKey: number } {
+  return client as unknown as { processID: number; secretKey: number };
 }

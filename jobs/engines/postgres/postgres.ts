@@ -11,9 +11,6 @@ interface PostgresOptions {
   readonly seesEvents?: boolean;
 }
 
-/** Last, so that tables of the same names go before. */
-const SEE_EVENTS = "SELECT set_config('search_path', current_setting('search_path') || ', rollcall_events', false)";
-
 /**
  * The push-down engine: definitions run in the customer's Postgres, and so does the comparison; only changes leave it.
  * Snapshots and plans live in its schema `rollcall`.
@@ -24,8 +21,7 @@ export async function openPostgres(
   { url }: PostgresConfig,
   { readOnly = false, timeout, seesEvents = false }: PostgresOptions = {},
 ): Promise<Engine> {
-  const session = await openSession(url, timeout);
-  if (seesEvents) await session.rows(SEE_EVENTS);
+  const session = await openSession(url, { timeout, seesEvents });
   return createSqlEngine({
     dialect: postgresDialect,
     session,

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/errors.ts';
+import { beginWith, connectionTo, ownsSession, type Settings } from '../../../src/store/postgres-session.ts';
 import type { Session } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';
 import { valueType } from './dialect.ts';
@@ -13,22 +14,35 @@ const CONNECT_TIMEOUT = 10_000;
 const BATCH = 5_000;
 /** Our own clock comes first: this is for statements whose process is gone or stalled. */
 const GRACE = 30_000;
-/** How soon the server notices that the process that asked is gone, where it can. */
-const NOTICE_DEATH = `SET client_connection_check_interval = '10s'`;
+/** What every session of ours is set to. */
+const SETTINGS: Settings = { TimeZone: 'UTC', extra_float_digits: 0, client_min_messages: 'warning' };
+/** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
+const NOTICE_DEATH: Settings = { client_connection_check_interval: '10s' };
+/** Found last, so that tables of the same names go before. */
+const SEE_EVENTS = "SELECT current_setting('search_path') || ', rollcall_events' AS path";
+/** May not be in one. */
+const NO_TRANSACTION = /^VACUUM\b/;
+
+interface SessionOptions {
+  /** Milliseconds that a statement may take. */
+  readonly timeout?: number | undefined;
+  /** Whether the views of the event log are seen. */
+  readonly seesEvents?: boolean;
+}
 
 /**
- * Connects to the customer's database.
+ * Connects to the customer's database. Behind a pooler each transaction brings its settings, since it may find any session.
  *
- * @param timeout - milliseconds that a statement may take
  * @throws RollcallError `engine_unreachable`
  */
-export async function openSession(url: string, timeout?: number): Promise<Session> {
+export async function openSession(url: string, { timeout, seesEvents = false }: SessionOptions = {}): Promise<Session> {
+  const limit = timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) };
+  const target = connectionTo(url, { ...SETTINGS, ...limit });
   const client = new pg.Client({
-    connectionString: url,
+    ...target.config,
     application_name: 'rollcall',
     connectionTimeoutMillis: CONNECT_TIMEOUT,
     keepAlive: true,
-    ...(timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) }),
   });
   // A connection that breaks between two statements is told by the next one.
   client.on('error', () => {});
@@ -38,12 +52,33 @@ export async function openSession(url: string, timeout?: number): Promise<Sessio
   });
   const host = URL.parse(url)?.host ?? 'the database';
   await guarded(host, () => client.connect());
-  await client.query("SET TIME ZONE 'UTC'; SET extra_float_digits = 0; SET client_min_messages = warning");
-  await client.query(NOTICE_DEATH).catch(() => {});
-  const pid = Number((await client.query('SELECT pg_backend_pid() AS pid')).rows[0].pid);
+  const settings = await guarded(host, async () => ({
+    ...target.settings,
+    ...(await moreSettings(client, seesEvents)),
+  }));
+  const isOwn = await guarded(host, () => ownsSession(client, settings));
+  const begin = isOwn ? 'BEGIN' : beginWith(settings);
+  let isInTransaction = false;
 
-  const query = (text: string, values: unknown[] = []) =>
+  const ask = (text: string, values: unknown[] = []) =>
     guarded(host, () => client.query<unknown[]>({ text, values, rowMode: 'array' }));
+  async function edge(statement: string): Promise<void> {
+    await guarded(host, () => client.query(statement === 'BEGIN' ? begin : statement));
+    isInTransaction = statement === 'BEGIN';
+  }
+  /** A statement in no transaction gets one of its own, where it needs the settings. */
+  async function query(text: string, values?: unknown[]) {
+    if (isOwn || isInTransaction) return ask(text, values);
+    await edge('BEGIN');
+    try {
+      const result = await ask(text, values);
+      await edge('COMMIT');
+      return result;
+    } catch (error) {
+      await edge('ROLLBACK').catch(() => {});
+      throw error;
+    }
+  }
   return {
     rows: async (sql, texts) => (await query(sql, texts ? [texts] : [])).rows,
     async byColumn(sql) {
@@ -51,7 +86,7 @@ export async function openSession(url: string, timeout?: number): Promise<Sessio
       return fields.map((_, column) => rows.map((row) => row[column]));
     },
     async *stream(sql) {
-      await query('BEGIN');
+      await edge('BEGIN');
       try {
         await query(`DECLARE rollcall_rows NO SCROLL CURSOR FOR ${sql}`);
         for (;;) {
@@ -60,10 +95,16 @@ export async function openSession(url: string, timeout?: number): Promise<Sessio
           yield fields.map((_, column) => rows.map((row) => row[column]));
         }
       } finally {
-        await query('ROLLBACK').catch(() => {});
+        await edge('ROLLBACK').catch(() => {});
       }
     },
-    run: async (sql) => (await query(sql)).rowCount ?? 0,
+    async run(sql) {
+      if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) {
+        await edge(sql);
+        return 0;
+      }
+      return (await (NO_TRANSACTION.test(sql) ? ask(sql) : query(sql))).rowCount ?? 0;
+    },
     async columns(sql) {
       const { fields } = await query(sql);
       const types = await query(
@@ -75,10 +116,21 @@ export async function openSession(url: string, timeout?: number): Promise<Sessio
       const names = new Map(types.rows.map(([oid, name]) => [Number(oid), String(name)]));
       return fields.map(({ name, dataTypeID }) => ({ name, ...valueType(names.get(dataTypeID) ?? 'unknown') }));
     },
-    interrupt: createCanceller(client, url, pid),
+    interrupt: createCanceller(client, isOwn ? target.config : null),
     // `end` never resolves once the connection is over.
     close: async () => (isOver ? undefined : client.end()),
   };
+}
+
+/** What this server knows, and where it is asked for. */
+async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<Settings> {
+  const knowsDeath = await client.query(beginWith(NOTICE_DEATH)).then(
+    () => true,
+    () => false,
+  );
+  await client.query('ROLLBACK');
+  const path = seesEvents ? await client.query<{ path: string }>(SEE_EVENTS) : null;
+  return { ...(knowsDeath ? NOTICE_DEATH : {}), ...(path ? { search_path: path.rows[0]?.path ?? '' } : {}) };
 }
 
 async function guarded<T>(host: string, work: () => Promise<T>): Promise<T> {

@@ -41,10 +41,10 @@ interface PostgresBackupOptions {
  */
 export function backupPostgres(options: PostgresBackupOptions): Promise<void> {
   const { url, folder, idsAhead, clock, signal } = options;
-  return onOwnConnection(url, signal, async (client) => {
+  return onOwnConnection(url, signal, async (client, begin) => {
     await mkdir(folder, { recursive: true });
     const names = await tablesOf(client);
-    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    await begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
     // Before the first query, which takes the snapshot: a table that a migration rewrites afterwards would look empty.
     await client.query(`LOCK TABLE ${names.map(tableName).join(', ')} IN ACCESS SHARE MODE`);
     const migration = await migrationOf(client);

@@ -49,8 +49,8 @@ export async function restorePostgres(options: RestoreOptions): Promise<Restored
   const { folder, to, signal } = options;
   const manifest = await readManifest(folder);
   await migratePostgres(to);
-  return onOwnConnection(to, signal, async (client) => {
-    await client.query('BEGIN');
+  return onOwnConnection(to, signal, async (client, begin) => {
+    await begin();
     await client.query('SET LOCAL synchronous_commit = on');
     // A service that is started now waits, or gives up: it must not find half of it.
     const names = await tablesOf(client);

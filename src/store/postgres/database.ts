@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
+import { beginWith, connectionTo, ownsSession, type Settings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
 /**
@@ -49,6 +50,9 @@ export class Database implements Session {
   readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
   private readonly names = new Map<string, string>();
+  private readonly settings: Settings;
+  /** Whether transactions come to any session, so that none may rely on what another has left there; null until it is known. */
+  private pooled: boolean | null = null;
   private closed = false;
   private readonly onDamaged: (error: RollcallError) => void;
   /** What the database said of damage, once it has. */
@@ -59,18 +63,21 @@ export class Database implements Session {
     this.clock = clock;
     this.time = new SteadiedTime(clock);
     this.now = time;
+    const { config, settings } = connectionTo(url, {
+      ...SESSION,
+      ...(patient ? {} : { statement_timeout: STATEMENT_TIMEOUT }),
+    });
+    this.settings = settings;
     this.pool = new pg.Pool({
-      connectionString: url,
+      ...config,
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
-      ...(patient ? {} : { query_timeout: QUERY_TIMEOUT, statement_timeout: STATEMENT_TIMEOUT }),
-      // A process that is stopped in a transaction must not hold its locks.
-      idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
+      ...(patient ? {} : { query_timeout: QUERY_TIMEOUT }),
       keepAlive: true,
       allowExitOnIdle: true,
-      options: SESSION.map((setting) => `-c ${setting}`).join(' '),
       types: { getTypeParser: parserOf as typeof pg.types.getTypeParser },
+      onConnect: (client) => this.prepare(client),
     });
     // A connection that breaks is dropped by the pool; whoever was using it gets the error of the query.
     this.pool.on('error', () => undefined);
@@ -78,11 +85,11 @@ export class Database implements Session {
   }
 
   rows<T extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
-    return this.attempt(async () => (await this.pool.query<T>(this.statement(sql, values))).rows);
+    return this.attempt(async () => (await this.query<T>(sql, values)).rows);
   }
 
   run(sql: string, values: readonly unknown[] = []): Promise<number> {
-    return this.attempt(async () => (await this.pool.query(this.statement(sql, values))).rowCount ?? 0);
+    return this.attempt(async () => (await this.query(sql, values)).rowCount ?? 0);
   }
 
   /** As `rows`, for a query that may take minutes. */
@@ -95,29 +102,16 @@ export class Database implements Session {
 
   /** All of `work` or nothing of it; run again when it clashes with another transaction. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.attempt(async () => {
-      const client = await this.pool.connect();
-      const session: Session = {
-        rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = [], timeout?: number) =>
-          (await client.query<R>({ ...this.statement(sql, values), ...(timeout ? { query_timeout: timeout } : {}) }))
-            .rows,
-        run: async (sql, values = []) => (await client.query(this.statement(sql, values))).rowCount ?? 0,
-      };
-      try {
-        await client.query('BEGIN');
-        const result = await work(session);
-        await client.query('COMMIT');
-        client.release();
-        return result;
-      } catch (error) {
-        const rolledBack = await client.query('ROLLBACK').then(
-          () => true,
-          () => false,
-        );
-        client.release(!rolledBack);
-        throw error;
-      }
-    });
+    return this.attempt(() =>
+      this.transact((client) =>
+        work({
+          rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = [], timeout?: number) =>
+            (await client.query<R>({ ...this.statement(sql, values), ...(timeout ? { query_timeout: timeout } : {}) }))
+              .rows,
+          run: async (sql, values = []) => (await client.query(this.statement(sql, values))).rowCount ?? 0,
+        }),
+      ),
+    );
   }
 
   /** How far a time of the store is from now; SQL adds it to the database's. */
@@ -151,6 +145,39 @@ export class Database implements Session {
     await this.pool.end();
   }
 
+  private async query<T extends readonly unknown[]>(sql: string, values: readonly unknown[]) {
+    if (this.pooled === null) (await this.pool.connect()).release();
+    if (!this.pooled) return this.pool.query<T>(this.statement(sql, values));
+    return this.transact((client) => client.query<T>(this.statement(sql, values)));
+  }
+
+  private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.pool.connect();
+    try {
+      await client.query(this.pooled ? beginWith(this.settings) : 'BEGIN');
+      const result = await work(client);
+      await client.query('COMMIT');
+      client.release();
+      return result;
+    } catch (error) {
+      const rolledBack = await client.query('ROLLBACK').then(
+        () => true,
+        () => false,
+      );
+      client.release(!rolledBack);
+      throw error;
+    }
+  }
+
+  /** Sets a new session up. From the first that a pooler gives on, transactions bring all they need. */
+  private async prepare(client: pg.ClientBase): Promise<void> {
+    const pooled = !(await ownsSession(client, this.settings));
+    const came = this.pooled === false && pooled;
+    this.pooled = pooled || this.pooled === true;
+    // Who is waiting for it would name its statements.
+    if (came) throw new Error('A pooler has come between here and the database');
+  }
+
   private async attempt<T>(work: () => Promise<T>): Promise<T> {
     if (this.closed) throw new RollcallError('store_closed', 'The store is closed.');
     for (let tries = 1; ; tries += 1) {
@@ -173,8 +200,9 @@ export class Database implements Session {
     return failure;
   }
 
-  /** Each statement is prepared once per connection, under a name. */
+  /** Each statement is prepared once per connection, under a name; by a pooler's sessions, each time. */
   private statement(text: string, values: readonly unknown[]) {
+    if (this.pooled) return { text, values: values as unknown[], rowMode: 'array' as const };
     let name = this.names.get(text);
     if (name === undefined) {
       name = `s${this.names.size}`;
@@ -188,14 +216,16 @@ export class Database implements Session {
  * Every statement is made for an index. A plan made while a table was empty, kept for the connection's life, must not
  * scan it once it holds a million rows. Commits are on disk before they return, whatever the server's default is.
  */
-const SESSION = [
-  'synchronous_commit=on',
-  'enable_seqscan=off',
-  'enable_bitmapscan=off',
-  'enable_mergejoin=off',
-  'jit=off',
-  'plan_cache_mode=force_generic_plan',
-];
+const SESSION: Settings = {
+  synchronous_commit: 'on',
+  enable_seqscan: 'off',
+  enable_bitmapscan: 'off',
+  enable_mergejoin: 'off',
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  // A process that is stopped in a transaction must not hold its locks.
+  idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
+};
 
 const INT8 = 20;
 
@@ -206,10 +236,10 @@ function parserOf(oid: number, format?: 'text' | 'binary') {
 /** What a failure of Postgres means to the caller. */
 export function storeError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
-  const { code = '', message } = error as { code?: string; message?: string };
+  const { code = '', message = '' } = error as { code?: string; message?: string };
   return new RollcallError(
-    meaningOf(code, message ?? ''),
-    `The database failed: ${message || code || String(error)}.${HINTS.get(code) ?? ''}`,
+    meaningOf(code, message),
+    `The database failed: ${message || code || String(error)}.${HINTS.get(code) ?? poolerHint(message)}`,
     {
       cause: error,
     },
@@ -225,6 +255,13 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['53100', " Make room on the server's disk; nothing was lost."],
   ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
 ]);
+
+/** What a pooler's complaint means for who set it up: it has no codes of its own. */
+function poolerHint(message: string): string {
+  if (/statement pooling mode/.test(message)) return ' Set pool_mode = transaction, or session, in the pooler.';
+  if (/unsupported startup parameter/.test(message)) return ' Take it out of `store`: no pooler hands it on.';
+  return '';
+}
 
 /** Damaged data, a damaged index, a file of the server's that is gone. */
 const DAMAGE = new Set(['XX001', 'XX002', '58P01']);

@@ -1,9 +1,10 @@
 import pg from 'pg';
 import { RollcallError } from '../../errors.ts';
+import { beginWith, connectionTo, ownsSession } from '../postgres-session.ts';
 import { storeError } from './database.ts';
 
 /** What would end a statement or a transaction for taking long, whoever has set it. */
-const NO_TIMEOUTS = `SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
+const TIMEOUTS = `SELECT name FROM pg_settings WHERE name IN
   ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
 const CONNECT_TIMEOUT = 5_000;
 /** When a server that says nothing is asked whether it is still there. */
@@ -11,15 +12,17 @@ const PROBE_AFTER = 30_000;
 
 /**
  * Does long work on a connection of its own, which ends when the signal aborts. A transaction that is open then, or that the
- * work leaves open, is rolled back.
+ * work leaves open, is rolled back. Behind a pooler only what is in a transaction is free of timeouts.
+ *
+ * @param work - gets a connection, and what begins a transaction on it
  */
 export async function onOwnConnection<T>(
   url: string,
   signal: AbortSignal | undefined,
-  work: (client: pg.Client) => Promise<T>,
+  work: (client: pg.Client, begin: (mode?: string) => Promise<void>) => Promise<T>,
 ): Promise<T> {
   const client = new pg.Client({
-    connectionString: url,
+    ...connectionTo(url, {}).config,
     application_name: 'rollcall',
     connectionTimeoutMillis: CONNECT_TIMEOUT,
     keepAlive: true,
@@ -33,8 +36,10 @@ export async function onOwnConnection<T>(
     signal?.throwIfAborted();
     signal?.addEventListener('abort', stop);
     await client.connect();
-    await client.query(NO_TIMEOUTS);
-    return await work(client);
+    const { rows } = await client.query<{ name: string }>(TIMEOUTS);
+    const none = Object.fromEntries(rows.map(({ name }) => [name, 0]));
+    await ownsSession(client, none);
+    return await work(client, async (mode) => void (await client.query(beginWith(none, mode))));
   } catch (error) {
     if (signal?.aborted) throw new RollcallError('stopping', 'Stopped before it was done.', { cause: error });
     throw storeError(error);

@@ -1,0 +1,47 @@
+import type { ClientBase, ClientConfig } from 'pg';
+
+/** What a session is set to, by name. */
+export type Settings = Readonly<Record<string, string | number>>;
+
+/** Asked for as a session begins, each makes a pooler refuse it. */
+const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'] as const;
+
+/** Connects to a URL. The limits in its query are set afterwards: a pooler refuses who asks for them at once. */
+export function connectionTo(url: string, settings: Settings): { config: ClientConfig; settings: Settings } {
+  const parsed = URL.parse(url);
+  if (!parsed) return { config: { connectionString: url }, settings };
+  const given: Record<string, string> = {};
+  for (const limit of LIMITS) {
+    const value = parsed.searchParams.get(limit);
+    if (value !== null) given[limit] = value;
+    parsed.searchParams.delete(limit);
+  }
+  return Object.keys(given).length === 0
+    ? { config: { connectionString: url }, settings }
+    : { config: { connectionString: parsed.href }, settings: { ...settings, ...given } };
+}
+
+/**
+ * Makes these settings, if the session is this client's alone. Behind a pooler it is not: the client's process, as it was told,
+ * is not the server's, and the next transaction may be on another session.
+ */
+export async function ownsSession(client: ClientBase, settings: Settings): Promise<boolean> {
+  const { processID } = client as unknown as { processID: number };
+  const { rows } = await client.query(
+    `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS setting (name, value)
+     WHERE pg_backend_pid() = $3::bigint
+     UNION ALL SELECT '' WHERE pg_backend_pid() = $3::bigint`,
+    [Object.keys(settings), Object.values(settings).map(String), processID],
+  );
+  return rows.length > 0;
+}
+
+/** Begins a transaction with these settings, in one round trip. They end with it. */
+export function beginWith(settings: Settings, mode = ''): string {
+  // A list of schemas is written as it is told.
+  const text = (value: string | number) => `'${String(value).replaceAll("'", "''")}'`;
+  const set = Object.entries(settings).map(
+    ([name, value]) => `SET LOCAL ${name} = ${name === 'search_path' ? value : text(value)}`,
+  );
+  return [`BEGIN ${mode}`.trimEnd(), ...set].join('; ');
+}
