@@ -1,13 +1,18 @@
+import memoize from 'lodash/memoize.js';
+import type { Clock } from '../src/clock.ts';
 import type { AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
 import { changesMembership } from './changes.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
 import { nextTick } from './schedule.ts';
+import { Ticks } from './ticks.ts';
 
 /** Runs that a trend is made of. */
 const TREND = 10;
 /** Runs looked at: those for one destination come between. */
 const RECENT = 40;
+/** What is due begins later than this only if nobody begins it, in milliseconds. */
+const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
 /** How an audience or computed trait stands, as those who look after it want to know. */
@@ -29,6 +34,8 @@ export interface AudienceStatus {
   readonly schedule: string | null;
   /** Milliseconds since 1970; null without a schedule, and while nothing will run it. */
   readonly nextRunAt: number | null;
+  /** The tick that was due when nothing began; of several, one of the last. Null where nothing is overdue. */
+  readonly overdueSince: number | null;
   /** What a person has to do. */
   readonly todo: Todo | null;
 }
@@ -40,6 +47,7 @@ export type Todo =
 
 interface StatusParts {
   readonly store: Pick<Store, 'runs' | 'audiences'>;
+  readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
   readonly log: Log;
 }
@@ -54,7 +62,7 @@ export async function audienceStatuses(
 }
 
 async function statusOf(
-  { store, log }: StatusParts,
+  { store, clock, log }: StatusParts,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
 ): Promise<AudienceStatus> {
@@ -63,6 +71,7 @@ async function statusOf(
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
   const state = stateOf(last, computation);
+  const isScheduled = schedule !== null && computation !== null && !computation.paused;
   return {
     key,
     kind,
@@ -73,9 +82,22 @@ async function statusOf(
     trend: trend.toReversed(),
     lastRun: last,
     schedule,
-    nextRunAt: computation && schedule !== null && !computation.paused ? nextTick(computation, log) : null,
+    nextRunAt: isScheduled ? nextTick(computation, log) : null,
+    overdueSince: isScheduled && last ? overdueSince(computation, last, clock.now()) : null,
     todo: todoOf(state, last),
   };
+}
+
+const ticksOf = memoize(
+  ({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone),
+  ({ schedule, timezone }) => `${schedule} ${timezone}`,
+);
+
+/** A run that goes on may be longer than its interval, and one more tick finds it so. */
+function overdueSince(computation: Computation, { state, startedAt }: Run, now: number): number | null {
+  const allowed = UNFINISHED.includes(state) || state === 'held' ? 1 : 0;
+  const missed = ticksOf(computation).last(startedAt, now - LATE, allowed + 2);
+  return missed.length > allowed ? (missed.at(-1) ?? null) : null;
 }
 
 function stateOf(last: Run | null, computation: Computation | null): AudienceStatus['state'] {

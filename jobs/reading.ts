@@ -1,3 +1,4 @@
+import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import type { Store } from '../src/store/port.ts';
 import { type AudienceStatus, audienceStatuses } from './audiences.ts';
@@ -28,13 +29,14 @@ export interface Reading {
 
 interface ReadingParts {
   readonly store: Store;
+  readonly clock: Clock;
   readonly config: () => SyncConfig;
   readonly log: Log;
   readonly subjects: Subjects;
   readonly withEngine: WithEngine;
 }
 
-export function createReading({ store, config, log, subjects, withEngine }: ReadingParts): Reading {
+export function createReading({ store, clock, config, log, subjects, withEngine }: ReadingParts): Reading {
   /** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
   async function enginesOf(key: string): Promise<readonly string[]> {
     const subject = await subjects.findWhereItLies(key).catch(passOver('unknown_audience'));
@@ -53,7 +55,7 @@ export function createReading({ store, config, log, subjects, withEngine }: Read
   }
 
   return {
-    audiences: async () => audienceStatuses({ store, config, log }, await subjects.orphans()),
+    audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
     async members(key, each) {
       const subject = await subjects.findWhereItLies(key);
       await withEngine(subject.engine, true, async (engine) => {

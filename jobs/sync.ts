@@ -145,7 +145,7 @@ export function createSync(options: SyncOptions): Sync {
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
-    ...createReading({ store, config, log, subjects, withEngine }),
+    ...createReading({ store, clock, config, log, subjects, withEngine }),
     orphans: subjects.orphans,
     ended: subjects.ended,
     currentBodies: (letters, unreachable = new Map()) =>

@@ -5,16 +5,20 @@ import { createSync, type Progress, type Sync } from '../jobs/index.ts';
 import { type Accept, createAccept } from './accept.ts';
 import { managementApi } from './admin/api/api.ts';
 import { Audit } from './admin/audit.ts';
+import { standingOf } from './admin/conditions.ts';
 import { Gate } from './admin/guard.ts';
 import { createMetrics, isFailure, type Metrics } from './admin/metrics.ts';
 import { pages } from './admin/pages.ts';
 import { Session } from './admin/session.ts';
 import { SignInLimit } from './admin/sign-in-limit.ts';
 import { statusRoutes } from './admin/status.ts';
+import { alertDestinations, hookOf, sampleNotice } from './alerts/notice.ts';
+import { AlertWatch } from './alerts/watch.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { collect } from './collect/collect.ts';
 import { Discards, NOBODY } from './collect/discards.ts';
 import { openApi } from './collect/openapi.ts';
+import type { Condition } from './condition.ts';
 import type { Config } from './config/config.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { regulations as regulationRoutes } from './deletion/routes.ts';
@@ -82,6 +86,7 @@ export class App {
   /** Null where no log is kept. */
   private readonly events: EventLogKeeper | null;
   private readonly worker: Worker;
+  private readonly alerts: AlertWatch;
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private started = false;
@@ -176,6 +181,14 @@ export class App {
             folder: config.eventLog.path,
             keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
           });
+    this.alerts = new AlertWatch({
+      store,
+      clock,
+      log,
+      accept: this.accept,
+      config: () => this.config.alerts,
+      conditions: async (before) => (await this.standing(before)).conditions,
+    });
     this.regulations = new Regulations({
       store,
       accept: this.accept,
@@ -221,7 +234,10 @@ export class App {
     if (collects && !this.stopping) await this.listen();
     this.scheduling = schedules ? { renames } : null;
     if (schedules && !this.damage && !this.stopping) await this.sync.start(renames);
-    if ((collects || schedules) && !this.damage) void this.events?.start();
+    if ((collects || schedules) && !this.damage) {
+      void this.events?.start();
+      this.alerts.start();
+    }
     if (collects || schedules) this.lookForDamage();
   }
 
@@ -262,6 +278,11 @@ export class App {
     }
   }
 
+  /** Tells people what needs them, at the end of a command that does not stay. */
+  alert(): Promise<void> {
+    return this.alerts.once();
+  }
+
   /** Stops intake, then the sync, then delivery once what is in flight has ended. */
   async close(): Promise<void> {
     if (this.stopping) return;
@@ -272,6 +293,7 @@ export class App {
     await this.discards.flush();
     await this.sync.stop();
     this.cancelResume();
+    await this.alerts.stop();
     await this.regulations.close();
     if (!this.damage && !this.fault) await this.events?.stop();
     await this.worker.stop();
@@ -320,6 +342,23 @@ export class App {
     );
   }
 
+  /** How everything stands, with what needs a person. */
+  private standing(before: readonly Condition[] = []) {
+    const { store, clock, sync, config } = this;
+    const destinations = this.destinations();
+    const { rules } = config.alerts;
+    return standingOf({ store, audiences: sync.audiences, destinations, rules, now: clock.now(), before });
+  }
+
+  /** Posts what it is tried with to each endpoint of a destination, past the queue. */
+  private test(destination: Destination) {
+    const { agent, clock, config } = this;
+    const { alerts, serviceName } = config;
+    const hook = hookOf(alerts, destination.name);
+    const body = hook && sampleNotice(hook, alerts.link, clock.now());
+    return sendTestEvent(destination, { agent, clock, serviceName, body });
+  }
+
   /** A log that is in the store is there, whether or not it is still written. */
   private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
     const { events } = this.store;
@@ -333,7 +372,8 @@ export class App {
     return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
   }
 
-  private destinations(): readonly Destination[] {
+  /** Those that are configured, and those that notices go to. */
+  destinations(): readonly Destination[] {
     return this.allDestinations.of(this.config);
   }
 
@@ -342,7 +382,8 @@ export class App {
     config: null as Config | null,
     list: [] as readonly Destination[],
     of(config: Config): readonly Destination[] {
-      if (this.config !== config) this.list = [...config.destinations, ...noticeDestination(config)];
+      if (this.config !== config)
+        this.list = [...config.destinations, ...noticeDestination(config), ...alertDestinations(config.alerts)];
       this.config = config;
       return this.list;
     },
@@ -425,8 +466,9 @@ export class App {
       serviceName: () => this.config.serviceName,
       sync: { ...sync, log, delivered: (runs) => this.delivered(runs) },
       currentBodies: (letters) => sync.currentBodies(letters),
-      test: (destination) =>
-        sendTestEvent(destination, { agent: this.agent, clock, serviceName: this.config.serviceName }),
+      standing: () => this.standing(),
+      destinations: () => this.destinations(),
+      test: (destination) => this.test(destination),
     });
     // The pages are empty without data: who has to sign in must get as far as the page for it.
     await server.register(pages, { admit: async (request) => void (gate.needsToken || gate.identify(request)) });

@@ -18,6 +18,8 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>;
   /** Absent where each delivery is a request. */
   readonly batch?: BatchOptions;
+  /** Whether whoever knows its path may post to it: then that is not shown. */
+  readonly isSecret?: boolean;
 }
 
 /** Headers that static ones can't replace, in lower case: ours, and those of the connection. */
@@ -92,4 +94,9 @@ export function endpointId(destination: string, url: string): string {
 export function redactUrl(url: string): string {
   const parsed = URL.parse(url);
   return parsed ? `${parsed.protocol}//${parsed.host}${parsed.pathname}` : '(invalid URL)';
+}
+
+/** Where an endpoint is, as it may be shown. */
+export function shownUrl({ url, isSecret = false }: Endpoint): string {
+  return isSecret ? `${new URL(url).origin}/…` : redactUrl(url);
 }

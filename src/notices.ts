@@ -30,7 +30,7 @@ export const NOTICE_DESTINATION = 'rollcall:notify';
 /** The `notify` webhook as a destination: notices are signed, retried and kept like any other message. */
 export function noticeDestination({ notify }: Config): readonly Destination[] {
   if (notify === null) return [];
-  const endpoint = { id: endpointId(NOTICE_DESTINATION, notify.url), url: notify.url, headers: {} };
+  const endpoint = { id: endpointId(NOTICE_DESTINATION, notify.url), url: notify.url, headers: {}, isSecret: true };
   return [
     {
       name: NOTICE_DESTINATION,

@@ -52,6 +52,7 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
 
 const leaves = [
   'clock',
+  'condition',
   'lease-time',
   'keep-lease',
   'retry',
@@ -80,6 +81,7 @@ const stages: Record<string, (target: string) => boolean> = {
   'src/accept.ts': (target) => target === 'src/route/route.ts' || target === 'src/store/port.ts' || contract(target),
   'src/collect': (target) => httpEdge.includes(target),
   'src/admin': (target) => ['src/store/port.ts', 'src/config/config.ts', 'jobs/index.ts', ...httpEdge].includes(target),
+  'src/alerts': (target) => ['src/store/port.ts', 'src/config/config.ts', 'src/accept.ts'].includes(target),
   'src/deletion': (target) => ['src/store/port.ts', 'src/accept.ts', ...httpEdge].includes(target),
   'src/deliver': (target) => target === 'src/store/port.ts' || contract(target),
   'src/history': (target) => target === 'src/store/port.ts',

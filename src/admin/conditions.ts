@@ -1,45 +1,48 @@
 import type { AudienceStatus } from '../../jobs/index.ts';
-import type { Backlog } from '../store/port.ts';
-import type { EndpointStatus } from './endpoints.ts';
+import type { Condition } from '../condition.ts';
+import type { AlertRules } from '../config/config.ts';
+import type { Destination } from '../destination.ts';
+import type { Backlog, OldestUntried, Store } from '../store/port.ts';
+import { type EndpointStatus, endpointStatuses } from './endpoints.ts';
 
-export const CONDITIONS = [
-  'endpointDead',
-  'endpointRefusing',
-  'endpointPaused',
-  'deadLetters',
-  'queueFull',
-  'runHeld',
-  'runFailed',
-  'audienceOrphaned',
-] as const;
-type ConditionKind = (typeof CONDITIONS)[number];
-
-/** Something that needs a person, for as long as it is so. */
-interface Condition {
-  readonly kind: ConditionKind;
-  /** What it is about: of the same kind and subject there is only one. */
-  readonly subject: string;
-  readonly destination?: string;
-  readonly audience?: string;
-  readonly run?: string;
-  /** ISO 8601; null where nobody knows. */
-  readonly since: string | null;
-  readonly message: string;
+interface ConditionParts {
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried'>;
+  readonly audiences: () => Promise<readonly AudienceStatus[]>;
+  /** The hooks of alerts too. */
+  readonly destinations: readonly Destination[];
+  readonly rules: AlertRules;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** What held when it was last looked: a size is compared with what was usual before it changed. */
+  readonly before?: readonly Condition[];
 }
 
-interface Standing {
+/** How everything stands. */
+export interface Standing {
+  /** All that needs a person now: what stops deliveries first. */
+  readonly conditions: readonly Condition[];
   readonly endpoints: readonly EndpointStatus[];
   readonly backlogs: readonly Backlog[];
   readonly audiences: readonly AudienceStatus[];
 }
 
-/** All that needs a person now: what stops deliveries first. */
-export function conditionsOf({ endpoints, backlogs, audiences }: Standing): readonly Condition[] {
-  return [
+export async function standingOf(parts: ConditionParts): Promise<Standing> {
+  const { store, destinations, rules, now, before = [] } = parts;
+  const [endpoints, backlogs, oldest, audiences] = await Promise.all([
+    endpointStatuses(store, destinations),
+    store.backlog(),
+    store.oldestUntried(),
+    parts.audiences(),
+  ]);
+  const former = new Map(before.map((condition) => [`${condition.kind} ${condition.subject}`, condition]));
+  const conditions = [
     ...endpoints.flatMap(endpointCondition),
-    ...backlogs.flatMap(backlogConditions),
+    ...backlogs.flatMap((backlog) => backlogConditions(backlog, rules)),
+    ...oldest.flatMap((row) => ageCondition(row, endpoints, rules, now)),
     ...audiences.flatMap(audienceCondition),
+    ...audiences.flatMap((status) => sizeCondition(status, rules, now, former.get(`unusualSize ${status.key}`))),
   ];
+  return { conditions, endpoints, backlogs, audiences };
 }
 
 function endpointCondition({ endpoint, destination, url, state, since }: EndpointStatus): readonly Condition[] {
@@ -59,7 +62,7 @@ function endpointCondition({ endpoint, destination, url, state, since }: Endpoin
   return [];
 }
 
-function backlogConditions({ destination, dead, heldOut }: Backlog): readonly Condition[] {
+function backlogConditions({ destination, dead, heldOut }: Backlog, rules: AlertRules): readonly Condition[] {
   const about = { subject: destination, destination, since: null };
   const waiting = dead - heldOut;
   return [
@@ -72,15 +75,37 @@ function backlogConditions({ destination, dead, heldOut }: Backlog): readonly Co
           } as const,
         ]
       : []),
-    ...(waiting > 0
+    ...(waiting > rules.deadLetters.moreThan
       ? [{ ...about, kind: 'deadLetters', message: `${destination} has dead letters: ${waiting}.` } as const]
       : []),
   ];
 }
 
-function audienceCondition({ key, todo, lastRun }: AudienceStatus): readonly Condition[] {
-  if (todo === null) return [];
+/** Where nothing is taken anyway, that is what people are to know. */
+function ageCondition(
+  { destination, since }: OldestUntried,
+  endpoints: readonly EndpointStatus[],
+  { backlogOld }: AlertRules,
+  now: number,
+): readonly Condition[] {
+  const isOpen = endpoints.some((each) => each.destination === destination && each.state === 'open');
+  if (!isOpen || now - since < backlogOld.olderThan) return [];
+  const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
+  return [{ kind: 'backlogOld', subject: destination, destination, since: new Date(since).toISOString(), message }];
+}
+
+function inMinutes(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+function audienceCondition({ key, todo, lastRun, overdueSince }: AudienceStatus): readonly Condition[] {
+  if (todo === null && (overdueSince === null || lastRun === null)) return [];
   const about = { subject: key, audience: key, since: lastRun && new Date(lastRun.startedAt).toISOString() };
+  if (todo === null) {
+    const last = lastRun ? new Date(lastRun.startedAt).toISOString() : 'never';
+    return [{ ...about, kind: 'runOverdue', since: null, message: `${key} is overdue: it last ran at ${last}.` }];
+  }
   if (todo.do === 'decide')
     return [{ ...about, kind: 'runHeld', run: todo.run, message: `${key} is held: ${todo.reason}` }];
   if (todo.do === 'repair') {
@@ -94,4 +119,45 @@ function audienceCondition({ key, todo, lastRun }: AudienceStatus): readonly Con
       message: `${key} is no longer configured, and its members still believe in it: retire it.`,
     },
   ];
+}
+
+/** Sizes before the last one that say what is usual. */
+const LEAST_KNOWN = 5;
+/** A size that stays for so long is usual. */
+const USUAL_AFTER = 24 * 60 * 60_000;
+/** Few members more or less are nothing. */
+const LEAST_CHANGE = 10;
+/** Median absolute deviations that a size may be off: three standard deviations where sizes vary by chance. */
+const DEVIATIONS = 3 * 1.4826;
+
+/** The last size against those before it, or against what was usual when it first was unusual. */
+function sizeCondition(
+  { key, trend, lastRun }: AudienceStatus,
+  { unusualSize }: AlertRules,
+  now: number,
+  former: Condition | undefined,
+): readonly Condition[] {
+  const size = trend.at(-1);
+  if (size === undefined || lastRun === null) return [];
+  const isFresh = former?.since != null && now - Date.parse(former.since) < USUAL_AFTER;
+  const usual = (isFresh && former?.usual) || usualSizes(trend.slice(0, -1), unusualSize.by);
+  if (!usual || (size >= usual.low && size <= usual.high)) return [];
+  const since = (isFresh && former?.since) || new Date(lastRun.startedAt).toISOString();
+  const message = `${key} has ${size} members; usual are ${usual.low} to ${usual.high}.`;
+  return [{ kind: 'unusualSize', subject: key, audience: key, run: lastRun.id, since, message, usual }];
+}
+
+function usualSizes(sizes: readonly number[], percent: number): { low: number; high: number } | null {
+  if (sizes.length < LEAST_KNOWN) return null;
+  const middle = median(sizes);
+  const deviation = median(sizes.map((size) => Math.abs(size - middle)));
+  const spread = Math.max((middle * percent) / 100, DEVIATIONS * deviation, LEAST_CHANGE);
+  return { low: Math.max(0, Math.floor(middle - spread)), high: Math.ceil(middle + spread) };
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const half = sorted.length >> 1;
+  const [below = 0, above = 0] = sorted.slice(half - 1, half + 1);
+  return sorted.length % 2 === 0 ? (below + above) / 2 : (sorted[half] ?? 0);
 }

@@ -1,4 +1,4 @@
-import { type Destination, redactUrl } from '../destination.ts';
+import { type Destination, shownUrl } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
@@ -24,14 +24,15 @@ export async function endpointStatuses(
   const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
   const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
   return destinations.flatMap(({ name, enabled, endpoints }) =>
-    endpoints.map(({ id, url }) => {
+    endpoints.map((endpoint) => {
+      const { id } = endpoint;
       const state = states.get(id) ?? ordinary(id, name);
       const backlog = backlogs.get(name);
       const since = state.pausedAt ?? state.refusal?.since ?? state.deadSince;
       return {
         destination: name,
         endpoint: id,
-        url: redactUrl(url),
+        url: shownUrl(endpoint),
         state: enabled ? whyClosed(state) : 'disabled',
         since: since === null ? null : new Date(store.time.toWall(since)).toISOString(),
         pending: backlog?.pending ?? 0,

@@ -1,5 +1,14 @@
 import type { AudienceStatus, Change, Story } from '../../jobs/index.ts';
-import type { AttemptRecord, AuditRecord, DeadLetter, DeadLetterFilter, Discard, RunProgress } from '../store/port.ts';
+import type {
+  Alert,
+  AttemptRecord,
+  AuditRecord,
+  DeadLetter,
+  DeadLetterFilter,
+  Discard,
+  RunProgress,
+  StoreTime,
+} from '../store/port.ts';
 import { runLine } from './run-line.ts';
 
 /** What the command line prints with `--json`, and the management API answers: one form for both. */
@@ -40,12 +49,27 @@ export function discardLine({ source, code, at, message }: Discard) {
   return { source, code, at: iso(at), message };
 }
 
+export function alertLine({ id, about, openedAt, closedAt, opening }: Alert, time: StoreTime) {
+  const { kind, subject, destination = null, audience = null, run = null, message } = about;
+  return {
+    ...{ alert: id, kind, subject, destination, audience, run, message },
+    openedAt: iso(time.toWall(openedAt ?? 0)),
+    closedAt: closedAt === null ? null : iso(time.toWall(closedAt)),
+    told: opening?.sent ?? false,
+  };
+}
+
 export function auditLine({ id, at, ...record }: AuditRecord) {
   return { at: iso(at), ...record };
 }
 
-export function audienceLine({ lastRun, nextRunAt, ...status }: AudienceStatus) {
-  return { ...status, lastRun: lastRun && shortRun(runLine(lastRun)), nextRunAt: isoOrNull(nextRunAt) };
+export function audienceLine({ lastRun, nextRunAt, overdueSince, ...status }: AudienceStatus) {
+  return {
+    ...status,
+    lastRun: lastRun && shortRun(runLine(lastRun)),
+    nextRunAt: isoOrNull(nextRunAt),
+    overdueSince: isoOrNull(overdueSince),
+  };
 }
 
 function shortRun({ run, state, action, startedAt, ms, code, reason }: ReturnType<typeof runLine>) {

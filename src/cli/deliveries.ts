@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { type EndpointStatus, endpointStatuses } from '../admin/endpoints.ts';
+import { ALERT_SOURCE } from '../alerts/notice.ts';
 import type { Destination } from '../destination.ts';
 import { NOTICE_DESTINATION } from '../notices.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
@@ -40,10 +41,13 @@ export async function awaitDeliveries(runs: readonly Run[], options: AwaitOption
 export async function awaitNotices(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();
-    if (!backlogs.some(({ destination, pending }) => destination === NOTICE_DESTINATION && pending > 0)) return;
+    if (!backlogs.some(({ destination, pending }) => isNotified(destination) && pending > 0)) return;
     await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
 }
+
+const isNotified = (destination: string) =>
+  destination === NOTICE_DESTINATION || destination.startsWith(`${ALERT_SOURCE}:`);
 
 function isBlocked({ state }: EndpointStatus): boolean {
   return state !== 'open';

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
+import { addAlerts } from './commands/alerts.ts';
 import { addApprove } from './commands/approve.ts';
 import { addAudiences } from './commands/audiences.ts';
 import { addAudit } from './commands/audit.ts';
@@ -62,6 +63,7 @@ const COMMANDS = [
   addDiscards,
   addEvents,
   addAudit,
+  addAlerts,
   addEndpoints,
   addDestinations,
   addTest,

@@ -28,11 +28,13 @@ export async function reportRuns(
   const { terminal, setExitCode } = context;
   const { signal } = terminal;
   const { store } = app;
-  const outcome = await settle(reports, { store, config, progress, signal }).catch((error) => {
-    // Whoever interrupts closes the store.
-    if (!signal.aborted) throw error;
-    return null;
-  });
+  const outcome = await settle(reports, { store, config, alert: () => app.alert(), progress, signal }).catch(
+    (error) => {
+      // Whoever interrupts closes the store.
+      if (!signal.aborted) throw error;
+      return null;
+    },
+  );
   progress.stop();
   const runs = outcome?.runs ?? reports.flatMap((report) => report.runs);
   if (options.json) await printLines(runs, reports, outcome?.store ?? null, context);
@@ -61,19 +63,22 @@ interface Outcome {
 interface Place {
   readonly store: Store;
   readonly config: Opened['config'];
+  /** Tells people what needs them. */
+  readonly alert: () => Promise<void>;
   readonly progress: ProgressView;
   readonly signal: AbortSignal;
 }
 
 /** Null once it is interrupted. */
 async function settle(reports: readonly SyncReport[], place: Place): Promise<Outcome | null> {
-  const { store, config, progress, signal } = place;
+  const { store, config, alert, progress, signal } = place;
   const runs = await withFailures(reports, store);
   const sent = runs.filter(({ state }) => state === 'done');
   const earlier = await unfinishedBefore(store, reports, sent);
   const { destinations } = config;
   const deliveries = await awaitDeliveries([...sent, ...earlier.runs], { store, destinations, progress, signal });
   if (deliveries === null) return null;
+  await alert();
   await awaitNotices(store, signal);
   return signal.aborted ? null : { runs, deliveries, deadBefore: earlier.dead, store };
 }

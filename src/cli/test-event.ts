@@ -1,17 +1,25 @@
+import { alertDestinations, hookOf, sampleNotice } from '../alerts/notice.ts';
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import type { TestResult } from '../deliver/test-event.ts';
 import type { Destination } from '../destination.ts';
 
-/** Posts a test event to each endpoint of a destination. */
+/** What `rollcall test` may be given: the destinations, and the hooks of alerts. */
+export function testable({ destinations, alerts }: Config): readonly Destination[] {
+  return [...destinations, ...alertDestinations(alerts)];
+}
+
+/** Posts a test event to each endpoint of a destination; to a hook of alerts, an alert that there is not. */
 export async function testDestination(
   destination: Destination,
-  { network, serviceName }: Pick<Config, 'network' | 'serviceName'>,
+  { network, serviceName, alerts }: Pick<Config, 'network' | 'serviceName' | 'alerts'>,
 ): Promise<readonly TestResult[]> {
   const [{ createAgent }, { sendTestEvent }] = await Promise.all([
     import('../deliver/http/agent.ts'),
     import('../deliver/test-event.ts'),
   ]);
   const agent = createAgent(network);
-  return sendTestEvent(destination, { agent, clock: systemClock, serviceName }).finally(() => agent.close());
+  const hook = hookOf(alerts, destination.name);
+  const body = hook && sampleNotice(hook, alerts.link, systemClock.now());
+  return sendTestEvent(destination, { agent, clock: systemClock, serviceName, body }).finally(() => agent.close());
 }

@@ -1,3 +1,4 @@
+import type { ConditionKind } from '../condition.ts';
 import type { Condition, Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 
@@ -33,6 +34,7 @@ export interface Config {
   readonly eventLog: EventLogConfig | null;
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
+  readonly alerts: AlertsConfig;
   readonly logLevel: string;
 }
 
@@ -46,6 +48,43 @@ export interface AdminToken {
   readonly name: string;
   readonly token: string;
   readonly may: readonly Right[];
+}
+
+/** Forms of notices: a track call for programs, or what the hooks of a chat take. */
+export const ALERT_FORMATS = ['json', 'slack', 'discord', 'teams'] as const;
+
+/** Somebody who is told what needs a person. */
+export interface AlertHook {
+  readonly name: string;
+  readonly url: string;
+  readonly secret: string | null;
+  readonly format: (typeof ALERT_FORMATS)[number];
+}
+
+interface AlertRule {
+  readonly isOn: boolean;
+  /** How long it must last before people are told, in milliseconds. */
+  readonly after: number;
+}
+
+export type AlertRules = Readonly<Record<ConditionKind, AlertRule>> & {
+  readonly deadLetters: { readonly moreThan: number };
+  /** In milliseconds. */
+  readonly backlogOld: { readonly olderThan: number };
+  /** Per cent of the usual size. */
+  readonly unusualSize: { readonly by: number };
+};
+
+/** What needs a person, and who is told. */
+export interface AlertsConfig {
+  /** Whether the file asks for alerts; the pages show what needs a person in any case. */
+  readonly isOn: boolean;
+  readonly hooks: readonly AlertHook[];
+  /** Where people reach the pages, without a slash at its end. */
+  readonly link: string | null;
+  /** How long alerts that are over are kept, in milliseconds. */
+  readonly keep: number;
+  readonly rules: AlertRules;
 }
 
 export interface EventLogConfig {

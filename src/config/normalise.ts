@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
+import { alertsOf } from './alerts.ts';
 import {
   type AdminToken,
   type AudienceConfig,
@@ -57,6 +58,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
     eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,
     notify: file.notify ? { url: file.notify.url, secret: file.notify.secret ?? null } : null,
+    alerts: alertsOf(file.alerts),
     logLevel: file.log.level,
   };
 }

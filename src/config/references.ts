@@ -32,6 +32,10 @@ const outline = z.object({
   audiences: list({ ...computation, when: z.unknown().optional() }),
   traits: list({ ...computation, value: z.unknown().optional() }),
   eventLog: z.object({ sources: words }).optional().catch(undefined),
+  alerts: z
+    .object({ notify: list({ name: word }) })
+    .optional()
+    .catch(undefined),
 });
 type Outline = z.output<typeof outline>;
 
@@ -43,6 +47,7 @@ export function checkReferences(file: unknown): readonly Mistake[] {
     ...duplicates(read.data.sources, 'sources', 'id'),
     ...duplicates(read.data.sources, 'sources', 'writeKey'),
     ...duplicates(read.data.destinations, 'destinations', 'name'),
+    ...duplicates(read.data.alerts?.notify ?? [], ['alerts', 'notify'], 'name'),
     ...checkTokens(read.data.admin),
     ...checkDestinations(read.data),
     ...checkComputations(read.data),
@@ -53,15 +58,16 @@ export function checkReferences(file: unknown): readonly Mistake[] {
 
 function duplicates<K extends string>(
   items: readonly (Readonly<Record<K, string>> | null)[],
-  section: string,
+  section: string | Path,
   field: K,
 ): readonly Mistake[] {
+  const path: Path = [section].flat();
   return items.flatMap((item, index) => {
     if (!item?.[field]) return [];
     const first = items.findIndex((other) => other?.[field] === item[field]);
     return first === index
       ? []
-      : [{ path: [section, index, field], message: `is the same as that of ${section}[${first}]` }];
+      : [{ path: [...path, index, field], message: `is the same as that of ${path.join('.')}[${first}]` }];
   });
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { IP_MODES } from '../ip.ts';
+import { alerts } from './alerts.ts';
 import { audience, trait } from './computation-schema.ts';
 import { RIGHTS } from './config.ts';
 import { destination } from './destination-schema.ts';
@@ -186,8 +187,12 @@ export const fileSchema = section({
   })
     .optional()
     .describe(
-      'Announces held, failed and overdue runs, and endpoints that refuse everything (`Endpoint Refusing`), as track calls.',
+      'Announces held, failed and overdue runs, and endpoints that refuse everything (`Endpoint Refusing`), as track calls. `alerts` does more.',
     ),
+  alerts: alerts.optional().meta({
+    title: 'map',
+    description: 'Tells people what needs them, and when it is over: see [alerts](#alerts).',
+  }),
   log: section({
     level: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])

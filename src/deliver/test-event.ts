@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../clock.ts';
-import { type Destination, redactUrl } from '../destination.ts';
+import { type Destination, shownUrl } from '../destination.ts';
 import { readAnswer } from './batch-answer.ts';
 import { type Exchange, post } from './exchange.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
@@ -32,10 +32,10 @@ const SIGNATURES = ['x-signature', 'webhook-signature'];
  */
 export async function sendTestEvent(
   destination: Destination,
-  { agent, clock, serviceName }: TestOptions,
+  { agent, clock, serviceName, body: given }: TestOptions,
 ): Promise<TestResult[]> {
   const id = `test-${clock.token(8)}`;
-  const body = testBody(id, new Date(clock.now()).toISOString());
+  const body = given === undefined ? testBody(id, new Date(clock.now()).toISOString()) : Buffer.from(given);
   return Promise.all(
     destination.endpoints.map(async (endpoint) => {
       const prepared = prepareEndpoint(endpoint, destination, serviceName);
@@ -47,7 +47,7 @@ export async function sendTestEvent(
       const result = {
         destination: destination.name,
         endpoint: endpoint.id,
-        url: redactUrl(endpoint.url),
+        url: shownUrl(endpoint),
         outcome,
         status,
         error,
@@ -64,6 +64,8 @@ interface TestOptions {
   readonly agent: Dispatcher;
   readonly clock: Clock;
   readonly serviceName: string;
+  /** In place of a track event. */
+  readonly body?: string | undefined;
 }
 
 function testBody(messageId: string, at: string): Buffer {

@@ -5,12 +5,13 @@ import { parse } from './helpers.ts';
 import { merged, type Schema, type Setting, schema, settings } from './settings.ts';
 
 const docs = await readFile(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
-const lists = ['sources', 'destinations', 'audiences', 'traits', 'engines'];
+const lists = ['sources', 'destinations', 'audiences', 'traits', 'engines', 'alerts'];
 const listed = (name: string) => settings(schema.properties?.[name]?.items ?? {});
 const engine = schema.properties?.['engines']?.additionalProperties as Schema;
 
 const tables: Readonly<Record<string, readonly Setting[]>> = {
   service: settings(schema, '', (path) => !lists.includes(path)),
+  alerts: settings(schema.properties?.['alerts'] ?? {}),
   sources: listed('sources'),
   destinations: listed('destinations'),
   engines: settings(engine),

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Store } from '../../src/store/port.ts';
+import { alertCases } from './store-alerts.ts';
 import { claimCases } from './store-claims.ts';
 import { clockCases } from './store-clock.ts';
 import { conflictCases } from './store-conflicts.ts';
@@ -39,6 +40,7 @@ export async function storeContract(name: string, open: OpenFixture, every = 1):
     ...deletionCases,
     ...discardCases,
     ...historyCases,
+    ...alertCases,
     ...pagingCases,
     ...clockCases,
     ...modelCases,

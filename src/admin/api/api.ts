@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { answerError } from '../../http-errors.ts';
 import type { Audit } from '../audit.ts';
 import type { Gate } from '../guard.ts';
+import { type AlertParts, alertRoutes } from './alerts.ts';
 import { type AttemptParts, attemptRoutes } from './attempts.ts';
 import { type AudienceParts, audienceRoutes } from './audiences.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
@@ -16,7 +17,8 @@ import { type RunParts, runRoutes } from './runs.ts';
 import { type SessionParts, sessionRoutes } from './session.ts';
 import { DONE, done } from './shapes.ts';
 
-type ManagementOptions = AttemptParts &
+type ManagementOptions = AlertParts &
+  AttemptParts &
   AudienceParts &
   EndpointParts &
   EventParts &
@@ -42,6 +44,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   const routes: ApiRoutes = { app, gate: options.gate, audit: options.audit };
   sessionRoutes(routes, options);
   overviewRoutes(routes, options);
+  alertRoutes(routes, options);
   audienceRoutes(routes, options);
   runRoutes(routes, options);
   endpointRoutes(routes, options);

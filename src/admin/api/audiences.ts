@@ -34,6 +34,7 @@ const audience = z.object({
     .nullable(),
   schedule: z.string().nullable(),
   nextRunAt: time.nullable(),
+  overdueSince: time.nullable().describe('The tick that was due when nothing began.'),
   todo: todo.nullable().describe('What a person has to do.'),
 });
 

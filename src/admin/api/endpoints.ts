@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Config } from '../../config/config.ts';
-import { type Destination, redactUrl } from '../../destination.ts';
+import type { Destination } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Store } from '../../store/port.ts';
 import { destinationStatuses } from '../destinations.ts';
@@ -72,12 +72,17 @@ const tag = 'Endpoints';
 export interface EndpointParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint' | 'orphans' | 'owners' | 'rosters'>;
   readonly config: () => Config;
+  /** Those that are configured, and the hooks of alerts. */
+  readonly destinations: () => readonly Destination[];
   /** Posts a test event to each endpoint of a destination, past the queue. */
   readonly test: (destination: Destination) => Promise<readonly TestResult[]>;
 }
 
-export function endpointRoutes(routes: ApiRoutes, { store, config, test }: EndpointParts): void {
-  const statuses = () => endpointStatuses(store, config().destinations);
+export function endpointRoutes(routes: ApiRoutes, { store, config, destinations, test }: EndpointParts): void {
+  const statuses = () => endpointStatuses(store, destinations());
+  const destinationsNow = () =>
+    destinationStatuses(store, { delivery: config().delivery, destinations: destinations() });
+  const configured = (name: string) => destinations().find((each) => each.name === name);
   const one = async (id: string): Promise<EndpointStatus> => {
     const found = (await statuses()).find((status) => status.endpoint === id);
     if (!found) throw new RollcallError('not_found', `There is no endpoint ${id}.`);
@@ -103,35 +108,28 @@ export function endpointRoutes(routes: ApiRoutes, { store, config, test }: Endpo
     answer: endpoint,
     handle: ({ params }) => one(params.endpoint),
   });
-  ordering(routes, '/endpoints/:endpoint/resume', {
-    summary: 'Post again to an endpoint that is paused, refusing or dead',
-    tag,
-    params: endpointParams,
-    answer: endpoint,
-    deed: ({ params }) => ({ action: 'endpoint.resume', target: params.endpoint }),
-    handle: async ({ params: { endpoint: id } }) => {
-      await one(id);
-      await resumeEndpoints(store, config().destinations, [id]);
-      return one(id);
-    },
-  });
-  ordering(routes, '/endpoints/:endpoint/pause', {
-    summary: 'Hold back everything for an endpoint until it is resumed',
-    tag,
-    params: endpointParams,
-    answer: endpoint,
-    deed: ({ params }) => ({ action: 'endpoint.pause', target: params.endpoint }),
-    handle: async ({ params: { endpoint: id } }) => {
-      await one(id);
-      await pauseEndpoints(store, config().destinations, [id]);
-      return one(id);
-    },
-  });
+  for (const [action, summary, apply] of [
+    ['resume', 'Post again to an endpoint that is paused, refusing or dead', resumeEndpoints],
+    ['pause', 'Hold back everything for an endpoint until it is resumed', pauseEndpoints],
+  ] as const) {
+    ordering(routes, `/endpoints/:endpoint/${action}`, {
+      summary,
+      tag,
+      params: endpointParams,
+      answer: endpoint,
+      deed: ({ params }) => ({ action: `endpoint.${action}`, target: params.endpoint }),
+      handle: async ({ params: { endpoint: id } }) => {
+        await one(id);
+        await apply(store, destinations(), [id]);
+        return one(id);
+      },
+    });
+  }
   reading(routes, '/destinations', {
     summary: 'Every destination that is configured, or that deliveries still wait for',
     tag,
     answer: pageOf(destination),
-    handle: async () => ({ data: await destinationStatuses(store, config()), next: null }),
+    handle: async () => ({ data: await destinationsNow(), next: null }),
   });
   reading(routes, '/destinations/:destination', {
     summary: 'One destination, and what it asks for',
@@ -139,9 +137,9 @@ export function endpointRoutes(routes: ApiRoutes, { store, config, test }: Endpo
     params: destinationParams,
     answer: destinationDetail,
     handle: async ({ params: { destination: name } }) => {
-      const found = (await destinationStatuses(store, config())).find((each) => each.destination === name);
+      const found = (await destinationsNow()).find((each) => each.destination === name);
       if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
-      return { ...found, definition: definitionOf(config().destinations.find((each) => each.name === name)) };
+      return { ...found, definition: definitionOf(configured(name)) };
     },
   });
   ordering(routes, '/destinations/:destination/test', {
@@ -151,9 +149,9 @@ export function endpointRoutes(routes: ApiRoutes, { store, config, test }: Endpo
     answer: z.object({ data: z.array(testResult) }),
     deed: ({ params }) => ({ action: 'destination.test', target: params.destination }),
     handle: async ({ params: { destination: name } }) => {
-      const found = config().destinations.find((each) => each.name === name);
+      const found = configured(name);
       if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
-      return { data: (await test(found)).map((result) => ({ ...result, url: redactUrl(result.url) })) };
+      return { data: [...(await test(found))] };
     },
   });
 }

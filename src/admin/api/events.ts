@@ -8,7 +8,7 @@ import type { ApiRoutes } from './route.ts';
 /** What may have changed; each names the resources to ask for again. */
 const TOPICS = [
   ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
-  ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history'] as const),
+  ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history', 'alerts'] as const),
 ] as const;
 type Topic = (typeof TOPICS)[number];
 
@@ -22,7 +22,10 @@ const LISTENERS = 100;
 const BEHIND = 64 * 1024;
 
 export interface EventParts {
-  readonly store: Pick<Store, 'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'openRegulations' | 'history'>;
+  readonly store: Pick<
+    Store,
+    'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'alerts' | 'openRegulations' | 'history'
+  >;
   readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
 }
@@ -37,6 +40,7 @@ const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) 
   ],
   [['history'], async (store) => (await store.history(NEWEST)).map(({ counts, pending }) => [counts, pending])],
   [['sources'], (store) => store.discards({ limit: 1 })],
+  [['alerts'], (store) => store.alerts({ limit: 20 })],
   [['audit'], (store) => store.audits({ limit: 5 })],
   [['deletions'], async (store) => (await store.openRegulations()).map(({ id, status }) => [id, status])],
 ];

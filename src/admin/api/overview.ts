@@ -1,11 +1,9 @@
 import * as z from 'zod';
+import { CONDITIONS } from '../../condition.ts';
 import type { Config } from '../../config/config.ts';
-import type { Store } from '../../store/port.ts';
-import { CONDITIONS, conditionsOf } from '../conditions.ts';
-import { endpointStatuses } from '../endpoints.ts';
+import type { Standing } from '../conditions.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { time } from './shapes.ts';
-import type { Syncing } from './sync.ts';
 
 const condition = z.object({
   kind: z.enum(CONDITIONS),
@@ -35,27 +33,23 @@ const overview = z.object({
 });
 
 export interface OverviewParts {
-  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints'>;
-  readonly sync: Pick<Syncing, 'audiences'>;
   readonly config: () => Config;
+  /** How everything stands. */
+  readonly standing: () => Promise<Standing>;
 }
 
-export function overviewRoutes(routes: ApiRoutes, { store, sync, config }: OverviewParts): void {
+export function overviewRoutes(routes: ApiRoutes, { config, standing }: OverviewParts): void {
   reading(routes, '/overview', {
     summary: 'How everything stands, and what needs a person',
     tag: 'Overview',
     answer: overview,
     handle: async () => {
       const { destinations, sources } = config();
-      const [endpoints, backlogs, audiences] = await Promise.all([
-        endpointStatuses(store, destinations),
-        store.backlog(),
-        sync.audiences(),
-      ]);
+      const { conditions, endpoints, backlogs, audiences } = await standing();
       const inState = (state: string) => endpoints.filter((each) => each.state === state).length;
       const total = (of: 'pending' | 'dead' | 'heldOut') => backlogs.reduce((sum, backlog) => sum + backlog[of], 0);
       return {
-        attention: [...conditionsOf({ endpoints, backlogs, audiences })],
+        attention: conditions.map(({ usual, ...condition }) => condition),
         pending: total('pending'),
         dead: total('dead'),
         heldOut: total('heldOut'),

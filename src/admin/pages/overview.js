@@ -4,7 +4,7 @@ import { count, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { addressOf } from './router.js';
-import { Action, Empty, Figures, Head, Loaded, Section, Time } from './ui.js';
+import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 /** More would push everything else off the page. */
 const NEEDS = 12;
@@ -27,11 +27,13 @@ const KINDS = {
   runHeld: { tone: 'warn', href: toAudience },
   runFailed: { tone: 'bad', href: toAudience },
   runOverdue: { tone: 'warn', href: toAudience },
+  unusualSize: { tone: 'warn', href: toAudience },
+  backlogOld: { tone: 'warn', href: ({ destination }) => addressOf('/endpoints', { find: destination }) },
   audienceOrphaned: { tone: 'warn', href: toAudience },
 };
 /** @param {any} need */
 const kindOf = ({ kind, audience }) =>
-  KINDS[kind] ?? { tone: 'warn', href: audience === undefined ? () => '/endpoints' : toAudience };
+  KINDS[kind] ?? { tone: 'warn', href: audience == null ? () => '/endpoints' : toAudience };
 
 /** How things stand at a glance: what needs a person first, then what passes. @param {{ may: string[] }} props */
 export function Overview({ may }) {
@@ -40,8 +42,33 @@ export function Overview({ may }) {
     /** @type {any} */ overview,
   ) => html`<${Verdict} overview=${overview} />
     <${Needs} needs=${overview.attention} may=${may} />
-    <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>`}<//>`;
+    <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>`}<//>
+    <${Alerts} />`;
 }
+
+/** What people were told; nothing where nobody is to be. */
+function Alerts() {
+  const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
+  return (
+    data.length > 0 &&
+    html`<${Section} title="Alerts"><${Table} caption="Alerts, newest first" columns=${ALERT_COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
+  );
+}
+
+/** @type {import('./ui.js').Column[]} */
+const ALERT_COLUMNS = [
+  { title: 'Opened', cell: ({ openedAt }) => html`<${Time} at=${openedAt} ago=${false} />` },
+  {
+    title: 'Alert',
+    cell: (alert) => html`<a href=${kindOf(alert).href(alert)}>${firstLine(alert.message)}</a>`,
+    wide: true,
+  },
+  {
+    title: 'Closed',
+    cell: ({ closedAt }) =>
+      closedAt ? html`<${Time} at=${closedAt} ago=${false} />` : html`<${State} of="failed" label="open" />`,
+  },
+];
 
 /** @param {{ overview: any }} props - null until it is known */
 function Verdict({ overview }) {

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { Config } from '../../config/config.ts';
+import { CONDITIONS } from '../../condition.ts';
+import type { AlertsConfig, Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
@@ -71,15 +72,34 @@ async function check({ config: file, json }: { config: string; json?: boolean },
     };
     const summary = Object.entries(counts).map(([what, number]) => count(number, what.slice(0, -1)));
     const filters = filtersOf(config);
-    if (json) printJson(context.terminal, { file, ...counts, filters, warnings });
+    const alerts = config.alerts.isOn ? alertsOf(config.alerts) : null;
+    if (json) printJson(context.terminal, { file, ...counts, filters, alerts, warnings });
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
     if (!json) for (const each of filters) print(context.terminal, `${each.destination} ${describeFilter(each)}`);
+    if (!json && alerts) print(context.terminal, describeAlerts(alerts));
     if (!json) for (const { path, message } of warnings) note(context.terminal, `warning: ${path} ${message}.`);
   } catch (error) {
     if (!json || !(error instanceof ConfigurationError)) throw error;
     for (const mistake of error.mistakes) printJson(context.terminal, mistake);
     context.setExitCode(EXIT.usage);
   }
+}
+
+/** Whom alerts go to, and what of. */
+function alertsOf({ hooks, rules }: AlertsConfig) {
+  return {
+    notify: hooks.map(({ name, format, url, secret }) => ({
+      ...{ name, format, url: new URL(url).origin, signed: secret !== null },
+    })),
+    rules: CONDITIONS.filter((kind) => rules[kind].isOn),
+  };
+}
+
+function describeAlerts({ notify, rules }: ReturnType<typeof alertsOf>): string {
+  const hooks = notify.map(({ name, format, url }) =>
+    name === format ? `${name} at ${url}` : `${name} (${format}) at ${url}`,
+  );
+  return `Alerts go to ${hooks.join(', ') || 'the pages only'}: ${rules.join(', ') || 'no rule is on'}.`;
 }
 
 async function reload({ config: file, json, token: given }: ReloadOptions, { terminal }: Context): Promise<void> {

@@ -14,7 +14,7 @@ import { describeFilter, filtersOf } from '../filters.ts';
 import { hint } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { count, print, printJson, type Terminal } from '../terminal.ts';
-import { testDestination } from '../test-event.ts';
+import { testable, testDestination } from '../test-event.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const HELP = `
@@ -91,12 +91,12 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
     found.push(failed('store', `${redactUrl(config.store.url)}: ${error.code}: ${error.message}`));
   }
   yield* found;
-  yield* examineEndpoints(config);
+  yield* examineEndpoints(testable(config), config.network);
   if (options.send) yield* sendAll(config);
 }
 
 async function* sendAll(config: Config): AsyncGenerator<Finding> {
-  for (const destination of config.destinations.filter(({ enabled }) => enabled)) {
+  for (const destination of testable(config).filter(({ enabled }) => enabled)) {
     for (const result of await testDestination(destination, config)) {
       const { url, status, error, ms, advice } = result;
       const check = `${destination.name} ${url}`;
@@ -142,12 +142,14 @@ async function* clock({ app }: Opened): AsyncGenerator<Finding> {
 }
 
 /** What the configuration allows but hardly anybody wants. */
-function* connections({ destinations, sources, audiences, traits }: Config): Generator<Finding> {
+function* connections({ destinations, sources, audiences, traits, alerts }: Config): Generator<Finding> {
   const connected = new Set(destinations.flatMap((each) => (each.enabled ? each.sources : [])));
   for (const { id } of sources) if (!connected.has(id)) yield warning(id, 'no enabled destination gets its messages');
   for (const { key, source } of [...audiences, ...traits]) {
     if (!connected.has(source)) yield warning(key, `nobody is told: no destination is connected to ${source}`);
   }
+  if (alerts.isOn && alerts.hooks.length === 0)
+    yield warning('alerts', 'go nowhere: alerts.notify names no webhook, so that they are shown on the pages only');
   for (const { name, secrets } of destinations) {
     if (secrets.length === 0) yield warning(name, 'has no sharedSecret: its receiver cannot know who sends');
   }
@@ -170,7 +172,7 @@ async function* queries({ app, config }: Opened): AsyncGenerator<Finding> {
 }
 
 async function* backlogs({ app, config }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
-  for (const { destination, url, state, since } of await endpointStatuses(app.store, config.destinations)) {
+  for (const { destination, url, state, since } of await endpointStatuses(app.store, app.destinations())) {
     const where = `${destination} ${url}`;
     if (state !== 'open')
       yield warning(where, `is ${state}${since === null ? '' : ` since ${since}`}. ${hint(options, 'endpoints list')}`);

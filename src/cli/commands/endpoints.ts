@@ -80,7 +80,7 @@ export function addEndpoints(program: Command, context: Context): void {
 
 async function list(options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const statuses = await endpointStatuses(app.store, config.destinations);
+    const statuses = await endpointStatuses(app.store, app.destinations());
     if (options.json) for (const status of statuses) printJson(terminal, status);
     else if (statuses.length === 0) note(terminal, 'The configuration has no destinations.');
     else print(terminal, endpointTable(statuses, terminal));
@@ -125,9 +125,9 @@ function endpointTable(statuses: readonly EndpointStatus[], terminal: Terminal):
 }
 
 async function resume(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app, config }) => {
+  await withApp(options, { terminal }, async ({ app }) => {
     const deed = { action: 'endpoint.resume', target: names.join(' ') };
-    const work = () => resumeEndpoints(app.store, config.destinations, names);
+    const work = () => resumeEndpoints(app.store, app.destinations(), names);
     for (const line of await asUser(app, deed, work)) {
       if (options.json) printJson(terminal, line);
       else print(terminal, `${line.destination}: ${line.endpoint} ${RESUMED[line.was]}.`);

@@ -5,7 +5,7 @@ import { type Context, EXIT } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { note, print, printJson } from '../terminal.ts';
-import { testDestination } from '../test-event.ts';
+import { testable, testDestination } from '../test-event.ts';
 
 const HELP = `
 Example:
@@ -13,6 +13,7 @@ Example:
 
 It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once and says what came back. It goes past
 queue, windows and attempt log, and to a destination that is disabled or paused, too; the store is not opened.
+The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert that says that it is a test.
 
 With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response","advice"}.
 Exit codes: 0 every endpoint took it, 1 one did not, 2 bad usage or configuration.`;
@@ -36,9 +37,9 @@ export function addTest(program: Command, context: Context): void {
 async function test(name: string, options: TestOptions, { terminal, setExitCode }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
   const config = loadConfig(options.config);
-  const destination = config.destinations.find((each) => each.name === name);
+  const destination = testable(config).find((each) => each.name === name);
   if (!destination) {
-    const known = config.destinations.map((each) => each.name);
+    const known = testable(config).map((each) => each.name);
     throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
   }
   const colour = stateColours(terminal);

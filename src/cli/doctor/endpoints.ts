@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { connect, getCACertificates, type PeerCertificate } from 'node:tls';
 import { systemClock } from '../../clock.ts';
-import type { Config, NetworkConfig } from '../../config/config.ts';
+import type { NetworkConfig } from '../../config/config.ts';
 import { classifyError } from '../../deliver/classify.ts';
 import { createAddressGuard } from '../../deliver/http/address-guard.ts';
 import { createResolve } from '../../deliver/http/resolve.ts';
-import { redactUrl } from '../../destination.ts';
+import { type Destination, shownUrl } from '../../destination.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 const TIMEOUT = 5_000;
@@ -14,10 +14,15 @@ const DAY = 86_400_000;
 const SOON = 14 * DAY;
 
 /** Looks up each endpoint's name, vets its addresses, and looks at its certificate; no request is sent. */
-export async function* examineEndpoints({ destinations, network }: Config): AsyncGenerator<Finding> {
+export async function* examineEndpoints(
+  destinations: readonly Destination[],
+  network: NetworkConfig,
+): AsyncGenerator<Finding> {
   for (const { name, enabled, endpoints } of destinations) {
     if (!enabled) continue;
-    for (const { url } of endpoints) yield await examine(`${name} ${redactUrl(url)}`, new URL(url), network);
+    for (const endpoint of endpoints) {
+      yield await examine(`${name} ${shownUrl(endpoint)}`, new URL(endpoint.url), network);
+    }
   }
 }
 

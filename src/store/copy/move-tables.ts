@@ -88,6 +88,15 @@ export const TABLES: readonly Table[] = [
     from: 'SELECT id, at, who, action, target, outcome FROM audit',
   },
   {
+    name: 'alert',
+    columns: {
+      ...{ id: 'text', kind: 'text', subject: 'text', first_at: 'time', opened_at: 'time', gone_at: 'time' },
+      ...{ closed_at: 'time', opening_at: 'time', closing_at: 'time', is_over: 'int2', record: 'text' },
+    },
+    from: `SELECT id, kind, subject, first_at, opened_at, gone_at, closed_at, opening_at, closing_at, is_over, record
+      FROM alert ORDER BY seq`,
+  },
+  {
     name: 'history',
     columns: {
       ...{ subject: 'int2', name: 'text', step: 'int2', at: 'int8' },

@@ -1,4 +1,5 @@
 import type { Records } from '../port.ts';
+import { alerts, currentAlerts, pruneAlerts, saveAlerts } from './alerts.ts';
 import { attemptPage, attempts } from './attempts.ts';
 import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
@@ -32,6 +33,7 @@ const RECORDS = {
   ...{ lastSuccesses, oldestUntried },
   ...{ addHistory, history, historySums, pruneHistory },
   ...{ beginAudit, endAudit, audits, pruneAudits },
+  ...{ alerts, currentAlerts, saveAlerts, pruneAlerts },
   pruneRecords,
 } satisfies Over<Records>;
 
@@ -40,6 +42,7 @@ export type RecordVerb = keyof Records;
 /** What is asked of damaged data too, so that people see what there is. */
 export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
   ...([
+    'alerts',
     'attemptPage',
     'attempts',
     'audits',

@@ -159,6 +159,26 @@ CREATE TABLE audit (
   outcome TEXT
 ) STRICT;
 
+-- What people are told needs them: a row for each time that a condition held. is_over: 1 once nothing is left to say of it.
+CREATE TABLE alert (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  first_at INTEGER NOT NULL,
+  opened_at INTEGER,
+  gone_at INTEGER,
+  closed_at INTEGER,
+  -- When people were to be told of its beginning, and of its end.
+  opening_at INTEGER,
+  closing_at INTEGER,
+  is_over INTEGER NOT NULL,
+  record TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX alert_open ON alert (kind, subject) WHERE closed_at IS NULL;
+CREATE INDEX alert_current ON alert (seq) WHERE is_over = 0;
+CREATE INDEX alert_closed ON alert (closed_at) WHERE closed_at IS NOT NULL;
+
 CREATE TABLE endpoint (
   endpoint TEXT PRIMARY KEY,
   destination TEXT NOT NULL,

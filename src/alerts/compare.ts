@@ -1,0 +1,112 @@
+import memoize from 'lodash/memoize.js';
+import type { Condition } from '../condition.ts';
+import type { AlertRules } from '../config/config.ts';
+import type { Alert } from '../store/port.ts';
+
+/** For how long a condition must be gone before people are told that it is over. */
+export const SETTLES = 60_000;
+/** What opens again within this time after its end is restless: each time its end is waited for twice as long. */
+export const RESTLESS = 60 * 60_000;
+/** Of the same kind, so many notices go out within the time; what comes then waits, and goes together. */
+const NOTICES = 5;
+export const WITHIN = 5 * 60_000;
+
+interface Moment {
+  /** Store time. */
+  readonly now: number;
+  readonly newId: () => string;
+}
+
+/** What there is to write of the alerts that are known. */
+interface Changes {
+  readonly changed: readonly Alert[];
+  /** Ids of those that never lasted long enough to be told of. */
+  readonly gone: readonly string[];
+}
+
+/**
+ * Compares what holds now with what was known of it: what begins, lasts, ends, and what people are to be told of that.
+ *
+ * @param known - what is not over, and what was closed within the last hour
+ * @param ageOf - for how long a condition has held, in milliseconds, as far as it says
+ */
+export function compare(
+  known: readonly Alert[],
+  conditions: readonly Condition[],
+  rules: AlertRules,
+  ageOf: (condition: Condition) => number,
+  moment: Moment,
+): Changes {
+  const open = new Map(known.filter(({ closedAt }) => closedAt === null).map((alert) => [keyOf(alert.about), alert]));
+  const holding = new Map(
+    conditions.filter(({ kind }) => rules[kind].isOn).map((condition) => [keyOf(condition), condition]),
+  );
+  const begun = [...holding].flatMap(([key, condition]) =>
+    open.has(key) ? [] : [begin(condition, known, ageOf(condition), moment)],
+  );
+  const gone = [...open].filter(([key, { openedAt }]) => openedAt === null && !holding.has(key));
+  const left = known.filter(({ openedAt, about }) => openedAt !== null || holding.has(keyOf(about)));
+  const next = [...left, ...begun].map((alert) => {
+    const condition = alert.closedAt === null ? holding.get(keyOf(alert.about)) : undefined;
+    return condition ? hold(alert, condition, rules, moment) : rest(alert, rules, moment);
+  });
+  const told = tell(next, moment);
+  const before = new Map(known.map((alert) => [alert.id, JSON.stringify(alert)]));
+  return {
+    changed: told.filter((alert) => before.get(alert.id) !== JSON.stringify(alert)),
+    gone: gone.map(([, { id }]) => id),
+  };
+}
+
+const keyOf = ({ kind, subject }: Condition) => `${kind} ${subject}`;
+
+function begin(about: Condition, known: readonly Alert[], age: number, { now, newId }: Moment): Alert {
+  const last = known.findLast((alert) => alert.closedAt !== null && keyOf(alert.about) === keyOf(about));
+  const isRestless = last !== undefined && now - (last.closedAt ?? 0) < RESTLESS;
+  return {
+    ...{ id: newId(), about, firstAt: now - age, openedAt: null, goneAt: null, closedAt: null },
+    ...{ flaps: isRestless ? last.flaps + 1 : 0, opening: null, closing: null, isOver: false },
+  };
+}
+
+/** It holds, and opens once it has for long enough. */
+function hold(alert: Alert, about: Condition, rules: AlertRules, { now }: Moment): Alert {
+  const hasLasted = now - alert.firstAt >= rules[about.kind].after;
+  return { ...alert, about, goneAt: null, openedAt: alert.openedAt ?? (hasLasted ? now : null) };
+}
+
+/** It holds no longer, and closes once it has not for long enough. */
+function rest(alert: Alert, rules: AlertRules, { now }: Moment): Alert {
+  if (alert.closedAt !== null) return alert;
+  const goneAt = alert.goneAt ?? now;
+  const patience = Math.min(RESTLESS, SETTLES * 2 ** alert.flaps);
+  if (now - goneAt < patience) return { ...alert, goneAt };
+  // Nobody is told of the end of what nobody is to be told of any more.
+  const isOver = alert.opening === null || !rules[alert.about.kind].isOn;
+  return { ...alert, goneAt, closedAt: now, isOver };
+}
+
+/** Gives what people were not told of yet a notice: one for all of a kind, and not too many of them. */
+function tell(alerts: readonly Alert[], moment: Moment): readonly Alert[] {
+  const opening = noticesFor(alerts, 'opening', (alert) => alert.openedAt !== null && alert.closedAt === null, moment);
+  return noticesFor(opening, 'closing', (alert) => alert.closedAt !== null && alert.opening !== null, moment);
+}
+
+function noticesFor(
+  alerts: readonly Alert[],
+  when: 'opening' | 'closing',
+  isDue: (alert: Alert) => boolean,
+  { now, newId }: Moment,
+): readonly Alert[] {
+  const noticeOf = memoize((kind: string): string | null => {
+    const recent = alerts.flatMap(({ about, [when]: notice }) =>
+      about.kind === kind && notice && now - notice.at < WITHIN ? [notice.id] : [],
+    );
+    return new Set(recent).size < NOTICES ? newId() : null;
+  });
+  return alerts.map((alert) => {
+    if (alert.isOver || alert[when] !== null || !isDue(alert)) return alert;
+    const id = noticeOf(alert.about.kind);
+    return id === null ? alert : { ...alert, [when]: { id, at: now, sent: false } };
+  });
+}

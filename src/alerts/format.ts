@@ -1,0 +1,71 @@
+import type { AlertHook } from '../config/config.ts';
+
+/** One of the alerts that a notice speaks of. */
+interface Item {
+  readonly message: string;
+  /** Where it is looked at; null where the pages' address is not known. */
+  readonly link: string | null;
+}
+
+/** What people are to read. */
+export interface Notice {
+  /** How long it lasted stands in it, where it is over. */
+  readonly title: string;
+  readonly items: readonly Item[];
+  /** Alerts beyond those. */
+  readonly more: number;
+  readonly isOver: boolean;
+}
+
+/** Characters of a message that are shown in a chat: an engine's error may be long. */
+const MESSAGE = 300;
+
+/** A notice as a chat's hook takes it. */
+export function chatBody(format: Exclude<AlertHook['format'], 'json'>, notice: Notice): object {
+  const forms = { slack, discord, teams };
+  return forms[format](notice);
+}
+
+function slack({ title, items, more, isOver }: Notice): object {
+  const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const lines = items.map(({ message, link }) => `• ${escaped(short(message))}${link ? ` <${link}|Look>` : ''}`);
+  const heading = `${isOver ? ':white_check_mark:' : ':rotating_light:'} *${escaped(title)}*`;
+  const text = [heading, ...lines, ...furtherOnes(more)].join('\n');
+  return { text: `${title}: ${escaped(short(items[0]?.message ?? ''))}`, blocks: [section(text)] };
+}
+
+const section = (text: string) => ({ type: 'section', text: { type: 'mrkdwn', text: cut(text, 3_000) } });
+
+const RED = 0xc0_39_2b;
+const GREEN = 0x27_ae_60;
+
+function discord({ title, items, more, isOver }: Notice): object {
+  const lines = items.map(({ message, link }) => `- ${plain(short(message))}${link ? ` [Look](${link})` : ''}`);
+  const description = cut([...lines, ...furtherOnes(more)].join('\n'), 4_096);
+  return {
+    // Names of ours may look like mentions.
+    allowed_mentions: { parse: [] },
+    embeds: [{ title: cut(title, 256), description, color: isOver ? GREEN : RED }],
+  };
+}
+
+function teams({ title, items, more, isOver }: Notice): object {
+  const text = (text: string, further: object = {}) => ({ type: 'TextBlock', text, wrap: true, ...further });
+  const lines = items.map(({ message, link }) => text(`${plain(short(message))}${link ? ` [Look](${link})` : ''}`));
+  const heading = text(plain(title), { weight: 'Bolder', size: 'Medium', color: isOver ? 'Good' : 'Attention' });
+  const content = {
+    $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+    ...{ type: 'AdaptiveCard', version: '1.4' },
+    body: [heading, ...lines, ...furtherOnes(more).map((line) => text(line))],
+  };
+  return { type: 'message', attachments: [{ contentType: 'application/vnd.microsoft.card.adaptive', content }] };
+}
+
+const furtherOnes = (more: number) => (more > 0 ? [`And ${more} more.`] : []);
+/** Marks of Markdown in foreign text are text. */
+const plain = (text: string) => text.replaceAll(/[\\`*_{}[\]()#+!|<>~@]/g, '\\$&');
+const short = (text: string) => cut(text.split('\n', 1)[0] ?? '', MESSAGE);
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
+}

@@ -1,0 +1,111 @@
+import type { Condition, ConditionKind } from '../condition.ts';
+import type { AlertHook, AlertsConfig } from '../config/config.ts';
+import { type Destination, endpointId } from '../destination.ts';
+import type { Message } from '../message.ts';
+import type { Alert } from '../store/port.ts';
+import { isoTime } from '../timestamp.ts';
+import { chatBody } from './format.ts';
+
+/** Names that no configured source or destination can have, because of the colon. */
+export const ALERT_SOURCE = 'rollcall:alerts';
+const destinationOf = ({ name }: AlertHook) => `${ALERT_SOURCE}:${name}`;
+
+/** Alerts that one notice speaks of; more are counted. */
+const LISTED = 20;
+
+/** The hooks as destinations: notices are signed, retried and kept like any other message. */
+export function alertDestinations({ hooks }: AlertsConfig): readonly Destination[] {
+  return hooks.map((hook) => {
+    const name = destinationOf(hook);
+    return {
+      ...{ name, enabled: true, sources: [ALERT_SOURCE], secrets: hook.secret === null ? [] : [hook.secret] },
+      // The hooks of chats have what admits to them in their path.
+      endpoints: [{ id: endpointId(name, hook.url), url: hook.url, headers: {}, isSecret: true }],
+      ...{ require: 'any', ratePerSecond: null },
+    };
+  });
+}
+
+/** Alerts of one kind that people are told of together. */
+export interface Told {
+  readonly id: string;
+  readonly isOver: boolean;
+  readonly alerts: readonly Alert[];
+}
+
+interface NoticeOptions {
+  readonly link: string | null;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+/**
+ * A notice as a message for one hook; null where it speaks of nothing but that hook, which is told nothing about itself.
+ * The same notice has the same message id: what was accepted before a crash is not sent again.
+ */
+export function noticeMessage(hook: AlertHook, told: Told, { link, at }: NoticeOptions): Message | null {
+  const { id, isOver } = told;
+  const alerts = told.alerts.filter(({ about }) => about.destination !== destinationOf(hook));
+  const [first] = alerts;
+  if (!first) return null;
+  const items = alerts.slice(0, LISTED).map((alert) => ({ ...itemOf(alert, link), alert: alert.id }));
+  const more = alerts.length - items.length;
+  const title = titleOf(first.about.kind, alerts.length, isOver);
+  const messageId = `alert-${id}-${endpointId(hook.name, '')}`;
+  const body =
+    hook.format === 'json'
+      ? trackBody(messageId, { kind: first.about.kind, message: title, alerts: items, more }, isOver, at)
+      : chatBody(hook.format, { title, items, more, isOver });
+  return { type: 'track', messageId, userId: null, integrations: null, body: JSON.stringify(body) };
+}
+
+/** What a hook is tried with: an alert that there is not. */
+export function sampleNotice(hook: AlertHook, link: string | null, at: number): string {
+  const about = { kind: 'endpointDead', subject: 'example', destination: 'example', since: isoTime(at) } as const;
+  const message = 'This is a test: rollcall test posted it, and nothing is wrong.';
+  const alert = { id: 'test', about: { ...about, message } } as Alert;
+  return noticeMessage(hook, { id: 'test', isOver: false, alerts: [alert] }, { link, at })?.body ?? '';
+}
+
+/** The hook that a destination stands for. */
+export function hookOf({ hooks }: AlertsConfig, destination: string): AlertHook | undefined {
+  return hooks.find((hook) => destinationOf(hook) === destination);
+}
+
+function itemOf({ about }: Pick<Alert, 'about'>, link: string | null) {
+  const { kind, subject, destination = null, audience = null, run = null, since, message } = about;
+  return { kind, subject, destination, audience, run, since, message, link: link && link + pageOf(about) };
+}
+
+/** Where on the pages it is looked at. */
+function pageOf({ kind, subject, destination = subject, audience }: Condition): string {
+  if (audience !== undefined) return `/audiences/${encodeURIComponent(audience)}`;
+  if (kind.startsWith('endpoint')) return `/endpoints/${encodeURIComponent(subject)}`;
+  if (kind === 'backlogOld') return `/endpoints?find=${encodeURIComponent(destination)}`;
+  return `/dead-letters?destination=${encodeURIComponent(destination)}`;
+}
+
+const TITLES: Readonly<Record<ConditionKind, readonly [one: string, many: string]>> = {
+  endpointDead: ['An endpoint does not answer', 'endpoints do not answer'],
+  endpointRefusing: ['An endpoint refuses everything', 'endpoints refuse everything'],
+  endpointPaused: ['An endpoint is paused', 'endpoints are paused'],
+  deadLetters: ['A destination has dead letters', 'destinations have dead letters'],
+  queueFull: ['A queue is full', 'queues are full'],
+  backlogOld: ['Deliveries wait for too long', 'destinations have deliveries that wait for too long'],
+  runHeld: ['A run is held', 'runs are held'],
+  runFailed: ['A run failed', 'audiences or traits failed'],
+  runOverdue: ['A run is overdue', 'runs are overdue'],
+  unusualSize: ['An audience has an unusual size', 'audiences have unusual sizes'],
+  audienceOrphaned: ['An audience is gone from the configuration', 'audiences are gone from the configuration'],
+};
+
+function titleOf(kind: ConditionKind, count: number, isOver: boolean): string {
+  const [one, many] = TITLES[kind];
+  const title = count === 1 ? one : `${count} ${many}`;
+  return isOver ? `Over: ${title.charAt(0).toLowerCase()}${title.slice(1)}` : title;
+}
+
+function trackBody(messageId: string, properties: object, isOver: boolean, at: number): object {
+  const [event, timestamp] = [isOver ? 'Alert Closed' : 'Alert Opened', isoTime(at)];
+  return { version: 1, type: 'track', messageId, event, properties, timestamp, receivedAt: timestamp, context: {} };
+}

@@ -1,0 +1,140 @@
+import type { Accept } from '../accept.ts';
+import type { Clock } from '../clock.ts';
+import type { Condition } from '../condition.ts';
+import type { AlertsConfig } from '../config/config.ts';
+import { keepLease, type Lease } from '../keep-lease.ts';
+import type { Alert, Fence, Store } from '../store/port.ts';
+import { compare, RESTLESS } from './compare.ts';
+import { ALERT_SOURCE, alertDestinations, noticeMessage, type Told } from './notice.ts';
+
+interface WatchParts {
+  readonly store: Pick<
+    Store,
+    'currentAlerts' | 'saveAlerts' | 'pruneAlerts' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time'
+  >;
+  readonly clock: Clock;
+  readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
+  readonly accept: Accept;
+  readonly config: () => AlertsConfig;
+  /** All that needs a person now, given what did when it was last looked. */
+  readonly conditions: (before: readonly Condition[]) => Promise<readonly Condition[]>;
+}
+
+const LEASE = 'alerts';
+export const LOOK_EVERY = 5_000;
+const PRUNE_EVERY = 60 * 60_000;
+/** Rows pruned at once. */
+const STEP = 1_000;
+
+/**
+ * Looks every few seconds at what needs a person, and tells the hooks what began and what is over. One process does, of all
+ * that share a store; what it knows is in the store, so that another goes on where it ended.
+ */
+export class AlertWatch {
+  private readonly parts: WatchParts;
+  private lease: Lease<Fence> | null = null;
+  private looking: Promise<void> = Promise.resolve();
+  private cancel = () => {};
+  private stopped = false;
+  private prunedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: WatchParts) {
+    this.parts = parts;
+  }
+
+  start(): void {
+    if (this.stopped) return;
+    this.looking = this.look().catch((error) =>
+      this.parts.log.warn({ err: error }, 'Alerts could not be looked for; trying again'),
+    );
+    void this.looking.then(() => {
+      if (!this.stopped) this.cancel = this.parts.clock.after(LOOK_EVERY, () => this.start());
+    });
+  }
+
+  /** One look, for a process that does not stay: what has lasted long enough is told, unless another process looks. */
+  async once(): Promise<void> {
+    await this.look().catch((error) => this.parts.log.warn({ err: error }, 'Alerts could not be looked for'));
+    await this.giveUp();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.cancel();
+    await this.looking;
+    await this.giveUp();
+  }
+
+  private async look(): Promise<void> {
+    const { store, conditions, config, clock } = this.parts;
+    const settings = config();
+    if (!settings.isOn) return this.giveUp();
+    const lease = await this.leased();
+    if (!lease) return;
+    const known = await store.currentAlerts(store.time.now() - RESTLESS);
+    const open = known.filter(({ closedAt }) => closedAt === null);
+    const found = await conditions(open.map(({ about }) => about));
+    const now = store.time.now();
+    const { changed, gone } = compare(known, found, settings.rules, this.ageOf, { now, newId: () => clock.token(8) });
+    if (changed.length > 0 || gone.length > 0) await store.saveAlerts(changed, gone, lease.fence);
+    const changes = new Map(changed.map((alert) => [alert.id, alert]));
+    const all = [...known.filter(({ id }) => !changes.has(id)), ...changed];
+    for (const told of notices(all)) await this.send(told, settings, lease.fence);
+    await this.prune(settings, now);
+  }
+
+  private async leased(): Promise<Lease<Fence> | null> {
+    if (this.lease?.signal.aborted) this.lease = null;
+    this.lease ??= await keepLease(this.parts.store, this.parts.clock, LEASE);
+    return this.lease;
+  }
+
+  private async giveUp(): Promise<void> {
+    await this.lease?.release();
+    this.lease = null;
+  }
+
+  private readonly ageOf = ({ since }: Condition): number =>
+    since === null ? 0 : Math.max(0, this.parts.clock.now() - Date.parse(since));
+
+  /** What is accepted and not yet written down is accepted once more under the same ids, which changes nothing. */
+  private async send(told: Told, settings: AlertsConfig, fence: Fence): Promise<void> {
+    const { accept, store, clock, log } = this.parts;
+    const [title] = told.alerts.map(({ about }) => about.message);
+    const fields = { event: told.isOver ? 'alert_closed' : 'alert_opened', alerts: told.alerts.length };
+    const names = alertDestinations(settings).map(({ name }) => name);
+    for (const [place, hook] of settings.hooks.entries()) {
+      const message = noticeMessage(hook, told, { link: settings.link, at: clock.now() });
+      if (message) await accept(ALERT_SOURCE, [message], { to: [names[place] ?? ''] });
+    }
+    await store.saveAlerts(
+      told.alerts.map((alert) => sent(alert, told.isOver)),
+      [],
+      fence,
+    );
+    log.info({ ...fields, kind: told.alerts[0]?.about.kind }, `${told.isOver ? 'Alert over' : 'Alert'}: ${title}`);
+  }
+
+  private async prune({ keep }: AlertsConfig, now: number): Promise<void> {
+    const { clock, store } = this.parts;
+    if (clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
+    let pruned = STEP;
+    while (pruned === STEP && !this.stopped) pruned = await store.pruneAlerts(now - keep, STEP);
+    this.prunedAt = clock.monotonic();
+  }
+}
+
+/** What is to be sent, put together as it was decided. */
+function notices(alerts: readonly Alert[]): readonly Told[] {
+  return (['opening', 'closing'] as const).flatMap((when) => {
+    const unsent = alerts.filter((alert) => alert[when]?.sent === false);
+    const groups = Map.groupBy(unsent, (alert) => alert[when]?.id ?? '');
+    return [...groups].map(([id, alerts]) => ({ id, isOver: when === 'closing', alerts }));
+  });
+}
+
+function sent(alert: Alert, isOver: boolean): Alert {
+  const { opening, closing } = alert;
+  if (!isOver) return { ...alert, opening: opening && { ...opening, sent: true } };
+  return { ...alert, closing: closing && { ...closing, sent: true }, isOver: true };
+}

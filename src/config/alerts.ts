@@ -1,0 +1,153 @@
+import ms from 'ms';
+import * as z from 'zod';
+import { CONDITIONS, type ConditionKind } from '../condition.ts';
+import { suggestion } from '../spelling.ts';
+import { ALERT_FORMATS, type AlertHook, type AlertRules, type AlertsConfig } from './config.ts';
+import { duration, flag, httpUrl, label, secret, variable, whole } from './formats.ts';
+import { section } from './section.ts';
+
+const MINUTE = 60_000;
+
+/** How long each must last before people are told. */
+const AFTER: Readonly<Record<ConditionKind, number>> = {
+  endpointDead: MINUTE,
+  endpointRefusing: 0,
+  endpointPaused: 0,
+  deadLetters: MINUTE,
+  queueFull: MINUTE,
+  backlogOld: 0,
+  runHeld: 0,
+  runFailed: 0,
+  runOverdue: 5 * MINUTE,
+  unusualSize: 0,
+  audienceOrphaned: 5 * MINUTE,
+};
+
+const format = z
+  .enum(ALERT_FORMATS, {
+    error: ({ input }) => `is no form of notice${suggestion(String(input), ALERT_FORMATS)}`,
+  })
+  .optional()
+  .describe(
+    '`json` is a track call; the others are what the hooks of a chat take. By the host of the URL unless given.',
+  );
+
+const hook = section({
+  url: httpUrl.meta({
+    description: 'The webhook that notices are posted to.',
+    examples: [`https://hooks.slack.com/services/${variable('SLACK_HOOK')}`],
+  }),
+  name: label.optional().describe('Its destination is `rollcall:alerts:NAME`. The format unless given.'),
+  format,
+  secret: secret.optional().meta({ description: 'Signs the notices.', examples: [variable('ALERTS_SECRET')] }),
+});
+const shorthand = httpUrl.transform((url) => hook.parse({ url }));
+const hooks = z
+  .union([shorthand, hook, z.array(z.union([shorthand, hook], 'must be a URL, or { url, format, secret }')).min(1)], {
+    error: 'must be a URL, or { url, format, secret }, or a list of them',
+  })
+  .meta({
+    title: 'URL, map, or a list',
+    description:
+      'Where notices go: a URL, or the settings below it, or a list. Without it alerts are on the pages only.',
+  });
+
+const off = flag.transform((isOn) => (isOn ? {} : false));
+
+/** A rule: on, off, or on with options. */
+function rule<S extends z.core.$ZodShape>(kind: ConditionKind, description: string, further: S) {
+  const after = duration.prefault(ms(AFTER[kind])).describe('How long it must last before people are told.');
+  const options = section({ after, ...further });
+  return z
+    .union([options, off], 'must be true, false or a map of options')
+    .optional()
+    .meta({ title: 'true, false or a map', description });
+}
+
+const percent = z
+  .string()
+  .regex(/^\d+(\.\d+)?%$/, 'must be a percentage, such as 30%')
+  .transform((text) => Number.parseFloat(text))
+  .meta({ title: 'percentage' });
+
+const rules = section({
+  endpointDead: rule('endpointDead', 'An endpoint answers no request.', {}),
+  endpointRefusing: rule(
+    'endpointRefusing',
+    'An endpoint refuses everything: its URL or secret seems to be wrong.',
+    {},
+  ),
+  endpointPaused: rule('endpointPaused', 'An endpoint is paused, by a person or by its own 410.', {}),
+  deadLetters: rule('deadLetters', 'A destination has dead letters.', {
+    moreThan: whole(0).prefault(0).describe('Only with more of them.'),
+  }),
+  queueFull: rule('queueFull', 'The queue of a destination is full.', {}),
+  backlogOld: rule('backlogOld', 'Deliveries wait too long for their first try, although an endpoint is open.', {
+    olderThan: duration.prefault('15m').describe('How long the oldest may wait.'),
+  }),
+  runHeld: rule('runHeld', 'A run is held for a person.', {}),
+  runFailed: rule('runFailed', 'A run has failed.', {}),
+  runOverdue: rule('runOverdue', 'An audience was due and nothing began.', {}),
+  unusualSize: rule(
+    'unusualSize',
+    'A run left an audience or trait with another size than usual (docs/alerts.md#sizes).',
+    {
+      by: percent.prefault('30%').describe('How far off the usual size it must be at least.'),
+    },
+  ),
+  audienceOrphaned: rule('audienceOrphaned', 'An audience is gone from the configuration and was not retired.', {}),
+} satisfies Record<ConditionKind, z.ZodType>);
+
+/** `alerts` of the file. */
+export const alerts = section({
+  notify: hooks.optional(),
+  link: httpUrl.optional().meta({
+    description: 'Where people reach the pages: notices link to what they are about.',
+    examples: ['https://rollcall.example.com'],
+  }),
+  keep: duration.prefault('90d').describe('How long alerts that are over are kept.'),
+  rules: rules.prefault({}),
+});
+
+const DEFAULT_KEEP = 90 * 24 * 60 * MINUTE;
+
+/** What is compared also where nobody is to be told: the pages show it. */
+export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfig {
+  const { notify = [], link = null, keep = DEFAULT_KEEP, rules: given = rules.parse({}) } = file ?? {};
+  return {
+    isOn: file !== undefined,
+    hooks: named([notify].flat()),
+    link: link === null ? null : link.replace(/\/+$/, ''),
+    keep,
+    rules: Object.fromEntries(CONDITIONS.map((kind) => [kind, ruleOf(kind, given)])) as unknown as AlertRules,
+  };
+}
+
+function ruleOf(kind: ConditionKind, given: z.output<typeof rules>) {
+  const rule = given[kind] ?? {};
+  const usual = { after: AFTER[kind], moreThan: 0, olderThan: 15 * MINUTE, by: 30 };
+  return rule === false ? { ...usual, isOn: false } : { ...usual, ...rule, isOn: true };
+}
+
+/** Those that have no name get their format's, numbered where it is taken. */
+function named(given: readonly z.output<typeof hook>[]): readonly AlertHook[] {
+  const taken = new Set(given.map(({ name }) => name));
+  return given.map(({ url, format = formatOf(url), name, secret = null }) => {
+    const own = name ?? freeName(format, taken);
+    taken.add(own);
+    return { name: own, format, url, secret };
+  });
+}
+
+function freeName(format: string, taken: ReadonlySet<string | undefined>, number = 1): string {
+  const name = number === 1 ? format : `${format} ${number}`;
+  return taken.has(name) ? freeName(format, taken, number + 1) : name;
+}
+
+/** The chats' own hosts take nothing but their own form. */
+function formatOf(url: string): AlertHook['format'] {
+  const { hostname, pathname } = new URL(url);
+  if (hostname === 'hooks.slack.com') return 'slack';
+  if (/(^|\.)discord(app)?\.com$/.test(hostname) && pathname.startsWith('/api/webhooks/')) return 'discord';
+  return /\.(webhook\.office\.com|logic\.azure\.com|api\.powerplatform\.com)$/.test(hostname) ? 'teams' : 'json';
+}

@@ -1,0 +1,165 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Fastify from 'fastify';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { receiver } from '../../receivers/fastify.ts';
+import type { TrackBody } from '../../receivers/index.ts';
+import { App } from '../../src/app.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { parseConfig } from '../../src/config/load.ts';
+import { launch } from '../helpers/program.ts';
+import { storeUrl } from '../helpers/store.ts';
+
+type Track = TrackBody;
+
+const SECRET = 'a-secret-of-alerts';
+
+/** Hears notices with the kit, as an app of yours would; each is given out once. */
+async function hearing(t: Test) {
+  const app = Fastify();
+  const heard: Track[] = [];
+  const asked: { readonly isIt: (notice: Track) => boolean; readonly resolve: (notice: Track) => void }[] = [];
+  await app.register(receiver, {
+    path: '/alerts',
+    secret: SECRET,
+    on: {
+      track: async (message: Track) => {
+        heard.push(message);
+        for (const { isIt, resolve } of asked) if (isIt(message)) resolve(message);
+      },
+    },
+  });
+  const chats: unknown[] = [];
+  app.post('/slack/hush-path', async ({ body }) => void chats.push(body));
+  app.post('/hook', async (_request, reply) => reply.code(410).send());
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => app.close());
+  return {
+    url,
+    heard,
+    chats,
+    next(isIt: (notice: Track) => boolean): Promise<Track> {
+      const found = heard.find(isIt);
+      if (found) return Promise.resolve(found);
+      const { promise, resolve } = Promise.withResolvers<Track>();
+      asked.push({ isIt, resolve });
+      return promise;
+    },
+  };
+}
+
+const about = (event: string, kind: string) => (notice: Track) =>
+  notice.event === event && (notice.properties as { kind?: string }).kind === kind;
+
+const config = (url: string, more: object = {}) => ({
+  store: storeUrl(),
+  listen: { host: '127.0.0.1', port: 0 },
+  network: { allow: ['127.0.0.0/8'] },
+  sources: [{ id: 'shop', writeKey: 'key' }],
+  destinations: [{ name: 'crm', sources: ['shop'], webhookUrl: `${url}/hook?token=hush` }],
+  audiences: [{ name: 'Broken', source: 'shop', sql: 'select nothing' }],
+  alerts: {
+    notify: [
+      { url: `${url}/alerts`, secret: SECRET },
+      { url: `${url}/slack/hush-path`, format: 'slack' },
+    ],
+    rules: { deadLetters: { after: '0s' } },
+  },
+  ...more,
+});
+
+/** Time goes by twenty times as fast: what waits a minute waits three seconds. */
+function fast(): Clock {
+  const [wall, steady] = [systemClock.now(), systemClock.monotonic()];
+  const elapsed = () => (systemClock.monotonic() - steady) * 20;
+  return {
+    ...systemClock,
+    now: () => Math.round(wall + elapsed()),
+    monotonic: () => elapsed(),
+    uptime: () => elapsed(),
+    after: (ms, callback) => systemClock.after(ms / 20, callback),
+    sleep: (ms, signal) => systemClock.sleep(ms / 20, signal),
+  };
+}
+
+t.test('people are told when an endpoint is paused, and when it goes on, signed and in a chat', async (t) => {
+  const people = await hearing(t);
+  const text = JSON.stringify(config(people.url));
+  const parsed = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env: {} });
+  const lines: string[] = [];
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
+  const app = await App.create(parsed, { log, clock: fast() });
+  t.teardown(() => app.close());
+  await app.start({ collect: true, schedules: false });
+  const ask = async (path: string, options: RequestInit = {}) =>
+    (await fetch(`${app.address}/api/v1${path}`, options)).json() as Promise<ReturnType<typeof JSON.parse>>;
+  const body = JSON.stringify({ version: 1, type: 'track', event: 'e', userId: 'u' });
+  await app.accept('shop', [{ type: 'track', messageId: 'm', userId: 'u', integrations: null, body }]);
+  const opened = await people.next(about('Alert Opened', 'endpointPaused'));
+  const { data } = await ask('/endpoints?destination=crm');
+  t.match(opened.properties, {
+    message: 'An endpoint is paused',
+    alerts: [
+      { subject: data[0].endpoint, destination: 'crm', message: /crm is paused at .*\/hook until it is resumed/ },
+    ],
+  });
+  t.match(await ask('/overview'), { attention: [{ kind: 'endpointPaused' }, { kind: 'deadLetters' }] });
+  t.match((await ask('/alerts?state=open')).data.toReversed()[0], {
+    ...{ kind: 'endpointPaused', subject: data[0].endpoint, closedAt: null, told: Boolean },
+  });
+  const hooks = (await ask('/endpoints')).data.slice(1);
+  t.match(hooks, [
+    { destination: 'rollcall:alerts:json' },
+    { destination: 'rollcall:alerts:slack', url: `${people.url}/…` },
+  ]);
+  t.match(
+    await (await fetch(`${app.address}/api/v1/destinations/rollcall:alerts:slack/test`, { method: 'POST' })).json(),
+    {
+      data: [{ outcome: 'success', status: 200 }],
+    },
+  );
+  await app.store.markEndpoint({ endpoint: data[0].endpoint, destination: 'crm', pausedAt: null, deadSince: null });
+  const closed = await people.next(about('Alert Closed', 'endpointPaused'));
+  t.match(closed.properties, { message: 'Over: an endpoint is paused' });
+  t.match((await ask('/alerts?state=closed')).data, [{ kind: 'endpointPaused', closedAt: String }]);
+  t.match(people.chats[0], { text: /^An endpoint is paused: crm/ });
+  t.ok(
+    people.chats.some((chat) => /nothing is wrong/.test(JSON.stringify(chat))),
+    'the one that it was tried with',
+  );
+  for (const secret of ['hush', SECRET]) {
+    t.notOk(
+      lines.some((line) => line.includes(secret)),
+      `${secret} in the log`,
+    );
+    t.notMatch(JSON.stringify([people.chats, await ask('/endpoints'), await ask('/alerts')]), secret);
+  }
+  const kinds = people.heard.map(({ event, properties }) => `${event} ${(properties as { kind: string }).kind}`);
+  t.equal(new Set(kinds).size, kinds.length, 'each was told once');
+});
+
+t.test('a program that is killed and started again goes on where it was, and repeats nothing', async (t) => {
+  const people = await hearing(t);
+  const folder = t.testdir();
+  const file = join(folder, 'rollcall.yaml');
+  writeFileSync(file, JSON.stringify({ ...config(people.url), store: 'sqlite:./rollcall.db' }));
+  const first = launch(['start', '-c', file]);
+  const sync = async (program: ReturnType<typeof launch>, key: string) =>
+    (await fetch(`${await program.address}/api/v1/audiences/${key}/sync?wait=true`, { method: 'POST' })).text();
+  await sync(first, 'broken');
+  await people.next(about('Alert Opened', 'runFailed'));
+  first.child.kill('SIGKILL');
+  await first.ended;
+  const second = launch(['start', '-c', file]);
+  const address = await second.address;
+  const body = JSON.stringify({ event: 'e', userId: 'u' });
+  const headers = { authorization: `Basic ${btoa('key:')}`, 'content-type': 'application/json' };
+  await (await fetch(`${address}/v1/track`, { method: 'POST', headers, body })).text();
+  await people.next(about('Alert Opened', 'endpointPaused'));
+  second.child.kill('SIGTERM');
+  await second.ended;
+  const failed = people.heard.filter(about('Alert Opened', 'runFailed'));
+  t.equal(failed.length, 1);
+  t.match(failed[0]?.properties, { alerts: [{ subject: 'broken', audience: 'broken', message: /nothing/ }] });
+});
