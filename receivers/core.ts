@@ -35,12 +35,17 @@ type Answered = (answer: reply.Reply) => void;
 
 /** A message that is being handled, or waits for its turn. */
 class Running extends Linked {
-  readonly request: OpenRequest;
+  #request: OpenRequest | undefined;
   #waiting: Answered[] | undefined;
 
   constructor(request: OpenRequest) {
     super();
-    this.request = request;
+    this.#request = request;
+  }
+
+  /** Nobody waits for the outcome any more. */
+  expire(): void {
+    this.#request?.expire();
   }
 
   /** Calls back with the answer: a promise for each step would cost as much as a signature. */
@@ -49,8 +54,15 @@ class Running extends Linked {
     else this.#waiting.push(answered);
   }
 
+  /**
+   * Lets go of everything: a `Map` of what comes and goes leaves tables behind that keep all that was ever in them alive
+   * until the next full collection, and half of a busy receiver's garbage went there.
+   */
   end(answer: reply.Reply): void {
-    for (const answered of this.#waiting ?? []) answered(answer);
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    this.#request = undefined;
+    for (const answered of waiting) answered(answer);
   }
 }
 
@@ -114,7 +126,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     if (!(entry instanceof Running)) return entry;
     return new Promise((resolve) => {
       const wait = waits.add(verified.since + deadline, () => {
-        entry.request.expire();
+        entry.expire();
         resolve(reply.late);
       });
       entry.wait((answer) => {
@@ -134,17 +146,16 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       }));
       return batchReply(await inbox.accept(arrivals, log));
     }
-    const working = new Set<OpenRequest>();
+    const working = new Set<Running>();
     function handle(index: number, answered: Answered): reply.Reply | undefined {
       const item = new BatchItem(items[index], keys[index], verified);
       // What is done is let go of: collecting garbage would else cost as much as checking the messages.
       items[index] = undefined;
       const entry = once(parseValue(item.item), item, log);
       if (!(entry instanceof Running)) return entry;
-      const { request } = entry;
-      working.add(request);
+      working.add(entry);
       entry.wait((answer) => {
-        working.delete(request);
+        working.delete(entry);
         answered(answer);
       });
       return undefined;
@@ -160,7 +171,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       });
       const wait = waits.add(verified.since + deadline, () => {
         resolve(batch.end());
-        for (const request of working) request.expire();
+        for (const entry of working) entry.expire();
       });
       batch.start();
     });
@@ -169,7 +180,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
   async function drained(): Promise<void> {
     const ended = [...open].map((entry) => new Promise<unknown>((resolve) => entry.wait(resolve)));
     await within(clock, drain, Promise.all(ended), () => []);
-    for (const { request } of open) request.expire();
+    for (const entry of open) entry.expire();
   }
 
   return {
