@@ -28,9 +28,11 @@ export function settle(db: Connection, now: number, { owner, names, deliveries, 
   logAttempts(db, nameIds, attempts);
   const delivered: Ending[] = [];
   for (const ending of endings(nameIds, deliveries)) {
-    if (ending.verdict === null && ending.conflict === null) delivered.push(ending);
-    else settleOne(db, now, owner, ending, backlog, runs);
+    const { verdict } = ending;
+    if (verdict === null) delivered.push(ending);
+    else settleOne(db, now, owner, { ...ending, verdict }, backlog, runs);
   }
+  freeNewer(db, owner, delivered);
   removeDelivered(db, owner, delivered, backlog, runs);
   backlog.write();
   runs.write();
@@ -52,7 +54,22 @@ function endings(nameIds: readonly number[], columns: SettleColumns['deliveries'
   });
 }
 
-/** Most are delivered and nothing waits for them: those that count alike go in one statement. */
+/** Sets free what waited for these changes; whoever holds a delivery now does that for it. */
+function freeNewer(db: Connection, owner: number, delivered: readonly Ending[]): void {
+  const changes = delivered.filter(({ conflict }) => conflict !== null).map(({ id }) => id);
+  if (changes.length === 0) return;
+  db.run(
+    `UPDATE delivery SET state = ${READY} WHERE id IN (
+       SELECT newer.id FROM json_each(?) AS ended
+       CROSS JOIN delivery AS held ON held.id = ended.value AND held.owner = ?
+       CROSS JOIN delivery AS newer INDEXED BY delivery_conflict
+         ON newer.conflict = held.conflict AND newer.destination = held.destination AND newer.state = ${WAITING})`,
+    JSON.stringify(changes),
+    owner,
+  );
+}
+
+/** Those that count alike go in one statement. */
 function removeDelivered(
   db: Connection,
   owner: number,
@@ -88,7 +105,7 @@ function settleOne(
   db: Connection,
   now: number,
   owner: number,
-  ending: Ending,
+  ending: Ending & { readonly verdict: VerdictTuple },
   backlog: BacklogChanges,
   runs: RunChanges,
 ): void {
@@ -98,14 +115,12 @@ function settleOne(
   // Whoever holds the delivery now sets free what waits for it.
   if (conflict !== null && !isHeldBy(db, id, owner)) return;
   // A newer change may wait for this one, or be held out of a full queue: then this one is not tried again.
-  const isReplaced = (key: string) =>
-    freeWaiting(db, key, destination) || (verdict !== null && isHeldOut(db, key, destination));
+  const isReplaced = (key: string) => freeWaiting(db, key, destination) || isHeldOut(db, key, destination);
   const newerWaits = conflict !== null && isReplaced(conflict);
-  const outlived = newerWaits && (verdict?.[0] === 'retry' || verdict?.[0] === 'release');
-  if (outlived || verdict === null) {
+  if (newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release')) {
     if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
     backlog.add(destination, { pending: -1, queued });
-    if (run !== null) runs.add(run, outlived ? { superseded: 1, untried } : { delivered: 1, untried });
+    if (run !== null) runs.add(run, { superseded: 1, untried });
   } else if (verdict[0] === 'retry') {
     const [, dueAt, firstAt, marks] = verdict;
     const changed = db.run(
