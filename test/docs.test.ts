@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
+import { sentencesOf, wordsOf } from './helpers/sentences.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const isOurs = (path: string) => !/(^|\/)(node_modules|dist|\.tap)(\/|$)/.test(path);
@@ -62,4 +63,22 @@ t.test('no comment cites a document that is not here', async (t) => {
   const citation = /\b(?:design|spec|specification),? sections? \d/;
   const citing = files.filter((file) => file !== 'test/docs.test.ts' && citation.test(text(file)));
   t.same(citing, []);
+});
+
+/** The longest sentence that one still understands at once. */
+const MOST_WORDS = 30;
+
+t.test(`no sentence of the documentation has more than ${MOST_WORDS} words`, async (t) => {
+  const long = (page: string) => sentencesOf(text(page)).filter((sentence) => wordsOf(sentence) > MOST_WORDS);
+  const read = pages.filter((page) => page !== 'CHANGELOG.md' && !page.startsWith('bench/'));
+  t.ok(read.flatMap((page) => sentencesOf(text(page))).length > 3_000);
+  for (const page of read) t.same(long(page), [], page);
+});
+
+t.test('sentences are told apart from code, links, cells and items', async (t) => {
+  const page =
+    '# A head\n\nOne is `a.b. C` [here](https://x.y). Two, too!\n\n- An item\n- Another\n\n| a | b c |\n|---|---|\n';
+  const found = ['A head', 'One is code here.', 'Two, too!', 'An item', 'Another', 'a', 'b c'];
+  t.same(sentencesOf(page), found);
+  t.same(found.map(wordsOf), [2, 4, 2, 2, 1, 1, 2]);
 });

@@ -13,4 +13,5 @@ export function sentencesOf(markdown: string): readonly string[] {
     .filter((sentence) => sentence !== '');
 }
 
-export const wordsOf = (sentence: string): number => sentence.split(' ').filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+export const wordsOf = (sentence: string): number =>
+  sentence.split(' ').filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
