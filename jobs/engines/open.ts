@@ -1,10 +1,7 @@
 import type { Clock } from '../../src/clock.ts';
 import type { EngineConfig } from '../../src/config/config.ts';
 import type { LoggedEvents } from '../event-log.ts';
-import { openDuckdb } from './duckdb/duckdb.ts';
-import { openModule } from './module.ts';
 import type { Engine } from './port.ts';
-import { openPostgres } from './postgres/postgres.ts';
 
 interface OpenEngineOptions {
   readonly folder: string;
@@ -19,16 +16,16 @@ interface OpenEngineOptions {
   readonly timeout?: number | undefined;
 }
 
-/** Opens the engine of this configuration for one piece of work. */
+/** Opens the engine of this configuration for one piece of work. Each kind is loaded only where it is used. */
 export type OpenEngine = (config: EngineConfig, options: OpenEngineOptions) => Promise<Engine>;
 
-export const openEngine: OpenEngine = (config, options) => {
+export const openEngine: OpenEngine = async (config, options) => {
   switch (config.type) {
     case 'duckdb':
-      return openDuckdb(config, options);
+      return (await import('./duckdb/duckdb.ts')).openDuckdb(config, options);
     case 'postgres':
-      return openPostgres(config, options);
+      return (await import('./postgres/postgres.ts')).openPostgres(config, options);
     case 'module':
-      return openModule(config, options);
+      return (await import('./module.ts')).openModule(config, options);
   }
 };

@@ -8,7 +8,7 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startPostgres } from './postgres.ts';
 
 /** Longest run of all that a file names, and of each of them, in milliseconds. */
-const TIMEOUT = 230_000;
+const TIMEOUT = 470_000;
 
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres.
