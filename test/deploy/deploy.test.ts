@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { runProgram } from '../../src/cli/program.ts';
+import { CONDITIONS } from '../../src/condition.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
 
@@ -147,7 +148,7 @@ t.test('every alert rule has a section of the incident page, and links to it', a
   const { groups } = parse(read('deploy/prometheus/rollcall.rules.yaml'));
   const rules: readonly { alert: string; annotations: { runbook_url: string } }[] = groups[0].rules;
   t.ok(rules.length > 10);
-  const [, alerts = ''] = /^## Alerts\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
+  const [, alerts = ''] = /^## Alerts of Prometheus\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
   const sections = alerts.split(/^### /m).slice(1);
   t.same(
     sections.map((section) => section.slice(0, section.indexOf('\n'))),
@@ -156,6 +157,12 @@ t.test('every alert rule has a section of the incident page, and links to it', a
   for (const section of sections) t.match(section, /^\*\*Means:\*\* .+^\*\*Look:\*\* .+^\*\*Do:\*\* /ms);
   const page = `${manifest.homepage.replace('#readme', '')}/blob/main/docs/operations/incidents.md`;
   for (const { alert, annotations } of rules) t.equal(annotations.runbook_url, `${page}#${alert.toLowerCase()}`);
+});
+
+t.test('the incident page has every rule of alerts, and names what to do', async (t) => {
+  const [, rules = ''] = /^## Alerts of Rollcall\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
+  const rows = [...rules.matchAll(/^\| `(\w+)` \| .+ \| \[.+\]\(#[\w-]+\) \|$/gm)].map(([, name]) => name);
+  t.same(rows, [...CONDITIONS]);
 });
 
 t.test('kustomize builds them', needs('kubectl'), async (t) => {

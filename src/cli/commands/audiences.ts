@@ -13,12 +13,19 @@ const HELP = `
 Example:
   $ rollcall audiences -c rollcall.yaml
 
-States: ok; new (it has not run yet); held, failed (its last run was); unfinished (a run is under way, or goes on at the next
-start); paused; orphaned (gone from the configuration, and its members still believe in it). The trend is the size after each
-of the last runs.
+States:
+  ok
+  new         it has not run yet
+  held        its last run waits for approval
+  failed      its last run failed
+  unfinished  a run is in progress, or continues at the next start
+  paused      it does not run
+  orphaned    gone from the configuration, while destinations still have its members
+
+The trend is the size after each of the last runs.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
-"todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}; todo is null or says what a person has to do,
+"todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}; todo is null or says what a person has to do:
 {"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.`;
 
 export function addAudiences(program: Command, context: Context): void {

@@ -19,7 +19,7 @@ Examples:
   $ rollcall audit --since 2026-01-31
   $ rollcall audit --action run.approve --json
 
-Who is a token's name, local where none is configured, or cli:USER. Users of yours are never named. With --json a record is
+Who is the name of a token, local without tokens, or cli:USER. Your users are never named. With --json a record is
 {"at","who","action","target","outcome"}: outcome is done, the code of what went wrong, or null while it goes on.`;
 
 export function addAudit(program: Command, context: Context): void {

@@ -12,12 +12,12 @@ const HELP = `
 Example:
   $ rollcall backup /backups/2026-11-21 -c rollcall.yaml
 
-It copies the store and the files of DuckDB engines, so that they belong together, while the service goes on: messages
-are taken and delivered meanwhile, syncs wait. Files below the configuration's folder keep their places in FOLDER. The
-copy is made in FOLDER.partial, and is FOLDER once it is whole.
+It copies the store and the files of DuckDB engines so that they belong together. The service goes on taking and delivering
+messages, and syncs wait. Files below the configuration's folder keep their places in FOLDER. The copy is made in
+FOLDER.partial, and becomes FOLDER once it is whole.
 
 A Postgres store becomes a folder, store.postgres. Bring it back with rollcall migrate --from FOLDER/store.postgres
---to URL. The file of a SQLite store is put back in its place.
+--to URL. Put the file of a SQLite store back in its place.
 
 With --json it prints {"folder","files"}; the name of a folder ends with /.
 

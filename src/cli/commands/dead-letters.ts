@@ -53,19 +53,19 @@ Examples:
   $ rollcall dead-letters replay --all --rate 200
   $ rollcall dead-letters replay 7f3a-12 7f3a-13
 
-A membership change is sent with the value of now. A running service posts them; otherwise the next start does.
+A membership change is sent with its current value. A running service posts them; otherwise the next start does.
 Without --rate they are queued as fast as the service delivers: no queue is filled beyond half of store.maxQueued.
-An interrupted replay goes on when it is run again: what was replayed is no dead letter any more.
+Run an interrupted replay again, and it continues: what was replayed is no longer a dead letter.
 
-With --json the result is {"replayed","superseded","left"}: queued again, already outdated by a newer change, and left
-as dead letters because their audience could not be asked.
+With --json the result is {"replayed","superseded","left"}: queued again, outdated by a newer change, and left as dead letters
+because their audience could not be asked.
 Exit codes: 0 all were replayed, 1 some are left or it was interrupted, 2 bad usage or configuration.`;
 
 const DROP_HELP = `
 Example:
   $ rollcall dead-letters drop --reason destination_removed --until 2026-01-31
 
-Dropped letters can not be brought back: \`dead-letters list --json --body\` with the same options keeps a copy.`;
+Dropped letters cannot be brought back: \`dead-letters list --json --body\` with the same options keeps a copy.`;
 
 export function addDeadLetters(program: Command, context: Context): void {
   const command = program
@@ -90,7 +90,7 @@ function filtered(command: Command): Command {
   return addAppOptions(command)
     .option('--destination <name>', 'only of this destination')
     .option('--source <id>', 'only of this source')
-    .addOption(new Option('--reason <reason>', 'only dead for this reason').choices(DEAD_REASONS))
+    .addOption(new Option('--reason <reason>', 'only letters with this reason').choices(DEAD_REASONS))
     .addOption(new Option('--type <type>', 'only of this kind').choices(MESSAGE_TYPES))
     .option('--user <id>', 'only of this user')
     .option('--since <iso>', 'only dead since then', instantOption)

@@ -17,8 +17,8 @@ const HELP = `
 Example:
   $ rollcall discards --source shop
 
-Clients are answered why, and hardly any reads it. docs/errors.md says what each code means. Of each source the newest 200
-samples are kept; the metric rollcall_discards_total counts all. Ids, and what may be personal, are not in them.`;
+Clients get the reason, but hardly any reads it. docs/errors.md says what each code means. The newest 200 samples of each source
+are kept; the metric rollcall_discards_total counts all. Samples contain no ids and no personal data.`;
 
 /** Characters of a sample that fit into a line. */
 const SAMPLE_WIDTH = 160;

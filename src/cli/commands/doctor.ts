@@ -22,12 +22,17 @@ Example:
   $ rollcall doctor -c rollcall.yaml
   $ rollcall doctor -c rollcall.yaml --send      and a signed test event to each enabled destination
 
-It looks at the configuration, the folders with their rights and disk space, the store, the clock against the database's, the
-engines with a dry run of each definition, and each endpoint: DNS, the address rules of network, TLS and its certificate's
-end. It changes nothing, and sends nothing without --send.
+It checks:
+  the configuration
+  the folders, with their rights and disk space
+  the store, and this machine's clock against the database's
+  the engines, with a dry run of each definition
+  each endpoint: DNS, the address rules of network, TLS and the end of its certificate
 
-With --json a finding is {"check","state","message"}; state is one of ok, warning, failed. Exit code 1 when something failed, 2 when the
-configuration did.`;
+It changes nothing, and sends nothing without --send.
+
+With --json a finding is {"check","state","message"}; state is one of ok, warning, failed. The exit code is 1 if
+something failed, 2 if the configuration did.`;
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', failed: 'FAILED  ' };
 /** The clocks of machines differ by less. */

@@ -24,11 +24,16 @@ interface AttemptOptions extends AppCommandOptions {
 }
 
 const LIST_HELP = `
-States: open; dead (it answers no probe, and is opened by itself once it does); refusing (it refused its last 20 attempts with
-3xx, 401, 403, 404, 405 or 407: mend its URL or secret; it is probed, and once it takes one, what it refused is sent again); paused (it answered 410, and waits for
-\`endpoints resume\`); disabled (its destination is, in the configuration).
-What waits and what is dead is counted per destination. Held out are the dead letters queue_full: the queue had no room
-for them, and they are queued again by themselves as it drains.`;
+States:
+  open      it takes deliveries
+  dead      it does not answer; Rollcall probes it, and opens it once it does
+  refusing  it refused its last 20 attempts with 3xx, 401, 403, 404, 405 or 407: correct its URL or secret;
+            once it takes one, Rollcall sends what it refused again
+  paused    it answered 410, or a person paused it: rollcall endpoints resume
+  disabled  its destination is disabled in the configuration
+
+Waiting deliveries and dead letters are counted per destination. Held out are dead letters queue_full: the queue had no room
+for them, and Rollcall queues them again as it drains.`;
 
 const RESUME_HELP = `
 Example:
@@ -41,7 +46,7 @@ Example:
   $ rollcall attempts --user u1 --since 2026-01-31
   $ rollcall attempts --destination crm --outcome refused --json
 
-The last column is the start of what the endpoint answered, or why it did not; --json has up to 64 KiB of it.`;
+The last column is the start of the answer, or why there was none; --json has up to 64 KiB of it.`;
 
 const RESUMED: Readonly<Record<EndpointStatus['state'], string>> = {
   open: 'is open',

@@ -14,8 +14,8 @@ Examples:
   $ rollcall events
   $ rollcall events --verify --json
 
-With --verify every file is read whole, and compared with what the store knows of it: a fault is missing, size, unreadable or
-events (their number differs). Exit code 1 if there is one. A log in Postgres has no files: its own tools check it.
+--verify reads every file whole and compares it with what the store knows. A fault is missing, size, unreadable or events (their
+number differs); the exit code is then 1. A log in Postgres has no files: use the tools of Postgres.
 With --json the answer is {"events","bytes","from","to","files","unsealed"}, with --verify also "faults": [{"file","fault"}].`;
 
 export function addEvents(program: Command, context: Context): void {

@@ -22,9 +22,9 @@ Examples:
   $ rollcall forget user-42 -c rollcall.yaml
   $ rollcall forget user-42 --type SUPPRESS_WITH_DELETE     and keep the user out from now on
 
-The users are erased here, and each affected source's destinations are sent one delete notification per user: a destination
-that is connected to three sources gets three. --source limits the request. With DELETE_ONLY a user whom the data of an
-audience still has is taken in again by its next sync.
+The users are erased here, and the destinations of each affected source get one delete notice per user. A destination that is
+connected to three sources gets three. --source limits the request. With DELETE_ONLY, a user who is still in the data of an
+audience comes back with its next sync.
 With --json the request is {"id","type","status","sources","users","createdAt","finishedAt"}.`;
 
 interface ForgetOptions extends AppCommandOptions {

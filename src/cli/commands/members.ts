@@ -8,7 +8,7 @@ Examples:
   $ rollcall members big_spenders | wc -l
   $ rollcall members lifetime_value --csv > lifetime_value.csv
 
-They are the members as last synced, in no order, and come as a stream: a million of them need no more memory than ten.
+It prints the members as last synced, in no order, as a stream: a million of them need no more memory than ten.
 --csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. With --json a member is {"userId"}, of a
 trait {"userId","traits"}.`;
 

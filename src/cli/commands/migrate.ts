@@ -21,19 +21,19 @@ Without --from and --to it brings the tables of the configured store to this ver
 every start; with Postgres a service refuses to start until it is done. Safe to run again, and by several at once.
 
 With --from and --to it moves a SQLite store, with all that it knows, into an empty Postgres database. No configuration
-is read. Stop every process of the store first: it refuses while one has the file open. All is moved or nothing, and
-the file is then put aside as PATH.moved. Cut off, run it again. Then set "store" in the configuration, and start.
+is read. Stop every process of the store first: it refuses while one has the file open. It moves all or nothing, and then
+puts the file aside as PATH.moved. If it was interrupted, run it again. Then set "store" in the configuration, and start.
 
-With the path of a database's copy, made by rollcall backup, it restores that into an empty Postgres database: all or
-nothing, and the copy stays as it is. Stop every process of the lost store first, or both send what was pending.
+With the path of a database's copy, made by rollcall backup, it restores the copy into an empty Postgres database. It restores
+all or nothing, and leaves the copy as it is. Stop every process of the lost store first, or both send what was pending.
 
 Examples:
   $ rollcall migrate -c rollcall.yaml
   $ rollcall migrate --from sqlite:./rollcall.db --to "$STORE_URL"     with STORE_URL=postgres://…
   $ rollcall migrate --from /backups/2026-11-21/store.postgres --to "$STORE_URL"
 
-With --json it prints {"applied":[VERSION…]} per store, {"from","to","file","rows":{TABLE:ROWS…}} of a move ("rows" is
-null when an earlier one had only the file left to put aside), or {"from","to","madeAt","rows":{TABLE:ROWS…}}.
+With --json it prints {"applied":[VERSION…]}. For a move it prints {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null if an
+earlier one had only the file left to put aside. For a restore it prints {"from","to","madeAt","rows":{TABLE:ROWS…}}.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 

@@ -11,8 +11,8 @@ Examples:
   $ rollcall retire big_spenders
   $ rollcall retire big_spenders --yes        where there is no terminal to ask at
 
-Take the audience out of the configuration too, or pause it: its next sync is a first one. A destination that is away hears
-of it once it is back.`;
+Take the audience out of the configuration too, or pause it: its next sync is a first one. A destination that is away gets it
+once it is back.`;
 
 interface RetireOptions extends AppCommandOptions {
   readonly yes?: boolean;

@@ -8,9 +8,9 @@ import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
 
 const SIGNALS = `
-It ends in order on SIGINT or SIGTERM: nothing accepted is lost. A second signal ends it at once.
+It stops cleanly on SIGINT or SIGTERM, and nothing accepted is lost. A second signal ends it at once.
 SIGHUP, or rollcall config reload, applies a changed configuration file.
-With --json it prints {"address"} once it is ready, null where nothing is collected; logs are JSON wherever stderr is no terminal.`;
+With --json it prints {"address"} once it is ready, null if it does not collect. Logs are JSON unless stderr is a terminal.`;
 
 /** Wherever schedules run, nobody may be there to be asked. */
 export const renamesOption = () =>

@@ -20,9 +20,9 @@ interface SyncOptions extends ServeOptions {
 }
 
 const SYNC_HELP = `
-Without --once it is the cron process: it runs the schedules and delivers until it is told to end.
-With --once it syncs now, waits until the deliveries of these audiences (earlier runs included) are delivered, dead or
-waiting for a retry, and prints the runs.
+Without --once it is the cron process: it runs the schedules and delivers until you stop it.
+With --once it syncs now. It waits until the deliveries of these audiences, earlier runs included, are delivered, dead or
+waiting for a retry. Then it prints the runs.
 
 Examples:
   $ rollcall sync -c rollcall.yaml                          run the schedules
@@ -30,12 +30,12 @@ Examples:
   $ rollcall sync -c rollcall.yaml big_spenders --once --json
   $ rollcall sync -c rollcall.yaml --once --now 1998-03-01  as of another day
 
-An audience that has another name and the SQL of one that is gone was renamed: its members are told that the former name is
-over. It asks before that; where there is no terminal the run is held for rollcall approve, or goes on with --yes.
+An audience with a new name and the SQL of one that is gone was renamed. The former name is then retired, after a question.
+Without a terminal the run is held for rollcall approve, or goes on with --yes.
 
 With --json a run is {"run","key","kind","first","members","entered","exited","invalid","duplicates","held","sent",
 "startedAt","ms","action","state","phase","code","reason","changed","before","definitionHash","asOf","deliveries"}: state is done, held,
-failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. What failed has a code and a reason.
+failed, …; deliveries are {"total","delivered","superseded","dead","waiting"}. A failed run has a code and a reason.
 
 Exit codes: 0 done, 1 a sync failed, 2 bad usage or configuration, 3 held by a guard, 4 done but not
 all delivered.`;

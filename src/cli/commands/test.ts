@@ -11,8 +11,9 @@ const HELP = `
 Example:
   $ rollcall test crm -c rollcall.yaml
 
-It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once and says what came back. It goes past
-queue, windows and attempt log, and to a destination that is disabled or paused, too; the store is not opened.
+It posts a track event "Rollcall Test" of the user rollcall-test, signed as deliveries are, to each endpoint at once and says
+what comes back. It bypasses the queue, the windows and the attempt log, and also reaches a destination that is disabled or
+paused. The store is not opened.
 The hooks of alerts are destinations named rollcall:alerts:NAME: they get an alert that says that it is a test.
 
 With --json an endpoint is {"destination","endpoint","url","outcome","status","error","ms","signatures","response","advice"}.

@@ -16,13 +16,13 @@ Examples:
   $ rollcall why big_spenders customer-7
   $ rollcall why big_spenders customer-7 --at 2026-11-01T12:00:00Z
 
-It tells each change of that user in that audience, the run that made it with its version of the definition, and for each
-destination the attempt that reached it, or the last one, or the dead letter. It knows audiences that were retired, too.
+It shows each change of that user in that audience, and the run that made it with its version of the definition. For each
+destination it shows the attempt that reached it, or else the last attempt or the dead letter. It works for retired audiences too.
 Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
 With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a change is
-{"change","at","run","action","definitionHash","value","told"}: change is entered, left, changed or "sent again", told is a list
-of {"destination","reached","attempt","deadLetter"}. member is null where nobody knows any more.`;
+{"change","at","run","action","definitionHash","value","told"}. change is entered, left, changed or "sent again"; told is a list
+of {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: Context): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
