@@ -11,7 +11,7 @@ export function definitionSql(computation: Computation, config: Pick<SyncConfig,
   const definition = definitionOf(computation);
   if ('sql' in definition) return definition.sql;
   const type = config.engines[computation.engine]?.type ?? 'duckdb';
-  if (type === 'module') {
+  if (type === 'module' || type === 'clickhouse') {
     throw new RollcallError(
       'sql_failed',
       `${computation.key}: only SQL can be given to the engine ${computation.engine}.`,

@@ -25,6 +25,8 @@ export const openEngine: OpenEngine = async (config, options) => {
       return (await import('./duckdb/duckdb.ts')).openDuckdb(config, options);
     case 'postgres':
       return (await import('./postgres/postgres.ts')).openPostgres(config, options);
+    case 'clickhouse':
+      return (await import('./clickhouse/clickhouse.ts')).openClickhouse(config, options);
     case 'module':
       return (await import('./module.ts')).openModule(config, options);
   }

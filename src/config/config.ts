@@ -115,7 +115,7 @@ export interface NetworkConfig {
 export type EngineConfig = {
   /** Runs at once at most. */
   readonly concurrency: number;
-} & (DuckdbConfig | PostgresConfig | ModuleConfig);
+} & (DuckdbConfig | PostgresConfig | ClickhouseConfig | ModuleConfig);
 
 export interface DuckdbConfig {
   readonly type: 'duckdb';
@@ -127,6 +127,16 @@ export interface DuckdbConfig {
 export interface PostgresConfig {
   readonly type: 'postgres';
   readonly url: string;
+}
+
+export interface ClickhouseConfig {
+  readonly type: 'clickhouse';
+  /** Of its HTTP interface, with the user and the database of definitions. */
+  readonly url: string;
+  /** Where the tables of Rollcall are. */
+  readonly database: string;
+  /** Settings of ClickHouse for all that is asked of it. */
+  readonly settings: Readonly<Record<string, string | number | boolean>>;
 }
 
 /** An engine that somebody else wrote. */

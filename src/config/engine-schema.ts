@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { postgresUrl, text, whole } from './formats.ts';
+import { clickhouseUrl, postgresUrl, text, whole } from './formats.ts';
 import { section } from './section.ts';
 
 const concurrency = (runs: number) =>
@@ -9,11 +9,14 @@ const concurrency = (runs: number) =>
       'The most runs at once: 2 for duckdb, 4 for others. The rest wait. `plan`, `why` and deletions have two places more.',
     );
 
+/** Of ClickHouse: with others a run would compute in another time zone, or go on before what it wrote is there. */
+const OWN_SETTINGS = ['session_timezone', 'async_insert', 'mutations_sync', 'lightweight_deletes_sync'];
+
 export const engine = z.discriminatedUnion(
   'type',
   [
     section({
-      type: z.literal('duckdb').describe('What computes: DuckDB, Postgres or a module of yours.'),
+      type: z.literal('duckdb').describe('What computes: DuckDB, Postgres, ClickHouse or a module of yours.'),
       path: text.default('./audiences.duckdb').describe('duckdb: the file of the snapshots.'),
       memoryLimit: z
         .string()
@@ -35,6 +38,35 @@ export const engine = z.discriminatedUnion(
       concurrency: concurrency(4),
     }),
     section({
+      type: z.literal('clickhouse'),
+      url: clickhouseUrl.describe(
+        'clickhouse: its HTTP interface, with user, password and the database that definitions find their tables in.',
+      ),
+      database: z
+        .string()
+        .regex(/^[A-Za-z_]\w{0,99}$/, 'must be a name of letters, digits and _')
+        .default('rollcall')
+        .meta({ title: 'name', description: 'clickhouse: the database of the snapshots and plans.' }),
+      settings: z
+        .record(
+          z.string().regex(/^[a-z]\w*$/, 'must be the name of a setting'),
+          z.union([z.string(), z.number(), z.boolean()], 'must be text, a number, true or false'),
+        )
+        .superRefine((settings, context) => {
+          for (const name of OWN_SETTINGS.filter((name) => Object.hasOwn(settings, name))) {
+            context.addIssue({ code: 'custom', path: [name], message: 'is what Rollcall relies on, and sets itself' });
+          }
+        })
+        .default({})
+        .meta({
+          title: 'map',
+          description:
+            'clickhouse: settings of ClickHouse for all that is asked of it (docs/engines.md#clickhouse-type-clickhouse).',
+          examples: [{ join_use_nulls: 1 }],
+        }),
+      concurrency: concurrency(4),
+    }),
+    section({
       type: z.literal('module'),
       module: text.meta({
         description:
@@ -48,5 +80,5 @@ export const engine = z.discriminatedUnion(
       concurrency: concurrency(4),
     }),
   ],
-  { error: 'needs a type: duckdb, postgres or module' },
+  { error: 'needs a type: duckdb, postgres, clickhouse or module' },
 );

@@ -78,6 +78,14 @@ export const postgresUrl = z
   })
   .meta({ title: 'URL', examples: [variable('WAREHOUSE_URL')] });
 
+export const clickhouseUrl = z
+  .string()
+  .superRefine((value, context) => {
+    if (!urlFault(value, ['http:', 'https:'])) return;
+    context.addIssue('must be https://USER:PASSWORD@HOST:8443/DATABASE, or http://…:8123: its HTTP interface');
+  })
+  .meta({ title: 'URL', examples: [variable('CLICKHOUSE_URL')] });
+
 export const range = z
   .string()
   .refine(

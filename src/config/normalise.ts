@@ -128,7 +128,7 @@ function wantsOf({ types, events, audiences }: ConfigFile['destinations'][number
 }
 
 function engineOf(engine: ConfigFile['engines'][string], folder: string): EngineConfig {
-  if (engine.type === 'postgres') return engine;
+  if (engine.type === 'postgres' || engine.type === 'clickhouse') return engine;
   if (engine.type === 'module') return { ...engine, module: moduleOf(engine.module, folder) };
   return {
     type: 'duckdb',

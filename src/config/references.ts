@@ -177,7 +177,7 @@ function oneDefinition<K extends 'when' | 'value'>(
   return exactlyOne(path, item, 'sql', short);
 }
 
-/** Short definitions are compiled, which engines that somebody else wrote have no compiler for. */
+/** Short definitions are compiled to the SQL of DuckDB and Postgres. */
 function needsDialect(
   path: Path,
   { engine }: { readonly engine: string },
@@ -187,9 +187,10 @@ function needsDialect(
   const [defaultEngine = ''] = engineNames(engines);
   const name = engine || defaultEngine;
   const given = Object.hasOwn(engines, name) ? engines[name] : undefined;
-  const isModule = z.object({ type: z.literal('module') }).safeParse(given).success;
-  if (short === undefined || !isModule) return [];
-  return [{ path, message: `needs an engine of the type duckdb or postgres; ${name} is a module. Write it as SQL` }];
+  const { data } = z.object({ type: z.enum(['module', 'clickhouse']) }).safeParse(given);
+  if (short === undefined || !data) return [];
+  const message = `needs an engine of the type duckdb or postgres; ${name} is of the type ${data.type}. Write it as SQL`;
+  return [{ path, message }];
 }
 
 /** The engines of a file, the default first; a file that names none has this one. */

@@ -147,7 +147,33 @@ t.test('names that Rollcall keeps for itself are refused', async (t) => {
 
 t.test('mistakes elsewhere', async (t) => {
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb, postgres or module/],
+    ['engines: { lake: { type: duckdbb } }', 'engines.lake.type', /duckdb, postgres, clickhouse or module/],
+    ['engines: { lake: { type: clickhouse } }', 'engines.lake.url', /required|HTTP interface/],
+    [
+      'engines: { lake: { type: clickhouse, url: "clickhouse://h:9000/db" } }',
+      'engines.lake.url',
+      /its HTTP interface/,
+    ],
+    [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", database: a-b } }',
+      'engines.lake.database',
+      /letters/,
+    ],
+    [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { async_insert: 1 } } }',
+      'engines.lake.settings.async_insert',
+      /itself/,
+    ],
+    [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { "a b": 1 } } }',
+      'engines.lake.settings.a b',
+      /name of a setting/,
+    ],
+    [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { max_threads: [1] } } }',
+      'engines.lake.settings.max_threads',
+      /must be text/,
+    ],
     ['engines: { "a:b": { type: duckdb } }', 'engines.a:b', /letters, digits/],
     ['engines: { lake: { type: postgres, url: mysql://h/d } }', 'engines.lake.url', /postgres:\/\//],
     ['engines: { lake: { type: duckdb, threads: 0 } }', 'engines.lake.threads', /from 1 to/],

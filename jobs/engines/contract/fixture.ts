@@ -1,8 +1,28 @@
 import type { ChangeBatch, Engine, StageRequest } from '../port.ts';
 
+/** How a database writes what not all write alike. */
+export interface Spelling {
+  list(items: readonly string[]): string;
+  /** A timestamp with milliseconds. */
+  moment(text: string): string;
+  /** Whether dates and timestamps can be infinite. */
+  readonly hasInfinity: boolean;
+  /** Whether there are times of day. */
+  readonly hasTimes: boolean;
+}
+
+export const STANDARD: Spelling = {
+  list: (items) => `array[${items.join(', ')}]`,
+  moment: (text) => `timestamp '${text}'`,
+  hasInfinity: true,
+  hasTimes: true,
+};
+
 /** A new engine over an empty database; `reopen` opens the same database again. */
 export interface EngineFixture {
   readonly engine: Engine;
+  /** That of most databases unless given. */
+  readonly spelling?: Spelling;
   reopen(options?: { readonly readOnly: boolean }): Promise<Engine>;
 }
 
@@ -16,9 +36,12 @@ export function told(batch: ChangeBatch): [string, unknown][] {
 
 /** A query that returns these ids; null is a row without one. */
 export function usersSql(...users: readonly (string | null)[]): string {
-  if (users.length === 0) return `select cast(null as varchar) as user_id where false`;
-  const quoted = users.map((user) => (user === null ? 'null' : `'${user.replaceAll("'", "''")}'`));
-  return quoted.map((user) => `select cast(${user} as varchar) as user_id`).join(' union all ');
+  if (users.length === 0) return `select cast('' as varchar) as user_id where 1 = 0`;
+  // Not every database casts a null to text.
+  const texts = users.map((user) =>
+    user === null ? `nullif('', '')` : `cast('${user.replaceAll("'", "''")}' as varchar)`,
+  );
+  return texts.map((text) => `select ${text} as user_id`).join(' union all ');
 }
 
 let plans = 0;

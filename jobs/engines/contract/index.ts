@@ -5,6 +5,6 @@ import { lifeCases } from './life-cases.ts';
 import { planCases } from './plan-cases.ts';
 
 export type { EngineCase } from './case.ts';
-export type { EngineFixture } from './fixture.ts';
+export type { EngineFixture, Spelling } from './fixture.ts';
 
 export const engineCases: readonly EngineCase[] = [...definitionCases, ...planCases, ...lifeCases, ...historyCases];

@@ -48,7 +48,7 @@ export interface Tables {
 }
 
 /** JSON text of a longer value would be refused by receivers. */
-const LONGEST_VALUE = 250_000;
+export const LONGEST_VALUE = 250_000;
 
 const NO_ROWS = '(SELECT NULL::varchar AS user_id, NULL::varchar AS value, 0 AS since WHERE false)';
 

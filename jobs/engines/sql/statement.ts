@@ -1,19 +1,27 @@
 import { RollcallError } from '../../../src/errors.ts';
 
 /** Strings, quoted names, comments and dollar quotes, within which nothing has a meaning; then what has. */
-const TOKENS =
-  /(?<quoted>[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?<tag>\w*)\$[\s\S]*?\$\k<tag>\$)|(?<blank>--[^\n]*|\/\*[\s\S]*?\*\/|\s+)|(?<now>\$now\b)|(?<end>;)|(?<code>\w+|[\s\S])/g;
+const TOKENS = tokens(/[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'/);
+/** Where a backslash escapes in every string. */
+const ESCAPED_TOKENS = tokens(/'(?:[^'\\]|\\[\s\S]|'')*'|`(?:[^`\\]|\\[\s\S])*`/);
+
+function tokens(text: RegExp): RegExp {
+  const quoted = `(?<quoted>${text.source}|"(?:[^"]|"")*"|\\$(?<tag>\\w*)\\$[\\s\\S]*?\\$\\k<tag>\\$)`;
+  const blank = String.raw`(?<blank>--[^\n]*|\/\*[\s\S]*?\*\/|\s+)`;
+  return new RegExp(String.raw`${quoted}|${blank}|(?<now>\$now\b)|(?<end>;)|(?<code>\w+|[\s\S])`, 'g');
+}
 
 /**
  * A definition as a subquery can hold it: one statement, without its final semicolon.
  *
+ * @param escapes - whether a backslash escapes in strings, as in ClickHouse
  * @throws RollcallError `sql_failed` when it is empty or more than one statement
  */
-export function singleStatement(sql: string, now = '$now'): string {
+export function singleStatement(sql: string, now = '$now', escapes = false): string {
   let text = '';
   let ended = false;
   let empty = true;
-  for (const { 0: token, groups = {} } of sql.matchAll(TOKENS)) {
+  for (const { 0: token, groups = {} } of sql.matchAll(escapes ? ESCAPED_TOKENS : TOKENS)) {
     if (groups['end'] !== undefined) ended = true;
     else if (groups['blank'] !== undefined) text += token;
     else if (ended) throw new RollcallError('sql_failed', 'The SQL must be a single statement.');

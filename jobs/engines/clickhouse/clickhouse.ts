@@ -1,0 +1,103 @@
+import type { Clock } from '../../../src/clock.ts';
+import type { ClickhouseConfig } from '../../../src/config/config.ts';
+import type { Engine, Snapshot, StageRequest } from '../port.ts';
+import { commitPlan } from './commit.ts';
+import { lookupUsers, readHistory, readMembers, readRunChanges } from './readers.ts';
+import { dropSnapshot, forgetUsers, prune, scrub } from './removing.ts';
+import { openSession, type Session } from './session.ts';
+import { previewPlan, readChanges, stageInto, traitColumns } from './stage.ts';
+import {
+  createRegistry,
+  dropLeftovers,
+  dropPlan,
+  hasRegistry,
+  readPlan,
+  readPlans,
+  readSnapshot,
+  tablesOf,
+  writePlan,
+} from './tables.ts';
+import { literal } from './types.ts';
+
+interface ClickhouseOptions {
+  /** The configuration's, beside which the client is installed. */
+  readonly folder: string;
+  readonly clock: Pick<Clock, 'token'>;
+  readonly readOnly?: boolean;
+  readonly timeout?: number | undefined;
+}
+
+/**
+ * Definitions run in the customer's ClickHouse, over the tables that they have there, and so does the comparison. Snapshots are
+ * rows with versions, in a database of Rollcall's.
+ *
+ * @throws RollcallError `engine_unreachable`
+ */
+export async function openClickhouse(
+  config: ClickhouseConfig,
+  { folder, clock, timeout, readOnly = false }: ClickhouseOptions,
+): Promise<Engine> {
+  const session = await openSession(config, { folder, timeout, token: () => clock.token(12) });
+  let prepared: Promise<boolean> | null = null;
+  /** Whether there is anything of ours: who only reads makes nothing. */
+  const prepare = () => {
+    prepared ??= readOnly ? hasRegistry(session) : createRegistry(session).then(() => true);
+    return prepared;
+  };
+  await prepare().catch(async (error) => {
+    await session.close();
+    throw error;
+  });
+  const snapshot = async (key: string): Promise<Snapshot> => {
+    const { version, members } = (await prepare()) ? await readSnapshot(session, key) : { version: 0, members: 0 };
+    return { version, members };
+  };
+  return {
+    snapshot,
+    async stage(request) {
+      await prepare();
+      return stage(session, request);
+    },
+    describe: (definition) => traitColumns(session, definition),
+    preview: async (request, sampleSize) => previewPlan(session, request, await snapshot(request.key), sampleSize),
+    staged: async (plan) => ((await prepare()) ? ((await readPlan(session, plan))?.staged ?? null) : null),
+    changes: (plan, after, limit) => readChanges(session, plan, after, limit),
+    commit: (plan) => commitPlan(session, plan),
+    cut: (plan, after) =>
+      session.run(`DELETE FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`),
+    async discard(plan) {
+      for (const row of await readPlans(session, `plan = ${literal(plan)}`)) await dropPlan(session, row);
+    },
+    drop: (key) => dropSnapshot(session, key),
+    async lookup(key, users, plan) {
+      return (await prepare()) ? lookupUsers(session, key, users, plan) : new Map();
+    },
+    async *members(key) {
+      if (await prepare()) yield* readMembers(session, key);
+    },
+    async *runChanges(key, version) {
+      if (await prepare()) yield* readRunChanges(session, key, version);
+    },
+    history: async (key, user) => ((await prepare()) ? readHistory(session, key, user) : []),
+    prune: (before) => prune(session, before),
+    forget: (users, keys = null) => forgetUsers(session, users, keys),
+    scrub: (scope) => scrub(session, scope),
+    close: () => session.close(),
+  };
+}
+
+/** The plan's row comes last: without it there is no plan, and what was begun is removed by the next run. */
+async function stage(session: Session, request: StageRequest) {
+  const { plan, key, leasedAt } = request;
+  await dropLeftovers(session, key, leasedAt);
+  const begun = { plan, key, leasedAt, staged: null };
+  await writePlan(session, begun);
+  try {
+    const staged = await stageInto(session, request, tablesOf(session).plan(plan));
+    await writePlan(session, { ...begun, staged });
+    return staged;
+  } catch (error) {
+    await dropPlan(session, begun).catch(() => {});
+    throw error;
+  }
+}

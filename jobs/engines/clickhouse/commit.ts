@@ -1,0 +1,78 @@
+import { RollcallError } from '../../../src/errors.ts';
+import type { Staged } from '../port.ts';
+import type { Session } from './session.ts';
+import { latestStates, readPlan, readSnapshot, tablesOf, writeSnapshot } from './tables.ts';
+import { literal, whole } from './types.ts';
+
+/**
+ * Moves the snapshot to where the plan leads. What is written counts once the snapshot's row says so; a commit that was cut off
+ * is done again, and writes the same rows.
+ *
+ * @throws RollcallError `snapshot_lost`, `snapshot_moved`
+ */
+export async function commitPlan(session: Session, plan: string): Promise<void> {
+  const row = await readPlan(session, plan);
+  if (!row) throw new RollcallError('snapshot_lost', `The plan ${plan} is gone from its engine.`);
+  const { staged, leasedAt } = row;
+  const { key, action, fromVersion, toVersion } = staged;
+  if (action === 'backfill' || action === 'withdraw') return;
+  const current = await readSnapshot(session, key);
+  if (current.version === toVersion) return;
+  // Who retires drops the snapshot, once it was committed.
+  if (action === 'retire' && current.version === 0) return;
+  if (current.version !== fromVersion) {
+    throw new RollcallError('snapshot_moved', `${key}: the snapshot has moved on from version ${fromVersion}.`);
+  }
+  const states = tablesOf(session).states(key);
+  if (fromVersion === 0) await createStates(session, states);
+  await removeStrays(session, states, fromVersion);
+  const before = await planned(session, plan);
+  await remember(session, staged, leasedAt);
+  await session.run(`INSERT INTO ${states} SELECT user_id, ${toVersion}, now, value FROM ${tablesOf(session).plan(plan)}
+    WHERE user_id IS NOT NULL AND (was OR now) AND NOT same`);
+  if ((await planned(session, plan)).users !== before.users) await leaveOut(session, staged);
+  const { growth } = await planned(session, plan);
+  await writeSnapshot(session, key, { version: toVersion, members: current.members + growth }, current.change);
+}
+
+/** What an earlier life of the key, or a snapshot that never came to be, has left is not part of this one. */
+async function createStates(session: Session, states: string): Promise<void> {
+  await session.run(`DROP TABLE IF EXISTS ${states}`);
+  await session.run(`CREATE TABLE ${states} (user_id String, version UInt64, present Bool, value Nullable(String))
+    ENGINE = ReplacingMergeTree ORDER BY (user_id, version)`);
+}
+
+/** Rows of a commit that was cut off and whose plan was given up. */
+async function removeStrays(session: Session, states: string, version: number): Promise<void> {
+  const [row] = await session.rows(`SELECT count() FROM ${states} WHERE version > ${version}`);
+  if (whole(row?.[0]) > 0) await session.run(`DELETE FROM ${states} WHERE version > ${version}`);
+}
+
+async function planned(session: Session, plan: string): Promise<{ readonly users: number; readonly growth: number }> {
+  const [row] = await session.rows(`SELECT count(), countIf(now AND NOT was), countIf(was AND NOT now)
+    FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL`);
+  const [users = 0, entered = 0, exited = 0] = (row ?? []).map(whole);
+  return { users, growth: entered - exited };
+}
+
+/** Keeps what members were until now, where that ends, for those who ask later. */
+async function remember(
+  session: Session,
+  { key, plan, fromVersion, toVersion }: Staged,
+  leasedAt: number,
+): Promise<void> {
+  if (fromVersion === 0) return;
+  const tables = tablesOf(session);
+  const ended = `user_id IN (SELECT user_id FROM ${tables.plan(plan)} WHERE user_id IS NOT NULL AND was AND NOT same)`;
+  await session.run(`INSERT INTO ${tables.history}
+    SELECT ${literal(key)}, user_id, value, since, ${toVersion}, ${leasedAt}
+    FROM (${latestStates(tables.states(key), fromVersion, ended)}) WHERE present`);
+}
+
+/** Users who were taken out of the plan while it was committed: a deletion takes them out of plans first, and of all else then. */
+async function leaveOut(session: Session, { key, plan, toVersion }: Staged): Promise<void> {
+  const tables = tablesOf(session);
+  const gone = `user_id NOT IN (SELECT user_id FROM ${tables.plan(plan)} WHERE user_id IS NOT NULL)`;
+  await session.run(`DELETE FROM ${tables.states(key)} WHERE version = ${toVersion} AND ${gone}`);
+  await session.run(`DELETE FROM ${tables.history} WHERE key = ${literal(key)} AND until = ${toVersion} AND ${gone}`);
+}

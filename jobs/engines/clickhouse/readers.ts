@@ -1,0 +1,80 @@
+import type { Interval, MemberBatch, RunChange, Standing } from '../port.ts';
+import type { Session } from './session.ts';
+import { latestStates, readPlan, readSnapshot, tablesOf } from './tables.ts';
+import { literal, literals, whole } from './types.ts';
+
+type Value = string | null;
+
+/** What the snapshot says of these users, and then the plan, if one is named. */
+export async function lookupUsers(
+  session: Session,
+  key: string,
+  users: readonly string[],
+  plan?: string,
+): Promise<ReadonlyMap<string, Standing>> {
+  const tables = tablesOf(session);
+  const { version } = await readSnapshot(session, key);
+  const staged = plan === undefined ? null : await readPlan(session, plan);
+  const standings = new Map<string, Standing>();
+  for (let from = 0; from < users.length; from += LOOKED_UP) {
+    const asked = `user_id IN ${literals(users.slice(from, from + LOOKED_UP))}`;
+    const found = version === 0 ? [] : await session.rows(latestStates(tables.states(key), version, asked));
+    for (const [user, value, present, since] of found) {
+      standings.set(String(user), { present: present === true, value: value as Value, since: whole(since) });
+    }
+    if (!staged) continue;
+    const planned = await session.rows(`SELECT user_id, now, value FROM ${tables.plan(staged.plan)} WHERE ${asked}`);
+    for (const [user, now, value] of planned) {
+      standings.set(String(user), { present: now === true, value: value as Value, since: staged.staged.toVersion });
+    }
+  }
+  return standings;
+}
+
+/** Users asked for at once. */
+const LOOKED_UP = 10_000;
+
+/** The members of a snapshot, in no order, a batch at a time. */
+export async function* readMembers(session: Session, key: string): AsyncGenerator<MemberBatch> {
+  const { version } = await readSnapshot(session, key);
+  if (version === 0) return;
+  const latest = latestStates(tablesOf(session).states(key), version);
+  for await (const rows of session.stream(`SELECT user_id, value, since FROM (${latest}) WHERE present`)) {
+    yield {
+      userIds: rows.map(([user]) => String(user)),
+      values: rows.map(([, value]) => value as Value),
+      since: rows.map(([, , since]) => whole(since)),
+    };
+  }
+}
+
+/** What changed at a version: states that ended with it, beside those that began. */
+export async function* readRunChanges(
+  session: Session,
+  key: string,
+  version: number,
+): AsyncGenerator<readonly RunChange[]> {
+  const tables = tablesOf(session);
+  const current = await readSnapshot(session, key);
+  const past = (edge: 'since' | 'until', began: 0 | 1) => `SELECT user_id, ${began === 1 ? 'value' : 'NULL'} AS value,
+    ${began} AS began, ${1 - began} AS ended FROM ${tables.history} WHERE key = ${literal(key)} AND ${edge} = ${version}`;
+  const present = `SELECT user_id, value, 1 AS began, 0 AS ended FROM ${tables.states(key)}
+    WHERE version = ${version} AND version <= ${current.version} AND present`;
+  const rows = [past('since', 1), past('until', 0), ...(current.version === 0 ? [] : [present])];
+  const changes = `SELECT user_id, max(ended), max(began), maxIf(value, began = 1)
+    FROM (${rows.join(' UNION ALL ')}) GROUP BY user_id`;
+  for await (const batch of session.stream(changes)) {
+    yield batch.map(([user, was, is, value]) => ({
+      userId: String(user),
+      change: Number(was) === 0 ? 'entered' : Number(is) === 1 ? 'changed' : 'exited',
+      value: value as Value,
+    }));
+  }
+}
+
+/** A user's states in the past, oldest first. */
+export async function readHistory(session: Session, key: string, user: string): Promise<readonly Interval[]> {
+  const rows = await session.rows(`SELECT value, since, until FROM ${tablesOf(session).history} FINAL
+    WHERE key = ${literal(key)} AND user_id = ${literal(user)} ORDER BY ended_at, until, since`);
+  return rows.map(([value, since, until]) => ({ value: value as Value, since: whole(since), until: whole(until) }));
+}

@@ -1,0 +1,186 @@
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ClickhouseConfig } from '../../../src/config/config.ts';
+import { RollcallError } from '../../../src/errors.ts';
+import { literal } from './types.ts';
+
+/** The part of `@clickhouse/client` that is used. It is installed by whoever has such an engine. */
+interface Client {
+  query(request: Request & { readonly format: 'JSONCompactEachRow' }): Promise<{
+    json(): Promise<unknown[][]>;
+    stream(): AsyncIterable<readonly { json(): unknown[] }[]> & { destroy(): void };
+  }>;
+  command(request: Request): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+interface Request {
+  readonly query: string;
+  readonly query_id?: string;
+  readonly clickhouse_settings: Readonly<Record<string, string | number | boolean>>;
+}
+
+interface Package {
+  createClient(options: object): Client;
+}
+
+const PACKAGE = '@clickhouse/client';
+/** Our own clock comes first: this is for statements whose process is gone or stalled. Milliseconds. */
+const GRACE = 30_000;
+/** Longest statement beside definitions, in milliseconds. */
+const STATEMENT = 600_000;
+
+/** What every statement of ours relies on, whatever the profile of the user says. */
+const SETTINGS = {
+  session_timezone: 'UTC',
+  // One who asks after a failed write must not find it done later.
+  async_insert: 0,
+  mutations_sync: 2,
+  lightweight_deletes_sync: 2,
+  max_query_size: 64 * 1024 * 1024,
+  output_format_json_quote_64bit_integers: 1,
+  output_format_json_quote_decimals: 0,
+  // Proxies cut connections on which nothing comes for long.
+  send_progress_in_http_headers: 1,
+  http_headers_progress_interval_ms: '20000',
+} as const;
+
+/** One client's way to a ClickHouse. */
+export interface Session {
+  /** Where our tables are, as a name of SQL. */
+  readonly database: string;
+  rows(sql: string, signal?: AbortSignal): Promise<unknown[][]>;
+  /** A batch at a time. */
+  stream(sql: string): AsyncGenerator<unknown[][]>;
+  run(sql: string, signal?: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface SessionOptions {
+  readonly folder: string;
+  readonly timeout?: number | undefined;
+  /** Makes ids of queries. */
+  readonly token: () => string;
+}
+
+/** @throws RollcallError `engine_unreachable` where the client is not installed */
+export async function openSession(config: ClickhouseConfig, options: SessionOptions): Promise<Session> {
+  const { createClient } = await load(options.folder);
+  const { url, settings, database } = config;
+  const longest = Math.max(options.timeout ?? 0, STATEMENT) + GRACE;
+  const client = createClient({
+    url,
+    application: 'rollcall',
+    // The server ends it first.
+    request_timeout: Math.min(longest + GRACE, 2 ** 31 - 1),
+    log: { level: 127 },
+  });
+  const limit = options.timeout === undefined ? STATEMENT : options.timeout + GRACE;
+  const clickhouse_settings = { max_execution_time: Math.ceil(limit / 1_000), ...settings, ...SETTINGS };
+  const host = URL.parse(url)?.host ?? 'the server';
+
+  /** Ends a statement by its id as soon as the signal aborts, wherever it is by then. */
+  async function killable<T>(signal: AbortSignal | undefined, work: (id: string) => Promise<T>): Promise<T> {
+    const id = `rollcall-${options.token()}`;
+    let insisting: NodeJS.Timeout | undefined;
+    const kill = () => {
+      const query = `KILL QUERY WHERE query_id = ${literal(id)} ASYNC`;
+      void client.command({ query, clickhouse_settings: {} }).catch(() => {});
+    };
+    const interrupt = () => {
+      kill();
+      insisting = setInterval(kill, INSIST_EVERY);
+    };
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', interrupt, { once: true });
+    try {
+      return await work(id);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw meaningOf(error, host);
+    } finally {
+      signal?.removeEventListener('abort', interrupt);
+      clearInterval(insisting);
+    }
+  }
+
+  const format = 'JSONCompactEachRow';
+  return {
+    database: `\`${database}\``,
+    rows: (query, signal) =>
+      killable(signal, async (query_id) =>
+        (await client.query({ query, query_id, format, clickhouse_settings })).json(),
+      ),
+    async *stream(query) {
+      const result = await killable(undefined, (query_id) =>
+        client.query({ query, query_id, format, clickhouse_settings }),
+      );
+      const rows = result.stream();
+      try {
+        for await (const batch of rows) if (batch.length > 0) yield batch.map((row) => row.json());
+      } catch (error) {
+        throw meaningOf(error, host);
+      } finally {
+        rows.destroy();
+      }
+    },
+    run: (query, signal) =>
+      killable(signal, async (query_id) => void (await client.command({ query, query_id, clickhouse_settings }))),
+    close: () => client.close(),
+  };
+}
+
+/** How often a statement that goes on is told again to end, in milliseconds. */
+const INSIST_EVERY = 500;
+
+/** The package beside the configuration, or one that Rollcall finds itself. */
+async function load(folder: string): Promise<Package> {
+  const places = [join(folder, 'rollcall.yaml'), import.meta.url];
+  for (const place of places) {
+    try {
+      return (await import(pathToFileURL(createRequire(place).resolve(PACKAGE)).href)) as Package;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'MODULE_NOT_FOUND') throw error;
+    }
+  }
+  throw new RollcallError(
+    'engine_unreachable',
+    `An engine of type clickhouse needs the package ${PACKAGE}. Install it beside the configuration: npm install ${PACKAGE}`,
+  );
+}
+
+/** Codes of ClickHouse that mean that it can't be worked with as it is: user, password, database, network. */
+const UNREACHABLE = new Set(['81', '192', '193', '194', '516', '209', '210', '279']);
+/** Full, busy, read only or stopped: what no other SQL would cure. */
+const NOT_ITS_FAULT = new Set(['159', '160', '164', '202', '241', '242', '243', '252', '394', '439', '497', '999']);
+const HINTS: ReadonlyMap<string, string> = new Map([
+  ['159', ' See timeout of the audience.'],
+  ['241', ' Give it more, or let it spill, by `settings` of the engine: docs/engines.md.'],
+  ['497', ' Grant it: docs/engines.md.'],
+]);
+
+function meaningOf(error: unknown, host: string): unknown {
+  if (error instanceof RollcallError || !(error instanceof Error)) return error;
+  const { code = '', type } = error as Error & { code?: string; type?: string };
+  const message = error.message.split('\n')[0] ?? '';
+  if (type !== undefined && NOT_ITS_FAULT.has(code)) {
+    return new RollcallError('engine_failed', `${message}${HINTS.get(code) ?? ''}`, { cause: error });
+  }
+  // An answer of ClickHouse has a type; all else is of the way to it.
+  if (type !== undefined && !UNREACHABLE.has(code)) return error;
+  return new RollcallError('engine_unreachable', `Can't work with ClickHouse at ${host}: ${message || code}.`, {
+    cause: error,
+  });
+}
+
+/** How ClickHouse complains of files that end too early. */
+const INCOMPLETE = new Set(['3', '32', '33', '271', '272', '561', '636']);
+const INCOMPLETE_FILE = /Not a Parquet file|file is not a parquet|magic bytes|end of data|unexpected end of|truncated/i;
+
+/** Whether a file that the definition reads is not whole. */
+export function isIncomplete(error: unknown): boolean {
+  const { code = '', message = '' } = error as { code?: string; message?: string };
+  return INCOMPLETE.has(code) || INCOMPLETE_FILE.test(message);
+}

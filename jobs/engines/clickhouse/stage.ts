@@ -1,0 +1,225 @@
+import { RollcallError } from '../../../src/errors.ts';
+import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
+import { LONGEST_VALUE } from '../sql/plan-query.ts';
+import { singleStatement } from '../sql/statement.ts';
+import { isIncomplete, type Session } from './session.ts';
+import { readSnapshot, tablesOf } from './tables.ts';
+import { bare, idText, isIdType, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
+
+/** What a definition gives, once its columns are known. */
+interface Described {
+  /** A query of (id, value): text, null where unusable. */
+  readonly fresh: string;
+  readonly traits: readonly TraitColumn[];
+  readonly newest: string | null;
+}
+
+interface Column {
+  readonly name: string;
+  readonly type: string;
+}
+
+const runsDefinition = ({ action }: StageRequest) => action === 'sync' || action === 'resync';
+
+/** Runs the definition and compares it with the snapshot, into this table; gives the counts. */
+export async function stageInto(session: Session, request: StageRequest, table: string): Promise<Staged> {
+  return saying(request, async () => {
+    const snapshot = await readSnapshot(session, request.key);
+    const described = await describedFor(session, request);
+    const newest = await newestOf(session, described, request);
+    const query = planQuery(request, described?.fresh ?? null, snapshot, session);
+    await session.run(`CREATE TABLE ${table} (n UInt64, user_id Nullable(String), value Nullable(String), was Bool, now Bool,
+      same Bool, rows UInt64) ENGINE = MergeTree ORDER BY n`);
+    await session.run(`INSERT INTO ${table} ${query}`, request.signal);
+    const groups = await session.rows(groupsOf(table), request.signal);
+    return counted(request, snapshot, groups, described, newest);
+  });
+}
+
+/** The same by one query that writes nothing, with the first rows of each sort. */
+export async function previewPlan(
+  session: Session,
+  request: StageRequest,
+  snapshot: Snapshot,
+  size: number,
+): Promise<Preview> {
+  return saying(request, async () => {
+    const described = await describedFor(session, request);
+    const newest = await newestOf(session, described, request);
+    const query = planQuery(request, described?.fresh ?? null, snapshot, session);
+    const rows = `groupArraySorted(${Math.max(size, 1)})((n, user_id, now, value))`;
+    const groups = await session.rows(groupsOf(`(${query})`, `, ${rows}`), request.signal);
+    const sample = groups
+      .filter(([was, now, folded]) => (was || now) && !folded)
+      .flatMap((group) => (group[5] as [unknown, string, boolean, string | null][]).slice(0, size))
+      .map(([n, ...rest]) => [whole(n), ...rest] as const)
+      .sort(([a], [b]) => a - b);
+    return { ...counted(request, snapshot, groups, described, newest), sample: toBatch(sample) };
+  });
+}
+
+export async function traitColumns(session: Session, definition: Definition): Promise<readonly TraitColumn[]> {
+  return saying(definition, async () => (await describe(session, definition)).traits);
+}
+
+export async function readChanges(session: Session, plan: string, after: number, limit: number): Promise<ChangeBatch> {
+  const rows = `SELECT n, user_id, now, value FROM ${tablesOf(session).plan(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
+  return toBatch(await session.rows(`${rows} ORDER BY n LIMIT ${limit}`));
+}
+
+function toBatch(rows: readonly (readonly unknown[])[]): ChangeBatch {
+  return {
+    positions: rows.map(([n]) => whole(n)),
+    userIds: rows.map(([, user]) => String(user)),
+    present: rows.map(([, , now]) => now === true),
+    values: rows.map(([, , , value]) => value as string | null),
+  };
+}
+
+async function saying<T>({ key, signal }: Definition, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    signal?.throwIfAborted();
+    const code = error instanceof RollcallError ? error.code : isIncomplete(error) ? 'source_incomplete' : 'sql_failed';
+    const message = error instanceof Error ? error.message : String(error);
+    throw new RollcallError(code, `${key}: ${message}`, { cause: error });
+  }
+}
+
+const describedFor = (session: Session, request: StageRequest) =>
+  runsDefinition(request) ? describe(session, request) : null;
+
+async function newestOf(session: Session, described: Described | null, { signal }: Definition): Promise<object> {
+  if (!described?.newest) return {};
+  const [row] = await session.rows(described.newest, signal);
+  return { newest: row?.[0] === null || row === undefined ? null : whole(row[0]) };
+}
+
+/** @throws RollcallError `column_missing`, `column_type` */
+async function describe(session: Session, definition: Definition): Promise<Described> {
+  const statement = singleStatement(definition.sql, moment(definition.asOf), true);
+  const found = await session.rows(`DESCRIBE TABLE (\n${statement}\n)`, definition.signal);
+  const columns = found.map(([column, type]) => ({ name: String(column), type: String(type) }));
+  const named = (wanted: string) => columns.find((column) => column.name.toLowerCase() === wanted.toLowerCase());
+  const names = columns.map((column) => column.name).join(', ') || 'none';
+  const user = named('user_id');
+  if (!user) {
+    throw new RollcallError('column_missing', `The SQL must return a column user_id; it returns ${names}.`);
+  }
+  if (!isIdType(user.type)) {
+    const message = `The column user_id is a ${user.type}; it must be a String, an integer or a UUID. Cast it in the SQL.`;
+    throw new RollcallError('column_type', message);
+  }
+  const { freshness } = definition;
+  const fresh = freshness === undefined ? undefined : named(freshness);
+  if (freshness !== undefined && !fresh) {
+    const message = `expect.freshness names the column ${freshness}, but the SQL returns ${names}.`;
+    throw new RollcallError('column_missing', message);
+  }
+  const newest = fresh ? newestQuery(statement, fresh) : null;
+  const id = idText(name(user.name), user.type);
+  if (definition.kind === 'audience') {
+    return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest };
+  }
+  const values = columns.filter((column) => column !== user && column !== fresh);
+  if (values.length === 0) {
+    throw new RollcallError('column_missing', 'The SQL must return a value column beside user_id.');
+  }
+  const fields = values.map((column) => fieldOf(column, values.length === 1 ? definition.key : column.name));
+  return { fresh: traitRows(statement, id, fields), traits: fields.map(({ trait }) => trait), newest };
+}
+
+interface Field {
+  /** JSON text, or null. */
+  readonly text: string;
+  readonly trait: TraitColumn;
+}
+
+function fieldOf(column: Column, key: string): Field {
+  const text = jsonText(name(column.name), column.type);
+  if (text !== null) return { text, trait: { key, ...jsonType(column.type) } };
+  const message = `The column ${column.name} is a ${bare(column.type)}, which JSON can't tell. Cast it in the SQL.`;
+  throw new RollcallError('column_type', message);
+}
+
+/** A row whose value is too long counts as one without an id. */
+function traitRows(statement: string, id: string, fields: readonly Field[]): string {
+  const texts = fields.map(({ text }, place) => `${text} AS field${place}`);
+  const nothing = fields.map((_, place) => `field${place} IS NULL`).join(' AND ');
+  const pairs = fields.map(
+    ({ trait }, place) => `${literal(`${JSON.stringify(trait.key)}:`)}, ifNull(field${place}, 'null')`,
+  );
+  const object = `concat('{', ${pairs.join(", ',', ")}, '}')`;
+  return `SELECT if(lengthUTF8(ifNull(json, '')) > ${LONGEST_VALUE}, NULL, user) AS id, json AS value FROM (
+    SELECT user, if(${nothing}, NULL, ${object}) AS json FROM (
+      SELECT ${id} AS user, ${texts.join(', ')} FROM (\n${statement}\n)))`;
+}
+
+function newestQuery(statement: string, column: Column): string {
+  return `SELECT toUnixTimestamp64Milli(maxOrNull(toDateTime64(${name(column.name)}, 3, 'UTC'))) FROM (\n${statement}\n)`;
+}
+
+/**
+ * The query behind a plan: (n, user_id, value, was, now, same, rows). One aggregation over the definition's rows and the
+ * snapshot's, which spills to disk where a join's table would have to fit into memory. Users who stay as they are fold into one
+ * row without an id, and so do rows without a usable id.
+ */
+function planQuery(request: StageRequest, fresh: string | null, { version }: Snapshot, session: Session): string {
+  const { action, kind, key } = request;
+  const known = `SELECT toNullable(user_id) AS id, value, 0 AS fresh, present, version
+    FROM ${tablesOf(session).states(key)} WHERE version <= ${version}`;
+  const seen = `SELECT toNullable(id) AS id, CAST(value AS Nullable(String)) AS value, 1 AS fresh, 0 AS present, 0 AS version FROM (${fresh})`;
+  const rows = [...(fresh === null ? [] : [seen]), ...(version === 0 ? [] : [known])];
+  const nobody = `SELECT CAST(NULL AS Nullable(String)) AS id, CAST(NULL AS Nullable(String)) AS value, 0 AS fresh, 0 AS present, 0 AS version WHERE false`;
+  const users = `SELECT id, sum(fresh) AS seen, maxIf(value, fresh = 1) AS new_value,
+      argMaxIf((value, present), version, fresh = 0) AS latest, tupleElement(latest, 1) AS old_value,
+      id IS NOT NULL AND countIf(fresh = 0) > 0 AND tupleElement(latest, 2) = 1 AS was
+    FROM (${rows.length === 0 ? nobody : rows.join(' UNION ALL ')}) GROUP BY id`;
+  const present = kind === 'trait' ? 'new_value IS NOT NULL' : 'true';
+  const now = fresh !== null ? `id IS NOT NULL AND seen > 0 AND ${present}` : action === 'backfill' ? 'was' : 'false';
+  const value =
+    fresh !== null ? `if(now, new_value, NULL)` : action === 'backfill' ? 'if(was, old_value, NULL)' : 'NULL';
+  const leavers = action === 'resync' || (fresh === null && request.leavers);
+  const stays = action === 'sync' ? 'was AND now AND same' : 'false';
+  return `SELECT row_number() OVER (ORDER BY user_id ASC NULLS LAST) AS n, user_id, value, was, now, same, rows FROM (
+    SELECT if(stays, NULL, id) AS user_id, if(stays, NULL, told) AS value, was, now, same, sum(greatest(seen, 1)) AS rows FROM (
+      SELECT id, seen, CAST(${value} AS Nullable(String)) AS told, was, ${now} AS now,
+        was AND now AND (told = old_value OR (told IS NULL AND old_value IS NULL)) AS is_same,
+        ifNull(is_same, false) AS same, ${stays} AS stays
+      FROM (${users}))
+    WHERE was OR now OR id IS NULL${leavers ? ' OR true' : ''}
+    GROUP BY user_id, value, was, now, same)`;
+}
+
+function groupsOf(table: string, more = ''): string {
+  return `SELECT was, now, user_id IS NULL AS folded, count(), sum(rows)${more} FROM ${table} GROUP BY was, now, folded`;
+}
+
+function counted(
+  request: StageRequest,
+  snapshot: Snapshot,
+  groups: readonly (readonly unknown[])[],
+  described: Described | null,
+  newest: object,
+): Staged {
+  const found = new Map(groups.map(([was, now, folded, users, rows]) => [group(was, now, folded), { users, rows }]));
+  const users = (of: string) => whole(found.get(of)?.users ?? 0);
+  const rows = (of: string) => whole(found.get(of)?.rows ?? 0);
+  const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
+  const before = snapshot.members;
+  const stays = request.action === 'backfill' || request.action === 'withdraw';
+  const members = stays ? before : before + entered - exited;
+  return {
+    ...{ plan: request.plan, key: request.key, kind: request.kind, action: request.action },
+    ...{ fromVersion: snapshot.version, toVersion: request.toVersion, before, members, entered, exited },
+    changed: request.action === 'sync' ? kept : 0,
+    invalid: rows('001'),
+    duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
+    total: entered + exited + kept + leavers,
+    columns: described?.traits.map(({ key }) => key) ?? [],
+    ...newest,
+  };
+}
+
+const group = (...flags: readonly unknown[]) => flags.map((flag) => (flag === true || flag === 1 ? '1' : '0')).join('');

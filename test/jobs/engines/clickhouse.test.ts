@@ -1,0 +1,39 @@
+import t from 'tap';
+import { openClickhouse } from '../../../jobs/engines/clickhouse/clickhouse.ts';
+import { bare, jsonText, jsonType } from '../../../jobs/engines/clickhouse/types.ts';
+import { singleStatement } from '../../../jobs/engines/sql/statement.ts';
+import { systemClock } from '../../../src/clock.ts';
+
+/* What needs a ClickHouse is in test/clickhouse, by `npm run test:clickhouse`. */
+
+t.test('without the client, which only this engine needs, it says what to install', async (t) => {
+  const config = {
+    type: 'clickhouse',
+    url: 'http://rollcall:secret@127.0.0.1:1',
+    database: 'rollcall',
+    settings: {},
+  } as const;
+  const opening = openClickhouse(config, { folder: t.testdir({}), clock: systemClock });
+  await t.rejects(opening, { code: 'engine_unreachable', message: /npm install @clickhouse\/client/ });
+});
+
+t.test('types are known through what is around them', async (t) => {
+  t.equal(bare('LowCardinality(Nullable(String))'), 'String');
+  t.same(jsonType('Array(Nullable(UInt64))'), { type: 'number', isList: true });
+  t.same(jsonType('Array(Array(String))'), { type: 'unknown', isList: true });
+  t.same(jsonType("Nullable(Enum8('a' = 1))"), { type: 'string', isList: false });
+  t.same(jsonType('Map(String, UInt8)'), { type: 'unknown', isList: false });
+  t.equal(jsonText('x', 'AggregateFunction(uniq, UInt8)'), null);
+  t.equal(jsonText('x', 'Array(AggregateFunction(uniq, UInt8))'), null);
+});
+
+t.test('a backslash escapes in strings and quoted names', async (t) => {
+  const sql = "select 'it\\'s; $now' as `a\\`;$now`, $now -- ; $now\n;";
+  t.equal(singleStatement(sql, 'NOW', true), "select 'it\\'s; $now' as `a\\`;$now`, NOW -- ; $now\n");
+  t.throws(
+    () => singleStatement("select '\\'; select 2", 'NOW', false),
+    { code: 'sql_failed' },
+    'elsewhere it does not',
+  );
+  t.throws(() => singleStatement('select 1; select 2', 'NOW', true), { code: 'sql_failed' });
+});
