@@ -10,11 +10,18 @@ export type Failpoint =
   | 'sync_stage'
   | 'sync_stream'
   | 'sync_commit'
-  /** The event log: files are written, are in their place, are part of the log; those they replace are removed. */
+  /** Files of the event log are planned, written, in their place, part of the log; others are about to be removed, and are. */
+  | 'log_planned'
   | 'log_written'
   | 'log_placed'
-  | 'log_recorded'
-  | 'log_removed';
+  | 'log_listed'
+  | 'log_removing'
+  | 'log_removed'
+  /** A deletion is noted beside the files, and not yet in the store. */
+  | 'log_noted'
+  /** The table of the event log: a step of making or dropping a part, or the end of it; a day is without its deleted users. */
+  | 'log_altered'
+  | 'log_erased';
 
 /** What happens there: the process ends as by `kill -9`, or only the thread that comes by fails. */
 export type Fault = 'kill' | 'throw' | 'memory' | 'hang';

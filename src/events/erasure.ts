@@ -1,8 +1,9 @@
+import { failpoint } from '../failpoint.ts';
 import type { LogFile } from '../store/event-log.ts';
 import { ownIds, readAliases, rowsOf } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';
 import { personOf } from '../store/events/person.ts';
-import type { Sealed } from './sealing.ts';
+import { announceAndWrite, type Sealed } from './sealing.ts';
 
 /** Users to take out of the log. */
 export interface Erasure {
@@ -14,7 +15,8 @@ export interface Erasure {
 }
 
 /** Rewrites the files that have anything of these users, without it. */
-export async function eraseUsers({ log, folder, clock, fence }: Sealed, requests: readonly Erasure[]): Promise<void> {
+export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): Promise<void> {
+  const { log, folder, clock, fence } = sealed;
   const { files } = await log.state();
   if (files.length === 0) return;
   const bench = await Workbench.open(folder, () => clock.token(12));
@@ -34,11 +36,8 @@ export async function eraseUsers({ log, folder, clock, fence }: Sealed, requests
     };
     for (const file of await filesWith(bench, files, conditionFor)) {
       const planned = [bench.merged([file], `NOT coalesce(${conditionFor(file.source)}, false)`)];
-      await log.willWrite(
-        fence,
-        planned.map(({ name }) => name),
-      );
-      await log.replace(fence, [file.name], await bench.write(planned));
+      await log.replace(fence, [file.name], await announceAndWrite(sealed, bench, planned));
+      failpoint('log_listed');
     }
   } finally {
     bench.close();

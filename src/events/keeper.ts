@@ -148,7 +148,10 @@ export class EventLogKeeper {
       if (!done) return;
     } else {
       const old = (await events.state()).files.filter(({ day }) => day < before).map(({ name }) => name);
-      if (old.length > 0 && !(await this.withLease(({ fence }) => events.replace(fence, old, [])))) return;
+      if (old.length > 0) {
+        if (!(await this.withLease(({ fence }) => events.replace(fence, old, [])))) return;
+        failpoint('log_listed');
+      }
     }
     this.daysAt = clock.monotonic();
   }
@@ -159,7 +162,7 @@ export class EventLogKeeper {
     const now = store.time.now();
     const old = (await events.leftovers()).filter(({ since }) => now - since >= grace).map(({ name }) => name);
     if (old.length === 0) return;
-    failpoint('log_recorded');
+    failpoint('log_removing');
     await removeFiles(folder, old);
     failpoint('log_removed');
     await events.removed(old);

@@ -1,5 +1,6 @@
 import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { failpoint } from '../failpoint.ts';
 import type { FileLog } from '../store/event-log.ts';
 import { userIds } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';
@@ -44,6 +45,7 @@ export class DeletionNotes {
     } finally {
       await file.close();
     }
+    failpoint('log_noted');
     await this.log.deleted(n);
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
+import { failpoint } from '../failpoint.ts';
 import type { FileLog, LogFile, LogState } from '../store/event-log.ts';
-import { Workbench } from '../store/events/parquet.ts';
+import { type Planned, Workbench } from '../store/events/parquet.ts';
 import type { Fence } from '../store/port.ts';
 import { dayOf } from './days.ts';
 
@@ -42,15 +43,26 @@ export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<v
       }
       if (taken === 0) return;
       const planned = await bench.plan();
-      await log.willWrite(
-        fence,
-        planned.map(({ name }) => name),
-      );
-      await log.seal(fence, after, await bench.write(planned));
+      await log.seal(fence, after, await announceAndWrite({ log, fence }, bench, planned));
+      failpoint('log_listed');
     } finally {
       bench.close();
     }
   }
+}
+
+/** Writes files that the store knows of before: should the process end, they are leftovers. */
+export async function announceAndWrite(
+  { log, fence }: Pick<Sealed, 'log' | 'fence'>,
+  bench: Workbench,
+  planned: readonly Planned[],
+): Promise<readonly LogFile[]> {
+  await log.willWrite(
+    fence,
+    planned.map(({ name }) => name),
+  );
+  failpoint('log_planned');
+  return bench.write(planned);
 }
 
 /** The files that should become one: of one source and day, and of about one size. All of a day that is over. */
@@ -91,17 +103,13 @@ export async function compact(
     if (files === null) return;
     const bench = await Workbench.open(folder, () => clock.token(12));
     try {
-      const planned = [bench.merged(files)];
-      await log.willWrite(
-        fence,
-        planned.map(({ name }) => name),
-      );
-      const written = await bench.write(planned);
+      const written = await announceAndWrite({ log, fence }, bench, [bench.merged(files)]);
       await log.replace(
         fence,
         files.map(({ name }) => name),
         written,
       );
+      failpoint('log_listed');
     } finally {
       bench.close();
     }

@@ -12,7 +12,7 @@ const WORK = '.work';
 const MEMORY = '512MB';
 
 /** Where a file of the log is to be, and a query for its events. */
-interface Planned {
+export interface Planned {
   readonly name: string;
   readonly source: string;
   readonly day: string;

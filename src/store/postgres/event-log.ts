@@ -1,3 +1,4 @@
+import { failpoint } from '../../failpoint.ts';
 import type { TableLog } from '../event-log.ts';
 import { personOf } from '../events/person.ts';
 import { readable } from '../events/readable.ts';
@@ -72,8 +73,12 @@ export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) =>
     await db.transaction(async (session) => {
       await session.run(`SET LOCAL lock_timeout = '${LOCK_WAIT}'`);
       await session.run(`SET LOCAL statement_timeout = ${PATIENCE}`);
-      for (const statement of statements) await session.rows(statement, [], PATIENCE);
+      for (const statement of statements) {
+        await session.rows(statement, [], PATIENCE);
+        failpoint('log_altered');
+      }
     });
+    failpoint('log_altered');
   }
 
   async function parts(): Promise<{ readonly name: string; readonly day: string }[]> {
@@ -123,6 +128,7 @@ export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) =>
     for (const [day] of days) {
       const values = [ids, sources && text(sources), text(anonymous, ([id]) => id), day];
       await db.patient(`DELETE FROM rollcall.event WHERE day = $4::date AND ${THEIRS}`, values);
+      failpoint('log_erased');
     }
   }
 

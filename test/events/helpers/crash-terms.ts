@@ -1,20 +1,39 @@
-/** What a life of the process is told, and what it says. */
+import type { Failpoint } from '../../../src/failpoint.ts';
+
+/** What is done with the log: in files on SQLite, in a table on Postgres. */
+export const STEPS = ['seal', 'merge', 'drop', 'tidy', 'erase', 'prepare'] as const;
+export type Step = (typeof STEPS)[number];
+
+/** What a life of the process is told. */
 export interface Orders {
   readonly folder: string;
+  readonly url: string;
   readonly life: number;
-  readonly steps: number;
-  readonly failpoint: string | null;
-  readonly passes: number;
-  /** A deletion that was begun and is not over. */
+  /** When it begins, by its clock. */
+  readonly now: number;
+  /** What was received before this day is dropped. */
+  readonly horizon: string;
+  /** What it is to do, and where in that it ends; with null for the step it does one thing after another. */
+  readonly step: Step | null;
+  readonly crash: { readonly failpoint: Failpoint; readonly passes: number } | null;
+  readonly seed: number;
+  /** Messages that were sent without an answer: a client sends them again. */
+  readonly unsure: readonly string[];
+  /** Users of a deletion that was begun and is not over. */
   readonly erasing: string | null;
 }
 
-export type Said =
-  | { readonly acknowledged: readonly string[]; readonly day: string }
+/** What it says, and when by its clock. */
+export type Said = { readonly now: number } & News;
+export type News =
+  | { readonly sending: readonly string[] }
+  | { readonly acknowledged: readonly string[] }
+  | { readonly dropping: string }
   | { readonly erasing: string }
   | { readonly erased: string };
 
-export const HOUR = 3_600_000;
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
-export const KEEP = 30 * DAY;
 export const START = Date.parse('2026-03-01T00:00:00.000Z');
+export const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
