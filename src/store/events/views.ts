@@ -47,7 +47,7 @@ const SIMPLE_VIEWS: readonly EventView[] = [
       `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
         CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END AS id,
         user_id, "timestamp", received_at, message_id
-      FROM ${view('events')} WHERE user_id IS NOT NULL
+      FROM ${view('events')} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL
         AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`,
   },
 ];
