@@ -290,6 +290,22 @@ t.test('SQLite is opened in store/ only', async (t) => {
   t.same(uses([...service, ...jobs], /'node:sqlite'/, inFolder('src/store')), []);
 });
 
+t.test('the tables of the store and those of an engine in the same database have different names', async (t) => {
+  const schema = readFileSync(new URL('../src/store/postgres/migrations/001_initial.sql', import.meta.url), 'utf8');
+  const ofStore = [...schema.matchAll(/CREATE TABLE rollcall\.(\w+)/g)].map(([, name = '']) => name);
+  const ofEngines = jobs
+    .filter(({ path }) => inFolder('jobs/engines')(path))
+    .flatMap(({ text }) => [...text.matchAll(/\brollcall\.([a-z]\w*)/g)].map(([, name = '']) => name));
+  t.ok(ofStore.length > 20);
+  t.ok(ofEngines.includes('history'));
+  t.same(
+    ofStore.filter((name) =>
+      ofEngines.some((other) => (other.endsWith('_') ? name.startsWith(other) : name === other)),
+    ),
+    [],
+  );
+});
+
 function isTypeImport(text: string, file: string): boolean {
   return new RegExp(`import type [^;]*${file}'`).test(text);
 }

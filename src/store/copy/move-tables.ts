@@ -97,12 +97,12 @@ export const TABLES: readonly Table[] = [
       FROM alert ORDER BY seq`,
   },
   {
-    name: 'history',
+    name: 'rollup',
     columns: {
       ...{ subject: 'int2', name: 'text', step: 'int2', at: 'int8' },
       ...(Object.fromEntries(HISTORY_COLUMNS.map((column) => [column, 'int8'])) as Record<string, Type>),
     },
-    from: `SELECT subject, name, step, at, ${HISTORY_COLUMNS.join(', ')} FROM history`,
+    from: `SELECT subject, name, step, at, ${HISTORY_COLUMNS.join(', ')} FROM rollup`,
   },
   {
     name: 'endpoint',

@@ -101,7 +101,7 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   if (await isMovedAlready(source, session, state)) return null;
   await refuseUnlessEmpty(session);
   // A service that was started there and took nothing leaves these.
-  for (const table of ['configuration', 'orphan', 'lease', 'history'])
+  for (const table of ['configuration', 'orphan', 'lease', 'rollup'])
     await session.run(`DELETE FROM rollcall.${table}`);
   refuseEventLog(source);
   const rows: Record<string, number> = {};

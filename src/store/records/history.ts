@@ -41,7 +41,7 @@ export async function addHistory(session: Session, at: number, entries: readonly
     const value = sql`rows.value ->> ${raw(String(place))}`;
     return column === 'name' ? value : sql`CAST(${value} AS bigint)`;
   });
-  await session.run(sql`INSERT INTO rollcall.history AS h (${list(COLUMNS)})
+  await session.run(sql`INSERT INTO rollcall.rollup AS h (${list(COLUMNS)})
     SELECT ${join(values, ', ')} FROM ${session.dialect.jsonRows(JSON.stringify(rows))} AS rows WHERE true
     ON CONFLICT (subject, name, step, at) DO UPDATE SET ${ADDED}`);
 }
@@ -65,7 +65,7 @@ const plain = (name: string) => name.toWellFormed().replaceAll('\0', '\ufffd');
 export async function history({ rows }: Session, filter: HistoryFilter): Promise<HistoryPoint[]> {
   const { subject, name, step, since, until, limit } = filter;
   const found = await rows<(number | null)[]>(sql`
-    SELECT at, ${list([...GAUGES, ...SUMMED])} FROM rollcall.history
+    SELECT at, ${list([...GAUGES, ...SUMMED])} FROM rollcall.rollup
     WHERE subject = ${subjectCode({ subject })} AND name = ${plain(name)} AND step = ${HISTORY_STEPS.indexOf(step)}
       AND at >= ${since} AND at < ${until} ORDER BY at DESC LIMIT ${limit}`);
   return found
@@ -85,7 +85,7 @@ export async function historySums(
 ): Promise<HistorySum[]> {
   const sums = list(SUMMED.map((column) => `CAST(sum(${column}) AS bigint)`));
   const found = await rows<[name: string, ...sums: number[]]>(sql`
-    SELECT name, ${sums} FROM rollcall.history
+    SELECT name, ${sums} FROM rollcall.rollup
     WHERE subject = ${subjectCode({ subject })} AND step = ${HISTORY_STEPS.indexOf(step)} AND at >= ${since}
     GROUP BY name ORDER BY name`);
   return found.map(([name, ...sums]) => ({ name, ...totalsOf(sums) }));
@@ -100,9 +100,9 @@ function totalsOf(sums: readonly (number | null)[]): Pick<HistorySum, 'counts' |
 export async function pruneHistory({ run }: Session, now: number, limit: number): Promise<number> {
   let pruned = 0;
   for (const [code, step] of HISTORY_STEPS.entries()) {
-    const old = (from: Sql) => sql`SELECT subject, name, step, at FROM rollcall.history
+    const old = (from: Sql) => sql`SELECT subject, name, step, at FROM rollcall.rollup
       WHERE step = ${code} AND at < ${from} ORDER BY at LIMIT ${limit - pruned}`;
-    pruned += await run(sql`DELETE FROM rollcall.history
+    pruned += await run(sql`DELETE FROM rollcall.rollup
       WHERE (subject, name, step, at) IN (${old(sql`${now - HISTORY_KEPT[step]}`)})`);
   }
   return pruned;

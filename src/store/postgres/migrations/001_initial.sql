@@ -148,7 +148,7 @@ CREATE INDEX discard_source ON rollcall.discard (source, id);
 
 -- What came to pass, by minute, hour and day (history.ts): sums to which every process adds what it has counted. No users are
 -- named in it. subject, step: places in the lists there. at: the beginning of the step by the wall clock.
-CREATE TABLE rollcall.history (
+CREATE TABLE rollcall.rollup (
   subject smallint NOT NULL,
   name text NOT NULL,
   step smallint NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE rollcall.history (
   members bigint,
   PRIMARY KEY (subject, name, step, at)
 );
-CREATE INDEX history_age ON rollcall.history (step, at);
+CREATE INDEX rollup_age ON rollcall.rollup (step, at);
 
 -- Who did what. No users are named in it.
 CREATE TABLE rollcall.audit (

@@ -128,7 +128,7 @@ CREATE INDEX discard_source ON discard (source);
 
 -- What came to pass, by minute, hour and day (history.ts): sums to which every process adds what it has counted. No users are
 -- named in it. subject, step: places in the lists there. at: the beginning of the step by the wall clock.
-CREATE TABLE history (
+CREATE TABLE rollup (
   subject INTEGER NOT NULL,
   name TEXT NOT NULL,
   step INTEGER NOT NULL,
@@ -146,7 +146,7 @@ CREATE TABLE history (
   members INTEGER,
   PRIMARY KEY (subject, name, step, at)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX history_age ON history (step, at);
+CREATE INDEX rollup_age ON rollup (step, at);
 
 -- Who did what. No users are named in it.
 CREATE TABLE audit (
