@@ -1,6 +1,6 @@
 import memoize from 'lodash/memoize.js';
 import type { Clock } from '../src/clock.ts';
-import type { AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
 import { changesMembership } from './changes.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
@@ -36,6 +36,8 @@ export interface AudienceStatus {
   readonly nextRunAt: number | null;
   /** The tick that was due when nothing began; of several, one of the last. Null where nothing is overdue. */
   readonly overdueSince: number | null;
+  /** Since when, and by whom; null for one that runs, or that the configuration pauses. */
+  readonly paused: AudiencePause | null;
   /** What a person has to do. */
   readonly todo: Todo | null;
 }
@@ -46,7 +48,7 @@ export type Todo =
   | { readonly do: 'retire' };
 
 interface StatusParts {
-  readonly store: Pick<Store, 'runs' | 'audiences'>;
+  readonly store: Pick<Store, 'runs' | 'audiences' | 'pausedAudiences'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
   readonly log: Log;
@@ -57,14 +59,19 @@ export async function audienceStatuses(
   parts: StatusParts,
   orphans: readonly AudienceRecord[],
 ): Promise<readonly AudienceStatus[]> {
-  const configured = computations(parts.config()).map((computation) => statusOf(parts, computation, computation));
-  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null))]);
+  const pauses = new Map((await parts.store.pausedAudiences()).map((pause) => [pause.key, pause]));
+  const configured = computations(parts.config()).map((computation) => {
+    const pause = pauses.get(computation.key) ?? null;
+    return statusOf(parts, computation, { ...computation, paused: computation.paused || pause !== null }, pause);
+  });
+  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null, null))]);
 }
 
 async function statusOf(
   { store, clock, log }: StatusParts,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
+  paused: AudiencePause | null,
 ): Promise<AudienceStatus> {
   const runs = await store.runs({ key, limit: RECENT });
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
@@ -84,6 +91,7 @@ async function statusOf(
     schedule,
     nextRunAt: isScheduled ? nextTick(computation, log) : null,
     overdueSince: isScheduled && last ? overdueSince(computation, last, clock.now()) : null,
+    paused,
     todo: todoOf(state, last),
   };
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
-import type { AudienceRecord, RunState, Store } from '../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, RunState, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, reachedBy, type SyncConfig } from './computation.ts';
 import { newRecord, type Subject } from './context.ts';
@@ -50,6 +50,8 @@ export interface SyncPlan {
   /** The audience that this one was renamed from; it would be retired, and `retired` members told `false`. */
   readonly renamedFrom: string | null;
   readonly retired: number;
+  /** By a person: until they resume it, a sync passes over it. */
+  readonly paused: AudiencePause | null;
   /** Runs that a sync finishes or waits for first. */
   readonly unfinished: readonly UnfinishedRun[];
   /** Bodies as they would be sent. */
@@ -64,7 +66,7 @@ interface UnfinishedRun {
 }
 
 interface PlanRequest {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts'>;
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences'>;
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
@@ -124,6 +126,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     held: definition ? whyHeld(request.former ? asRename(preview, retired) : preview, definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
+    paused: (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null,
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),

@@ -1,4 +1,4 @@
-import type { AudienceRecord } from '../src/store/port.ts';
+import type { AudiencePause, AudienceRecord } from '../src/store/port.ts';
 import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
 import { type ComputedType, createLooks } from './looks.ts';
@@ -22,7 +22,7 @@ export interface SyncTime {
 /** The audience sync (docs/audiences.md). */
 export interface Sync extends Reading {
   /**
-   * Syncs these audiences and traits, or all that are not paused. A failure of one is in its report and stops no other.
+   * Syncs these audiences and traits, or all, but those that are paused. A failure of one is in its report and stops no other.
    *
    * @throws RollcallError `unknown_audience`
    */
@@ -90,6 +90,19 @@ export function createSync(options: SyncOptions): Sync {
     }
   }
 
+  const pauseOf = async (key: string): Promise<AudiencePause | null> =>
+    (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null;
+
+  /** What a person paused is passed over, and that is said. */
+  async function isPaused(key: string): Promise<boolean> {
+    const pause = await pauseOf(key);
+    if (pause === null) return false;
+    const { at, by } = pause;
+    const since = new Date(at).toISOString();
+    log.info({ event: 'sync_paused', key, by, since }, `${key} is not synced: ${by} paused it at ${since}`);
+    return true;
+  }
+
   /** Whether whoever started the schedules agreed to every change of a name. */
   let agreed = false;
   const catchUps = createCatchUps({
@@ -98,6 +111,7 @@ export function createSync(options: SyncOptions): Sync {
     log,
     store,
     settle: async ({ key }) => {
+      if ((await pauseOf(key)) !== null) return true;
       const order = { action: 'settle', patience: NO_PATIENCE } as const;
       return (await orders.order(await subjects.find(key), order)).error === null;
     },
@@ -113,6 +127,7 @@ export function createSync(options: SyncOptions): Sync {
     unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
     nextTryAt: (key, tick) => nextTryAt(store, key, tick, clock.now()),
     run: async (computation, tick, isRetry) => {
+      if (await isPaused(computation.key)) return true;
       const order = { action: 'sync', tick, isRetry, renames: agreed, patience: NO_PATIENCE } as const;
       const { error } = await orders.order(configured(computation, config()), order);
       return error?.code !== 'run_in_progress';
@@ -124,6 +139,7 @@ export function createSync(options: SyncOptions): Sync {
     async run(keys, time = {}) {
       const reports: SyncReport[] = [];
       for (const subject of subjects.selected(keys)) {
+        if (await isPaused(subject.key)) continue;
         reports.push(await orders.order(subject, { action: 'sync', ...time }));
       }
       if (runner.signal.aborted) return reports;

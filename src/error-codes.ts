@@ -235,6 +235,12 @@ export const SYNC_CODES = {
     'Nothing: that process goes on. If it happens often, look for processes that hang or clocks that jump.',
     '`rollcall runs KEY`, `nodejs_eventloop_lag_p99_seconds`',
   ),
+  audience_paused: code(
+    409,
+    'The audience is paused, by a person or in the configuration.',
+    'Resume it: `rollcall audiences resume KEY`, or `paused: false`.',
+    '`rollcall audiences`, `rollcall audit --action audience.pause`',
+  ),
   run_in_progress: code(
     409,
     'Another run of this audience is in progress.',

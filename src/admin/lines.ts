@@ -1,7 +1,8 @@
-import type { AudienceStatus, Change, Story } from '../../jobs/index.ts';
+import type { AudienceStatus, Change, Story, SyncPlan } from '../../jobs/index.ts';
 import type {
   Alert,
   AttemptRecord,
+  AudiencePause,
   AuditRecord,
   DeadLetter,
   DeadLetterFilter,
@@ -63,12 +64,20 @@ export function auditLine({ id, at, ...record }: AuditRecord) {
   return { at: iso(at), ...record };
 }
 
-export function audienceLine({ lastRun, nextRunAt, overdueSince, ...status }: AudienceStatus) {
+/** What a sync would send, with its samples as bodies. */
+export function planLine({ paused, sample, ...plan }: SyncPlan) {
+  return { ...plan, paused: paused && pauseLine(paused), sample: sample.map((body) => JSON.parse(body) as unknown) };
+}
+
+const pauseLine = ({ at, by }: AudiencePause) => ({ since: iso(at), by });
+
+export function audienceLine({ lastRun, nextRunAt, overdueSince, paused, ...status }: AudienceStatus) {
   return {
     ...status,
     lastRun: lastRun && shortRun(runLine(lastRun)),
     nextRunAt: isoOrNull(nextRunAt),
     overdueSince: isoOrNull(overdueSince),
+    paused: paused && pauseLine(paused),
   };
 }
 

@@ -14,12 +14,15 @@ export function asUser<T>(
   work: () => Promise<T>,
   outcomeOf?: (result: T) => string,
 ): Promise<T> {
-  return audit.during({ who: `cli:${userName()}`, action, target }, work, outcomeOf);
+  return audit.during({ who: cliUser(), action, target }, work, outcomeOf);
 }
 
 /** How a sync ended, as the audit log says it. */
 export const syncOutcome = ({ error, runs }: SyncReport): string =>
   error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
+
+/** Who they are in the audit log. */
+export const cliUser = (): string => `cli:${userName()}`;
 
 /** A user of a container may have no name. */
 function userName(): string {

@@ -466,6 +466,14 @@ export interface AudienceRecord {
   readonly endedAt: number | null;
 }
 
+/** An audience that a person paused. */
+export interface AudiencePause {
+  readonly key: string;
+  readonly at: number;
+  /** As the audit log names them. */
+  readonly by: string;
+}
+
 /** A process that wants to run an audience. */
 export interface Candidate {
   readonly key: string;
@@ -680,6 +688,11 @@ export interface Records {
   audiences(): Promise<readonly AudienceRecord[]>;
   /** Forgets all but the sequence. */
   forgetAudience(key: string, fence: Fence): Promise<void>;
+  /** Those that no schedule runs until somebody resumes them. */
+  pausedAudiences(): Promise<readonly AudiencePause[]>;
+  /** Whoever paused it first stays named. */
+  pauseAudience(pause: AudiencePause): Promise<void>;
+  resumeAudience(key: string): Promise<void>;
   /** The sequence of an audience when it was forgotten; 0 if it never was. */
   lastSequence(key: string): Promise<number>;
   /**

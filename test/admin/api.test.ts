@@ -131,6 +131,14 @@ t.test('the management API', async (t) => {
     t.equal(failed.status, 500);
     t.match(await failed.json(), { code: 'sql_failed', message: /nothing/ });
     t.equal((await sync('nowhere')).status, 404);
+    const turned = await post(`${V1}/audiences/regulars/pause`, {}, SECRETS.operator);
+    t.match(await turned.json(), { state: 'paused', paused: { by: 'airflow', since: String }, nextRunAt: null });
+    const paused = await sync('regulars');
+    t.equal(paused.status, 409);
+    t.match(await paused.json(), { code: 'audience_paused' });
+    t.match(await json(`${V1}/audiences/regulars/plan`), { paused: { by: 'airflow' } });
+    t.match(await (await post(`${V1}/audiences/regulars/resume`)).json(), { state: 'ok', paused: null });
+    t.equal((await post(`${V1}/audiences/nowhere/pause`)).status, 404);
     const begun = await sync('regulars', false);
     t.equal(begun.status, 202);
     t.match(await begun.json(), { status: 'started' });

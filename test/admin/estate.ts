@@ -83,6 +83,7 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     ...(admin ? { admin } : {}),
+    alerts: {},
     sources,
     engines: { lake: { type: 'duckdb', path: join(folder, 'audiences.duckdb') } },
   };

@@ -139,6 +139,9 @@ async function overview(t: Test, { page, go, complaints }: Visit, { address }: E
   }
   t.match(await page.locator('nav .count').innerText(), new RegExp(`^${texts.length}\\b`));
   t.match(await page.locator('#icon').getAttribute('href'), 'icon-alert.svg');
+  const alerts = page.getByRole('table', { name: 'Alerts, newest first' });
+  await alerts.getByRole('link', { name: /^big_spenders is held/ }).waitFor();
+  await alerts.getByRole('link', { name: /^old is paused/ }).waitFor();
   await needs.filter({ hasText: 'big_spenders' }).getByRole('link', { name: 'Decide' }).click();
   await page.getByText('waits for you').waitFor();
   t.equal(page.url(), `${address}/audiences/big_spenders`);
@@ -200,6 +203,12 @@ async function orders(t: Test, { page, go }: Visit): Promise<void> {
   t.equal(await rows.count(), 1);
   await page.getByRole('button', { name: 'Run now' }).click();
   await rows.nth(1).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('dialog', { name: 'Pause newsletter?' }).getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('heading', { name: 'Paused' }).waitFor();
+  t.equal(await page.getByRole('button', { name: 'Run now' }).count(), 0);
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.getByRole('button', { name: 'Run now' }).waitFor();
   await page.getByRole('button', { name: 'Resync' }).click();
   await page.getByRole('button', { name: 'Send again' }).click();
   await rows.filter({ hasText: 'resync' }).filter({ hasText: 'done' }).waitFor();

@@ -27,6 +27,25 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
     { key: 'lifetime_value', kind: 'trait' },
   ]);
 
+  t.match(await run('audiences', 'pause', 'big_spenders', 'lifetime_value'), {
+    code: 0,
+    stdout: /^big_spenders is paused\.$/m,
+  });
+  t.match(await run('audiences'), { stdout: /^big_spenders +audience +paused /m });
+  t.match(await run('sync', '--once'), {
+    code: 0,
+    stderr: /^big_spenders is paused since \S+Z by cli:\S+: rollcall audiences resume big_spenders$/m,
+  });
+  t.match(await run('sync', 'lifetime_value', '--once'), { stderr: /^lifetime_value is paused since / });
+  t.match(await run('plan', 'big_spenders'), {
+    stdout: /^ {2}paused since \S+Z by cli:\S+: no sync sends this before it is resumed$/m,
+  });
+  t.match(await json('plan', 'big_spenders'), [{ paused: { since: /Z$/, by: /^cli:/ } }]);
+  t.match(await run('audiences', 'pause', 'big_spender'), { code: 2, stderr: /Did you mean big_spenders\?/ });
+  t.match(await run('audiences', 'resume', 'big_spenders', 'lifetime_value'), { code: 0, stdout: /no longer paused/ });
+  t.match(await json('audit', '--action', 'audience.pause'), [{ target: 'lifetime_value', outcome: 'done' }, {}]);
+  t.match(await json('runs', 'big_spenders', '-n', '1'), [{ run: second?.run }], 'nothing ran meanwhile');
+
   t.same((await run('members', 'big_spenders')).stdout.split('\n').toSorted(), ['', 'ada', 'bob']);
   t.same((await json<{ userId: string }>('members', 'big_spenders')).map(({ userId }) => userId).toSorted(), [
     'ada',

@@ -16,6 +16,7 @@ import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
 import { modelCases } from './store-model.ts';
 import { pagingCases } from './store-paging.ts';
+import { pauseCases } from './store-pauses.ts';
 import { syncCases } from './store-sync.ts';
 
 /** A sentence, and what shows that it holds for a new, empty store. */
@@ -42,6 +43,7 @@ export async function storeContract(name: string, open: OpenFixture, every = 1):
     ...historyCases,
     ...alertCases,
     ...pagingCases,
+    ...pauseCases,
     ...clockCases,
     ...modelCases,
   };

@@ -1,7 +1,9 @@
 import * as z from 'zod';
+import type { Clock } from '../../clock.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
-import { audienceLine, storyLine } from '../lines.ts';
+import type { Store } from '../../store/port.ts';
+import { audienceLine, planLine, storyLine } from '../lines.ts';
 import { firstOf } from './first-of.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
@@ -12,6 +14,8 @@ const todo = z.discriminatedUnion('do', [
   z.object({ do: z.literal('repair'), code: z.string(), reason: z.string() }),
   z.object({ do: z.literal('retire') }),
 ]);
+
+const pause = z.object({ since: time, by: z.string() }).nullable();
 
 const audience = z.object({
   key: z.string(),
@@ -34,6 +38,7 @@ const audience = z.object({
     .nullable(),
   schedule: z.string().nullable(),
   nextRunAt: time.nullable(),
+  paused: pause.describe('By a person; null where the configuration pauses it, too.'),
   overdueSince: time.nullable().describe('The tick that was due when nothing began.'),
   todo: todo.nullable().describe('What a person has to do.'),
 });
@@ -52,6 +57,8 @@ const definition = z.object({
   }),
   destinations: z.array(z.string()).describe('Those that hear of it.'),
 });
+
+const details = audience.extend({ definition: definition.nullable() });
 
 const plan = z.object({
   key: z.string(),
@@ -76,6 +83,7 @@ const plan = z.object({
   held: z.string().nullable().describe('Why a guard or an expectation would hold it.'),
   renamedFrom: z.string().nullable(),
   retired: z.int(),
+  paused: pause.describe('By a person: until they resume it, a sync passes over it.'),
   unfinished: z.array(z.object({ run: z.string(), state: z.string(), reason: z.string().nullable() })),
   sample: z.array(z.unknown()).describe('Bodies as they would be sent.'),
 });
@@ -100,9 +108,22 @@ const tag = 'Audiences';
 export interface AudienceParts {
   readonly sync: Syncing;
   readonly config: () => Config;
+  readonly store: Pick<Store, 'pausedAudiences' | 'pauseAudience' | 'resumeAudience'>;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
-export function audienceRoutes(routes: ApiRoutes, { sync, config }: AudienceParts): void {
+export function audienceRoutes(routes: ApiRoutes, { sync, config, store, clock }: AudienceParts): void {
+  const one = async (key: string) => {
+    const found = (await sync.audiences()).find((each) => each.key === key);
+    if (!found) throw unknownAudience(key);
+    return found;
+  };
+  const detail = async (key: string) => ({ ...audienceLine(await one(key)), definition: definitionOf(key, config()) });
+  /** @throws RollcallError `audience_paused` */
+  const refusePaused = async ({ key, paused }: AudienceConfig | TraitConfig) => {
+    if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key))
+      throw new RollcallError('audience_paused', `${key} is paused: resume it before it is synced.`);
+  };
   reading(routes, '/audiences', {
     summary: 'Audiences and computed traits, as configured, then those that are gone from the configuration',
     tag,
@@ -119,12 +140,8 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config }: AudiencePart
     summary: 'One audience or computed trait',
     tag,
     params,
-    answer: audience.extend({ definition: definition.nullable() }),
-    handle: async ({ params: { key } }) => {
-      const found = (await sync.audiences()).find((each) => each.key === key);
-      if (!found) throw unknownAudience(key);
-      return { ...audienceLine(found), definition: definitionOf(key, config()) };
-    },
+    answer: details,
+    handle: ({ params: { key } }) => detail(key),
   });
   reading(routes, '/audiences/:key/members', {
     summary: 'Members as last synced',
@@ -164,7 +181,7 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config }: AudiencePart
     handle: async ({ params: { key }, query: { now } }) => {
       const [made] = await sync.plan([key], { now });
       if (!made) throw unknownAudience(key);
-      return { ...made, sample: made.sample.map((body) => JSON.parse(body)) };
+      return planLine(made);
     },
   });
   ordering(routes, '/audiences/:key/sync', {
@@ -178,10 +195,28 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config }: AudiencePart
     answer: report,
     deed: ({ params }) => ({ action: 'audience.sync', target: params.key }),
     handle: async ({ params: { key }, body: { now }, query: { wait }, reply }) => {
-      if (!configOf(key, config())) throw unknownAudience(key);
+      const found = configOf(key, config());
+      if (!found) throw unknownAudience(key);
+      await refusePaused(found);
       return answerReport(sync, async () => only(await sync.run([key], { now })), wait, reply);
     },
   });
+  for (const action of ['pause', 'resume'] as const) {
+    ordering(routes, `/audiences/:key/${action}`, {
+      summary:
+        action === 'pause' ? 'Have nothing sync it until it is resumed' : 'Have it synced again, from its next tick on',
+      tag,
+      params,
+      answer: details,
+      deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
+      handle: async ({ params: { key }, caller }) => {
+        if (!configOf(key, config())) throw unknownAudience(key);
+        if (action === 'pause') await store.pauseAudience({ key, at: clock.now(), by: caller.name });
+        else await store.resumeAudience(key);
+        return detail(key);
+      },
+    });
+  }
   for (const action of ['resync', 'retire'] as const) {
     ordering(routes, `/audiences/:key/${action}`, {
       summary: action === 'resync' ? 'Send the whole membership again' : 'Send false to every member, and forget it',
@@ -191,7 +226,7 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config }: AudiencePart
       answer: report,
       deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
       handle: async ({ params: { key }, query: { wait }, reply }) => {
-        if (!(await sync.audiences()).some((each) => each.key === key)) throw unknownAudience(key);
+        await one(key);
         return answerReport(sync, () => sync[action](key), wait, reply);
       },
     });

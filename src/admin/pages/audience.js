@@ -35,8 +35,9 @@ function Heading({ name, audience, may }) {
   const operates = audience !== null && may.includes('operate');
   const kind = audience?.kind === 'trait' ? 'Computed trait' : 'Audience';
   return html`<${Head} title=${name} up=${['/audiences', 'Audiences']} about=${audience && html`<${State} of=${audience.state} /><span>${kind}</span>`}>
-      ${configured && operates && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} has begun.`)}>Run now<//>`}
+      ${configured && operates && audience.state !== 'paused' && html`<${Action} kind="main" run=${orderOf(name, 'sync', `A run of ${name} has begun.`)}>Run now<//>`}
       ${configured && html`<${Action} run=${look}>Plan<//>`}
+      ${configured && operates && html`<${Pausing} audience=${audience} />`}
       ${operates && html`<${Orders} audience=${audience} />`}
     <//>
     ${plan && html`<${Plan} plan=${plan} onClose=${() => setPlan(null)} />`}`;
@@ -48,6 +49,15 @@ const orderOf = (key, verb, said) => async () => {
   refreshAll();
   return said;
 };
+
+/** What the configuration pauses, only the configuration resumes. @param {{ audience: any }} props */
+function Pausing({ audience: { key, state, paused } }) {
+  if (paused)
+    return html`<${Action} kind="main" run=${orderOf(key, 'resume', `${key} runs again, at its next tick.`)}>Resume<//>`;
+  if (state === 'paused') return null;
+  return html`<${Asks} run=${orderOf(key, 'pause', `${key} is paused.`)} title=${`Pause ${key}?`} confirm="Pause"
+    question=${html`<p>Nothing syncs it until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
+}
 
 /** What changes many people's state asks before. @param {{ audience: any }} props */
 function Orders({ audience: { key, kind, state, members } }) {
@@ -72,7 +82,9 @@ function Orders({ audience: { key, kind, state, members } }) {
 
 /** What a person has to do about it. @param {{ audience: any, may: string[] }} props */
 function Todo({ audience, may }) {
-  const { todo, key } = audience;
+  const { todo, key, paused } = audience;
+  if (paused && todo === null)
+    return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. No schedule runs it until it is resumed.</p></div>`;
   if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} may=${may} />`;
   if (todo?.do === 'repair') {
     return html`<div class="panel bad"><h2>The last run failed</h2><p><code>${todo.code}</code></p><pre>${todo.reason}</pre>

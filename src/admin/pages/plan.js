@@ -6,6 +6,7 @@ import { Figures } from './ui.js';
 export function Plan({ plan, onClose }) {
   const { before, members, entered, exited, changed, kind, messages, destinations, newcomers, withdrawn, away } = plan;
   const notes = [
+    ...(plan.paused ? [`It is paused by ${plan.paused.by}: nothing syncs it before it is resumed.`] : []),
     ...(plan.held ? [`A guard would hold it: ${plan.held}`] : []),
     ...(newcomers.length > 0 ? [`Gets the whole membership: ${newcomers.join(', ')}.`] : []),
     ...(withdrawn.length > 0 ? [`No longer wants it, and is told so for each member: ${withdrawn.join(', ')}.`] : []),

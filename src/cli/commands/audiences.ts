@@ -1,6 +1,9 @@
 import type { Command } from 'commander';
 import type { AudienceStatus } from '../../../jobs/index.ts';
 import { audienceLine } from '../../admin/lines.ts';
+import { RollcallError } from '../../errors.ts';
+import { nothingNamed } from '../../spelling.ts';
+import { asUser, cliUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { duration } from '../duration.ts';
 import { hint } from '../options.ts';
@@ -25,17 +28,66 @@ States:
 The trend is the size after each of the last runs.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
-"todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}; todo is null or says what a person has to do:
+"overdueSince","paused","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
 {"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.`;
 
+const PAUSE_HELP = `
+Example:
+  $ rollcall audiences pause big_spenders
+
+Schedules and \`rollcall sync\` pass over it, and say so, until \`rollcall audiences resume\`. The configuration stays as it is, and
+members stay members. What was sent before is delivered, and a held run can be approved.`;
+
+const RESUME_HELP = `
+Example:
+  $ rollcall audiences resume big_spenders
+
+It runs at its next tick; \`rollcall sync big_spenders --once\` runs it at once.`;
+
 export function addAudiences(program: Command, context: Context): void {
+  const command = program.command('audiences').description('show each audience and trait, pause and resume them');
   addAppOptions(
-    program
-      .command('audiences')
+    command
+      .command('list', { isDefault: true })
       .description('show each audience and trait: size, trend, next run, what needs a person'),
   )
     .addHelpText('after', HELP)
     .action((options: AppCommandOptions) => audiences(options, context));
+  for (const [verb, description, help] of [
+    ['pause', 'have nothing sync it until it is resumed', PAUSE_HELP],
+    ['resume', 'have it synced again', RESUME_HELP],
+  ] as const) {
+    addAppOptions(command.command(verb).description(description))
+      .argument('<key...>', 'audiences and computed traits')
+      .addHelpText('after', help)
+      .action((keys: string[], options: AppCommandOptions) => turn(verb, keys, options, context));
+  }
+}
+
+async function turn(
+  verb: 'pause' | 'resume',
+  keys: readonly string[],
+  options: AppCommandOptions,
+  { terminal }: Context,
+): Promise<void> {
+  await withApp(options, { terminal }, async ({ app, config }) => {
+    const known = [...config.audiences, ...config.traits].map(({ key }) => key);
+    const unknown = keys.filter((key) => !known.includes(key));
+    if (unknown.length > 0) {
+      throw new RollcallError('unknown_audience', nothingNamed('audience or trait', unknown, known));
+    }
+    const { store } = app;
+    for (const key of new Set(keys)) {
+      const at = store.time.toWall(store.time.now());
+      await asUser(app, { action: `audience.${verb}`, target: key }, () =>
+        verb === 'pause' ? store.pauseAudience({ key, at, by: cliUser() }) : store.resumeAudience(key),
+      );
+      if (options.json) printJson(terminal, { key, paused: verb === 'pause' });
+      else print(terminal, verb === 'pause' ? `${key} is paused.` : `${key} is no longer paused.`);
+    }
+    const still = [...config.audiences, ...config.traits].filter(({ key, paused }) => paused && keys.includes(key));
+    if (verb === 'resume') for (const { key } of still) note(terminal, `${key} is paused in the configuration.`);
+  });
 }
 
 async function audiences(options: AppCommandOptions, { terminal }: Context): Promise<void> {

@@ -1,11 +1,13 @@
 import cliTruncate from 'cli-truncate';
 import type { Command } from 'commander';
 import type { SyncPlan } from '../../../jobs/index.ts';
+import { planLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import type { AudienceRecord } from '../../store/port.ts';
 import { type Context, EXIT } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { hint, nowOption } from '../options.ts';
+import { pausedSince } from '../paused-since.ts';
 import { oddRows } from '../show-run.ts';
 import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
@@ -52,7 +54,7 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
       try {
         const [each] = await app.sync.plan([key], { now: options.now });
         if (!each) note(terminal, `${key} is paused.`);
-        else if (options.json) printJson(terminal, each);
+        else if (options.json) printJson(terminal, { ...each, paused: planLine(each).paused });
         else print(terminal, describePlan(each, options));
         if (each?.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
@@ -99,6 +101,7 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
   else if (plan.calls > 0) lines.push('how long the calls take is unknown: none of an earlier run were measured');
   if (plan.renamedFrom !== null)
     lines.push(`renamed from ${plan.renamedFrom}, which would be retired: ${count(plan.retired, 'member')} told false`);
+  if (plan.paused !== null) lines.push(`${pausedSince(plan.paused)}: no sync sends this before it is resumed`);
   if (plan.held !== null) lines.push(`it would be held: ${plan.held}`);
   lines.push(...plan.unfinished.map((run) => unfinishedLine(run, options)));
   const samples = plan.sample.map(sampleLine);

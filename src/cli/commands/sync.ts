@@ -8,6 +8,7 @@ import { canAsk, confirm } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
+import { pausedSince } from '../paused-since.ts';
 import { createProgress } from '../progress.ts';
 import { reportRuns, TOLD } from '../report-runs.ts';
 import { note } from '../terminal.ts';
@@ -62,12 +63,29 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
       const deed = { action: 'audience.sync', target: keys.join(' ') || 'all' };
       const run = () => opened.app.sync.run(keys, time);
       const reports = await agreedTo(await asUser(opened.app, deed, run, outcomeOf), opened, context);
-      for (const key of keys) if (!reports.some((report) => report.key === key)) note(terminal, `${key} is paused.`);
+      await notePaused(keys, reports, opened, context);
       await reportRuns(reports, opened, progress, options, context);
       await noteOrphans(opened.app, terminal, options);
     });
   } finally {
     progress.stop();
+  }
+}
+
+/** What was asked for by its name, and what a person paused, is not passed over without a word. */
+async function notePaused(
+  keys: readonly string[],
+  reports: readonly SyncReport[],
+  { app }: Opened,
+  { terminal }: Context,
+): Promise<void> {
+  const pauses = await app.store.pausedAudiences();
+  const passedOver = (keys.length > 0 ? keys : pauses.map(({ key }) => key)).filter(
+    (key) => !reports.some((report) => report.key === key),
+  );
+  for (const key of passedOver) {
+    const pause = pauses.find((each) => each.key === key);
+    note(terminal, pause ? `${key} is ${pausedSince(pause)}: rollcall audiences resume ${key}` : `${key} is paused.`);
   }
 }
 

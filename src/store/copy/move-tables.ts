@@ -137,6 +137,11 @@ export const TABLES: readonly Table[] = [
     columns: { key: 'text', sequence: 'int8' },
     from: 'SELECT key, sequence FROM last_sequence',
   },
+  {
+    name: 'audience_pause',
+    columns: { key: 'text', at: 'time', who: 'text' },
+    from: 'SELECT key, at, who FROM audience_pause',
+  },
   { name: 'audience', columns: { key: 'text', record: 'text' }, from: 'SELECT key, record FROM audience' },
   {
     name: 'run',

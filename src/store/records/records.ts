@@ -11,6 +11,7 @@ import { lastSuccesses, oldestUntried } from './health.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters } from './letters.ts';
+import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
 import { pruneRecords } from './prune-records.ts';
 import { openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
 import { run, runProgress, runs, saveRun } from './runs.ts';
@@ -23,6 +24,7 @@ type Over<V> = {
 /** Every verb of the records, over a session of either database. */
 const RECORDS = {
   ...{ takeLease, renewLease, releaseLease },
+  ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, runProgress },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
@@ -58,6 +60,7 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'lastSuccesses',
     'oldestUntried',
     'openRegulations',
+    'pausedAudiences',
   ] as const),
   ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
 ]);

@@ -231,6 +231,8 @@ CREATE TABLE rollcall.orphan (destination text PRIMARY KEY, since bigint NOT NUL
 CREATE TABLE rollcall.lease (name text PRIMARY KEY, token bigint NOT NULL, lease_until bigint NOT NULL, holder text NOT NULL);
 
 CREATE TABLE rollcall.audience (key text PRIMARY KEY, record text NOT NULL);
+-- Audiences that no schedule runs, since a person paused them.
+CREATE TABLE rollcall.audience_pause (key text PRIMARY KEY, at bigint NOT NULL, who text NOT NULL);
 -- The sequence that a forgotten audience had: one of the same key goes on above it.
 CREATE TABLE rollcall.last_sequence (key text PRIMARY KEY, sequence bigint NOT NULL);
 

@@ -217,6 +217,8 @@ CREATE TABLE lease (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audience (key TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- Audiences that no schedule runs, since a person paused them.
+CREATE TABLE audience_pause (key TEXT PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL) STRICT, WITHOUT ROWID;
 -- The sequence that a forgotten audience had: one of the same key goes on above it.
 CREATE TABLE last_sequence (key TEXT PRIMARY KEY, sequence INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
