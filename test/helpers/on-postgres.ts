@@ -7,6 +7,7 @@ import t from 'tap';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startPostgres } from './postgres.ts';
 
+const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
 /** Longest run of all that a file names, and of each of them, in milliseconds. */
 const TIMEOUT = 470_000;
 
@@ -44,7 +45,10 @@ export async function runOnPostgres(suites: Readonly<Record<string, number>>): P
         // The same file may run at the same time, and its fixtures are named after it.
         TAP_CWD: t.testdir({}),
       };
-      const child = spawn(process.execPath, [file], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      const child = spawn(process.execPath, ['--import', WITHOUT_HOOKS, file], {
+        env,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
       t.equal(
         code,
