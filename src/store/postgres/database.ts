@@ -20,6 +20,11 @@ const CONNECTIONS = 8;
 /** Deadlocks and clashes of two writers are tried again, this often. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
+/**
+ * What a server says that was the primary when the connection was made. It has written nothing, so that the work may be done
+ * again, on the next connection: each of those from before is given up as it says so.
+ */
+const DEMOTED = '25006';
 /** Indexes in which two changes of one conflict key clash. */
 const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
 
@@ -164,7 +169,7 @@ export class Database implements Session {
         () => true,
         () => false,
       );
-      client.release(!rolledBack);
+      client.release(!rolledBack || (error as { code?: string }).code === DEMOTED);
       throw error;
     }
   }
@@ -186,7 +191,8 @@ export class Database implements Session {
       } catch (error) {
         const { code, constraint } = error as { code?: string; constraint?: string };
         const clashed = CLASHES.has(code ?? '') || (code === '23505' && CLASHING_KEYS.has(constraint ?? ''));
-        if (!clashed || tries > RETRIES) throw this.known(error);
+        const another = (clashed && tries <= RETRIES) || (code === DEMOTED && tries <= CONNECTIONS);
+        if (!another) throw this.known(error);
       }
     }
   }
