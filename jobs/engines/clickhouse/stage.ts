@@ -28,6 +28,8 @@ export async function stageInto(session: Session, request: StageRequest, table: 
     const described = await describedFor(session, request);
     const newest = await newestOf(session, described, request);
     const query = planQuery(request, described?.fresh ?? null, snapshot, session);
+    // A run that is done again has the name of its plan.
+    await session.run(`DROP TABLE IF EXISTS ${table}`);
     await session.run(`CREATE TABLE ${table} (n UInt64, user_id Nullable(String), value Nullable(String), was Bool, now Bool,
       same Bool, rows UInt64) ENGINE = MergeTree ORDER BY n`);
     await session.run(`INSERT INTO ${table} ${query}`, request.signal);
