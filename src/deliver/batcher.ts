@@ -49,9 +49,45 @@ export interface BatcherOptions {
   readonly onRoom: () => void;
 }
 
-interface Waiting extends BatchItem {
-  readonly resolve: (result: BatchResult) => void;
-  readonly reject: (error: unknown) => void;
+/** A message until its request is answered, or can't be made. It counts in the memory meanwhile. */
+class Waiting implements BatchItem {
+  readonly claim: Claim;
+  readonly body: Buffer;
+  readonly mayPost: () => boolean;
+  private readonly memory: BatchMemory;
+  private readonly resolve: (result: BatchResult) => void;
+  private readonly reject: (error: unknown) => void;
+  private hasEnded = false;
+
+  constructor(
+    { claim, body, mayPost }: BatchItem,
+    memory: BatchMemory,
+    resolve: Waiting['resolve'],
+    reject: Waiting['reject'],
+  ) {
+    this.claim = claim;
+    this.body = body;
+    this.mayPost = mayPost;
+    this.memory = memory;
+    this.resolve = resolve;
+    this.reject = reject;
+    memory.bytes += body.length;
+  }
+
+  end(result: BatchResult): void {
+    this.letGo();
+    this.resolve(result);
+  }
+
+  fail(error: unknown): void {
+    this.letGo();
+    this.reject(error);
+  }
+
+  private letGo(): void {
+    if (!this.hasEnded) this.memory.bytes -= this.body.length;
+    this.hasEnded = true;
+  }
 }
 
 /** Messages that gather for one request. */
@@ -121,26 +157,20 @@ export class Batcher {
   }
 
   /** Resolves once the message's request is answered, or can't be made. */
-  async add(item: BatchItem): Promise<BatchResult> {
-    const { memory } = this.options;
+  add(item: BatchItem): Promise<BatchResult> {
     const into = item.claim.tries > 0 ? this.retries : this.firsts;
-    memory.bytes += item.body.length;
-    try {
-      return await new Promise((resolve, reject) => {
-        into.items.push({ ...item, resolve, reject });
-        into.bytes += envelopeBytes(item.body.length, item.claim.id);
-        this.look(into);
-      });
-    } finally {
-      memory.bytes -= item.body.length;
-    }
+    return new Promise((resolve, reject) => {
+      into.items.push(new Waiting(item, this.options.memory, resolve, reject));
+      into.bytes += envelopeBytes(item.body.length, item.claim.id);
+      this.look(into);
+    });
   }
 
   /** Gives back what may not be posted any more; with `all`, whatever it is. */
   cut(all = false): void {
     const isKept = (item: Waiting) => {
       if (!all && item.mayPost()) return true;
-      item.resolve({ skipped: 'cut' });
+      item.end({ skipped: 'cut' });
       return false;
     };
     for (const each of [this.firsts, this.retries]) {
@@ -175,7 +205,7 @@ export class Batcher {
     while (this.isReady(from)) {
       const skipped = await outlet.enter(() => [...from.parts.flat(), ...from.items].some(({ mayPost }) => mayPost()));
       if (skipped !== null) {
-        for (const item of [...from.parts.splice(0).flat(), ...from.items.splice(0)]) item.resolve({ skipped });
+        for (const item of [...from.parts.splice(0).flat(), ...from.items.splice(0)]) item.end({ skipped });
         from.bytes = 0;
         break;
       }
@@ -210,14 +240,14 @@ export class Batcher {
       outlet.withdraw();
       // One of them can't be made into a request: the others can.
       if (items.length > 1) this.split(items, from);
-      else for (const item of items) item.reject(error);
+      else for (const item of items) item.fail(error);
       return;
     }
     try {
       this.answered(items, from, exchange, { at, begun });
       onRoom();
     } catch (error) {
-      for (const item of items) item.reject(error);
+      for (const item of items) item.fail(error);
     }
   }
 
@@ -236,7 +266,7 @@ export class Batcher {
     else {
       this.adapt(exchange, items.length);
       for (const [index, item] of items.entries()) {
-        item.resolve({ exchange: exchanges[index] ?? exchange, at, denial });
+        item.end({ exchange: exchanges[index] ?? exchange, at, denial });
       }
     }
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { failpoint } from '../failpoint.ts';
-import type { Attempt, Claim, EndpointState, Settlement } from '../store/port.ts';
+import { type Attempt, type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
 import { Batcher, type BatcherOptions, type BatchItem, type BatchMemory } from './batcher.ts';
 import type { Exchange, PostRequest } from './exchange.ts';
 import type { Outlet } from './outlet.ts';
@@ -45,6 +45,12 @@ export interface QueueHooks {
   readonly onEndpointChange: (state: EndpointState) => void;
   /** Called when there may be room for more. */
   readonly onRoom: (queue: DestinationQueue) => void;
+}
+
+interface Try {
+  readonly claim: Claim;
+  readonly body: Buffer;
+  readonly generation: number;
 }
 
 /** What is claimed for one destination and on its way to the destination's endpoints. */
@@ -316,14 +322,18 @@ export class DestinationQueue {
   /** One try: every endpoint that has not answered for good is posted to, at once. */
   private async try(claim: Claim, generation: number): Promise<Settlement> {
     const body = Buffer.from(claim.body);
-    const open = this.outlets.list.filter(({ id }) => claim.marks[id] === undefined);
-    const tries = open.map((outlet) => this.tryEndpoint(outlet, claim, body, generation));
+    const { list } = this.outlets;
+    const open = claim.marks === NO_MARKS ? list : list.filter(({ id }) => claim.marks[id] === undefined);
+    const [only] = open;
     // Most have one endpoint, for which Promise.all would make promises of its own.
-    const results = tries[0] && tries.length === 1 ? [await tries[0]] : await Promise.all(tries);
+    const results =
+      only && open.length === 1
+        ? [await this.tryEndpoint(only, { claim, body, generation })]
+        : await Promise.all(open.map((outlet) => this.tryEndpoint(outlet, { claim, body, generation })));
     const { clock } = this.hooks;
     const now = clock.now();
     const { require } = this.destination;
-    const endpoints = this.outlets.list.map(({ id }) => id);
+    const endpoints = this.outlets.ids;
     const verdict = judge({ claim, require, endpoints, results, now, random: clock.random() });
     return {
       claim,
@@ -338,9 +348,13 @@ export class DestinationQueue {
     return heldSince === null ? claim : { ...claim, firstAt: Math.max(claim.acceptedAt, heldSince) };
   }
 
-  private async tryEndpoint(outlet: Outlet, claim: Claim, body: Buffer, generation: number): Promise<EndpointResult> {
+  private tryEndpoint(outlet: Outlet, each: Try): Promise<EndpointResult> {
+    const { batcher } = outlet;
+    return batcher ? this.tryInBatch(outlet, batcher, each) : this.tryAlone(outlet, each);
+  }
+
+  private async tryAlone(outlet: Outlet, { claim, body, generation }: Try): Promise<EndpointResult> {
     const endpoint = outlet.id;
-    if (outlet.batcher) return this.tryInBatch(outlet, outlet.batcher, { claim, body, generation });
     // Most find a place at once, and every promise counts here.
     if (!this.mayPost(outlet, generation) || !outlet.tryEnter()) {
       const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
@@ -366,7 +380,7 @@ export class DestinationQueue {
   private async tryInBatch(
     outlet: Outlet,
     batcher: Batcher,
-    { claim, body, generation }: { readonly claim: Claim; readonly body: Buffer; readonly generation: number },
+    { claim, body, generation }: Try,
   ): Promise<EndpointResult> {
     const endpoint = outlet.id;
     const mayPost = () => this.mayPost(outlet, generation);

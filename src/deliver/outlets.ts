@@ -13,6 +13,7 @@ import { Window } from './window.ts';
 /** The endpoints of one destination, and what this process knows of each. */
 export class Outlets {
   list: readonly Outlet[] = [];
+  ids: readonly string[] = [];
   private readonly clock: Clock;
   /** Called with what a new endpoint inherits. */
   private readonly onChange: (state: EndpointState) => void;
@@ -35,6 +36,7 @@ export class Outlets {
       const known = before.find(({ id }) => id === endpoint.id);
       return known ? reconfigured(known, prepared) : this.create(destination, prepared, states, share ?? WHOLE);
     });
+    this.ids = this.list.map(({ id }) => id);
     for (const outlet of before) outlet.wakeAll();
   }
 
