@@ -1,16 +1,16 @@
 /**
- * The first sync of an audience, to a receiver app that verifies, parses and handles each identify call by itself, with one
+ * The first sync of an audience, of 100,000 members or `--members N`, to a receiver app that verifies, parses and handles each identify call by itself, with one
  * message in a request or up to 500: `rollcall` from the query on, with its durable store; `from the store` with everything
  * accepted before; `bare` an undici loop over a queue in memory that signs and posts the same bodies one by one.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Work } from './backfill/work.ts';
 import { compare, countCpu, type Figures, type Part, peakMemoryMb, startPart } from './harness.ts';
 
-const { values } = parseArgs({ strict: false, options: { calls: { type: 'string' } } });
-const calls = Number(values['calls'] ?? 100_000);
+const { values } = parseArgs({ strict: false, options: { members: { type: 'string' } } });
+const calls = Number(values['members'] ?? 100_000);
 
 interface Done {
   readonly calls: number;
@@ -42,11 +42,20 @@ async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false): 
       cpuMicros: cpu() / calls,
       receiverMicros: receiverCpu() / calls,
       memoryMb: peakMemoryMb(sender.pid),
+      receiverMb: peakMemoryMb(receiver.pid),
+      diskMb: await sizeMb(folder),
     };
   } finally {
     for (const part of parts) await part.stop();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** What the store and the engine have on disk; files that were larger before have kept their size. */
+async function sizeMb(folder: string): Promise<number> {
+  let bytes = 0;
+  for (const name of await readdir(folder)) bytes += (await stat(join(folder, name))).size;
+  return bytes / 2 ** 20;
 }
 
 await compare({

@@ -1,18 +1,22 @@
 /** Runs one contender in a process of its own: `driver.ts NAME {url,folder,count,extra}`. */
 import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
 import { bare } from './bare.ts';
 import { rollcall } from './rollcall.ts';
-import { type Forwarder, item, type Work } from './work.ts';
+import { type Forwarder, type Item, item, type Work } from './work.ts';
 
 /** Items put in at a time, and items on their way at most: the backlog stays the same for all. */
 const BATCH = 100;
 const OUTSTANDING = 4_000;
+/** Milliseconds between two batches where the rate is given. */
+const TICK = 5;
 
-const { url, folder, count, warmUp, extra } = JSON.parse(process.argv[3] ?? '{}') as {
+const { url, folder, count, warmUp, rate, extra } = JSON.parse(process.argv[3] ?? '{}') as {
   url: string;
   folder: string;
   count: number;
   warmUp: number;
+  rate: number | null;
   extra: string;
 };
 const enqueuedAt = new Float64Array(count);
@@ -47,13 +51,34 @@ function progress(isReached: () => boolean): Promise<void> {
 
 const forwarder = await start(process.argv[2] ?? '');
 
+/** A batch of them from `next` on, each with the time at which it is put in. */
+function batchFrom(next: number, size: number): Item[] {
+  const now = performance.now();
+  return Array.from({ length: size }, (_, index) => {
+    enqueuedAt[next + index] = now;
+    return item(next + index);
+  });
+}
+
+/** Puts in the items from `from` to `until` at the given rate, whatever has been delivered; resolves once all are. */
+async function pace(from: number, until: number, perSecond: number): Promise<void> {
+  const startedAt = performance.now();
+  const writing: Promise<void>[] = [];
+  for (let next = from; next < until; ) {
+    await pause(TICK);
+    const due = Math.min(until, from + Math.floor(((performance.now() - startedAt) / 1_000) * perSecond));
+    if (due > next) writing.push(forwarder.enqueue(batchFrom(next, due - next)));
+    next = due;
+  }
+  await Promise.all(writing);
+  await progress(() => delivered >= until);
+}
+
 /** Puts in and sees delivered the items from `from` to `until`. */
 async function forward(from: number, until: number): Promise<void> {
   let writing: Promise<void>[] = [];
   for (let next = from; next < until; ) {
-    const batch = Array.from({ length: Math.min(BATCH, until - next) }, (_, index) => item(next + index));
-    const now = performance.now();
-    for (const { index } of batch) enqueuedAt[index] = now;
+    const batch = batchFrom(next, Math.min(BATCH, until - next));
     next += batch.length;
     writing.push(forwarder.enqueue(batch));
     if (writing.length >= 8) {
@@ -66,11 +91,12 @@ async function forward(from: number, until: number): Promise<void> {
   await progress(() => delivered >= until);
 }
 
-await forward(0, warmUp);
+const run = rate === null ? forward : (from: number, until: number) => pace(from, until, rate);
+await run(0, warmUp);
 process.send?.('ready');
 await once(process, 'message');
 const startedAt = performance.now();
-await forward(warmUp, count);
+await run(warmUp, count);
 const seconds = (performance.now() - startedAt) / 1_000;
 const sorted = latencies.slice(warmUp).sort();
 const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
