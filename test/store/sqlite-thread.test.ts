@@ -15,9 +15,9 @@ watch.enable({ apis: ['setInterval'] });
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A store, and the failures that it reports. */
-async function open(t: Test, fault: Fault | null) {
+async function open(t: Test, fault: Fault | null, passes = 3) {
   // Never passed by: it takes away what the test before it armed.
-  armFailpoint('commit', fault === null ? Number.POSITIVE_INFINITY : 3, fault ?? 'kill');
+  armFailpoint('commit', fault === null ? Number.POSITIVE_INFINITY : passes, fault ?? 'kill');
   const failures: RollcallError[] = [];
   const failed = Promise.withResolvers<RollcallError>();
   const onFatal = (error: RollcallError) => {
@@ -44,6 +44,17 @@ t.test(
     t.equal(failures.length, 1);
   },
 );
+
+t.test('a crowd of single calls is written in one commit', async (t) => {
+  const { store, failures } = await open(t, 'throw', 4);
+  await accept(store, message());
+  await store.ping();
+  const asked = await Promise.all(Array.from({ length: 600 }, () => codeOf(accept(store, message()))));
+  t.same(new Set(asked), new Set([null]), 'the next commit would have failed');
+  t.not(await codeOf(store.ping()), null);
+  await store.close();
+  t.equal(failures.length, 1);
+});
 
 t.test('a thread that gives no answer is given up in the end', async (t) => {
   const { store, failures, failed } = await open(t, 'hang');

@@ -12,8 +12,14 @@ import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
-/** Operations in one transaction at most; what exceeds it goes into the next. */
-const GROUP_LIMIT = 64;
+/**
+ * What one transaction takes, until it is reached: each operation weighs as much as so many messages, beside its own. By
+ * operations alone, a crowd of single calls would need one commit after the other, for which everyone waits.
+ */
+const GROUP_WEIGHT = 7_000;
+const OPERATION_WEIGHT = 10;
+/** Messages that an operation is taken to be about, where nobody says. */
+const USUAL_MESSAGES = 100;
 /**
  * A group that is seen in work so often, this many milliseconds apart, is stuck: a disk in trouble may take a minute.
  * Looks count, and not the time, which also passes while the whole process is stopped.
@@ -27,9 +33,16 @@ interface ThreadOptions {
   readonly events: StoreEvents;
 }
 
+interface CallOptions {
+  /** What of the arguments goes to the thread as it is, and is gone here. */
+  readonly movable?: readonly ArrayBuffer[];
+  readonly messages?: number;
+}
+
 interface Waiting {
   readonly operation: Operation;
   readonly movable: readonly ArrayBuffer[];
+  readonly weight: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
@@ -89,14 +102,9 @@ export class StoreThread {
     return { thread, store };
   }
 
-  /** @param movable - what of the arguments goes to the thread as it is, and is gone here */
-  call<V extends VerbName>(
-    verb: V,
-    args: VerbArguments<V>,
-    movable: readonly ArrayBuffer[] = [],
-  ): Promise<VerbResult<V>> {
+  call<V extends VerbName>(verb: V, args: VerbArguments<V>, options: CallOptions = {}): Promise<VerbResult<V>> {
     if (this.damage) return Promise.reject(this.closed ?? this.damage);
-    return this.perform({ ...this.moment(), verb, args }, movable) as Promise<VerbResult<V>>;
+    return this.perform({ ...this.moment(), verb, args }, options) as Promise<VerbResult<V>>;
   }
 
   /** As `call`, of a record; damaged data is still read. */
@@ -110,10 +118,13 @@ export class StoreThread {
     return { now, ahead: this.time.offset };
   }
 
-  private perform(operation: Operation, movable: readonly ArrayBuffer[] = []): Promise<unknown> {
+  private perform(
+    operation: Operation,
+    { movable = [], messages = USUAL_MESSAGES }: CallOptions = {},
+  ): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
     return new Promise((resolve, reject) => {
-      this.queue.push({ operation, movable, resolve, reject });
+      this.queue.push({ operation, movable, weight: OPERATION_WEIGHT + messages, resolve, reject });
       this.schedule();
     });
   }
@@ -157,7 +168,11 @@ export class StoreThread {
   }
 
   private send(): void {
-    this.inWork = this.queue.splice(0, GROUP_LIMIT);
+    let count = 0;
+    for (let weight = 0; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) {
+      weight += this.queue[count]?.weight ?? 0;
+    }
+    this.inWork = this.queue.splice(0, count);
     if (this.inWork.length === 0) return;
     const operations = this.inWork.map(({ operation }) => operation);
     const moved = this.inWork.flatMap(({ movable }) => movable);

@@ -38,7 +38,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
   const sent = ({ messages, step, logged = false, take = null }: port.AcceptRequest) => {
     const packed = pack(messages);
-    return thread.call('accept', { messages: packed, step, maxQueued, logged, take }, movable(packed));
+    const options = { movable: movable(packed), messages: messages.length };
+    return thread.call('accept', { messages: packed, step, maxQueued, logged, take }, options);
   };
   const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();
