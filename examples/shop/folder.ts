@@ -8,8 +8,9 @@ export const CONFIG = 'rollcall.yaml';
 /** First line of the shop's own configuration, by which its folder is known. */
 export const TITLE = '# The example shop.';
 const PID = 'running.pid';
-/** What a shop leaves behind, besides its configuration. */
-const LEFT = /^(running\.pid|orders\.csv|(rollcall\.db|audiences\.duckdb)(\W.*)?)$/;
+/** What a shop leaves behind, besides its configuration; and the event log, which others may have too. */
+const LEFT = /^(running\.pid|(rollcall\.db|audiences\.duckdb)(\W.*)?)$/;
+const EVENTS = 'events';
 
 /** Takes a folder for this process and removes what an earlier shop left there. Nobody else's files are touched. */
 export function claimFolder(folder: string): Claim {
@@ -19,7 +20,9 @@ export function claimFolder(folder: string): Claim {
     return { ok: false, problem: `The shop is running already (process ${pid}) in ${folder}. Stop it first.` };
   }
   const names = existsSync(folder) ? readdirSync(folder) : [];
-  const foreign = names.find((name) => !LEFT.test(name) && !(name === CONFIG && isOurs(join(folder, name))));
+  const config = join(folder, CONFIG);
+  const isKnown = existsSync(config) && isOurs(config);
+  const foreign = names.find((name) => !LEFT.test(name) && !(isKnown && (name === CONFIG || name === EVENTS)));
   if (foreign !== undefined) {
     return {
       ok: false,

@@ -1,5 +1,3 @@
-import { appendFileSync, writeFileSync } from 'node:fs';
-
 export interface Order {
   readonly id: number;
   readonly customer: string;
@@ -32,17 +30,14 @@ export function history(book: OrderBook, count: number, end: number): readonly O
   return Array.from({ length: count }, (_, index) => book.next(end - ((count - index) * 90 * DAY) / count));
 }
 
-export function writeOrders(file: string, orders: readonly Order[]): void {
-  writeFileSync(file, `order_id,customer_id,ordered_at,amount\n${orders.map(csvLine).join('')}`);
-}
-
-export function appendOrders(file: string, orders: readonly Order[]): void {
-  appendFileSync(file, orders.map(csvLine).join(''));
-}
-
-function csvLine({ id, customer, at, amount }: Order): string {
-  const orderedAt = new Date(at).toISOString().replace('T', ' ').replace('Z', '');
-  return `${id},${customer},${orderedAt},${amount.toFixed(2)}\n`;
+/** What the shop tells Rollcall of an order. */
+export function orderEvent({ id, customer, at, amount }: Order) {
+  return {
+    userId: customer,
+    event: 'Order Completed',
+    timestamp: new Date(at),
+    properties: { orderId: id, total: amount },
+  };
 }
 
 /** A small generator of random numbers that takes a seed. */

@@ -52,7 +52,7 @@ async function runOnce(options: ShopOptions, signal: AbortSignal, print: RunOpti
     const first = await sync(shop, MARCH_31);
     await shop.untilVerified(sentBy(first), signal);
     board.flush();
-    shop.order(ORDERS, MARCH_31 + 5_000);
+    await shop.order(ORDERS, MARCH_31 + 5_000);
     const changes = await sync(shop, MARCH_31 + 6_000);
     await shop.untilVerified(sentBy(first) + ORDERS + sentBy(changes), signal);
     board.flush();
@@ -104,7 +104,7 @@ async function runUntilStopped(
     await shop.rollcall.sync.run();
     await shop.rollcall.sync.start();
     for (let turn = 0; !signal.aborted; turn += 1) {
-      shop.order(1 + (turn % 3), Date.now());
+      await shop.order(1 + (turn % 3), Date.now());
       await setTimeout(ORDERS_EVERY, undefined, { signal }).catch(() => {});
     }
     return 0;

@@ -11,7 +11,7 @@ import type { Run } from '../../src/store/port.ts';
 import { createShopApp, type ShopApp } from './app.ts';
 import { type Board, count } from './board.ts';
 import { CONFIG, TITLE } from './folder.ts';
-import { appendOrders, createOrderBook, history, writeOrders } from './orders.ts';
+import { createOrderBook, history, orderEvent } from './orders.ts';
 
 const TEMPLATE = join(import.meta.dirname, 'rollcall.yaml');
 const SECRET = 'a-secret-for-trying-out';
@@ -25,8 +25,8 @@ export interface Shop {
   readonly rollcall: App;
   /** Path of Rollcall's configuration. */
   readonly config: string;
-  /** Lets orders come in: into the shop's file, and to Rollcall as track calls. */
-  order(amount: number, at: number): void;
+  /** Lets orders come in: to Rollcall as track calls. Resolves once it has them. */
+  order(amount: number, at: number): Promise<void>;
   /** Resolves once so many webhooks are verified. */
   untilVerified(number: number, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -42,12 +42,9 @@ export interface ShopOptions {
   readonly end: number;
 }
 
-/** Begins anew in an empty folder: sample orders, the shop's app listening, Rollcall started. */
+/** Begins anew in an empty folder: the shop's app listening, Rollcall started, sample orders sent. */
 export async function openShop({ folder, board, port: wanted, end }: ShopOptions): Promise<Shop> {
   const book = createOrderBook(SEED);
-  const file = join(folder, 'orders.csv');
-  writeOrders(file, history(book, ORDERS, end));
-
   const webhooks = new EventEmitter();
   let verified = 0;
   const audiences = ['big_spenders', 'lapsed_customers', 'just_bought'];
@@ -68,22 +65,24 @@ export async function openShop({ folder, board, port: wanted, end }: ShopOptions
   const config = writeConfig(folder, values);
   const rollcall = await App.create(loadConfig(config), { log: readableLog(board) });
   await rollcall.start({ collect: true, schedules: false });
-  const client = new Client('shop-write-key', { endpoint: rollcall.address ?? '', flushAt: 1 });
-  board.say('shop', `${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);
-  board.say('rollcall', `started; it takes messages at ${rollcall.address}`);
+  const endpoint = rollcall.address ?? '';
+  board.say('rollcall', `started; it takes messages at ${endpoint}`);
+  const past = new Client('past-write-key', { endpoint });
+  for (const order of history(book, ORDERS, end)) past.track(orderEvent(order));
+  await past.close();
+  const client = new Client('shop-write-key', { endpoint });
+  board.say('shop', `sent its ${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);
 
   return {
     app,
     rollcall,
     config,
-    order(amount, at) {
+    async order(amount, at) {
       const orders = Array.from({ length: amount }, () => book.next(at));
-      appendOrders(file, orders);
-      for (const { customer, amount } of orders) {
-        client.track({ userId: customer, event: 'Order Completed', properties: { total: amount } });
-      }
+      for (const order of orders) client.track(orderEvent(order));
       const list = orders.map(({ customer, amount }) => `${customer} ${amount.toFixed(2)}`);
       board.say('shop', `${count(orders.length, 'new order')}: ${list.join(', ')}`);
+      await client.flush();
     },
     async untilVerified(number, signal) {
       while (verified < number) await once(webhooks, 'verified', { signal });

@@ -28,13 +28,14 @@ t.test('one first sync and one of changes reach the app, and the app agrees with
   const folder = t.testdir();
   const { code, stdout, stderr } = await runOnce(folder);
   t.equal(code, 0, stderr);
-  t.match(stdout, /computed +big_spenders \(first sync\): 14 members, 14 entered, 0 left → 14 webhooks/);
-  t.match(stdout, /verified +✓ +14 entered big_spenders: customer-01/);
+  t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
+  t.match(stdout, /verified +✓ +20 entered big_spenders: customer-01/);
   t.match(stdout, /computed +lapsed_customers: 12 members, 0 entered, 1 left → 1 webhook\n/);
   t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42/);
   t.match(stdout, /verified +✓ +8 Order Completed/);
-  t.match(stdout, /109 webhooks sent and verified; the app and Rollcall agree\.\n$/);
-  t.match(await readFile(join(folder, 'orders.csv'), 'utf8'), /^order_id,customer_id,ordered_at,amount\n1,customer-/);
+  t.match(stdout, /116 webhooks sent and verified; the app and Rollcall agree\.\n$/);
+  const log = await rollcall(['events', '--verify', '--json', '-c', join(folder, 'rollcall.yaml')]);
+  t.match(JSON.parse(log.stdout), { events: 308, unsealed: 0, faults: [] }, 'its orders are in the event log');
 });
 
 t.test('it starts from whatever an earlier run left', async (t) => {
@@ -53,7 +54,7 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   const running = start(['demo', folder, '--port', '65535']);
   await running.stdout.match(/rollcall +started; it takes messages at http/);
   await running.stdout.match(/Look around at http/);
-  await running.stdout.match(/verified +✓ +14 entered big_spenders/);
+  await running.stdout.match(/verified +✓ +20 entered big_spenders/);
   const config = join(folder, 'rollcall.yaml');
   t.match(await rollcall(['why', 'big_spenders', 'customer-01', '-c', config]), { code: 0, stdout: /customer-01/ });
   t.equal((await running.stop()).code, 0);
@@ -61,6 +62,8 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
 });
 
 t.test('a folder with files of others is left alone', async (t) => {
+  const others = t.testdir({ events: { 'a.parquet': 'precious' } });
+  t.match(await rollcall(['demo', others]), { code: 2, stderr: /not the shop's, such as events/ });
   const folder = t.testdir({ 'rollcall.yaml': 'sources: []\n', 'rollcall.db': 'precious' });
   t.match(await rollcall(['demo', folder]), { code: 2, stderr: /not the shop's, such as rollcall\.yaml/ });
   t.equal(await readFile(join(folder, 'rollcall.db'), 'utf8'), 'precious');

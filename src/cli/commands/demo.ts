@@ -12,8 +12,8 @@ interface DemoOptions {
 }
 
 const HELP = `
-It makes sample orders, an app that receives webhooks, and Rollcall between them. While it runs, orders come in,
-audiences are synced every three seconds, and each line says what happened:
+It makes sample orders, an app that receives webhooks, and Rollcall between them. While it runs, orders come in as
+track calls and are kept in the event log. Audiences are computed from it every three seconds. Each line says what happened:
 
   computed  Rollcall found who entered and who left
   verified  the app received that as signed webhooks, and trusted them
@@ -21,7 +21,8 @@ audiences are synced every three seconds, and each line says what happened:
 
 Everything is kept in the folder, which you may delete afterwards. Its rollcall.yaml works with every command:
 
-  $ rollcall runs -c rollcall-demo/rollcall.yaml`;
+  $ rollcall runs -c rollcall-demo/rollcall.yaml
+  $ rollcall events -c rollcall-demo/rollcall.yaml`;
 
 export function addDemo(program: Command, context: Context): void {
   program
