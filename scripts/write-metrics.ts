@@ -16,6 +16,7 @@ export function metricsTable(): string {
       ping: async () => undefined,
     },
     storeTime: () => 0,
+    eventLog: null,
     clock: systemClock,
     destinations: () => [],
   });

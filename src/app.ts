@@ -112,6 +112,7 @@ export class App {
     this.metrics = createMetrics({
       store,
       storeTime: () => store.time.now(),
+      eventLog: config.eventLog && store.events,
       clock,
       destinations: () => this.config.destinations,
     });
@@ -180,6 +181,7 @@ export class App {
             log,
             folder: config.eventLog.path,
             keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
+            onFailure: () => this.metrics.logFailed(),
           });
     this.alerts = new AlertWatch({
       store,

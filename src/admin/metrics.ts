@@ -12,6 +12,7 @@ import {
   type Store,
   whyClosed,
 } from '../store/port.ts';
+import { type EventLogParts, eventLogMetrics } from './event-log-metrics.ts';
 import { tookMs } from './run-line.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
@@ -23,6 +24,8 @@ export interface Metrics {
   discarded(source: string, code: string): void;
   settled(settlement: Settlement): void;
   reported(report: SyncReport): void;
+  /** Something of the event log failed in the background. */
+  logFailed(): void;
 }
 
 /** What says nothing of a sync: it was not begun, or goes on at the next start. */
@@ -39,11 +42,9 @@ const ATTEMPT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 /** Upper bounds in seconds, from acceptance to delivery; retries go on for four hours. */
 const DELIVERY_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200, 14_400];
 
-interface MetricsParts {
+interface MetricsParts extends EventLogParts {
   /** Asked when the metrics are read. */
   readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
-  /** Milliseconds, as claims have them. */
-  readonly storeTime: () => number;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly destinations: () => readonly Destination[];
 }
@@ -89,6 +90,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
     RUN_BUCKETS,
   );
   storeGauges(parts, registers);
+  const logFailed = eventLogMetrics(parts, registers);
   // Finding a metric by its labels costs more than counting.
   const forDestination = memoize((destination: string) => ({
     deliveries: memoize((verdict: Settlement['verdict']['kind']) => deliveries.labels({ destination, verdict })),
@@ -98,6 +100,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   }));
   return {
     registry,
+    logFailed,
     accepted(source, { accepted, duplicates, suppressed }, ms) {
       acceptSeconds.observe({ source }, ms / 1_000);
       messages.inc({ source, result: 'accepted' }, accepted);

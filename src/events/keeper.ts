@@ -18,6 +18,8 @@ interface KeeperParts {
   readonly folder: string;
   /** How long events are kept, in milliseconds. */
   readonly keep: () => number;
+  /** Called when something failed in the background. */
+  readonly onFailure?: () => void;
 }
 
 const LOOK_EVERY = 5_000;
@@ -191,7 +193,10 @@ export class EventLogKeeper {
   private during(work: () => Promise<unknown>, failure: string): Promise<void> {
     const done = this.work.then(work).then(
       () => {},
-      (error) => this.parts.log.warn({ err: error, stage: 'event-log' }, failure),
+      (error) => {
+        this.parts.onFailure?.();
+        this.parts.log.warn({ err: error, stage: 'event-log' }, failure);
+      },
     );
     this.work = done;
     return done;

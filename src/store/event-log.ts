@@ -70,6 +70,8 @@ export interface TableLog {
   /** Deletes the events of users, and of the ids that are theirs. Only those of `sources`, or of any when null. */
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   summary(): Promise<LogSummary>;
+  /** On disk, and how many days have a part; counts nothing. */
+  size(): Promise<{ readonly bytes: number; readonly parts: number }>;
 }
 
 /** Size and span of the log. */

@@ -11,6 +11,7 @@ import { run } from '../contract/store-fixture.ts';
 const endpoint = (id: string) => ({ id, url: 'http://h/', headers: {} });
 const PARTS = {
   storeTime: () => 0,
+  eventLog: null,
   clock: { now: () => 1_000_000, monotonic: () => 0 },
   destinations: () => [
     {
@@ -59,6 +60,7 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   t.match(text, /^rollcall_members\{key="vips"\} 12$/m);
   t.match(text, /^rollcall_last_success_timestamp_seconds\{key="vips"\} 940$/m);
   t.match(text, /^rollcall_store_up 1$/m);
+  t.notMatch(text, /^rollcall_event_log_bytes/m, 'no log is kept');
   const asks = ['backlog', 'endpoints', 'lastSuccesses', 'oldestUntried', 'orphans', 'ping'];
   t.same([...new Set(asked)].toSorted(), asks);
 });

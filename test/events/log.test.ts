@@ -1,4 +1,5 @@
 import t from 'tap';
+import { isOnPostgres } from '../helpers/store.ts';
 import { loggingService, membersOf, send } from './helpers/logging-app.ts';
 
 const BUYERS = {
@@ -18,6 +19,18 @@ t.test('what is collected can be asked for at once, by the process that collects
   const other = await service.open([BUYERS]);
   await send(app, [order('bob', '4')]);
   t.equal(await membersOf(other, 'buyers'), 2);
+  const metrics = await (await fetch(`${app.address}/metrics`)).text();
+  const metric = (name: string) => new RegExp(`^rollcall_event_log_${name} (\\d+)`, 'm').exec(metrics)?.[1] ?? null;
+  t.match(
+    Object.fromEntries(
+      ['files', 'unsealed_events', 'sealing_lag_seconds', 'failures_total'].map((name) => [name, metric(name)]),
+    ),
+    // A week of parts is made before it begins.
+    isOnPostgres
+      ? { files: '8', unsealed_events: null, sealing_lag_seconds: null, failures_total: '0' }
+      : { files: '0', unsealed_events: '4', sealing_lag_seconds: /\d/, failures_total: '0' },
+  );
+  t.ok(isOnPostgres ? Number(metric('bytes')) > 0 : metric('bytes') === '0');
 });
 
 t.test('the views have the columns that the documentation promises', async (t) => {

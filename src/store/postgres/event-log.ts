@@ -132,6 +132,14 @@ export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) =>
     }
   }
 
+  async function size(): Promise<{ readonly bytes: number; readonly parts: number }> {
+    const [[bytes, parts] = [0, 0]] = await db.rows<[number, number]>(
+      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, count(*) FILTER (WHERE c.relname ~ '^event_\\d{8}$')
+       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'rollcall.event'::regclass`,
+    );
+    return { bytes, parts };
+  }
+
   return {
     kind: 'table',
     prepare: (now) => during(() => prepare(now)),
@@ -142,11 +150,9 @@ export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) =>
         const [[events, from, to] = [0, null, null]] = await db.patient<[number, string | null, string | null]>(
           'SELECT count(*), min(day)::text, max(day)::text FROM rollcall.event',
         );
-        const [[bytes] = [0]] = await db.rows<[number]>(
-          `SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint FROM pg_inherits WHERE inhparent = 'rollcall.event'::regclass`,
-        );
-        return { events, bytes, from, to };
+        return { events, bytes: (await size()).bytes, from, to };
       }),
+    size: () => during(size),
   };
 }
 

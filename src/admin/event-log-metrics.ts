@@ -1,0 +1,47 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { EventLog } from '../store/event-log.ts';
+
+export interface EventLogParts {
+  /** Null where no log is kept. */
+  readonly eventLog: EventLog | null;
+  /** Milliseconds, as the tail has them. */
+  readonly storeTime: () => number;
+}
+
+/** Adds the metrics of the event log; the returned function counts what failed in the background. */
+export function eventLogMetrics({ eventLog, storeTime }: EventLogParts, registers: Registry[]): () => void {
+  const gauge = (name: string, help: string, read: (log: EventLog) => Promise<number | null>) =>
+    new Gauge({
+      name: `rollcall_event_log_${name}`,
+      help,
+      registers,
+      async collect() {
+        this.reset();
+        this.remove();
+        const value = eventLog && (await read(eventLog).catch(() => null));
+        if (value !== null) this.set(value);
+      },
+    });
+  gauge('bytes', 'Size of the event log on disk, without its tail.', async (log) =>
+    log.kind === 'table' ? (await log.size()).bytes : sum((await log.state()).files.map(({ bytes }) => bytes)),
+  );
+  gauge('files', 'Files of the event log; with a Postgres store, days that have a part.', async (log) =>
+    log.kind === 'table' ? (await log.size()).parts : (await log.state()).files.length,
+  );
+  gauge('unsealed_events', 'Events that wait to be sealed into files.', async (log) =>
+    log.kind === 'table' ? null : (await log.state()).tail.events,
+  );
+  gauge('sealing_lag_seconds', 'Age of the oldest event that waits to be sealed.', async (log) => {
+    if (log.kind === 'table') return null;
+    const { since } = (await log.state()).tail;
+    return since === null ? 0 : Math.max(0, storeTime() - since) / 1_000;
+  });
+  const failures = new Counter({
+    name: 'rollcall_event_log_failures_total',
+    help: 'Times that sealing, merging or dropping failed; it is tried again.',
+    registers,
+  });
+  return () => failures.inc();
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
