@@ -227,6 +227,7 @@ export class App {
   private async startParts({ collect: collects, schedules, renames = false }: StartOptions): Promise<void> {
     // Who collects answers that it can't, for as long as the store is damaged; others have nothing to do.
     if (this.damage && !collects) throw this.damage;
+    if (collects || schedules) this.logWarnings();
     if (!this.damage) {
       await this.worker.start(collects || schedules);
       this.history.start();
@@ -243,6 +244,11 @@ export class App {
     if (collects || schedules) this.lookForDamage();
   }
 
+  private logWarnings(): void {
+    for (const { path, line, message } of this.config.warnings)
+      this.options.log.warn({ path, line }, `The configuration's ${path} ${message}`);
+  }
+
   /** In the background: a large store takes its time. What it finds, it also reports as an event. */
   private lookForDamage(): void {
     this.store.check(false).catch((error) => {
@@ -256,6 +262,7 @@ export class App {
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
+    this.logWarnings();
     this.worker.configure(this.destinations());
     // Each run asks again what this one could not write.
     await this.sync

@@ -1,6 +1,7 @@
 import type { ConditionKind } from '../condition.ts';
 import type { Condition, Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
+import type { ShownMistake } from './mistakes.ts';
 
 /** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
 export interface Config {
@@ -36,6 +37,8 @@ export interface Config {
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly alerts: AlertsConfig;
   readonly logLevel: string;
+  /** What is allowed and most likely not meant. */
+  readonly warnings: readonly ShownMistake[];
 }
 
 /** What a token lets its bearer do: look, change what runs, delete people. */

@@ -1,5 +1,9 @@
+import type { Activity, Condition } from '../definition/definition.ts';
+import { logViewIn } from '../definition/log-views.ts';
 import type { Config, EngineConfig } from './config.ts';
-import type { Mistake } from './mistakes.ts';
+import type { Mistake, Path } from './mistakes.ts';
+
+type Checked = Pick<Config, 'engines' | 'store' | 'eventLog' | 'audiences' | 'traits'>;
 
 /**
  * Whether an engine can read the event log of a store: DuckDB that of SQLite, and Postgres that of its own database.
@@ -18,21 +22,80 @@ function databaseOf(url: string): string | null {
   return [searchParams?.get('host') ?? hostname, port === '' ? '5432' : port, pathname].join(' ');
 }
 
-/** Short definitions that can't be computed: there is no log, or their engine does not see it. */
-export function checkLogIsSeen(config: Config): readonly Mistake[] {
-  const { engines, store, eventLog } = config;
-  const fault = (name: string): string | null => {
-    if (eventLog === null) return 'is computed from the event log, which is not kept. Add eventLog: {} to the file';
-    const engine = engines[name];
-    if (engine === undefined || seesLog(engine, store.url)) return null;
-    return `is computed from the event log, which the engine ${name} does not see: DuckDB sees that of a SQLite store, Postgres that of its own database`;
-  };
-  const short = [
-    ...config.audiences.map(({ when, engine }, index) => ({ path: ['audiences', index, 'when'], given: when, engine })),
-    ...config.traits.map(({ value, engine }, index) => ({ path: ['traits', index, 'value'], given: value, engine })),
-  ];
-  return short.flatMap(({ path, given, engine }) => {
-    const message = given && fault(engine);
-    return message ? [{ path, message }] : [];
+/** Why a definition that reads the log can't be computed by an engine; null if it can. */
+function unseen({ engines, store, eventLog }: Checked, name: string): string | null {
+  if (eventLog === null) return 'which is not kept. Add eventLog: {} to the file';
+  const engine = engines[name];
+  if (engine === undefined || seesLog(engine, store.url)) return null;
+  return `which the engine ${name} does not see: DuckDB sees that of a SQLite store, Postgres that of its own database`;
+}
+
+/** Definitions that can't be computed, since there is no log or their engine does not see it: short ones, and SQL that names its views as nobody else does. */
+export function checkLogIsSeen(config: Checked): readonly Mistake[] {
+  return definitionsOf(config).flatMap(({ path, short, sql, engine }) => {
+    const view = sql === null ? null : logViewIn(sql);
+    const why = unseen(config, engine);
+    if (why === null) return [];
+    if (short !== null) return [{ path: [...path, short], message: `is computed from the event log, ${why}` }];
+    return view?.isSure
+      ? [{ path: [...path, 'sql'], message: `reads ${view.name}, a view of the event log, ${why}` }]
+      : [];
   });
+}
+
+/** What a definition asks of the log that it most likely does not have. */
+export function logWarnings(config: Checked): readonly Mistake[] {
+  return definitionsOf(config).flatMap((definition): readonly Mistake[] => {
+    const { path, sql, engine } = definition;
+    const why = unseen(config, engine);
+    if (why === null) return windowsBeyond(config, definition);
+    const view = sql === null ? null : logViewIn(sql);
+    // Without a log, events and users are tables of theirs.
+    if (view === null || (config.eventLog === null && !view.isRare)) return [];
+    const message = `reads ${view.name}. Unless that is a table of yours, it is a view of the event log, ${why}`;
+    return [{ path: [...path, 'sql'], message }];
+  });
+}
+
+/** Windows that are longer than the log is kept. */
+function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Definition): readonly Mistake[] {
+  if (eventLog === null) return [];
+  const windows = [
+    ...(condition ? activitiesIn(condition, [...path, 'when']) : []),
+    ...(value ? [{ path: [...path, 'value'], activity: value.activity }] : []),
+  ];
+  return windows.flatMap(({ path, activity: { within } }) => {
+    if (within === null || within <= eventLog.keep) return [];
+    const message = `is ${days(within)}, but the log keeps ${days(eventLog.keep)}. What is older does not count: raise eventLog.keep, or shorten the window`;
+    return [{ path: [...path, 'within'], message }];
+  });
+}
+
+const days = (ms: number) => `${Math.round(ms / 86_400_000)} days`;
+
+/** What a condition says of people's activity, each with its place. */
+function activitiesIn(
+  condition: Condition,
+  path: Path,
+): readonly { readonly path: Path; readonly activity: Activity }[] {
+  if ('all' in condition) return condition.all.flatMap((part, index) => activitiesIn(part, [...path, 'all', index]));
+  if ('any' in condition) return condition.any.flatMap((part, index) => activitiesIn(part, [...path, 'any', index]));
+  if ('not' in condition) return activitiesIn(condition.not, [...path, 'not']);
+  return 'performed' in condition ? [{ path, activity: condition.performed }] : [];
+}
+
+type Definition = ReturnType<typeof definitionsOf>[number];
+
+/** Audiences and traits by how they are defined. */
+function definitionsOf({ audiences, traits }: Checked) {
+  return [
+    ...audiences.map(({ when, sql, engine }, index) => ({
+      ...{ path: ['audiences', index] as Path, engine, condition: when ?? null, value: null },
+      ...{ short: when ? 'when' : null, sql: sql ?? null },
+    })),
+    ...traits.map(({ value, sql, engine }, index) => ({
+      ...{ path: ['traits', index] as Path, engine, condition: null, value: value ?? null },
+      ...{ short: value ? 'value' : null, sql: sql ?? null },
+    })),
+  ];
 }

@@ -9,6 +9,7 @@ import { normalise } from './normalise.ts';
 import { checkReferences } from './references.ts';
 import { fileSchema } from './schema.ts';
 import { type Environment, fillVariables } from './variables.ts';
+import { warningsOf } from './warnings.ts';
 
 /**
  * Reads, checks and completes a configuration file. Variables come from the environment, or else from a file `.env` beside it.
@@ -47,14 +48,12 @@ interface ParseOptions {
 export function parseConfig(text: string, { file, folder, env }: ParseOptions): Config {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
+  const shown = (mistakes: readonly Mistake[]) =>
+    mistakes
+      .map(({ path, message }) => ({ path: showPath(path), line: lineOf(document, lines, path), message }))
+      .sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
   const refuse = (mistakes: readonly Mistake[]): never => {
-    const shown = mistakes.map(({ path, message }) => ({
-      path: showPath(path),
-      line: lineOf(document, lines, path),
-      message,
-    }));
-    shown.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
-    throw new ConfigurationError(file, shown);
+    throw new ConfigurationError(file, shown(mistakes));
   };
   if (document.errors.length > 0) {
     const faults = document.errors.map(({ message, pos }) => ({ path: '', line: lines.linePos(pos[0]).line, message }));
@@ -69,7 +68,7 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   const faults: Mistake[] = [];
   const config = normalise(checked.data, folder, faults);
   faults.push(...checkLogIsSeen(config));
-  return faults.length > 0 ? refuse(faults) : config;
+  return faults.length > 0 ? refuse(faults) : { ...config, warnings: shown(warningsOf(config)) };
 }
 
 function read(path: string, shown: string): string {

@@ -26,14 +26,17 @@ export class ConfigurationError extends RollcallError {
 
   constructor(file: string, mistakes: readonly ShownMistake[]) {
     const count = mistakes.length === 1 ? 'a mistake' : `${mistakes.length} mistakes`;
-    super('bad_configuration', [`${file} has ${count}:`, ...mistakes.map(showMistake)].join('\n'));
+    super(
+      'bad_configuration',
+      [`${file} has ${count}:`, ...mistakes.map((mistake) => `  ${showMistake(mistake)}`)].join('\n'),
+    );
     this.file = file;
     this.mistakes = mistakes;
   }
 }
 
-function showMistake({ path, line, message }: ShownMistake): string {
-  return `  ${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
+export function showMistake({ path, line, message }: ShownMistake): string {
+  return `${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
 }
 
 /** What zod found, in our words; unions are taken apart as far as one branch was plainly meant. */

@@ -24,7 +24,7 @@ const PER_DESTINATION = 1_000_000;
  *
  * @param faults - gets what only shows when files are opened
  */
-export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): Config {
+export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): Omit<Config, 'warnings'> {
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
   faults.push(...sharedFiles(engines));

@@ -1,5 +1,6 @@
 import type { Config } from './config.ts';
-import { showPath } from './mistakes.ts';
+import { logWarnings } from './event-log.ts';
+import type { Mistake } from './mistakes.ts';
 
 /** Traits that receivers know as something about the person: an audience of this key overwrites it. */
 const PERSONAL = new Set(
@@ -22,17 +23,16 @@ const PERSONAL = new Set(
 );
 
 /** What is allowed and most likely not meant. */
-interface Warning {
-  readonly path: string;
-  readonly message: string;
+export function warningsOf(config: Omit<Config, 'warnings'>): readonly Mistake[] {
+  return [...personalKeys(config), ...logWarnings(config)];
 }
 
-export function warningsOf(config: Pick<Config, 'audiences' | 'traits'>): readonly Warning[] {
+function personalKeys(config: Pick<Config, 'audiences' | 'traits'>): readonly Mistake[] {
   return (['audiences', 'traits'] as const).flatMap((section) =>
     config[section].flatMap(({ key }, index) => {
       if (!PERSONAL.has(key.toLowerCase())) return [];
       const message = `gives the key ${key}, which receivers take for a person's own trait. Set another key unless it is meant`;
-      return [{ path: showPath([section, index]), message }];
+      return [{ path: [section, index], message }];
     }),
   );
 }

@@ -78,3 +78,27 @@ t.test('the types are printed, or told as JSON, and a definition that is wrong i
   t.equal(wrong.code, 1);
   t.match(wrong.stderr, /column_missing: odd: /);
 });
+
+const SHORT = `
+store: sqlite:./rollcall.db
+eventLog: {}
+sources: [{ id: personas, writeKey: k }]
+audiences:
+  - { name: Buyers, source: personas, schedule: '0 3 * * *', when: { performed: A } }
+traits:
+  - { name: Orders, source: personas, schedule: '0 3 * * *', value: { count: A } }
+  - { name: Revenue, source: personas, schedule: '0 3 * * *', value: { sum: A, of: properties.total } }
+  - { name: Favourite, source: personas, schedule: '0 3 * * *', value: { mostFrequent: A, of: properties.sku } }
+  - { name: Bought, source: personas, schedule: '0 3 * * *', value: { uniqueList: A, of: properties.sku } }
+`;
+
+t.test('short definitions have the types that they give', async (t) => {
+  const config = join(t.testdir({ 'rollcall.yaml': SHORT }), 'rollcall.yaml');
+  const { stdout, stderr, code } = await rollcall(['types', '-c', config]);
+  t.equal(code, 0, stderr);
+  t.match(stdout, 'audiences: "buyers";');
+  t.match(stdout, '"orders": { "orders": number | null };');
+  t.match(stdout, '"revenue": { "revenue": number | null };');
+  t.match(stdout, '"favourite": { "favourite": unknown };');
+  t.match(stdout, '"bought": { "bought": (unknown | null)[] | null };');
+});

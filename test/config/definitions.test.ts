@@ -156,3 +156,57 @@ t.test('what is right is read', async (t) => {
     most: null,
   });
 });
+
+const KEPT = (definitions: string, top = 'eventLog: { keep: 30d }') => `
+store: sqlite:./rollcall.db
+${top}
+engines: { lake: { type: duckdb, path: ./a.duckdb }, far: { type: postgres, url: "postgres://h/d" } }
+sources: [{ id: personas, writeKey: k }]
+${definitions}
+`;
+const kept = (definition: string) =>
+  `audiences:\n  - name: A\n    source: personas\n    schedule: '0 3 * * *'\n    ${definition}`;
+
+t.test('a window that the log is too short for is warned of, with its line and what to do', (t) => {
+  const { warnings } = parse(
+    KEPT(`${kept(`when:
+      any:
+        - { performed: A, within: 30d }
+        - not:
+            performed: A
+            within: 31d`)}
+traits:
+  - { name: B, source: personas, schedule: '0 3 * * *', value: { count: A, within: 2000h } }`),
+  );
+  t.match(warnings, [
+    {
+      path: 'audiences[0].when.any[1].not.within',
+      line: 15,
+      message: /^is 31 days, but the log keeps 30 days\..* raise eventLog\.keep/,
+    },
+    { path: 'traits[0].value.within', line: 17, message: /^is 83 days/ },
+  ]);
+  t.equal(warnings.length, 2);
+  t.end();
+});
+
+t.test('SQL over the views is refused or warned of where its engine does not see the log', (t) => {
+  const warned = (sql: string, top?: string) =>
+    parse(KEPT(kept(sql), top)).warnings.map(({ path, line, message }) => `${line} ${path} ${message}`);
+  const none = 'network: {}';
+  const reads = (view: string) => `sql: select user_id from ${view} group by 1`;
+  t.same(warned(reads('tracks')), [], 'it sees it');
+  t.match(warned(`engine: far\n    ${reads('users')}`), [
+    /^11 audiences\[0\]\.sql reads users.*engine far does not see/,
+  ]);
+  t.match(warned(reads('tracks'), none), [/reads tracks.*not kept\. Add eventLog/]);
+  t.same(warned(reads('users'), none), [], 'a table of theirs');
+  t.same(warned(`engine: far\n    sql: select 'from tracks' as user_id -- from tracks`), [], 'text and comments');
+  const refused = (sql: string, top?: string) => mistakesIn(KEPT(kept(sql), top))['audiences[0].sql'];
+  t.match(refused(reads('rollcall_events'), none), { line: 10, message: /not kept/ });
+  t.match(refused(`engine: far\n    ${reads('rollcall_events.tracks')}`), {
+    line: 11,
+    message: /engine far does not see/,
+  });
+  t.end();
+});

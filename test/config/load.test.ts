@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.ts';
-import { warningsOf } from '../../src/config/warnings.ts';
 import { EXAMPLE, EXAMPLE_ENV, mistakesIn, parse, withParts } from './helpers.ts';
 
 t.test('the example of the design gives the values that the program works with', async (t) => {
@@ -148,7 +147,7 @@ t.test('a key that a name gives is one that key takes', async (t) => {
 });
 
 t.test('an audience that would overwrite what receivers know of a person is warned of', async (t) => {
-  const warned = (audience: string) => warningsOf(parse(withParts({ audience }))).map(({ path }) => path);
+  const warned = (audience: string) => parse(withParts({ audience })).warnings.map(({ path }) => path);
   t.same(warned('name: User Id\nsql: x'), ['audiences[0]']);
   t.same(warned('name: A\nkey: Email\nsql: x'), ['audiences[0]']);
   t.same(warned('name: Email Readers\nsql: x'), []);

@@ -60,11 +60,10 @@ async function printSchema({ json }: JsonOption, { terminal }: Context): Promise
 
 async function check({ config: file, json }: { config: string; json?: boolean }, context: Context): Promise<void> {
   const { ConfigurationError, loadConfig } = await import('../../config/load.ts');
-  const { warningsOf } = await import('../../config/warnings.ts');
+  const { showMistake } = await import('../../config/mistakes.ts');
   try {
     const config = loadConfig(file);
-    const { sources, destinations, audiences, traits } = config;
-    const warnings = warningsOf(config);
+    const { sources, destinations, audiences, traits, warnings } = config;
     const counts = {
       sources: sources.length,
       destinations: destinations.length,
@@ -78,7 +77,7 @@ async function check({ config: file, json }: { config: string; json?: boolean },
     else print(context.terminal, `${file} is valid: ${summary.join(', ')}.`);
     if (!json) for (const each of filters) print(context.terminal, `${each.destination} ${describeFilter(each)}`);
     if (!json && alerts) print(context.terminal, describeAlerts(alerts));
-    if (!json) for (const { path, message } of warnings) note(context.terminal, `warning: ${path} ${message}.`);
+    if (!json) for (const each of warnings) note(context.terminal, `warning: ${showMistake(each)}.`);
   } catch (error) {
     if (!json || !(error instanceof ConfigurationError)) throw error;
     for (const mistake of error.mistakes) printJson(context.terminal, mistake);

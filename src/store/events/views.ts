@@ -1,3 +1,4 @@
+import { LOG_VIEWS } from '../../definition/log-views.ts';
 import { identitiesQuery } from './identities.ts';
 import { usersQuery, type ViewDialect } from './users.ts';
 
@@ -58,8 +59,7 @@ export const EVENT_COLUMNS = [
   ...['received_at', 'day', 'source', 'properties', 'traits', 'context'],
 ] as const;
 
-const NAMES = ['events', ...eventViews(DUCKDB_VIEWS).map(({ name }) => name)];
-const NAMED = new RegExp(`\\b(rollcall_)?(${NAMES.join('|')})\\b`, 'i');
+const NAMED = new RegExp(`\\b(rollcall_)?(${LOG_VIEWS.join('|')})\\b`, 'i');
 
 /** Whether some SQL may read the log: it may also name a table of its own so. */
 export function mayReadLog(sql: string): boolean {
