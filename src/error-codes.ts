@@ -142,6 +142,12 @@ export const STORE_CODES = {
     'Do as the message says: run `rollcall migrate`, or start the version that made the tables.',
     '`rollcall --version`',
   ),
+  event_log_stays: code(
+    503,
+    'A SQLite store with an event log was to be moved to Postgres. The log is in files, and does not move.',
+    'Stay with SQLite, or move without it: `rollcall migrate … --without-event-log`. The files stay, and any tool for Parquet reads them.',
+    '`rollcall events`',
+  ),
 } satisfies Record<string, Explanation>;
 
 export const SYNC_CODES = {

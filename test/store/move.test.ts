@@ -116,4 +116,15 @@ await t.test(
   },
 );
 
+await t.test('a store with an event log moves only if the log may stay behind', async (t) => {
+  const path = join(t.testdir({}), 'store.db');
+  const given = { from: `sqlite:${path}`, to: await server.database(), clock };
+  const old = await openSqliteStore({ path, maxQueued: 100, clock });
+  await old.accept({ messages: [message()], step: null, logged: true });
+  await old.close();
+  await t.rejects(moveStore(given), { code: 'event_log_stays', message: /add --without-event-log/ });
+  t.ok(existsSync(path), 'nothing was changed');
+  t.match(await moveStore({ ...given, withoutEventLog: true }), { file: `${path}.moved`, rows: { delivery: 1 } });
+});
+
 await server.stop();

@@ -14,6 +14,7 @@ interface MigrateOptions {
   readonly json?: boolean;
   readonly from?: string;
   readonly to?: string;
+  readonly withoutEventLog?: boolean;
 }
 
 const HELP = `
@@ -45,6 +46,7 @@ export function addMigrate(program: Command, context: Context): void {
     .addOption(jsonOption())
     .option('--from <url>', 'move this store, sqlite:PATH, or restore the copy at this path')
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
+    .option('--without-event-log', 'move although logged events stay behind, in their files')
     .addHelpText('after', HELP)
     .action((options: MigrateOptions) => run(options, context));
 }
@@ -89,13 +91,18 @@ const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   suppression: ['suppressed user', 'suppressed users'],
 };
 
-type Output = Pick<MigrateOptions, 'json'>;
+type Output = Pick<MigrateOptions, 'json' | 'withoutEventLog'>;
 
-async function move(from: string, to: string, { json }: Output, { terminal }: Context): Promise<void> {
+async function move(
+  from: string,
+  to: string,
+  { json, withoutEventLog = false }: Output,
+  { terminal }: Context,
+): Promise<void> {
   const { moveStore } = await import('../../store/copy/move.ts');
   const path = `sqlite:${resolve(from.slice('sqlite:'.length))}`;
   const moved = await withProgress(terminal, (onProgress) =>
-    moveStore({ from: path, to, clock: systemClock, onProgress }),
+    moveStore({ from: path, to, clock: systemClock, withoutEventLog, onProgress }),
   );
   if (json) printJson(terminal, { from: path, to: redactUrl(to), ...moved });
   else print(terminal, describe(moved.rows, moved.file, redactUrl(to)));

@@ -19,6 +19,8 @@ interface MoveOptions {
   /** `postgres://…`; its tables are made if need be. */
   readonly to: string;
   readonly clock: Clock;
+  /** Whether events that are logged may stay behind. */
+  readonly withoutEventLog?: boolean;
   /** Told how many rows of a table are done, of how many. */
   readonly onProgress?: CopyProgress;
 }
@@ -38,9 +40,15 @@ const BATCH = 2_000;
  * that nothing is sent twice. Delivery ids (the Idempotency-Keys), dedupe state, runs and their cursors, snapshot versions
  * and fences stay as they are. Cut off at any moment, it can be repeated.
  *
- * @throws RollcallError `bad_usage` when the one is still in use or the other is not empty; `store_failed`
+ * @throws RollcallError `bad_usage` when the one is still in use or the other is not empty; `event_log_stays`, `store_failed`
  */
-export async function moveStore({ from, to, clock, onProgress = () => {} }: MoveOptions): Promise<Moved> {
+export async function moveStore({
+  from,
+  to,
+  clock,
+  withoutEventLog = false,
+  onProgress = () => {},
+}: MoveOptions): Promise<Moved> {
   const path = from.replace(/^sqlite:/, '');
   if (path === from || path === ':memory:' || !/^postgres(ql)?:/.test(to)) {
     throw new RollcallError('bad_usage', 'A store moves from sqlite:… to postgres://… only.');
@@ -57,6 +65,7 @@ export async function moveStore({ from, to, clock, onProgress = () => {} }: Move
   const source = new DatabaseSync(path, { timeout: 1_000 });
   try {
     lock(source);
+    if (!withoutEventLog) refuseEventLog(source);
     const rows = await db.transaction((session) => copyAll({ source, session, now: db.now, time, onProgress }));
     source.exec('COMMIT');
     // Leaves one file, without a log beside it; renamed before anybody else can open it.
@@ -103,7 +112,6 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
   // A service that was started there and took nothing leaves these.
   for (const table of ['configuration', 'orphan', 'lease', 'rollup'])
     await session.run(`DELETE FROM rollcall.${table}`);
-  refuseEventLog(source);
   const rows: Record<string, number> = {};
   for (const table of TABLES) rows[table.name] = await copy(move, table);
   rows['seen'] = await copySeen(move);
@@ -119,8 +127,10 @@ async function copyAll(move: Move): Promise<Moved['rows']> {
 function refuseEventLog(source: DatabaseSync): void {
   const logged = 'SELECT EXISTS (SELECT 1 FROM event_file) OR EXISTS (SELECT 1 FROM event_tail) AS yes';
   if (source.prepare(logged).get()?.['yes'] !== 1) return;
-  const message = "The SQLite store has an event log, which can't be moved to Postgres.";
-  throw new RollcallError('bad_usage', message);
+  throw new RollcallError(
+    'event_log_stays',
+    'The SQLite store has an event log, in files that do not move to Postgres. To move all else, add --without-event-log: the files stay where they are, and audiences over the log begin anew there.',
+  );
 }
 
 const metaOf = (source: DatabaseSync, key: string) =>
