@@ -71,6 +71,7 @@ const leaves = [
   'raw-object',
   'definition/definition',
   'definition/facts',
+  'definition/log-views',
 ];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');

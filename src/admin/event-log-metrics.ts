@@ -1,5 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { EventLog } from '../store/event-log.ts';
+import type { Store } from '../store/port.ts';
+
+type EventLog = Store['events'];
 
 export interface EventLogParts {
   /** Null where no log is kept. */

@@ -17,7 +17,7 @@ export const LOG_VIEWS = [
 /** Names that others give their own tables, too. */
 const COMMON: ReadonlySet<string> = new Set(['events', 'pages', 'screens', 'groups', 'users', 'aliases', 'identities']);
 
-export interface NamedView {
+interface NamedView {
   readonly name: string;
   /** It can be nothing else: only the log's views have such names. */
   readonly isSure: boolean;
