@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
+import { complaint, FILES } from '../scripts/repository.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -63,4 +64,34 @@ t.test('the workflows run what is there', async (t) => {
       }
     }
   }
+});
+
+t.test('a release from another repository than the packages name is refused', async (t) => {
+  const [, own] = /github\.com\/([\w.-]+\/[\w-]+)/.exec(manifests[0].repository.url) ?? [];
+  t.equal(complaint(own), null);
+  t.match(complaint('somebody/else'), /The packages name .+, and this is somebody\/else/);
+  t.match(complaint(undefined), /GITHUB_REPOSITORY is not set/);
+  t.match(manifests[0].scripts.release, /^node scripts\/repository\.ts --check && /);
+});
+
+t.test('the repository is named in no file that the script would leave as it is', async (t) => {
+  const [, own = ''] = /github\.com\/([\w.-]+\/[\w-]+)/.exec(manifests[0].repository.url) ?? [];
+  const isOurs = (path: string) => !/(^|\/)(node_modules|dist|\.tap|\.git)(\/|$)/.test(path);
+  const files = globSync(
+    '{*,.*,.github/**/*,deploy/**/*,docs/**/*,receivers/*,src/**/*,examples/**/*}.{json,yml,yaml,md,ts}',
+    {
+      cwd: ROOT,
+      exclude: (path) => !isOurs(path),
+    },
+  );
+  const naming = files.filter((file) => isOurs(file) && read(file).includes(`github.com/${own}`));
+  t.same(naming.toSorted(), FILES.toSorted());
+});
+
+t.test('what carries the version besides the packages is raised with them', async (t) => {
+  const script = read('scripts/deploy-version.ts');
+  for (const file of ['deploy/kubernetes/kustomization.yaml', 'src/version.ts', 'src/client/version.ts']) {
+    t.match(script, `'${file}'`);
+  }
+  t.match(manifests[0].scripts['version-packages'], 'node scripts/deploy-version.ts');
 });

@@ -35,6 +35,16 @@ function areNeighbours(a: string, b: string): boolean {
   return reaches(a, b) || reaches(b, a);
 }
 
+t.test('what the map says where to change is in the file that it names', async (t) => {
+  const [, table = ''] = /^## Where to change …\n(.*?)^## /ms.exec(text) ?? [];
+  const rows = [...table.matchAll(/^\| .+ \| `([^`]+)` \| `(\w+)` \|$/gm)];
+  t.ok(rows.length > 15);
+  for (const [, file = '', name = ''] of rows) {
+    const code = existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : '';
+    t.match(code, new RegExp(`(function|class|const) ${name}\\b`), `${file} has ${name}`);
+  }
+});
+
 t.test('there are five walks, of the lengths that a reader can hold', async (t) => {
   t.equal(walks.length, 5);
   for (const { name, files } of walks) t.ok(files.length >= 3 && files.length <= 15, `${name}: ${files.length} files`);
