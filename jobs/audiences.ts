@@ -4,6 +4,7 @@ import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../src
 import { changesMembership } from './changes.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
+import { type LiveStatus, liveStatus } from './live/status.ts';
 import { nextTick } from './schedule.ts';
 import { Ticks } from './ticks.ts';
 
@@ -38,6 +39,8 @@ export interface AudienceStatus {
   readonly overdueSince: number | null;
   /** Since when, and by whom; null for one that runs, or that the configuration pauses. */
   readonly paused: AudiencePause | null;
+  /** Null for what is not live. */
+  readonly live: LiveStatus | null;
   /** What a person has to do. */
   readonly todo: Todo | null;
 }
@@ -48,7 +51,7 @@ export type Todo =
   | { readonly do: 'retire' };
 
 interface StatusParts {
-  readonly store: Pick<Store, 'runs' | 'audiences' | 'pausedAudiences'>;
+  readonly store: Store;
   readonly clock: Pick<Clock, 'now'>;
   readonly config: () => SyncConfig;
   readonly log: Log;
@@ -77,6 +80,8 @@ async function statusOf(
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
+  const audience = computation?.live ? (await store.liveAudiences()).find((each) => each.key === key) : undefined;
+  const live = computation?.live ? await liveStatus(store, source, audience, clock.now()) : null;
   const state = stateOf(last, computation);
   const isScheduled = schedule !== null && computation !== null && !computation.paused;
   return {
@@ -85,13 +90,14 @@ async function statusOf(
     engine,
     source,
     state,
-    members: trend[0] ?? null,
+    members: audience?.members ?? trend[0] ?? null,
     trend: trend.toReversed(),
     lastRun: last,
     schedule,
     nextRunAt: isScheduled ? nextTick(computation, log) : null,
     overdueSince: isScheduled && last ? overdueSince(computation, last, clock.now()) : null,
     paused,
+    live,
     todo: todoOf(state, last),
   };
 }

@@ -3,6 +3,7 @@ import type { AudienceRecord, Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
 import { debtsOf } from './debts.ts';
+import { hasEngine } from './open-engines.ts';
 import { areBack } from './room.ts';
 
 /** How often destinations are looked for that are behind, in milliseconds. */
@@ -78,7 +79,7 @@ function isDue(
 ): boolean {
   const { key, engine, source, endedAt, lastRunAt } = record;
   const own = [...config.audiences, ...config.traits].find((computation) => computation.key === key);
-  if (!Object.hasOwn(config.engines, engine)) return false;
+  if (!hasEngine(engine, config)) return false;
   if (own ? own.paused || endedAt !== null : endedAt === null) return false;
   const debts = debtsOf(record, own?.source ?? source, config.destinations);
   if (debts.some(({ destination, leavers }) => !leavers || isBack(destination))) return true;

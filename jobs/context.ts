@@ -2,6 +2,7 @@ import type { Clock } from '../src/clock.ts';
 import type { ExpectConfig, GuardConfig } from '../src/config/config.ts';
 import type { Lease } from '../src/keep-lease.ts';
 import type { Message } from '../src/message.ts';
+import type { LiveCommit } from '../src/store/live.ts';
 import type { AcceptResult, AudienceRecord, Fence, Lane, PlanStep, Run, Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Engine, Kind } from './engines/port.ts';
@@ -10,7 +11,13 @@ import type { Engine, Kind } from './engines/port.ts';
 export type AcceptChanges = (
   source: string,
   messages: readonly Message[],
-  options: { readonly lane: Lane; readonly to: readonly string[]; readonly step: PlanStep },
+  options: {
+    readonly lane: Lane;
+    readonly to?: readonly string[];
+    readonly toEach?: (message: Message) => readonly string[];
+    readonly step?: PlanStep;
+    readonly live?: LiveCommit;
+  },
 ) => Promise<AcceptResult>;
 
 /** A pino logger, or what looks like one. */

@@ -62,10 +62,22 @@ function fingerprint(key: string, config: SyncConfig): string {
 
 /** Without `paused`: a process that runs some of the audiences has the configuration of one that runs the others. */
 function definitionOf(computation: Computation, config: SyncConfig): string {
-  const { kind, key, engine, source, schedule, timezone, guard, expect } = computation;
+  const { kind, key, engine, source, schedule, timezone, guard, expect, live } = computation;
   const connected = connectedTo({ key, source }, config.destinations).toSorted();
   const definition = definitionText(computation, config);
-  return digest([kind, key, engine, source, definition, schedule, timezone, guard, expect, connected]);
+  return digest([
+    kind,
+    key,
+    engine,
+    source,
+    definition,
+    schedule,
+    timezone,
+    guard,
+    expect,
+    connected,
+    ...(live ? [live] : []),
+  ]);
 }
 
 /** Of all that syncs go by: processes may differ in addresses, secrets and files, and still have one configuration. */

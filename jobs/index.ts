@@ -3,6 +3,7 @@ export type { AcceptChanges, Log, Notice, Progress } from './context.ts';
 export { shownSql } from './definition.ts';
 export type { OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
+export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export type { ComputedType } from './looks.ts';
 export type { SyncPlan } from './plan.ts';
 export type { CurrentBody, DeadChange } from './replay.ts';

@@ -6,6 +6,8 @@ import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { eventLogFor } from './event-log.ts';
+import { LIVE_ENGINE } from './live/definitions.ts';
+import { liveEngine } from './live/engine.ts';
 import { Places } from './places.ts';
 
 /** What people and deletions ask of an engine does not wait for runs, and has places of its own. */
@@ -30,7 +32,7 @@ interface OpenEngines {
 
 interface OpenEnginesOptions {
   readonly config: () => SyncConfig;
-  readonly store: Pick<Store, 'events'>;
+  readonly store: Store;
   readonly clock: Clock;
   readonly openEngine?: OpenEngine | undefined;
   readonly signal: AbortSignal;
@@ -47,6 +49,7 @@ export function createOpenEngines({
   const others = new Map<string, Places>();
 
   function open(name: string, readOnly: boolean, timeout?: number): Promise<Engine> {
+    if (name === LIVE_ENGINE) return Promise.resolve(liveEngine({ store, config, clock }));
     const engine = configured(name, config());
     if (engine) {
       const log = eventLogFor(engine, config(), store);
@@ -57,7 +60,7 @@ export function createOpenEngines({
   }
 
   return {
-    enter: (name, signal) => placesOf(runs, name, () => configured(name, config())?.concurrency ?? 1).take(signal),
+    enter: (name, signal) => placesOf(runs, name, () => concurrencyOf(name, config())).take(signal),
     open: async (name, timeout) => open(name, false, timeout),
     async aside(name, readOnly, work) {
       const leave = await placesOf(others, name, () => ASIDE).take(signal);
@@ -69,6 +72,18 @@ export function createOpenEngines({
       }
     },
   };
+}
+
+/** Whether snapshots of an engine can be reached. */
+export function hasEngine(name: string, { engines }: Pick<SyncConfig, 'engines'>): boolean {
+  return name === LIVE_ENGINE || Object.hasOwn(engines, name);
+}
+
+/** Runs of live audiences only read the store and send. */
+const LIVE_RUNS = 4;
+
+function concurrencyOf(name: string, config: SyncConfig): number {
+  return name === LIVE_ENGINE ? LIVE_RUNS : (configured(name, config)?.concurrency ?? 1);
 }
 
 function configured(name: string, { engines }: SyncConfig): EngineConfig | undefined {

@@ -2,6 +2,7 @@ import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import type { Run, RunState, Store } from '../src/store/port.ts';
 import type { LeasedContext, Order, RunContext, Subject } from './context.ts';
+import { holdRejected, whileHeld } from './live/hold.ts';
 import { approveRun, performOrder } from './run.ts';
 import { PATIENCE, type Runner, type SyncReport } from './runner.ts';
 import type { Subjects } from './subjects.ts';
@@ -46,7 +47,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   function perform(subject: Subject, given: Order, onRun: OnRun, patience: number): Promise<void> {
     const work = async (context: LeasedContext) => {
       await generations.check(subject.key, context.lease.fence);
-      await performOrder(context, given, onRun);
+      await whileHeld(context, given.action === 'settle', () => performOrder(context, given, onRun));
     };
     return underLease(subject, work, patience);
   }
@@ -62,7 +63,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
         if (!run || !states.includes(run.state)) throw tooLate(id, states);
         const opened = await context.open();
-        await work(opened, run, onRun).finally(() => opened.engine.close());
+        await whileHeld(context, false, () => work(opened, run, onRun)).finally(() => opened.engine.close());
       }),
     );
   }
@@ -78,9 +79,10 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
     },
     approve: (run) => decide(run, ['held'], approveRun),
     reject: (run) =>
-      decide(run, ['held', 'sending', 'committed'], async (context, unfinished, onRun) =>
-        onRun(await rejectRun(context, unfinished, 'Rejected.')),
-      ),
+      decide(run, ['held', 'sending', 'committed'], async (context, unfinished, onRun) => {
+        onRun(await rejectRun(context, unfinished, 'Rejected.'));
+        await holdRejected(context);
+      }),
   };
 }
 

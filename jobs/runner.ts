@@ -9,6 +9,7 @@ import type { OpenEngine } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
 import { createGenerations, type Generations } from './generation.ts';
+import type { LiveStepReport } from './live/loop.ts';
 import { createOpenEngines, type WithEngine } from './open-engines.ts';
 
 export interface SyncOptions {
@@ -22,6 +23,8 @@ export interface SyncOptions {
   readonly onProgress?: (progress: Progress) => void;
   /** Told what became of everything that was asked for, by people or by schedules. */
   readonly onReport?: (report: SyncReport) => void;
+  /** Told of each step of the live computation. */
+  readonly onLiveStep?: (step: LiveStepReport) => void;
   /** Told of held, failed and overdue runs; what it throws is logged. */
   readonly notify?: (notice: Notice) => void | Promise<void>;
 }

@@ -122,6 +122,7 @@ async function whyHeld({ subject, engine }: RunContext, staged: Staged, order: S
   const { definition } = subject;
   const { former, asOf, renames } = order;
   if (!definition) return null;
+  if (staged.frozen) return staged.frozen;
   const judge = (counts: Staged) => disbelief(counts, definition.expect, asOf) ?? holdReason(counts, definition.guard);
   if (!former) return judge(staged);
   const { members } = await engine.snapshot(former.key);

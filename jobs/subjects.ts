@@ -4,6 +4,8 @@ import type { AudienceRecord, Store } from '../src/store/port.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
 import { definitionHash, definitionSql } from './definition.ts';
+import { LIVE_ENGINE } from './live/definitions.ts';
+import { hasEngine } from './open-engines.ts';
 import { isFirst } from './run-record.ts';
 
 /** What can be synced: what is configured, and what the store still knows. */
@@ -64,7 +66,7 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     async findWhereItLies(key) {
       const subject = await find(key);
       const engine = (await store.audience(key))?.engine;
-      return engine !== undefined && engine in config().engines ? { ...subject, engine } : subject;
+      return engine !== undefined && hasEngine(engine, config()) ? { ...subject, engine } : subject;
     },
     async formerSelf({ key, definition }) {
       const own = await store.audience(key);
@@ -84,7 +86,9 @@ function unknownAudience(keys: readonly string[], known: readonly string[]): Rol
 export function configured(computation: Computation, config: SyncConfig): Subject {
   const { key, kind, engine, source, guard, expect, timeout } = computation;
   const sql = definitionSql(computation, config);
-  return { key, kind, engine, source, definition: { sql, hash: definitionHash(computation), guard, expect, timeout } };
+  const hash = definitionHash(computation);
+  const where = computation.live ? LIVE_ENGINE : engine;
+  return { key, kind, engine: where, source, definition: { sql, hash, guard, expect, timeout } };
 }
 
 export function orphan({ key, kind, engine, source }: AudienceRecord): Subject {

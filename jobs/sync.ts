@@ -1,7 +1,10 @@
 import type { AudiencePause, AudienceRecord } from '../src/store/port.ts';
 import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
+import { LIVE_ENGINE } from './live/definitions.ts';
+import { createLive } from './live/live.ts';
 import { type ComputedType, createLooks } from './looks.ts';
+import { hasEngine } from './open-engines.ts';
 import { createOrders } from './orders.ts';
 import type { SyncPlan } from './plan.ts';
 import { createReading, type Reading } from './reading.ts';
@@ -78,7 +81,7 @@ export function createSync(options: SyncOptions): Sync {
     const reports: SyncReport[] = [];
     for (const record of await subjects.ended()) {
       // Without its engine nobody can be told; it is no failure of each sync.
-      if (!Object.hasOwn(config().engines, record.engine)) continue;
+      if (!hasEngine(record.engine, config())) continue;
       reports.push(await orders.order(orphan(record), { action: 'settle', now }));
     }
     return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
@@ -105,6 +108,16 @@ export function createSync(options: SyncOptions): Sync {
 
   /** Whether whoever started the schedules agreed to every change of a name. */
   let agreed = false;
+  const live = createLive({
+    ...{ store, accept: options.accept, config, clock, log },
+    check: generations.check,
+    settle: async (key) => {
+      // What a person paused is computed, and tells nothing.
+      if ((await pauseOf(key)) !== null) return;
+      await orders.order(await subjects.find(key), { action: 'sync', renames: agreed, patience: NO_PATIENCE });
+    },
+    onStep: options.onLiveStep ?? (() => {}),
+  });
   const catchUps = createCatchUps({
     config,
     clock,
@@ -138,7 +151,9 @@ export function createSync(options: SyncOptions): Sync {
   return {
     async run(keys, time = {}) {
       const reports: SyncReport[] = [];
-      for (const subject of subjects.selected(keys)) {
+      const selected = subjects.selected(keys);
+      if (selected.some(({ engine }) => engine === LIVE_ENGINE)) await live.once();
+      for (const subject of selected) {
         if (await isPaused(subject.key)) continue;
         reports.push(await orders.order(subject, { action: 'sync', ...time }));
       }
@@ -173,12 +188,13 @@ export function createSync(options: SyncOptions): Sync {
       agreed = renames;
       await schedules.start();
       catchUps.start();
+      await live.start();
       await warnOfOrphans();
     },
     async stop() {
       schedules.stop();
       catchUps.stop();
-      await runner.stop();
+      await Promise.all([live.stop(), runner.stop()]);
     },
   };
 }

@@ -2,7 +2,8 @@ import type { AttemptRecord, DeadLetter, Run, Store } from '../src/store/port.ts
 import { changesMembership } from './changes.ts';
 import { conflictKey, type SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
-import type { Engine, Interval, Standing } from './engines/port.ts';
+import type { Cause, Engine, Interval, Standing } from './engines/port.ts';
+import { liveRun } from './live/messages.ts';
 import { missing } from './snapshot.ts';
 
 const RECENT = 1_000;
@@ -34,8 +35,10 @@ export interface Change {
   readonly change: 'entered' | 'left' | 'changed' | 'sent again';
   /** JSON text of the traits object that the user had from then on (traits only). */
   readonly value: string | null;
-  /** What brought it; null once the run is no longer kept. */
+  /** What brought it; null once the run is no longer kept, and where none did. */
   readonly run: Run | null;
+  /** Of a live audience, the event or moment that brought it. */
+  readonly cause: Cause | null;
   /** How far each destination of the run was told. */
   readonly told: readonly ToldDestination[];
 }
@@ -58,6 +61,7 @@ interface StoryParts {
 interface Known {
   readonly standing: Standing | undefined;
   readonly past: readonly Interval[];
+  readonly causes: readonly Cause[];
 }
 
 /** @throws RollcallError `snapshot_lost`, `engine_changed` */
@@ -77,12 +81,16 @@ export async function tellPast(
   asOf: number | null,
 ): Promise<Story> {
   const known = await Promise.all(engines.map((engine) => knownOf(engine, key, user)));
-  return storyOf(store, key, user, asOf, { standing: undefined, past: known.flatMap(({ past }) => past) });
+  return storyOf(store, key, user, asOf, {
+    standing: undefined,
+    past: known.flatMap(({ past }) => past),
+    causes: known.flatMap(({ causes }) => causes),
+  });
 }
 
 async function knownOf(engine: Engine, key: string, user: string): Promise<Known> {
   const standing = (await engine.lookup(key, [user])).get(user);
-  return { standing, past: await engine.history(key, user) };
+  return { standing, past: await engine.history(key, user), causes: (await engine.causes?.(key, user)) ?? [] };
 }
 
 async function storyOf(
@@ -90,20 +98,21 @@ async function storyOf(
   key: string,
   user: string,
   asOf: number | null,
-  { standing, past }: Known,
+  { standing, past, causes: all }: Known,
 ): Promise<Story> {
   const until = asOf ?? Number.POSITIVE_INFINITY;
-  const all = await store.runs({ key, limit: ALL_RUNS });
-  const runs = all.filter(({ startedAt }) => startedAt <= until);
+  const allRuns = await store.runs({ key, limit: ALL_RUNS });
+  const runs = allRuns.filter(({ startedAt }) => startedAt <= until);
+  const causes = new Map(all.filter(({ at }) => at <= until).map((cause) => [cause.version, cause]));
   const byVersion = new Map(
     runs.flatMap((run) => (run.state === 'done' && changesMembership(run) ? [[run.toVersion, run] as const] : [])),
   );
-  const newest = [...byVersion.keys()].reduce((most, version) => Math.max(most, version), -1);
+  const newest = [...byVersion.keys(), ...causes.keys()].reduce((most, version) => Math.max(most, version), -1);
   // Before the first run ever nobody was in; before the oldest that is kept nobody knows.
-  const isKnown = asOf === null || newest >= 0 || all.at(-1)?.first === true;
+  const isKnown = asOf === null || newest >= 0 || allRuns.at(-1)?.first === true;
   const edges = edgesOf(standing, past).filter(({ version }) => asOf === null || version <= newest);
   const last = edges.at(-1);
-  const ids = new Set(runs.map(({ id }) => id));
+  const ids = new Set([...runs.map(({ id }) => id), ...[...causes.keys()].map((version) => liveRun(key, version))]);
   const attempts = (await store.attempts({ userId: user, limit: RECENT })).filter(
     ({ messageId, at }) => ids.has(runOf(messageId)) && at <= until,
   );
@@ -119,7 +128,7 @@ async function storyOf(
     member: isKnown ? last !== undefined && last.change !== 'left' : null,
     value: last?.value ?? null,
     since: last === undefined ? null : (byVersion.get(last.version) ?? null),
-    changes: changesFrom(edges, byVersion, runs, log),
+    changes: changesFrom(edges, { key, byVersion, causes }, runs, log),
     unfinished: runs.filter(({ state }) => ['staged', 'held', 'sending', 'committed'].includes(state)),
     attempts: log.attempts,
     deadLetters: letters,
@@ -158,28 +167,45 @@ interface Log {
 /** Message ids of a sync begin with the id of its run. */
 const runOf = (messageId: string) => messageId.slice(0, messageId.indexOf(':'));
 
+/** What brought each version. */
+interface Origins {
+  readonly key: string;
+  readonly byVersion: ReadonlyMap<number, Run>;
+  readonly causes: ReadonlyMap<number, Cause>;
+}
+
 function changesFrom(
   edges: readonly Edge[],
-  byVersion: ReadonlyMap<number, Run>,
+  { key, byVersion, causes }: Origins,
   runs: readonly Run[],
   log: Log,
 ): readonly Change[] {
   const changes = edges.map(({ change, value, version }): Change => {
     const run = byVersion.get(version) ?? null;
-    return { change, value, run, told: run ? toldBy(run, log) : [] };
+    const cause = run === null ? (causes.get(version) ?? null) : null;
+    const told = run ? toldBy(run, log) : cause ? toldBy({ id: liveRun(key, version), destinations: [] }, log) : [];
+    return { change, value, run, cause, told };
   });
   const explained = new Set(changes.map(({ run }) => run?.id));
   const spoken = new Set([...log.attempts, ...log.letters].map(({ messageId }) => runOf(messageId)));
   const again = runs
     .filter(({ id }) => spoken.has(id) && !explained.has(id))
-    .map((run): Change => ({ change: 'sent again', value: null, run, told: toldBy(run, log).filter(isTold) }));
+    .map(
+      (run): Change => ({
+        change: 'sent again',
+        ...{ value: null, run, cause: null },
+        told: toldBy(run, log).filter(isTold),
+      }),
+    );
   // What is no longer known when it was comes first.
-  return [...changes, ...again].toSorted((a, b) => (a.run?.startedAt ?? 0) - (b.run?.startedAt ?? 0));
+  return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
+
+const timeOf = ({ run, cause }: Change) => run?.startedAt ?? cause?.at ?? 0;
 
 const isTold = ({ attempt, deadLetter }: ToldDestination) => attempt !== null || deadLetter !== null;
 
-function toldBy(run: Run, { attempts, letters }: Log): readonly ToldDestination[] {
+function toldBy(run: Pick<Run, 'id' | 'destinations'>, { attempts, letters }: Log): readonly ToldDestination[] {
   const posted = attempts.filter(({ messageId }) => runOf(messageId) === run.id);
   const dead = letters.filter(({ messageId }) => runOf(messageId) === run.id);
   const names = new Set([...(run.destinations ?? []), ...posted.map(nameOf), ...dead.map(nameOf)]);

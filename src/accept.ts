@@ -1,15 +1,19 @@
 import type { Destination } from './destination.ts';
 import type { Message } from './message.ts';
 import { createRouter } from './route/route.ts';
-import type { AcceptResult, Claim, Lane, NewMessage, PlanStep, Store, Take } from './store/port.ts';
+import type { AcceptResult, Claim, Lane, LiveCommit, NewMessage, PlanStep, Store, Take } from './store/port.ts';
 
 export interface AcceptOptions {
   /** `live` unless the messages are a backfill or deletion notices. */
   readonly lane?: Lane;
   /** These destinations and no others, whatever they are connected to and want: notices of deletions, and what syncs send. */
   readonly to?: readonly string[];
+  /** As `to`, where it is not the same for all. */
+  readonly toEach?: (message: Message) => readonly string[];
   /** Moves a run's cursor in the same transaction, if its fence still holds. */
   readonly step?: PlanStep;
+  /** A step of the live computation, in the same transaction. */
+  readonly live?: LiveCommit;
   /** Writes them into the event log, too. */
   readonly logged?: boolean;
 }
@@ -39,15 +43,16 @@ export function createAccept(
 ): Accept {
   // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
   return (source, messages, options = {}) => {
-    const { to, lane = 'live' } = options;
-    const routed = to === undefined ? createRouter(source, destinations()) : () => to;
+    const { to, toEach, lane = 'live' } = options;
+    const routed = toEach ?? (to === undefined ? createRouter(source, destinations()) : () => to);
     const counts = new Map<string, number>();
     const accepted = messages.map((message): NewMessage => {
       const names = routed(message);
       for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
       return newMessage(source, message, names, lane);
     });
-    const request = { messages: accepted, step: options.step ?? null, logged: options.logged ?? false };
+    const { step = null, live = null, logged = false } = options;
+    const request = { messages: accepted, step, live, logged };
     const written = (result: AcceptResult) => {
       onAccepted(source, result, counts);
       return result;

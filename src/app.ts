@@ -158,6 +158,7 @@ export class App {
         this.metrics.reported(report);
         this.history.reported({ ...report, failed: isFailure(report) });
       },
+      onLiveStep: (step) => this.metrics.liveStep(step),
       notify: async (notice) => {
         if (this.config.notify) await sendNotice(this.accept, clock, notice);
       },

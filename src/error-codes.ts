@@ -205,6 +205,18 @@ export const SYNC_CODES = {
     'Use the right store, or run `rollcall resync KEY`.',
     '`rollcall doctor`: was a backup restored?',
   ),
+  live_moved: code(
+    409,
+    'What a live audience is computed from was changed by somebody else meanwhile.',
+    'Nothing: it is computed again.',
+    'the log of the process that computes',
+  ),
+  live_not_ready: code(
+    409,
+    'A live audience is not computed yet, or has to be computed anew.',
+    'Wait, or start `rollcall start` or `rollcall sync`, which compute it.',
+    '`rollcall audiences`',
+  ),
   engine_changed: code(
     409,
     'The snapshot of the audience is in another engine than the configuration now says.',

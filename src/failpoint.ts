@@ -10,6 +10,9 @@ export type Failpoint =
   | 'sync_stage'
   | 'sync_stream'
   | 'sync_commit'
+  /** A step of the live computation: it has been read, it is written. */
+  | 'live_step'
+  | 'live_stepped'
   /** Files of the event log are planned, written, in their place, part of the log; others are about to be removed, and are. */
   | 'log_planned'
   | 'log_written'

@@ -7,7 +7,7 @@ import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts'
 import type { Engine } from './port.ts';
 
 /** All that an engine has to be able to do; the type sees to it that none is forgotten here. */
-const VERBS: Readonly<Record<keyof Engine, true>> = {
+const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes'>, true>> = {
   snapshot: true,
   stage: true,
   describe: true,
@@ -36,7 +36,7 @@ export async function openModule(
   const { openEngine } = await load(module, folder);
   if (typeof openEngine !== 'function') throw unusable(module, 'it exports no function openEngine');
   const engine = await (openEngine as OpenModuleEngine)({ options, folder, readOnly, timeout });
-  const missing = (Object.keys(VERBS) as (keyof Engine)[]).filter((verb) => typeof engine?.[verb] !== 'function');
+  const missing = (Object.keys(VERBS) as (keyof typeof VERBS)[]).filter((verb) => typeof engine?.[verb] !== 'function');
   if (missing.length > 0) throw unusable(module, `its engine has no ${missing.join(', ')}`);
   return engine;
 }

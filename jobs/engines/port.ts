@@ -44,6 +44,8 @@ export interface Engine {
   runChanges(key: string, version: number): AsyncIterable<readonly RunChange[]>;
   /** The states of a user that are over, oldest first; those before the snapshot was dropped too. */
   history(key: string, user: string): Promise<readonly Interval[]>;
+  /** What brought each version of a user that no run brought, oldest first; of an engine that computes live. */
+  causes?(key: string, user: string): Promise<readonly Cause[]>;
   /** Forgets states that ended before this time, in milliseconds since 1970: what `history` and `runChanges` remember. */
   prune(before: number): Promise<void>;
   /** Takes users out of the snapshots, plans and histories of these keys, or of every key. */
@@ -131,6 +133,8 @@ export interface Staged {
   readonly columns: readonly string[];
   /** The greatest value of the request's `freshness` column, in milliseconds since 1970; null where it has none. */
   readonly newest?: number | null;
+  /** Why a person has to look at it first, whatever the counts; null where nobody has to. */
+  readonly frozen?: string | null;
 }
 
 /** Rows of a plan, by column. */
@@ -170,6 +174,24 @@ export interface Interval {
   readonly since: number;
   /** The version that ended it. */
   readonly until: number;
+}
+
+/** Why something was told of a user as it was computed. */
+export interface Cause {
+  readonly version: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** The event; null for the time. */
+  readonly event: CausingEvent | null;
+}
+
+interface CausingEvent {
+  readonly messageId: string;
+  readonly type: string;
+  /** Name of a track event. */
+  readonly event: string | null;
+  /** Milliseconds since 1970. */
+  readonly timestamp: number;
 }
 
 /** What the snapshot says of a user. */

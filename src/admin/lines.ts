@@ -105,13 +105,15 @@ export function storyLine({ asOf, value, since, changes, unfinished, attempts, d
 
 const shortLetter = ({ id, destination, reason, status }: DeadLetter) => ({ id, destination, reason, status });
 
-function changeLine({ change, value, run, told }: Change) {
+function changeLine({ change, value, run, cause, told }: Change) {
   return {
     change,
-    at: run && iso(run.startedAt),
+    at: run ? iso(run.startedAt) : cause && iso(cause.at),
     run: run?.id ?? null,
     action: run?.action ?? null,
     definitionHash: run?.definitionHash ?? null,
+    // Null where a run brought it, or the time.
+    event: cause?.event ? { ...cause.event, timestamp: iso(cause.event.timestamp) } : null,
     value: parsed(value),
     told: told.map(({ destination, attempt, deadLetter }) => ({
       destination,

@@ -1,6 +1,6 @@
 import memoize from 'lodash/memoize.js';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { SyncReport } from '../../jobs/index.ts';
+import type { LiveStep, SyncReport } from '../../jobs/index.ts';
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import {
@@ -26,6 +26,7 @@ export interface Metrics {
   reported(report: SyncReport): void;
   /** Something of the event log failed in the background. */
   logFailed(): void;
+  liveStep(step: LiveStep): void;
 }
 
 /** What says nothing of a sync: it was not begun, or goes on at the next start. */
@@ -36,6 +37,7 @@ export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
   error !== null && !NOT_FAILED.has(error.code);
 
 const ACCEPT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+const LIVE_BUCKETS = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 30, 300];
 const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 /** Upper bounds in seconds: an attempt ends at five. */
 const ATTEMPT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
@@ -71,6 +73,17 @@ export function createMetrics(parts: MetricsParts): Metrics {
     'source',
     'field',
   ]);
+  const liveEvents = counter('live_events_total', 'Events that live audiences were computed from.', ['source']);
+  const livePeople = counter('live_people_total', 'People looked at, because of events or the time.', ['source']);
+  const liveChanges = counter('live_changes_total', 'Changes of live audiences and traits that were accepted.', [
+    'source',
+  ]);
+  const liveLag = histogram(
+    'live_lag_seconds',
+    'From the receipt of an event, or the moment due, until what it changes is accepted.',
+    ['source'],
+    LIVE_BUCKETS,
+  );
   const attempts = counter('attempts_total', 'Attempts by outcome.', ['destination', 'outcome']);
   const deliveries = counter('deliveries_total', 'Tries of deliveries by verdict.', ['destination', 'verdict']);
   const attemptSeconds = histogram('attempt_seconds', 'Time to an attempt’s status.', ['destination'], ATTEMPT_BUCKETS);
@@ -124,6 +137,12 @@ export function createMetrics(parts: MetricsParts): Metrics {
         of.attempts(outcome).inc();
         if (outcome !== 'skipped') of.attemptSeconds.observe(ms / 1_000);
       }
+    },
+    liveStep({ source, events, touched, sent, lag }) {
+      liveEvents.inc({ source }, events);
+      livePeople.inc({ source }, touched);
+      liveChanges.inc({ source }, sent);
+      liveLag.observe({ source }, lag / 1_000);
     },
     reported({ key, runs: made, error }) {
       for (const run of made) {

@@ -58,9 +58,10 @@ const computation = {
     examples: ['select user_id from orders'],
   }),
   live: flag
-    .refine((isLive) => !isLive, 'is not there yet. Give it a schedule, such as "* * * * *" for every minute')
     .optional()
-    .describe('Must be false so far: give a `schedule`.'),
+    .describe(
+      'Computed as events come and time goes by, in place of a schedule (docs/live.md). Needs `when` or `value`.',
+    ),
   timeout: positive(duration.prefault('1h'), 'must be longer than nothing').describe(
     'How long the SQL may take. Then it is cancelled, and the run fails with `sql_timeout`.',
   ),

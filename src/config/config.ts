@@ -164,6 +164,8 @@ interface ComputationConfig {
   /** How long its SQL may take, in milliseconds. */
   readonly timeout: number;
   readonly paused: boolean;
+  /** Whether it is computed as events come, in place of a schedule. */
+  readonly live?: boolean;
   readonly guard: GuardConfig;
   readonly expect: ExpectConfig;
 }

@@ -173,6 +173,7 @@ function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConf
     ...(item.sql === undefined ? {} : { sql: item.sql }),
     timeout: item.timeout,
     paused: item.paused,
+    ...(item.live && { live: true }),
     guard: guardOf(item.guard),
     expect: expectOf(item.expect),
   };

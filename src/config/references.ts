@@ -10,7 +10,10 @@ const words = z.array(word).catch([]);
 const list = <S extends z.core.$ZodShape>(shape: S) =>
   z.array(z.union([z.object(shape), z.unknown().transform(() => null)])).catch([]);
 
-const computation = { name: word, key: word, engine: word, source: word, sql: z.unknown().optional() };
+const computation = {
+  ...{ name: word, key: word, engine: word, source: word },
+  ...{ sql: z.unknown().optional(), live: z.unknown().optional(), schedule: z.unknown().optional() },
+};
 
 /** As much of a file as the rules between its parts need; what is malformed is passed over here and told elsewhere. */
 const outline = z.object({
@@ -151,18 +154,27 @@ function checkDefinitions(file: Outline): readonly Mistake[] {
     file[section].flatMap((item, index): readonly Outlined[] => {
       if (!item) return [];
       const when = 'when' in item ? item.when : undefined;
-      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
+      const live = item.live === true;
+      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when, live }];
     }),
   );
   const audiences = file.audiences.flatMap((item, index) => {
     if (!item) return [];
     const path = ['audiences', index];
-    return [...oneDefinition(path, item, 'when'), ...needsDialect([...path, 'when'], item, item.when, file.engines)];
+    return [
+      ...oneDefinition(path, item, 'when'),
+      ...checkLive(path, item),
+      ...needsDialect([...path, 'when'], item, item.when, file.engines),
+    ];
   });
   const traits = file.traits.flatMap((item, index) => {
     if (!item) return [];
     const path = ['traits', index];
-    return [...oneDefinition(path, item, 'value'), ...needsDialect([...path, 'value'], item, item.value, file.engines)];
+    return [
+      ...oneDefinition(path, item, 'value'),
+      ...checkLive(path, item),
+      ...needsDialect([...path, 'value'], item, item.value, file.engines),
+    ];
   });
   return [...audiences, ...traits, ...checkInAudience(outlined)];
 }
@@ -175,6 +187,23 @@ function oneDefinition<K extends 'when' | 'value'>(
   const isMissing = item.sql === undefined && item[short] === undefined;
   if (isMissing) return [{ path: [...path, 'sql'], message: `is required, or ${short} in its place` }];
   return exactlyOne(path, item, 'sql', short);
+}
+
+/** What is live is computed all the time, from a short definition. */
+function checkLive(
+  path: Path,
+  { live, schedule, sql }: { readonly live?: unknown; readonly schedule?: unknown; readonly sql?: unknown },
+): readonly Mistake[] {
+  if (live !== true) return [];
+  const mistakes: Mistake[] = [];
+  if (sql !== undefined)
+    mistakes.push({
+      path: [...path, 'live'],
+      message: 'needs a short definition (when or value): SQL is computed by schedule',
+    });
+  if (schedule !== undefined)
+    mistakes.push({ path: [...path, 'schedule'], message: 'is not for what is live, which is computed all the time' });
+  return mistakes;
 }
 
 /** Short definitions are compiled to the SQL of DuckDB and Postgres. */

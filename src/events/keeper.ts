@@ -11,7 +11,10 @@ import { DeletionNotes } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 
 interface KeeperParts {
-  readonly store: Pick<Store, 'events' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey'>;
+  readonly store: Pick<
+    Store,
+    'events' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey' | 'rebuildLive'
+  >;
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
   /** Absolute folder of the files. */
@@ -131,6 +134,7 @@ export class EventLogKeeper {
         await sealTail(sealed);
         await notes.apply(sealed, key);
         await this.removeLeftovers(events, 0);
+        await this.parts.store.rebuildLive();
       });
       if (!done) return;
     }

@@ -25,6 +25,8 @@ export interface LogState {
     readonly since: number | null;
     /** Its last part; 0 when it is empty. */
     readonly last: number;
+    /** The last part that there ever was. */
+    readonly newest: number;
   };
 }
 
@@ -45,6 +47,11 @@ export interface FileLog {
   state(): Promise<LogState>;
   /** Parts after `after` up to `upTo`, in order: some megabytes, at least one part while there are any. */
   tail(after: number, upTo: number): Promise<readonly TailPart[]>;
+  /**
+   * Parts after `after`, in order, some megabytes; those too that were sealed before the live computation had read them.
+   * `lost` is the last part that nobody can read any more in this way.
+   */
+  unread(after: number): Promise<{ readonly parts: readonly TailPart[]; readonly lost: number }>;
   /** Says which files are about to be written: should the process end, they are leftovers. Throws `fence_lost`. */
   willWrite(fence: Fence, names: readonly string[]): Promise<void>;
   /** These files take the place of the tail's parts up to `upTo`. Throws `fence_lost`. */
@@ -60,6 +67,40 @@ export interface FileLog {
   deleted(last: number): Promise<void>;
 }
 
+/** Which events of the log to read: track events of these names and what says who is who, or all of them. */
+export interface Wanted {
+  readonly events: readonly string[];
+  /** Whether `identify` is asked for its traits, too. */
+  readonly everything: boolean;
+}
+
+/** Reads a batch of the log; those of one id come one after the other. */
+export type OnEvents = (events: readonly LoggedRow[]) => Promise<void>;
+
+/** An event as a table of events has it; times are milliseconds since 1970. */
+export interface LoggedRow {
+  readonly messageId: string;
+  readonly type: string;
+  readonly event: string | null;
+  readonly userId: string | null;
+  readonly anonymousId: string | null;
+  readonly previousId: string | null;
+  readonly timestamp: number;
+  readonly receivedAt: number;
+  readonly properties: unknown;
+  readonly traits: unknown;
+  readonly context: unknown;
+}
+
+/**
+ * How far a table of events was read. Numbers are given before a transaction ends, so that those missing below the last one
+ * may still come: each since when, in milliseconds since 1970.
+ */
+export interface TablePlace {
+  readonly last: number;
+  readonly missing: readonly (readonly [number: number, since: number])[];
+}
+
 /** The log of a store that processes share: a table, in parts by the day of receipt. */
 export interface TableLog {
   readonly kind: 'table';
@@ -72,6 +113,10 @@ export interface TableLog {
   summary(): Promise<LogSummary>;
   /** On disk, and how many days have a part; counts nothing. */
   size(): Promise<{ readonly bytes: number; readonly parts: number }>;
+  /** Reads the log as it is at one moment; resolves to how far that is. `onPlace` hears it before any event is read. */
+  scan(wanted: Wanted, now: number, onPlace: (place: TablePlace) => Promise<void>, onEvents: OnEvents): Promise<void>;
+  /** Events that were written since, in no order, some thousand at a time, and how far that is. */
+  since(place: TablePlace, now: number): Promise<{ readonly events: readonly LoggedRow[]; readonly place: TablePlace }>;
 }
 
 /** Size and span of the log. */

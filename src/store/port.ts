@@ -5,9 +5,10 @@ import type { MessageType } from '../message-types.ts';
 import type { EventLog } from './event-log.ts';
 import type { Fence } from './fence.ts';
 import type { HistoryEntry, HistoryFilter, HistoryPoint, HistoryStep, HistorySubject, HistorySum } from './history.ts';
+import type { LiveCommit, LiveRecords } from './live.ts';
 
 export * from './history.ts';
-export type { Fence };
+export type { Fence, LiveCommit };
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
 export const LANES = ['deletion', 'live', 'backfill'] as const;
@@ -41,6 +42,8 @@ export interface PlanStep {
 export interface AcceptRequest {
   readonly messages: readonly NewMessage[];
   readonly step: PlanStep | null;
+  /** A step of the live computation, in the same transaction. */
+  readonly live?: LiveCommit | null;
   /** Writes those that are accepted into the event log, in the same transaction. */
   readonly logged?: boolean;
   /** Who takes deliveries as they are accepted. */
@@ -678,7 +681,7 @@ export interface Queue {
 }
 
 /** What is known beside the queue, one small record at a time. */
-export interface Records {
+export interface Records extends LiveRecords {
   /** Takes a lease for `ttl` ms; null while another holds it. The fence's token rises with every taking. */
   takeLease(lease: string, ttl: number): Promise<Fence | null>;
   renewLease(fence: Fence, ttl: number): Promise<boolean>;

@@ -87,9 +87,29 @@ t.test('a definition is SQL or short, not both, and of a kind that it can be', a
   t.match(found('name: A\nsql: x\nwhen: { performed: X }')['audiences[0].when']?.message, /one of the two/);
   t.match(found('name: A\nvalue: { count: X }')['audiences[0].value']?.message, /not a known key/);
   t.match(found('name: A\nsql: x', 'traits: [{ name: T, source: shop }]')['traits[0].sql']?.message, /or value/);
-  t.match(found('name: A\nsql: x\nlive: true')['audiences[0].live']?.message, /not there yet.*schedule/);
   const foreign = 'engines: { odd: { type: module, module: ./x.js } }';
   t.match(found('name: A\nwhen: { performed: X }', foreign)['audiences[0].when']?.message, /duckdb or postgres/);
+});
+
+t.test('what is live has a short definition, all the way down, and no schedule', async (t) => {
+  const found = (text: string, top = '') => mistakesIn(withParts({ audience: text, top: `eventLog: {}\n${top}` }));
+  t.match(found('name: A\nsql: x\nlive: true')['audiences[0].live']?.message, /needs a short definition/);
+  const scheduled = found('name: A\nwhen: { performed: X }\nlive: true\nschedule: "* * * * *"');
+  t.match(scheduled['audiences[0].schedule']?.message, /computed all the time/);
+  t.match(
+    found('name: A\nwhen: { performed: X }\nlive: true\nsql: y')['audiences[0].live']?.message,
+    /short definition/,
+  );
+  const file = (b: string) => `
+sources: [{ id: shop, writeKey: wk }]
+eventLog: {}
+audiences:
+  - { name: A, source: shop, live: true, when: { inAudience: b } }
+  - { name: B, source: shop, when: { not: { inAudience: c } } }
+  - { name: C, source: shop, ${b} }`;
+  t.same(mistakesIn(file('when: { performed: X }')), {});
+  t.match(mistakesIn(file('sql: x'))['audiences[0].when.inAudience']?.message, /names c, which is SQL/);
+  t.same(mistakesIn(file('sql: x').replace('live: true', 'live: false')), {});
 });
 
 t.test('audiences that name others are checked together', async (t) => {

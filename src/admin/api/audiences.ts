@@ -40,6 +40,15 @@ const audience = z.object({
   nextRunAt: time.nullable(),
   paused: pause.describe('By a person; null where the configuration pauses it, too.'),
   overdueSince: time.nullable().describe('The tick that was due when nothing began.'),
+  live: z
+    .object({
+      lag: z.number().nullable().describe('Milliseconds that it is behind; null while it has yet to be computed.'),
+      ids: z.int().describe('Ids of which something is kept.'),
+      due: z.int().describe('People for whom something may change by time alone.'),
+      hold: z.string().nullable().describe('Why nothing is sent as it is computed.'),
+    })
+    .nullable()
+    .describe('Null for what is not live.'),
   todo: todo.nullable().describe('What a person has to do.'),
 });
 

@@ -28,8 +28,9 @@ States:
 The trend is the size after each of the last runs.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
-"overdueSince","paused","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
-{"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.`;
+"overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
+{"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.
+live is null or {"lag","ids","due","hold"}: milliseconds behind, ids kept, people to whom time alone may do something, why nothing is sent.`;
 
 const PAUSE_HELP = `
 Example:
@@ -107,16 +108,28 @@ async function audiences(options: AppCommandOptions, { terminal }: Context): Pro
 function statusTable(statuses: readonly AudienceStatus[], now: number, terminal: Terminal): string {
   const colour = stateColours(terminal);
   const header = ['audience', 'kind', 'state', 'members', 'trend', 'last run', 'next run'];
-  const rows = statuses.map(({ key, kind, state, members, trend, lastRun, nextRunAt, schedule }) => [
+  const rows = statuses.map(({ key, kind, state, members, trend, lastRun, nextRunAt, schedule, live }) => [
     key,
     kind,
     colour(state),
     members === null ? '-' : String(members),
     sparkline(trend),
     lastRun === null ? '-' : `${duration(Math.max(0, now - lastRun.startedAt))} ago`,
-    nextRunAt === null ? (schedule === null ? 'by hand' : '-') : `in ${duration(Math.max(0, nextRunAt - now))}`,
+    live !== null
+      ? liveText(live)
+      : nextRunAt === null
+        ? schedule === null
+          ? 'by hand'
+          : '-'
+        : `in ${duration(Math.max(0, nextRunAt - now))}`,
   ]);
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['audience'] });
+}
+
+function liveText({ lag, hold }: NonNullable<AudienceStatus['live']>): string {
+  if (lag === null) return 'live, not computed yet';
+  if (hold !== null) return 'live, on hold';
+  return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;
 }
 
 const BARS = '▁▂▃▄▅▆▇█';

@@ -21,8 +21,9 @@ destination it shows the attempt that reached it, or else the last attempt or th
 Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
 With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a change is
-{"change","at","run","action","definitionHash","value","told"}. change is entered, left, changed or "sent again"; told is a list
-of {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
+{"change","at","run","action","definitionHash","event","value","told"}. change is entered, left, changed or "sent again"; event
+is the {"messageId","type","event","timestamp"} that changed a live audience, or null; told is a list of
+{"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: Context): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))
@@ -61,13 +62,21 @@ function standing({ key, user, asOf, member, value, since }: Story): string {
   return `${then}${user} ${what}${started}.`;
 }
 
-function changeText({ change, value, run, told }: Change, terminal: Terminal): readonly string[] {
+function changeText({ change, value, run, cause, told }: Change, terminal: Terminal): readonly string[] {
   const what = value === null ? change : `${change} ${change === 'changed' ? 'to' : 'with'} ${value}`;
+  const tail = told.map((destination) => `    ${toldText(destination, terminal)}`);
+  if (cause !== null) return [`- ${iso(cause.at)} ${what}, by ${causeText(cause)}`, ...tail];
   if (run === null) return [`- ${what}, by a run that is no longer kept`];
   const action = run.first ? 'first sync' : run.action;
   const definition = run.definitionHash === '' ? '' : `, definition ${run.definitionHash}`;
   const head = `- ${iso(run.startedAt)} ${what}, by the ${action} ${run.id}${definition}`;
-  return [head, ...told.map((destination) => `    ${toldText(destination, terminal)}`)];
+  return [head, ...tail];
+}
+
+function causeText({ event }: NonNullable<Change['cause']>): string {
+  if (event === null) return 'time alone';
+  const { type, event: name, messageId, timestamp } = event;
+  return `the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`;
 }
 
 function toldText({ destination, attempt, deadLetter }: ToldDestination, terminal: Terminal): string {

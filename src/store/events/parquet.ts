@@ -67,6 +67,14 @@ export class Workbench {
     return (await this.connection.run(sql)).getRowsJS();
   }
 
+  /** Rows of a query, by column, some thousand at a time. */
+  async *stream(sql: string): AsyncGenerator<unknown[][]> {
+    const result = await this.connection.stream(sql);
+    for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+      yield chunk.getColumns() as unknown[][];
+    }
+  }
+
   /** Fills a table of one column. */
   async list(table: string, values: readonly string[]): Promise<void> {
     await this.connection.run(`CREATE OR REPLACE TABLE ${table} (id VARCHAR)`);

@@ -3,6 +3,7 @@ import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
+import { commitLive } from '../records/live-members.ts';
 import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
@@ -21,9 +22,10 @@ import { suppressed } from './suppression.ts';
  *
  * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */
-export function acceptAlone(context: Context, { messages, step, logged }: AcceptRequest): Promise<AcceptResult> {
+export function acceptAlone(context: Context, { messages, step, live, logged }: AcceptRequest): Promise<AcceptResult> {
   return context.db.transaction(async (session) => {
     failpoint('accept');
+    if (live) await commitLive(sessionOf(context, session), live);
     if (step) await moveCursor(sessionOf(context, session), step, messages.length);
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));

@@ -49,7 +49,7 @@ export class Intake {
   }
 
   async accept(request: AcceptRequest): Promise<AcceptResult> {
-    const isAlone = request.step !== null || request.messages.some(({ conflict }) => conflict !== null);
+    const isAlone = request.step !== null || request.live || request.messages.some(({ conflict }) => conflict !== null);
     return isAlone ? acceptAlone(this.context, request) : this.group.add(request);
   }
 

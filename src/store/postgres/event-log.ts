@@ -6,6 +6,7 @@ import { EVENT_COLUMNS, POSTGRES_VIEWS, eventViews as viewsOf } from '../events/
 import type { NewMessage } from '../port.ts';
 import { columns, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
+import { eventsSince, scanEvents } from './event-reading.ts';
 
 /** The views are in a schema of their own, since `users` and the like are names that others have too. */
 const SCHEMA = 'rollcall_events';
@@ -67,7 +68,7 @@ const THEIRS = `($2::text[] IS NULL OR source = ANY ($2::text[]))
   AND (user_id = ANY ($1::text[]) OR previous_id = ANY ($1::text[]) OR (user_id IS NULL AND anonymous_id = ANY ($3::text[])))`;
 
 /** @param during - has closing wait for what is begun */
-export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
+export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
   /** Changes of the parts want the table for themselves: they give up rather than keep others waiting. */
   async function alter(...statements: readonly string[]): Promise<void> {
     await db.transaction(async (session) => {
@@ -145,6 +146,8 @@ export function tableLog({ db }: Context, during: <T>(work: () => Promise<T>) =>
     prepare: (now) => during(() => prepare(now)),
     dropBefore: (day) => during(() => dropBefore(day)),
     forget: (users, sources) => during(() => forget(users, sources)),
+    since: (place, now) => during(() => eventsSince(db, place, now)),
+    scan: (...given) => during(() => scanEvents(url, ...given)),
     summary: () =>
       during(async () => {
         const [[events, from, to] = [0, null, null]] = await db.patient<[number, string | null, string | null]>(

@@ -11,6 +11,48 @@ import { lastSuccesses, oldestUntried } from './health.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters } from './letters.ts';
+import {
+  addLiveAudience,
+  commitLive,
+  holdLive,
+  liveAudiences,
+  liveCauses,
+  liveChangedBy,
+  liveCounts,
+  liveMembers,
+  livePage,
+  livePast,
+  pruneLive,
+} from './live-members.ts';
+import {
+  addToLivePlan,
+  advanceLive,
+  cutLivePlan,
+  dropLive,
+  dropLivePlan,
+  forgetLive,
+  livePlan,
+  livePlanRows,
+  livePlansOf,
+  saveLivePlan,
+  tellLivePlan,
+} from './live-plans.ts';
+import {
+  beginLive,
+  clearLive,
+  endLive,
+  fillLive,
+  liveDue,
+  livePersons,
+  liveRows,
+  liveRowsOf,
+  liveShared,
+  liveSize,
+  liveSource,
+  liveSources,
+  rebuildLive,
+  rewriteLive,
+} from './live-state.ts';
 import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
 import { pruneRecords } from './prune-records.ts';
 import { openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
@@ -37,6 +79,22 @@ const RECORDS = {
   ...{ beginAudit, endAudit, audits, pruneAudits },
   ...{ alerts, currentAlerts, saveAlerts, pruneAlerts },
   pruneRecords,
+  ...{ liveSource, liveSources, beginLive, clearLive, fillLive, endLive, liveRows, liveRowsOf, livePersons, liveDue },
+  ...{
+    liveSize,
+    liveShared,
+    rebuildLive,
+    rewriteLive,
+    liveMembers,
+    commitLive,
+    liveAudiences,
+    addLiveAudience,
+    holdLive,
+    liveCounts,
+    livePage,
+  },
+  ...{ livePast, liveCauses, liveChangedBy, pruneLive, saveLivePlan, livePlan, livePlansOf, addToLivePlan },
+  ...{ livePlanRows, cutLivePlan, dropLivePlan, tellLivePlan, advanceLive, dropLive, forgetLive },
 } satisfies Over<Records>;
 
 export type RecordVerb = keyof Records;

@@ -19,6 +19,8 @@ export interface Dialect {
   nameOf(column: Sql): Sql;
   /** The items of a JSON list as rows of one column, `value`, for a FROM clause that names it. */
   jsonRows(list: string): Sql;
+  /** An item of the JSON list that a column has as text. */
+  item(column: Sql, place: number, type: 'text' | 'id'): Sql;
   startsWith(column: Sql, prefix: string): Sql;
   /** That a delivery was never tried and is in this lane. */
   untriedIn(lane: number): Sql;

@@ -1,8 +1,10 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
+import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
+import { commitLive } from '../records/live-members.ts';
 import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { userHash } from '../user-hash.ts';
 import { dropDeadChange, supersede } from './conflicts.ts';
@@ -17,6 +19,7 @@ import { SqliteSession } from './session.ts';
 interface AcceptArguments {
   readonly messages: PackedMessages;
   readonly step: PlanStep | null;
+  readonly live?: LiveCommit | null;
   readonly maxQueued: number;
   readonly logged: boolean;
   readonly take: Take | null;
@@ -32,7 +35,8 @@ interface Accepted extends AcceptResult {
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
-  const { step } = request;
+  const { step, live } = request;
+  if (live) await commitLive(new SqliteSession(db, { now, ahead: 0 }), live);
   if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, new Unpacked(request.messages).count);
   return acceptAll(db, [{ now, request }])[0] as Accepted;
 }

@@ -7,6 +7,9 @@ import { SqliteSession } from './session.ts';
 /** Characters of bodies that are read at once. */
 const PAGE = 4_000_000;
 const VERSION = 'event_log_version';
+const LOST = 'event_log_lost';
+/** Characters that are kept for the live computation at most; further behind, it reads the files. */
+const UNREAD = 64_000_000;
 const DELETIONS = 'event_log_deletions';
 
 /** Characters of a row that are enough: readers take the tail row by row. */
@@ -58,10 +61,11 @@ export function eventState(db: Connection): LogState {
   const [[events, bytes, since, last] = [0, 0, null, 0]] = db.tuples<[number, number, number | null, number]>(
     'SELECT coalesce(sum(events), 0), coalesce(sum(bytes), 0), min(at), coalesce(max(id), 0) FROM event_tail',
   );
+  const [[newest] = [0]] = db.tuples<[number]>("SELECT seq FROM sqlite_sequence WHERE name = 'event_tail'");
   return {
     version: Number(db.meta(VERSION)),
     files: files.map(([name, source, day, count, size]) => ({ name, source, day, events: count, bytes: size })),
-    tail: { events, bytes, since, last },
+    tail: { events, bytes, since, last, newest },
   };
 }
 
@@ -110,8 +114,45 @@ interface Sealing extends Fenced {
 
 export async function seal(db: Connection, now: number, { fence, upTo, files }: Sealing): Promise<void> {
   await check(db, now, fence);
+  keepUnread(db, upTo);
   db.run('DELETE FROM event_tail WHERE id <= ?', upTo);
   add(db, files);
+}
+
+/** Parts that leave the tail before the live computation has read them. */
+function keepUnread(db: Connection, upTo: number): void {
+  const [[read] = [null]] = db.tuples<[number | null]>('SELECT min(CAST(position AS INTEGER)) FROM live_source');
+  db.run('DELETE FROM event_unread WHERE id <= ?', read ?? upTo);
+  if (read !== null && read >= upTo) return;
+  const [[bytes] = [0]] = db.tuples<[number]>(
+    `SELECT coalesce(sum(bytes), 0) FROM (
+       SELECT length(bodies) AS bytes FROM event_unread UNION ALL SELECT bytes FROM event_tail WHERE id > ? AND id <= ?)`,
+    read ?? upTo,
+    upTo,
+  );
+  if (read === null || bytes > UNREAD) {
+    db.run('DELETE FROM event_unread');
+    db.setMeta(LOST, String(upTo));
+    return;
+  }
+  db.run('INSERT INTO event_unread SELECT id, source, bodies FROM event_tail WHERE id > ? AND id <= ?', read, upTo);
+}
+
+export function eventUnread(db: Connection, _now: number, { after }: { readonly after: number }) {
+  const lost = Number(db.meta(LOST) ?? 0);
+  let room = PAGE;
+  const parts: TailPart[] = [];
+  for (const [id, source, bodies] of db.tuples<[number, number, string]>(
+    `SELECT id, source, bodies FROM (
+       SELECT id, source, bodies FROM event_unread WHERE id > ?1 UNION ALL SELECT id, source, bodies FROM event_tail WHERE id > ?1
+     ) ORDER BY id LIMIT 200`,
+    after,
+  )) {
+    if (parts.length > 0 && bodies.length > room) break;
+    room -= bodies.length;
+    parts.push({ id, source: db.name(source), bodies });
+  }
+  return { parts, lost };
 }
 
 interface Replacing extends Fenced {

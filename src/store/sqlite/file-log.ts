@@ -7,6 +7,7 @@ export function fileLog(thread: StoreThread): FileLog {
     kind: 'files',
     state: () => thread.call('eventState', undefined),
     tail: (after, upTo) => thread.call('eventTail', { after, upTo }),
+    unread: (after) => thread.call('eventUnread', { after }),
     willWrite: (fence, names) => thread.call('willWrite', { fence, names }),
     seal: (fence, upTo, files) => thread.call('seal', { fence, upTo, files }),
     replace: (fence, gone, files) => thread.call('replaceFiles', { fence, gone, files }),

@@ -18,6 +18,7 @@ export const SQLITE: Dialect = {
   jsonRows: (list) => sql`json_each(${list})`,
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
+  item: (column, place) => sql`${column} ->> ${raw(String(place))}`,
   // As a range, which an index knows how to find.
   startsWith: (column, prefix) => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10ffff}`}`,
   untriedIn: (lane) => sql`(tries > 0) = 0 AND lane = ${lane}`,

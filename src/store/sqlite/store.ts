@@ -36,10 +36,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   /** Once for all rows of a call: they are of one moment. */
   const ahead = () => time.fromWall(0);
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
-  const sent = ({ messages, step, logged = false, take = null }: port.AcceptRequest) => {
+  const sent = ({ messages, step, live = null, logged = false, take = null }: port.AcceptRequest) => {
     const packed = pack(messages);
     const options = { movable: movable(packed), messages: messages.length };
-    return thread.call('accept', { messages: packed, step, maxQueued, logged, take }, options);
+    return thread.call('accept', { messages: packed, step, live, maxQueued, logged, take }, options);
   };
   const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();

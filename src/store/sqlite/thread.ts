@@ -136,13 +136,13 @@ function plainAccepts(operations: readonly Operation[], from: number) {
     const operation = operations[at] as Operation;
     if (!('verb' in operation) || operation.verb !== 'accept') break;
     const request = operation.args as VerbArguments<'accept'>;
-    if (request.step !== null) break;
+    if (request.step !== null || request.live) break;
     accepts.push({ now: operation.now, request });
   }
   return accepts;
 }
 
-const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run']);
+const REFUSALS = new Set<ErrorCode>(['fence_lost', 'epoch_moved', 'unknown_run', 'live_moved']);
 
 async function performOne(connection: Connection, path: string, operation: Operation): Promise<OperationResult> {
   try {

@@ -10,6 +10,7 @@ import {
   deletionsInLog,
   eventState,
   eventTail,
+  eventUnread,
   leftovers,
   removed,
   replaceFiles,
@@ -26,7 +27,18 @@ import { begin, rescue, settle } from './settle.ts';
 const VERBS = {
   ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire, restNotices, bury, requeue, replay, resend, drop, erase, prune },
-  ...{ eventState, eventTail, willWrite, seal, replaceFiles, leftovers, removed, deletionsInLog, deletedInLog },
+  ...{
+    eventState,
+    eventTail,
+    eventUnread,
+    willWrite,
+    seal,
+    replaceFiles,
+    leftovers,
+    removed,
+    deletionsInLog,
+    deletedInLog,
+  },
   ping: () => undefined,
 } satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
 

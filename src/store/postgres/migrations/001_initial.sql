@@ -97,6 +97,7 @@ CREATE TABLE rollcall.seen_batch (
 );
 
 -- The event log (docs/event-log.md), in parts by the day of receipt; what comes on a day that has none goes into the last one.
+CREATE SEQUENCE rollcall.event_seq;
 CREATE TABLE rollcall.event (
   day date NOT NULL,
   received_at timestamp NOT NULL,
@@ -113,8 +114,12 @@ CREATE TABLE rollcall.event (
   properties jsonb,
   traits jsonb,
   context jsonb,
-  rest jsonb
+  rest jsonb,
+  -- In about the order of writing, for those who read what is new. It stands last: writers don't name it.
+  seq bigint NOT NULL DEFAULT nextval('rollcall.event_seq')
 ) PARTITION BY RANGE (day);
+-- As small as can be, since each accept pays for it.
+CREATE INDEX event_by_seq ON rollcall.event USING brin (seq) WITH (pages_per_range = 16);
 CREATE TABLE rollcall.event_other PARTITION OF rollcall.event DEFAULT;
 CREATE SCHEMA IF NOT EXISTS rollcall_events;
 
@@ -277,3 +282,84 @@ CREATE TABLE rollcall.deletion (
 CREATE INDEX deletion_epoch ON rollcall.deletion (epoch);
 CREATE INDEX deletion_regulation ON rollcall.deletion (regulation);
 CREATE INDEX deletion_open ON rollcall.deletion (epoch) WHERE is_open = 1;
+
+-- Live audiences (docs/live.md). How far each source is in the log; what is kept of each id, as JSON, and of persons when
+-- something may become another by time alone.
+CREATE TABLE rollcall.live_source (
+  source text PRIMARY KEY,
+  asked text NOT NULL,
+  position text NOT NULL,
+  at bigint NOT NULL,
+  revision bigint NOT NULL,
+  building bigint NOT NULL
+);
+CREATE TABLE rollcall.live_id (
+  source text NOT NULL,
+  raw text COLLATE "C" NOT NULL,
+  person text COLLATE "C",
+  due bigint,
+  kept text NOT NULL,
+  links text NOT NULL,
+  PRIMARY KEY (source, raw)
+);
+CREATE INDEX live_id_person ON rollcall.live_id (source, person);
+CREATE INDEX live_id_due ON rollcall.live_id (source, due) WHERE due IS NOT NULL;
+
+-- hold: why nothing is told as it is computed. members: of what was told.
+CREATE TABLE rollcall.live_audience (
+  key text PRIMARY KEY,
+  source text NOT NULL,
+  definition text NOT NULL,
+  version bigint NOT NULL,
+  members bigint NOT NULL,
+  hold text,
+  judged_from bigint NOT NULL
+);
+-- What is computed and what was told; null for who is not in it. Those who left stay, as others may have to be told so.
+CREATE TABLE rollcall.live_member (
+  key text NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  current text,
+  told text,
+  since bigint NOT NULL,
+  behind bigint NOT NULL,
+  PRIMARY KEY (key, user_id)
+);
+CREATE INDEX live_member_user ON rollcall.live_member (user_id);
+CREATE INDEX live_member_behind ON rollcall.live_member (key, user_id) WHERE behind = 1;
+CREATE INDEX live_member_since ON rollcall.live_member (key, since);
+CREATE TABLE rollcall.live_past (
+  key text NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  value text NOT NULL,
+  since bigint NOT NULL,
+  until bigint NOT NULL,
+  ended_at bigint NOT NULL
+);
+CREATE INDEX live_past_user ON rollcall.live_past (user_id, key);
+CREATE INDEX live_past_until ON rollcall.live_past (key, until);
+CREATE INDEX live_past_since ON rollcall.live_past (key, since);
+CREATE INDEX live_past_ended ON rollcall.live_past (ended_at);
+-- What was told of whom as it was computed, and which event made it.
+CREATE TABLE rollcall.live_cause (
+  key text NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  at bigint NOT NULL,
+  change text NOT NULL,
+  cause text
+);
+CREATE INDEX live_cause_user ON rollcall.live_cause (user_id, key);
+CREATE INDEX live_cause_at ON rollcall.live_cause (key, at);
+CREATE INDEX live_cause_time ON rollcall.live_cause (at);
+CREATE TABLE rollcall.live_plan (plan text PRIMARY KEY, key text NOT NULL, to_version bigint NOT NULL, record text NOT NULL);
+CREATE INDEX live_plan_key ON rollcall.live_plan (key);
+CREATE TABLE rollcall.live_plan_row (
+  plan text NOT NULL,
+  position bigint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  value text,
+  told text,
+  PRIMARY KEY (plan, position)
+);
+CREATE INDEX live_plan_row_user ON rollcall.live_plan_row (user_id);

@@ -93,6 +93,8 @@ CREATE TABLE event_file (
   events INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+-- Parts that were sealed before the live computation had read them.
+CREATE TABLE event_unread (id INTEGER PRIMARY KEY, source INTEGER NOT NULL, bodies TEXT NOT NULL) STRICT;
 -- Files about to be written, and those that are no longer part of the log: what is here may be removed from the disk.
 CREATE TABLE event_leftover (name TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 -- Rises whenever events move between the tables above.
@@ -283,3 +285,84 @@ CREATE TABLE deletion (
 CREATE INDEX deletion_epoch ON deletion (epoch);
 CREATE INDEX deletion_regulation ON deletion (regulation);
 CREATE INDEX deletion_open ON deletion (epoch) WHERE is_open = 1;
+
+-- Live audiences (docs/live.md). How far each source is in the log; what is kept of each id, as JSON, and of persons when
+-- something may become another by time alone.
+CREATE TABLE live_source (
+  source TEXT PRIMARY KEY,
+  asked TEXT NOT NULL,
+  position TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  building INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE live_id (
+  source TEXT NOT NULL,
+  raw TEXT NOT NULL,
+  person TEXT,
+  due INTEGER,
+  kept TEXT NOT NULL,
+  links TEXT NOT NULL,
+  PRIMARY KEY (source, raw)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX live_id_person ON live_id (source, person);
+CREATE INDEX live_id_due ON live_id (source, due) WHERE due IS NOT NULL;
+
+-- hold: why nothing is told as it is computed. members: of what was told.
+CREATE TABLE live_audience (
+  key TEXT PRIMARY KEY,
+  source TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  members INTEGER NOT NULL,
+  hold TEXT,
+  judged_from INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+-- What is computed and what was told; null for who is not in it. Those who left stay, as others may have to be told so.
+CREATE TABLE live_member (
+  key TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  current TEXT,
+  told TEXT,
+  since INTEGER NOT NULL,
+  behind INTEGER NOT NULL,
+  PRIMARY KEY (key, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX live_member_user ON live_member (user_id);
+CREATE INDEX live_member_behind ON live_member (key, user_id) WHERE behind = 1;
+CREATE INDEX live_member_since ON live_member (key, since);
+CREATE TABLE live_past (
+  key TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  value TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX live_past_user ON live_past (user_id, key);
+CREATE INDEX live_past_until ON live_past (key, until);
+CREATE INDEX live_past_since ON live_past (key, since);
+CREATE INDEX live_past_ended ON live_past (ended_at);
+-- What was told of whom as it was computed, and which event made it.
+CREATE TABLE live_cause (
+  key TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  change TEXT NOT NULL,
+  cause TEXT
+) STRICT;
+CREATE INDEX live_cause_user ON live_cause (user_id, key);
+CREATE INDEX live_cause_at ON live_cause (key, at);
+CREATE INDEX live_cause_time ON live_cause (at);
+CREATE TABLE live_plan (plan TEXT PRIMARY KEY, key TEXT NOT NULL, to_version INTEGER NOT NULL, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX live_plan_key ON live_plan (key);
+CREATE TABLE live_plan_row (
+  plan TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  user_id TEXT NOT NULL,
+  value TEXT,
+  told TEXT,
+  PRIMARY KEY (plan, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX live_plan_row_user ON live_plan_row (user_id);

@@ -1,0 +1,48 @@
+/** The service, with live definitions, an event log and one destination. Says what the steps did when asked. */
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { App } from '../../src/app.ts';
+import { parseConfig } from '../../src/config/load.ts';
+
+const { folder, sink, definitions } = JSON.parse(process.argv[2] ?? '{}') as {
+  folder: string;
+  sink: number;
+  definitions: number;
+};
+const config = {
+  store: `sqlite:${join(folder, 'rollcall.db')}`,
+  listen: { port: 0 },
+  network: { allow: ['127.0.0.0/8'] },
+  sources: [
+    { id: 'shop', writeKey: 'key' },
+    { id: 'personas', writeKey: 'personas' },
+  ],
+  eventLog: { path: './events' },
+  destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: `http://127.0.0.1:${sink}/` }],
+  // Each asks for another event, of which each hundredth person does three within the window.
+  audiences: Array.from({ length: definitions }, (_, number) => ({
+    name: `Live ${number}`,
+    source: 'personas',
+    live: true,
+    when: { performed: `Event ${number % 50}`, atLeast: 2 + Math.floor(number / 50), within: '30 days' },
+  })),
+};
+const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
+const app = await App.create(parsed, { log: pino({ level: 'error' }, pino.destination(2)) });
+await app.start({ collect: true, schedules: true });
+const ready = async () => (await app.sync.audiences()).every(({ live }) => live !== null && live.hold === null);
+while (!(await ready())) await new Promise((resolve) => setTimeout(resolve, 100));
+process.send?.(app.address);
+process.on('message', async (message) => {
+  if (message === 'stop') {
+    await app.close();
+    process.exit();
+  }
+  const text = await app.metrics.registry.getMetricsAsJSON();
+  const statuses = await app.sync.audiences();
+  process.send?.({
+    lag: statuses[0]?.live?.lag ?? null,
+    ids: statuses[0]?.live?.ids ?? 0,
+    metrics: text.filter(({ name }) => name.startsWith('rollcall_live')),
+  });
+});

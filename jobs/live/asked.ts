@@ -1,0 +1,135 @@
+import { hash } from 'node:crypto';
+import type { Activity, Condition, Place, Value } from '../../src/definition/definition.ts';
+import { type Fact, type Formula, factsOf, holds } from '../../src/definition/facts.ts';
+
+/** A live audience or trait: what it asks of people. Audiences that it names are part of its condition already. */
+export type LiveDefinition =
+  | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
+  | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
+
+/**
+ * What is kept of the events of one sort. `days`: how many, by the day of receipt. `times`: when they happened, as long as
+ * that is in the window. `values`: a value of each.
+ */
+export interface Section {
+  /** The same for equal sections of whatever definitions. */
+  readonly id: string;
+  readonly keeps: 'days' | 'times' | 'values';
+  readonly activity: Activity;
+  readonly of: Place | null;
+}
+
+/** A fact about a person, and where it can be read. */
+export type AskedFact =
+  | { readonly kind: 'performed'; readonly section: Section; readonly least: number; readonly most: number }
+  | Extract<Fact, { readonly kind: 'trait' }>;
+
+/** A definition, taken apart. */
+export type Asked =
+  | {
+      readonly key: string;
+      readonly kind: 'audience';
+      readonly facts: readonly AskedFact[];
+      readonly formula: Formula;
+      /** Whether it holds for people of whom nothing is known but that they are there. */
+      readonly holdsForAll: boolean;
+    }
+  | { readonly key: string; readonly kind: 'trait'; readonly value: Value; readonly section: Section };
+
+/** All that the definitions of one source ask, so that nothing else is kept. */
+export interface AskedOfAll {
+  readonly definitions: readonly Asked[];
+  /** Sections by the name of their event. */
+  readonly sections: ReadonlyMap<string, readonly Section[]>;
+  /** Traits, by the outermost key. */
+  readonly traits: ReadonlySet<string>;
+  /** Whether it has to be known who is there, whatever they did. */
+  readonly everybody: boolean;
+  /** All that is kept, as JSON. */
+  readonly text: string;
+}
+
+/** Changes with the form of what is kept. */
+const FORM = 1;
+
+export function askedOf(definitions: readonly LiveDefinition[]): AskedOfAll {
+  const asked = definitions.map(takeApart);
+  const byId = new Map(asked.flatMap(sectionsOf).map((section) => [section.id, section]));
+  const traits = new Set(asked.flatMap(traitsOf));
+  const everybody = asked.some((each) => each.kind === 'audience' && each.holdsForAll);
+  const text = JSON.stringify([FORM, everybody, [...byId.keys()].toSorted(), [...traits].toSorted()]);
+  return {
+    definitions: asked,
+    sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
+    traits,
+    everybody,
+    text,
+  };
+}
+
+/** A condition with the conditions of the audiences that it names in their places. */
+export function inlined(condition: Condition, audience: (key: string) => Condition): Condition {
+  const inner = (part: Condition) => inlined(part, audience);
+  if ('all' in condition) return { all: condition.all.map(inner) };
+  if ('any' in condition) return { any: condition.any.map(inner) };
+  if ('not' in condition) return { not: inner(condition.not) };
+  return 'inAudience' in condition ? inner(audience(condition.inAudience)) : condition;
+}
+
+/** Whether what is kept is all that others ask, or more. */
+export function isEnough(kept: string, asked: string): boolean {
+  const [form, everybody, sections, traits] = JSON.parse(kept) as Text;
+  const [itsForm, itsEverybody, itsSections, itsTraits] = JSON.parse(asked) as Text;
+  const hasAll = itsSections.every((id) => sections.includes(id)) && itsTraits.every((trait) => traits.includes(trait));
+  return form === itsForm && (everybody || !itsEverybody) && hasAll;
+}
+
+type Text = readonly [form: number, everybody: boolean, sections: readonly string[], traits: readonly string[]];
+
+/** Whether a definition asks for what an event adds to. */
+export function asksFor(asked: Asked, sections: ReadonlySet<string>, traits: ReadonlySet<string>): boolean {
+  if (sectionsOf(asked).some(({ id }) => sections.has(id))) return true;
+  return traitsOf(asked).some((trait) => traits.has(trait));
+}
+
+function takeApart(definition: LiveDefinition): Asked {
+  const { key } = definition;
+  if (definition.kind === 'trait') {
+    const { value } = definition;
+    const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of);
+    return { key, kind: 'trait', value, section };
+  }
+  const { facts, formula } = factsOf(definition.when);
+  return {
+    key,
+    kind: 'audience',
+    facts: facts.map(askedFact),
+    formula,
+    holdsForAll: holds(formula, () => false),
+  };
+}
+
+function askedFact(fact: Fact): AskedFact {
+  if (fact.kind === 'trait') return fact;
+  if (fact.kind === 'audience') throw new Error(`The audience ${fact.key} is not part of the condition.`);
+  const { activity, least, most } = fact;
+  return { kind: 'performed', section: sectionOf(activity, null), least, most: most ?? Number.POSITIVE_INFINITY };
+}
+
+function sectionOf(activity: Activity, of: Place | null): Section {
+  const keeps = of !== null ? 'values' : activity.within === null ? 'days' : 'times';
+  return { id: short(JSON.stringify([activity, of])), keeps, activity, of };
+}
+
+function sectionsOf(asked: Asked): readonly Section[] {
+  if (asked.kind === 'trait') return [asked.section];
+  return asked.facts.flatMap((fact) => (fact.kind === 'performed' ? fact.section : []));
+}
+
+function traitsOf(asked: Asked): readonly string[] {
+  if (asked.kind === 'trait') return [];
+  return asked.facts.flatMap((fact) => (fact.kind === 'trait' ? (fact.path[0] ?? []) : []));
+}
+
+/** 72 bits. */
+const short = (text: string) => hash('sha256', text, 'base64url').slice(0, 12);

@@ -1,0 +1,50 @@
+import { hash } from 'node:crypto';
+import type { Condition } from '../../src/definition/definition.ts';
+import { type Computation, computations, type SyncConfig } from '../computation.ts';
+import { inlined, type LiveDefinition } from './asked.ts';
+
+/** The name of the engine that has the membership of live audiences. No configured engine has it. */
+export const LIVE_ENGINE = '(live)';
+
+export interface LiveComputation {
+  readonly computation: Computation;
+  readonly definition: LiveDefinition;
+  /** Changes with what it says of people, by audiences that it names too. */
+  readonly hash: string;
+}
+
+/** What is live and speaks as this source. */
+export function liveComputations(config: SyncConfig, source: string): readonly LiveComputation[] {
+  return computations(config)
+    .filter((computation) => computation.live && computation.source === source)
+    .map((computation) => {
+      const definition = definitionOf(computation, config);
+      return { computation, definition, hash: hash('sha256', JSON.stringify(definition), 'hex').slice(0, 16) };
+    });
+}
+
+export function liveSources(config: SyncConfig): readonly string[] {
+  return [...new Set(computations(config).flatMap(({ live, source }) => (live ? source : [])))];
+}
+
+/** The hash of a live definition; null for what is not live. */
+export function liveHash(key: string, config: SyncConfig): string | null {
+  const { source } = computations(config).find((each) => each.key === key && each.live) ?? {};
+  if (source === undefined) return null;
+  return liveComputations(config, source).find(({ computation }) => computation.key === key)?.hash ?? null;
+}
+
+function definitionOf(computation: Computation, config: SyncConfig): LiveDefinition {
+  const { key } = computation;
+  if (computation.kind === 'trait') {
+    if (!computation.value) throw new Error(`${key} is live and has no short definition.`);
+    return { key, kind: 'trait', value: computation.value };
+  }
+  return { key, kind: 'audience', when: inlined(whenOf(key, config), (other) => whenOf(other, config)) };
+}
+
+function whenOf(key: string, { audiences }: SyncConfig): Condition {
+  const when = audiences.find((audience) => audience.key === key)?.when;
+  if (!when) throw new Error(`${key} has no short definition.`);
+  return when;
+}

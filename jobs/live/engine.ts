@@ -1,0 +1,25 @@
+import type { Clock } from '../../src/clock.ts';
+import type { Store } from '../../src/store/port.ts';
+import { computations, type SyncConfig } from '../computation.ts';
+import { openLive } from '../engines/live.ts';
+import type { Engine } from '../engines/port.ts';
+import { liveHash } from './definitions.ts';
+import { forgetKept } from './forget.ts';
+
+interface LiveEngineParts {
+  readonly store: Store;
+  readonly config: () => SyncConfig;
+  readonly clock: Clock;
+}
+
+/** The engine of live audiences: their membership in the store. */
+export function liveEngine({ store, config, clock }: LiveEngineParts): Engine {
+  return openLive({
+    store,
+    hashOf: (key) => liveHash(key, config()),
+    definedValue: (key) => config().traits.find((trait) => trait.key === key)?.value ?? null,
+    kindOf: (key) => computations(config()).find((each) => each.key === key)?.kind ?? 'audience',
+    now: () => clock.now(),
+    forget: (users) => forgetKept(store, users),
+  });
+}

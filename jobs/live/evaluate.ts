@@ -1,0 +1,153 @@
+import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
+import { holds } from '../../src/definition/facts.ts';
+import type { Asked, AskedFact, Section } from './asked.ts';
+import { compareText } from './event.ts';
+import { compareDated, type Dated, type Kept } from './kept.ts';
+import { passesAll, valueAt } from './look.ts';
+
+/** What a definition says of a person, and until when, as long as nothing happens. */
+export interface Verdict {
+  /** Of an audience true; undefined for those who are not in it. */
+  readonly value: unknown;
+  /** When it may become another by time alone; null for never. */
+  readonly due: number | null;
+}
+
+/** @param person - what is kept of all ids of one person */
+export function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
+  if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
+  let due: number | null = null;
+  const facts = asked.facts.map((fact) => {
+    const judged = judge(fact, person, now);
+    due = sooner(due, judged.due);
+    return judged.isTrue;
+  });
+  const isIn = holds(asked.formula, (fact) => facts[fact] ?? false);
+  // Who was never there is in nothing, whatever it is that they did not do.
+  const isThere = facts.includes(true) || person.some(({ seen }) => seen > 0);
+  return { value: isIn && isThere ? true : undefined, due };
+}
+
+export function sooner(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
+}
+
+interface Judged {
+  readonly isTrue: boolean;
+  readonly due: number | null;
+}
+
+function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
+  if (fact.kind === 'performed') return judgePerformed(fact, person, now);
+  const [trait = '', ...rest] = fact.path;
+  const said = person.flatMap(({ traits }) => (traits[trait] ? [traits[trait]] : [])).toSorted(compareDated);
+  const latest = said.at(-1);
+  if (latest === undefined) return { isTrue: false, due: null };
+  return { isTrue: passesAll(valueAt(latest[3], rest), fact.tests) === fact.passes, due: null };
+}
+
+/** As time goes by events only leave the window, the oldest first: so the count falls, and it is known when. */
+function judgePerformed(
+  { section, least, most }: Extract<AskedFact, { readonly kind: 'performed' }>,
+  person: readonly Kept[],
+  now: number,
+): Judged {
+  const { id, keeps, activity } = section;
+  const within = activity.within ?? Number.POSITIVE_INFINITY;
+  if (keeps === 'days') {
+    const days = person.flatMap(({ days }) => Object.values(days[id] ?? {}));
+    const count = days.reduce((sum, each) => sum + each, 0);
+    return { isTrue: count >= least && count <= most, due: null };
+  }
+  const times = person.flatMap(({ times }) => times[id] ?? []).filter((at) => at > now - within);
+  const count = times.length;
+  if (count < least) return { isTrue: false, due: null };
+  const isTrue = count <= most;
+  // The event with whose leaving it is no longer so.
+  const last = isTrue ? count - least : count - most - 1;
+  const leaving = times.toSorted((a, b) => a - b)[last];
+  return { isTrue, due: leaving === undefined ? null : leaving + within };
+}
+
+function traitVerdict(value: Value, section: Section, person: readonly Kept[], now: number): Verdict {
+  const { id, keeps, activity } = section;
+  if (keeps === 'days') {
+    const count = person.flatMap(({ days }) => Object.values(days[id] ?? {})).reduce((sum, each) => sum + each, 0);
+    return { value: count > 0 ? count : undefined, due: null };
+  }
+  const { within } = activity;
+  const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
+  if (keeps === 'times') {
+    const times = person.flatMap(({ times }) => times[id] ?? []).filter((at) => at > start);
+    return { value: times.length > 0 ? times.length : undefined, due: leavesAt(times, within) };
+  }
+  const counted = person.flatMap(({ values }) => values[id] ?? []).filter(([at]) => at > start);
+  const due = leavesAt(
+    counted.map(([at]) => at),
+    within,
+  );
+  return { value: result(value.operator, counted.toSorted(compareDated)), due };
+}
+
+function leavesAt(times: readonly number[], within: number | null): number | null {
+  if (within === null || times.length === 0) return null;
+  return times.reduce((least, at) => Math.min(least, at)) + within;
+}
+
+/** @param dated - in order */
+function result(operator: Value['operator'], dated: readonly Dated[]): unknown {
+  const scalars = dated.map(([, , , value]) => value);
+  const numbers = scalars.filter((each) => typeof each === 'number');
+  switch (operator) {
+    case 'count':
+      return scalars.length > 0 ? scalars.length : undefined;
+    case 'sum':
+      return numbers.length > 0 ? shown(sumOf(numbers)) : undefined;
+    case 'average':
+      return numbers.length > 0 ? shown(sumOf(numbers) / numbers.length) : undefined;
+    case 'min':
+      return numbers.length > 0 ? numbers.reduce((least, each) => Math.min(least, each)) : undefined;
+    case 'max':
+      return numbers.length > 0 ? numbers.reduce((most, each) => Math.max(most, each)) : undefined;
+    case 'first':
+      return scalars[0];
+    case 'last':
+      return scalars.at(-1);
+    default:
+      return scalars.length > 0 ? ofDifferent(operator, scalars) : undefined;
+  }
+}
+
+function ofDifferent(operator: 'uniqueCount' | 'uniqueList' | 'mostFrequent', scalars: readonly unknown[]): unknown {
+  const times = new Map<unknown, number>();
+  for (const each of scalars) times.set(each, (times.get(each) ?? 0) + 1);
+  if (operator === 'uniqueCount') return times.size;
+  const different = [...times.keys()].toSorted(byValue);
+  if (operator === 'uniqueList') return different.slice(0, LONGEST_LIST);
+  return different.toSorted((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0))[0];
+}
+
+/** Fifteen digits are sent. */
+const shown = (value: number) => Number(value.toPrecision(15));
+
+/** With what additions lose added in the end (Neumaier), so that the order makes no difference that shows. */
+function sumOf(numbers: readonly number[]): number {
+  let sum = 0;
+  let lost = 0;
+  for (const each of numbers) {
+    const next = sum + each;
+    lost += Math.abs(sum) >= Math.abs(each) ? sum - next + each : each - next + sum;
+    sum = next;
+  }
+  return sum + lost;
+}
+
+const RANKS = ['boolean', 'number', 'string'];
+
+/** Booleans, then numbers by size, then text by its code points. */
+function byValue(a: unknown, b: unknown): number {
+  const rank = RANKS.indexOf(typeof a) - RANKS.indexOf(typeof b);
+  if (rank !== 0) return rank;
+  return typeof a === 'number' ? a - Number(b) : compareText(String(a), String(b));
+}

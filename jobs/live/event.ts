@@ -1,0 +1,76 @@
+/** When something happened, by which events are in order: its timestamp, its receipt, its message id. */
+export type When = readonly [timestamp: number, receivedAt: number, messageId: string];
+
+/** An event of the log, as the live computation takes it. */
+export interface LiveEvent {
+  readonly messageId: string;
+  readonly type: string;
+  readonly event: string | null;
+  readonly userId: string | null;
+  readonly anonymousId: string | null;
+  readonly previousId: string | null;
+  /** Milliseconds since 1970; never later than its receipt. */
+  readonly timestamp: number;
+  readonly receivedAt: number;
+  readonly properties: unknown;
+  readonly traits: unknown;
+  readonly context: unknown;
+}
+
+/** The body of a message, as accept wrote it. */
+interface Body {
+  readonly messageId: string;
+  readonly type: string;
+  readonly event?: string;
+  readonly userId?: string;
+  readonly 'User ID'?: string;
+  readonly anonymousId?: string;
+  readonly 'Previous ID'?: string;
+  readonly timestamp: string;
+  readonly receivedAt: string;
+  readonly properties?: unknown;
+  readonly traits?: unknown;
+  readonly context?: unknown;
+}
+
+/** What the log's SQL takes for the beginning of time. */
+const FIRST_DAY = Date.parse('0001-01-01T00:00:00.000Z');
+
+/** Reads the body of a message as the views of the log do. */
+export function readEvent(body: string): LiveEvent {
+  const said = JSON.parse(body) as Body;
+  const receivedAt = Date.parse(said.receivedAt);
+  return {
+    messageId: said.messageId,
+    type: said.type,
+    event: said.type === 'track' ? (said.event ?? null) : null,
+    userId: said.userId ?? said['User ID'] ?? null,
+    anonymousId: said.anonymousId ?? null,
+    previousId: said['Previous ID'] ?? null,
+    timestamp: timestampOf(said.timestamp, receivedAt),
+    receivedAt,
+    properties: said.properties,
+    traits: said.traits,
+    context: said.context,
+  };
+}
+
+/** Years beyond four digits are later than any receipt, or before all that is counted. */
+function timestampOf(said: string, receivedAt: number): number {
+  if (said.startsWith('+')) return receivedAt;
+  if (said.startsWith('-') || said.startsWith('0000')) return FIRST_DAY;
+  return Math.min(Date.parse(said), receivedAt);
+}
+
+export function whenOf({ timestamp, receivedAt, messageId }: LiveEvent): When {
+  return [timestamp, receivedAt, messageId];
+}
+
+export function compareWhen(a: When, b: When): number {
+  return a[0] - b[0] || a[1] - b[1] || compareText(a[2], b[2]);
+}
+
+/** By code points, as both databases compare: JavaScript's own order is another beyond the first 65,536. */
+export function compareText(a: string, b: string): number {
+  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

@@ -1,0 +1,78 @@
+import type { LiveRow } from '../../src/store/live.ts';
+import type { Store } from '../../src/store/port.ts';
+import { anonymousRaw, idOf, isUser, type Link, personOf, type RawId, userRaw } from './identity.ts';
+import { nothingKept, writeKept } from './kept.ts';
+
+type ForgettingStore = Pick<Store, 'liveSources' | 'liveRows' | 'liveRowsOf' | 'liveShared' | 'rewriteLive'>;
+
+const PAGE = 2_000;
+
+/** Takes users out of what is kept, as their deletion takes them out of the log: with former ids, and what they did anonymously. */
+export async function forgetKept(store: ForgettingStore, users: readonly string[]): Promise<void> {
+  for (const source of await store.liveSources()) await forgetIn(store, source, users);
+}
+
+async function forgetIn(store: ForgettingStore, source: string, users: readonly string[]): Promise<void> {
+  const rows = new Map<RawId, LiveRow>();
+  const gone = new Set(users);
+  await loadShared(store, source, gone, rows);
+  for (let known = -1; known < gone.size; ) {
+    known = gone.size;
+    await loadPeople(store, source, [...gone], rows);
+    for (const [raw, row] of rows)
+      if (isUser(raw) && linksOf(row).some(([user]) => gone.has(user))) gone.add(idOf(raw));
+  }
+  const left = new Map<RawId, LiveRow>();
+  for (const [raw, row] of rows) {
+    if (isUser(raw) && gone.has(idOf(raw))) continue;
+    const before = (id: RawId) => (rows.has(id) ? linksOf(rows.get(id)) : []);
+    const links = linksOf(row).filter(([user]) => !gone.has(user));
+    const owner = firstOf(before(raw));
+    const kept = !isUser(raw) && owner !== null && gone.has(owner) ? writeKept(nothingKept()) : row.kept;
+    left.set(raw, { ...row, kept, links: JSON.stringify(links) });
+  }
+  const after = (id: RawId) => linksOf(left.get(id));
+  const settled = [...left.values()].map((row) => ({ ...row, person: personOf(row.raw, after) }));
+  const empty = settled.filter(({ raw, kept, links }) => !isUser(raw) && kept === '{}' && links === '[]');
+  const dropped = [...[...gone].map(userRaw), ...empty.map(({ raw }) => raw)];
+  // Those who stay are looked at again.
+  const rest = settled.filter((row) => !empty.includes(row)).map((row) => (isUser(row.raw) ? { ...row, due: 0 } : row));
+  await store.rewriteLive(source, rest, dropped);
+}
+
+/** Ids that several users were said to have: one of them may be gone, and not be the one who has it. */
+async function loadShared(
+  store: ForgettingStore,
+  source: string,
+  gone: ReadonlySet<string>,
+  rows: Map<RawId, LiveRow>,
+): Promise<void> {
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const page: readonly LiveRow[] = await store.liveShared(source, after, PAGE);
+    for (const row of page) if (linksOf(row).some(([user]) => gone.has(user))) rows.set(row.raw, row);
+    after = page.at(-1)?.raw;
+  }
+}
+
+/** All ids of these users, and of those whom they share them with. */
+async function loadPeople(
+  store: ForgettingStore,
+  source: string,
+  users: readonly string[],
+  rows: Map<RawId, LiveRow>,
+): Promise<void> {
+  const own = await store.liveRows(
+    source,
+    users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
+  );
+  const persons = new Set([...own, ...rows.values()].flatMap(({ person }) => person ?? []));
+  for (const row of [...own, ...(await store.liveRowsOf(source, [...persons]))]) {
+    if (!rows.has(row.raw)) rows.set(row.raw, row);
+  }
+}
+
+const linksOf = (row: LiveRow | undefined): readonly Link[] => (row ? (JSON.parse(row.links) as Link[]) : []);
+
+function firstOf(links: readonly Link[]): string | null {
+  return personOf('a:', (raw) => (raw === 'a:' ? links : []));
+}

@@ -1,0 +1,35 @@
+import type { LiveAudience } from '../../src/store/live.ts';
+import type { Store } from '../../src/store/port.ts';
+import type { Computation } from '../computation.ts';
+import { exceeds, shown } from '../guard.ts';
+
+/** Changes are counted over so many milliseconds. */
+const WINDOW = 3_600_000;
+
+/** Why an audience is frozen with these changes, counting those of the last hour; null when it is not. */
+export async function whyFrozen(
+  store: Pick<Store, 'liveCounts'>,
+  { guard }: Computation,
+  { key, members, judgedFrom }: LiveAudience,
+  news: readonly { readonly current: string | null; readonly told: string | null }[],
+  now: number,
+): Promise<string | null> {
+  const entering = news.filter(({ told }) => told === null).length;
+  const leaving = news.filter(({ current }) => current === null).length;
+  const after = members + entering - leaving;
+  // With nobody in it there is nothing to guard; and whoever sets no size wants to see the last one leave.
+  const mayBeEmpty = guard.allowEmpty || guard.minMembers === 0;
+  if (guard.maxExits === null && guard.maxEntries === null && mayBeEmpty) return null;
+  const counted = await store.liveCounts(key, Math.max(now - WINDOW, judgedFrom));
+  const [entered, exited] = [counted.entered + entering, counted.exited + leaving];
+  const before = after - entered + exited;
+  if (before === 0 || before < guard.minMembers) return null;
+  if (after === 0 && leaving > 0 && !mayBeEmpty) return `The audience becomes empty; ${before} users would leave.`;
+  if (exceeds(exited, guard.maxExits, before)) {
+    return `${exited} of ${before} users leave within an hour, more than maxExits (${shown(guard.maxExits)}) allows.`;
+  }
+  if (exceeds(entered, guard.maxEntries, before)) {
+    return `${entered} of ${before} users enter within an hour, more than maxEntries (${shown(guard.maxEntries)}) allows.`;
+  }
+  return null;
+}

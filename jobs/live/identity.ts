@@ -1,0 +1,75 @@
+import { compareWhen, type LiveEvent, type When } from './event.ts';
+
+/** `u:` and a user id, or `a:` and an anonymous one. */
+export type RawId = string;
+
+export const userRaw = (user: string): RawId => `u:${user}`;
+export const anonymousRaw = (anonymous: string): RawId => `a:${anonymous}`;
+export const isUser = (raw: RawId) => raw.startsWith('u:');
+export const idOf = (raw: RawId) => raw.slice(2);
+
+/** That an id was said to belong to a user: the earliest time of an anonymous id, the latest of a former user id. */
+export type Link = readonly [user: string, ...When];
+
+/** Whom an event is of, as far as it says so itself. */
+export function rawIdOf({ userId, anonymousId }: LiveEvent): RawId | null {
+  if (userId !== null) return userRaw(userId);
+  return anonymousId === null ? null : anonymousRaw(anonymousId);
+}
+
+/** What an event says of who is who: an id, and the user that it belongs to. */
+export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; readonly link: Link }[] {
+  const { type, userId, anonymousId, previousId, timestamp, receivedAt, messageId } = event;
+  if (userId === null) return [];
+  const link: Link = [userId, timestamp, receivedAt, messageId];
+  if (type === 'identify') return anonymousId === null ? [] : [{ raw: anonymousRaw(anonymousId), link }];
+  if (type !== 'alias' || previousId === null) return [];
+  const claim = { raw: anonymousRaw(previousId), link };
+  return previousId === userId ? [claim] : [claim, { raw: userRaw(previousId), link }];
+}
+
+/** Adds a link; false where it says nothing new. Of each user one is enough. */
+export function addLink(links: Link[], raw: RawId, link: Link): boolean {
+  const place = links.findIndex(([user]) => user === link[0]);
+  const known = links[place];
+  if (!known) links.push(link);
+  else if (isUser(raw) ? compareLinks(known, link) < 0 : compareLinks(known, link) > 0) links[place] = link;
+  else return false;
+  return true;
+}
+
+function compareLinks([, t1, r1, m1]: Link, [, t2, r2, m2]: Link): number {
+  return compareWhen([t1, r1, m1], [t2, r2, m2]);
+}
+
+/** The link that counts: of an anonymous id the first, of a user id the latest. */
+function decisive(raw: RawId, links: readonly Link[]): Link | null {
+  const inOrder = links.toSorted(compareLinks);
+  return (isUser(raw) ? inOrder.at(-1) : inOrder[0]) ?? null;
+}
+
+/**
+ * The user that an id belongs to in the end; null for an anonymous id of nobody.
+ *
+ * @param linksOf - the links of an id; all on the way have to be known
+ */
+export function personOf(raw: RawId, linksOf: (raw: RawId) => readonly Link[]): string | null {
+  if (isUser(raw)) return canonical(idOf(raw), linksOf);
+  const owner = decisive(raw, linksOf(raw));
+  return owner && canonical(owner[0], linksOf);
+}
+
+/** Along the aliases to their end; in a circle the latest one decides. */
+function canonical(user: string, linksOf: (raw: RawId) => readonly Link[]): string {
+  const way = [user];
+  const links: Link[] = [];
+  for (;;) {
+    const last = userRaw(way.at(-1) ?? user);
+    const link = decisive(last, linksOf(last));
+    if (link === null) return way.at(-1) ?? user;
+    links.push(link);
+    const back = way.indexOf(link[0]);
+    if (back >= 0) return links.slice(back).toSorted(compareLinks).at(-1)?.[0] ?? user;
+    way.push(link[0]);
+  }
+}

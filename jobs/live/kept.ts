@@ -1,0 +1,132 @@
+import type { AskedOfAll, Section } from './asked.ts';
+import { compareWhen, type LiveEvent, type When, whenOf } from './event.ts';
+import { passesFilters, placeIn } from './look.ts';
+
+/** A value, when it was so. */
+export type Dated = readonly [...When, value: unknown];
+
+/** What is kept of the events of one id, for what the definitions ask. All of it is JSON. */
+export interface Kept {
+  /** Events of sections that keep `days`: how many were received on each day. */
+  readonly days: { [section: string]: { [day: string]: number } };
+  readonly times: { [section: string]: number[] };
+  readonly values: { [section: string]: Dated[] };
+  /** The latest of each trait. */
+  readonly traits: { [trait: string]: Dated };
+  /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
+  seen: number;
+}
+
+const DAY = 86_400_000;
+
+export function nothingKept(): Kept {
+  return { days: bare(), times: bare(), values: bare(), traits: bare(), seen: 0 };
+}
+
+/** Foreign text indexes these: nothing is inherited. */
+const bare = () => Object.create(null) as Record<string, never>;
+
+/** Reads what was kept as JSON. */
+export function readKept(text: string): Kept {
+  const kept = nothingKept();
+  for (const [part, said] of Object.entries(JSON.parse(text) as Partial<Kept>)) {
+    if (part === 'seen') kept.seen = Number(said);
+    else Object.assign(kept[part as 'days'], said);
+  }
+  return kept;
+}
+
+/** Nothing of what is empty. */
+export function writeKept({ seen, ...parts }: Kept): string {
+  const full = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
+  // JSON.stringify takes own properties only, and `__proto__` is one here.
+  return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
+}
+
+/** What an event added: sections and traits. */
+export interface Added {
+  readonly sections: ReadonlySet<string>;
+  readonly traits: ReadonlySet<string>;
+  /** Whether anything is kept of it. */
+  readonly any: boolean;
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+/** Keeps what the definitions ask of an event. */
+export function keep(kept: Kept, event: LiveEvent, asked: AskedOfAll): Added {
+  const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
+  const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
+  const day = Math.floor(event.receivedAt / DAY);
+  const isNews = asked.everybody && day > kept.seen;
+  if (isNews) kept.seen = day;
+  return { sections, traits, any: isNews || sections.size > 0 || traits.size > 0 };
+}
+
+function keepActivity(kept: Kept, event: LiveEvent, asked: AskedOfAll): ReadonlySet<string> {
+  const added = new Set<string>();
+  for (const section of asked.sections.get(event.event ?? '') ?? []) {
+    const { since, where } = section.activity;
+    if ((since !== null && event.timestamp < since) || !passesFilters(event, where)) continue;
+    if (keepIn(kept, section, event)) added.add(section.id);
+  }
+  return added;
+}
+
+function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boolean {
+  if (keeps === 'days') {
+    const day = String(Math.floor(event.receivedAt / DAY));
+    kept.days[id] ??= {};
+    const days = kept.days[id];
+    days[day] = (days[day] ?? 0) + 1;
+    return true;
+  }
+  if (keeps === 'times') {
+    kept.times[id] ??= [];
+    kept.times[id].push(event.timestamp);
+    return true;
+  }
+  const value = of === null ? undefined : placeIn(event, of);
+  if (!isScalar(value)) return false;
+  kept.values[id] ??= [];
+  kept.values[id].push([...whenOf(event), value]);
+  return true;
+}
+
+const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
+
+/** Each `identify` sets the traits that it has and leaves the others alone. */
+function keepTraits({ traits }: Kept, event: LiveEvent, asked: AskedOfAll): ReadonlySet<string> {
+  const said = event.traits;
+  if (typeof said !== 'object' || said === null) return NOTHING;
+  const added = new Set<string>();
+  for (const trait of asked.traits) {
+    if (!Object.hasOwn(said, trait)) continue;
+    const dated: Dated = [...whenOf(event), (said as Record<string, unknown>)[trait]];
+    const known = traits[trait];
+    if (known && compareDated(known, dated) >= 0) continue;
+    traits[trait] = dated;
+    added.add(trait);
+  }
+  return added;
+}
+
+export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
+  return compareWhen([t1, r1, m1], [t2, r2, m2]);
+}
+
+/** Drops what has left its window, for good, as time does not go back; and what no definition asks for any more. */
+export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
+  const known = new Map([...asked.sections.values()].flat().map((section) => [section.id, section]));
+  for (const id of Object.keys(kept.days)) if (!known.has(id)) delete kept.days[id];
+  for (const part of [kept.times, kept.values]) {
+    for (const [id, list] of Object.entries(part)) {
+      const { within = null } = known.get(id)?.activity ?? {};
+      const start = within === null ? Number.NEGATIVE_INFINITY : now - within;
+      const left = (list as (number | Dated)[]).filter((each) => (typeof each === 'number' ? each : each[0]) > start);
+      if (!known.has(id) || left.length === 0) delete part[id];
+      else if (left.length < list.length) (part as Record<string, unknown>)[id] = left;
+    }
+  }
+  for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
+}

@@ -1,0 +1,103 @@
+import { RollcallError } from '../../src/errors.ts';
+import { keepLease, type Lease } from '../../src/keep-lease.ts';
+import type { Fence, Store } from '../../src/store/port.ts';
+import type { SyncConfig } from '../computation.ts';
+import type { AcceptChanges } from '../context.ts';
+import { askedOf } from './asked.ts';
+import { type LiveComputation, liveComputations } from './definitions.ts';
+import { Loop, type LoopParts } from './loop.ts';
+import { prepare } from './prepare.ts';
+
+export interface LiveParts extends Omit<LoopParts, 'signal'> {
+  readonly store: Store;
+  readonly accept: AcceptChanges;
+  readonly config: () => SyncConfig;
+  /** Whether this process may compute an audience. @throws RollcallError `older_configuration` */
+  readonly check: (key: string, fence: Fence | null) => Promise<void>;
+}
+
+/** How often a process that does not lead asks whether it may, in milliseconds. */
+const ASK_EVERY = 1_000;
+const FIRST_WAIT = 200;
+const LONGEST_WAIT = 10_000;
+
+/** Computes what is live of one source, in whichever process leads: state in the store, nothing of it here. */
+export class LiveLeader {
+  private readonly parts: LiveParts;
+  private readonly source: string;
+  private readonly signal: AbortSignal;
+  private done: Promise<unknown> = Promise.resolve();
+  private readonly stopping = new AbortController();
+
+  constructor(parts: LiveParts, source: string) {
+    this.parts = parts;
+    this.source = source;
+    this.signal = this.stopping.signal;
+  }
+
+  /** Goes on until it is stopped. */
+  start(): void {
+    this.done = this.run();
+  }
+
+  /** Computes what there is now, unless another process leads. */
+  async once(): Promise<void> {
+    const led = this.lead(true);
+    this.done = led.catch(() => {});
+    await led;
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort(new RollcallError('stopping', 'Rollcall is stopping.'));
+    await this.done;
+  }
+
+  private async run(): Promise<void> {
+    const { clock, log } = this.parts;
+    for (let wait = FIRST_WAIT; !this.signal.aborted; ) {
+      try {
+        const led = await this.lead();
+        wait = FIRST_WAIT;
+        if (!led) await clock.sleep(ASK_EVERY, this.signal);
+      } catch (error) {
+        if (this.signal.aborted) return;
+        if (!isPassing(error))
+          log.warn({ err: error, source: this.source }, 'live audiences stand still; trying again');
+        await clock.sleep(wait, this.signal).catch(() => {});
+        wait = Math.min(wait * 2, LONGEST_WAIT);
+      }
+    }
+  }
+
+  /** Resolves to whether it had the lease. */
+  private async lead(once = false): Promise<boolean> {
+    const { store, clock, config, check } = this.parts;
+    const found = liveComputations(config(), this.source);
+    const lease = await keepLease(store, clock, `live:${this.source}`);
+    if (!lease) return false;
+    try {
+      for (const { computation } of found) await check(computation.key, lease.fence);
+      await this.underLease(lease, found, once);
+      return true;
+    } finally {
+      await lease.release();
+    }
+  }
+
+  private async underLease(lease: Lease<Fence>, found: readonly LiveComputation[], once: boolean): Promise<void> {
+    const { store, accept, config, clock } = this.parts;
+    const asked = askedOf(found.map(({ definition }) => definition));
+    const computations = new Map(found.map((each) => [each.computation.key, each]));
+    const place = { store, accept, config, source: this.source, fence: lease.fence, asked, computations };
+    const signal = AbortSignal.any([this.signal, lease.signal]);
+    const loop = new Loop({ ...this.parts, signal }, place);
+    await prepare(place, clock, signal, () => loop.everybody());
+    await (once ? loop.once() : loop.run());
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return (
+    error instanceof RollcallError && ['live_moved', 'epoch_moved', 'fence_lost', 'store_busy'].includes(error.code)
+  );
+}

@@ -1,0 +1,199 @@
+import type { Clock } from '../../src/clock.ts';
+import { RollcallError } from '../../src/errors.ts';
+import { failpoint } from '../../src/failpoint.ts';
+import type { LiveAudience } from '../../src/store/live.ts';
+import type { Store } from '../../src/store/port.ts';
+import type { Log } from '../context.ts';
+import type { LiveEvent } from './event.ts';
+import { readNews } from './news.ts';
+import { type LivePlace, takeStep } from './step.ts';
+
+export interface LoopParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
+  readonly settle: (key: string) => Promise<void>;
+  readonly onStep: (step: LiveStepReport) => void;
+}
+
+/** What a step did. */
+export interface LiveStepReport {
+  readonly source: string;
+  readonly events: number;
+  /** Persons that were looked at. */
+  readonly touched: number;
+  readonly sent: number;
+  /** Milliseconds from the receipt of the oldest event, or the moment that was due, until the changes were accepted. */
+  readonly lag: number;
+}
+
+/** How often the log is looked at, in milliseconds. */
+const LOOK_EVERY = 100;
+/** How often audiences on hold are looked at, in milliseconds. */
+const SETTLE_EVERY = 2_000;
+/** How often what is old is forgotten, in milliseconds. */
+const PRUNE_EVERY = 3_600_000;
+/** Persons looked at in one step because of the time, or all of them one after the other. */
+const PERSONS = 1_000;
+/** Told to nobody until a person decides. */
+export const REJECTED = 'rejected';
+
+/** What a leader does while it has the lease: reads, computes, writes, one step after the other. */
+export class Loop {
+  private readonly parts: LoopParts;
+  private readonly place: LivePlace;
+  private at = 0;
+  private revision = 0;
+  private position = '';
+  /** Audiences that may be behind although nothing holds them. */
+  private readonly flush = new Set<string>();
+  private onHold: ReadonlySet<string>;
+  private lookedAt = Number.NEGATIVE_INFINITY;
+  private prunedAt = Number.NEGATIVE_INFINITY;
+  private isLooking = false;
+
+  constructor(parts: LoopParts, place: LivePlace) {
+    this.parts = parts;
+    this.place = place;
+    this.onHold = new Set(place.computations.keys());
+  }
+
+  /** Goes on until the signal aborts, or something fails. */
+  async run(): Promise<never> {
+    const { clock, signal } = this.parts;
+    await this.load();
+    for (;;) {
+      signal.throwIfAborted();
+      const next = await this.turn();
+      this.lookAround();
+      const wait = Math.min(LOOK_EVERY, next - clock.now());
+      if (wait > 0) await clock.sleep(wait, signal);
+    }
+  }
+
+  /** Reads on to the end of the log. */
+  async once(): Promise<void> {
+    await this.load();
+    while ((await this.turn()) === 0) this.parts.signal.throwIfAborted();
+  }
+
+  /** Looks at all persons, and at all members that may be none any more. */
+  async everybody(): Promise<void> {
+    const { store } = this.parts;
+    const { source, computations } = this.place;
+    await this.load();
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const persons = await store.livePersons(source, after, PERSONS);
+      await this.lookAt(persons);
+      after = persons.at(-1);
+    }
+    for (const key of computations.keys()) {
+      for (let after: string | undefined = ''; after !== undefined; ) {
+        const members = await store.livePage(key, 'all', after, PERSONS);
+        await this.lookAt(members.flatMap(({ user, current }) => (current === null ? [] : user)));
+        after = members.at(-1)?.user;
+      }
+    }
+  }
+
+  private async lookAt(persons: readonly string[]): Promise<void> {
+    this.parts.signal.throwIfAborted();
+    if (persons.length > 0) await this.step([], persons, this.position);
+  }
+
+  private async load(): Promise<void> {
+    const known = await this.parts.store.liveSource(this.place.source);
+    if (known === null || known.isBuilding) throw notReady();
+    ({ at: this.at, revision: this.revision, position: this.position } = known);
+  }
+
+  /** One step, if there is anything to do; resolves to when the next one is due. */
+  private async turn(): Promise<number> {
+    const { store, clock } = this.parts;
+    const { source } = this.place;
+    const news = await readNews(store.events, this.position, clock.now());
+    if (news === null) throw notReady();
+    const now = this.time(news.events);
+    const { persons, since, next } = await store.liveDue(source, now, PERSONS);
+    if (news.events.length === 0 && persons.length === 0 && this.flush.size === 0) {
+      this.position = news.position;
+      return next ?? Number.POSITIVE_INFINITY;
+    }
+    await this.step(news.events, persons, news.position, since || now);
+    return 0;
+  }
+
+  /** Never earlier than before, nor than what has happened: no event is in the future. */
+  private time(events: readonly LiveEvent[]): number {
+    const latest = events.reduce((most, { receivedAt }) => Math.max(most, receivedAt), this.at);
+    return Math.max(latest, this.parts.clock.now());
+  }
+
+  private async step(
+    events: readonly LiveEvent[],
+    due: readonly string[],
+    position: string,
+    dueSince = Number.POSITIVE_INFINITY,
+  ): Promise<void> {
+    const { store, clock, onStep } = this.parts;
+    const { revision } = this;
+    const now = this.time(events);
+    const deletions = await store.deletions(null);
+    const input = { events, due, now, position, revision, deletions, flush: [...this.flush] };
+    failpoint('live_step');
+    const { touched, sent, flushed } = await takeStep(this.place, input);
+    failpoint('live_stepped');
+    Object.assign(this, { at: now, position });
+    for (const key of flushed) this.flush.delete(key);
+    const oldest = events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), Math.min(now, dueSince));
+    onStep({ source: this.place.source, events: events.length, touched, sent, lag: clock.now() - oldest });
+  }
+
+  /** Beside the steps: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */
+  private lookAround(): void {
+    const { clock, log } = this.parts;
+    if (this.isLooking || clock.monotonic() - this.lookedAt < SETTLE_EVERY) return;
+    this.lookedAt = clock.monotonic();
+    this.isLooking = true;
+    void Promise.all([this.settleHolds(), this.prune()])
+      .catch((error) => {
+        if (!this.parts.signal.aborted) log.warn({ err: error }, 'what is live was not looked after; trying again');
+      })
+      .finally(() => {
+        this.isLooking = false;
+      });
+  }
+
+  /** What is remembered of changes goes as far back as the runs do. */
+  private async prune(): Promise<void> {
+    const { store, clock } = this.parts;
+    const { recordRetention } = this.place.config();
+    if (!recordRetention || clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
+    this.prunedAt = clock.monotonic();
+    await store.pruneLive(clock.now() - recordRetention.runs);
+  }
+
+  private async settleHolds(): Promise<void> {
+    const { store, signal, settle } = this.parts;
+    for (const { key } of (await this.own()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
+      if (signal.aborted) return;
+      const isPaused = this.place.computations.get(key)?.computation.paused;
+      const waiting = await store.runs({ key, states: ['held'], limit: 1 });
+      if (!isPaused && waiting.length === 0) await settle(key);
+    }
+    const held = new Set((await this.own()).flatMap(({ key, hold }) => (hold === null ? [] : key)));
+    for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
+    this.onHold = held;
+  }
+
+  private async own(): Promise<readonly LiveAudience[]> {
+    const { computations } = this.place;
+    return (await this.parts.store.liveAudiences()).filter(({ key }) => computations.has(key));
+  }
+}
+
+function notReady(): RollcallError {
+  return new RollcallError('live_not_ready', 'Live membership is not computed yet, or has to be computed anew.');
+}

@@ -1,0 +1,193 @@
+import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
+import { evaluate, sooner } from './evaluate.ts';
+import type { LiveEvent } from './event.ts';
+import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
+import { type Added, type Kept, keep, nothingKept, tidy } from './kept.ts';
+
+/** All that is known of one id. */
+export interface Row {
+  readonly raw: RawId;
+  /** The user that it belongs to; null for nobody. */
+  person: string | null;
+  readonly kept: Kept;
+  readonly links: Link[];
+  /** Of a person, when something may become another by time alone. */
+  due: number | null;
+}
+
+/** Where rows are between two steps. */
+export interface Rows {
+  of(raws: readonly RawId[]): Promise<readonly Row[]>;
+  /** All rows of these persons. */
+  ofPersons(persons: readonly string[]): Promise<readonly Row[]>;
+}
+
+/** What a person is now, by the definitions that may say something new. */
+export interface Standings {
+  readonly person: string;
+  /** By key; undefined for those who are not in it. Of former ids every key is. */
+  readonly values: ReadonlyMap<string, unknown>;
+  /** By key, the event that had it looked at; what is missing is looked at because of the time. */
+  readonly causes: ReadonlyMap<string, LiveEvent>;
+}
+
+export interface Step {
+  /** To be written. */
+  readonly rows: readonly Row[];
+  readonly standings: readonly Standings[];
+}
+
+/**
+ * What events and the time change, for all definitions of a source at once. Looks only at the people whom it touches.
+ *
+ * @param due - persons whose time has come
+ * @param now - never earlier than at the step before, nor than the receipt of any event
+ */
+export async function step(
+  asked: AskedOfAll,
+  rows: Rows,
+  events: readonly LiveEvent[],
+  due: readonly string[],
+  now: number,
+): Promise<Step> {
+  const working = new Working(asked, rows);
+  await working.load(events, due);
+  for (const event of events) working.apply(event);
+  working.settlePersons();
+  return working.judge(due, now);
+}
+
+class Working {
+  private readonly asked: AskedOfAll;
+  private readonly source: Rows;
+  private readonly rows = new Map<RawId, Row>();
+  private readonly changed = new Set<Row>();
+  /** Rows with what was added to them, by which event. */
+  private readonly added: { readonly row: Row; readonly event: LiveEvent; readonly added: Added }[] = [];
+  /** Events that said something new of who is who. */
+  private readonly linking: { readonly row: Row; readonly event: LiveEvent }[] = [];
+  /** Those who are to be looked at, whatever was added: who they are has changed. */
+  private readonly moved = new Map<string, LiveEvent | null>();
+
+  constructor(asked: AskedOfAll, source: Rows) {
+    this.asked = asked;
+    this.source = source;
+  }
+
+  async load(events: readonly LiveEvent[], due: readonly string[]): Promise<void> {
+    const raws = new Set<RawId>();
+    for (const event of events) {
+      const own = this.concerns(event) ? rawIdOf(event) : null;
+      if (own !== null) raws.add(own);
+      for (const { raw, link } of linksIn(event)) raws.add(raw).add(userRaw(link[0]));
+    }
+    this.take(await this.source.of([...raws]));
+    const persons = new Set(due);
+    for (const { person } of this.rows.values()) if (person !== null) persons.add(person);
+    if (persons.size > 0) this.take(await this.source.ofPersons([...persons]));
+  }
+
+  private concerns({ event, type }: LiveEvent): boolean {
+    if (this.asked.everybody) return true;
+    if (type === 'identify') return this.asked.traits.size > 0;
+    return event !== null && this.asked.sections.has(event);
+  }
+
+  private take(rows: readonly Row[]): void {
+    for (const row of rows) if (!this.rows.has(row.raw)) this.rows.set(row.raw, row);
+  }
+
+  private row(raw: RawId): Row {
+    const known = this.rows.get(raw);
+    if (known) return known;
+    const person = isUser(raw) ? idOf(raw) : null;
+    const made: Row = { raw, person, kept: nothingKept(), links: [], due: null };
+    this.rows.set(raw, made);
+    return made;
+  }
+
+  apply(event: LiveEvent): void {
+    const raw = this.concerns(event) ? rawIdOf(event) : null;
+    if (raw !== null) {
+      const row = this.row(raw);
+      const added = keep(row.kept, event, this.asked);
+      if (added.any) {
+        this.changed.add(row);
+        this.added.push({ row, event, added });
+      }
+    }
+    for (const { raw, link } of linksIn(event)) {
+      const row = this.row(raw);
+      this.changed.add(this.row(userRaw(link[0])));
+      if (!addLink(row.links, raw, link)) continue;
+      this.changed.add(row);
+      this.linking.push({ row, event });
+    }
+  }
+
+  /** Finds anew whom each id belongs to. Rows of all persons that may have changed are here. */
+  settlePersons(): void {
+    const last = this.linking.at(-1)?.event;
+    if (!last) return;
+    const linksOf = (raw: RawId) => this.rows.get(raw)?.links ?? [];
+    for (const row of this.rows.values()) {
+      const person = personOf(row.raw, linksOf);
+      if (person === row.person) continue;
+      const cause = this.linking.findLast((each) => each.row === row)?.event ?? last;
+      if (row.person !== null) this.moved.set(row.person, cause);
+      if (person !== null) this.moved.set(person, cause);
+      row.person = person;
+      this.changed.add(row);
+    }
+  }
+
+  judge(due: readonly string[], now: number): Step {
+    const touched = new Set([...due, ...this.moved.keys()]);
+    for (const { row } of this.added) if (row.person !== null) touched.add(row.person);
+    const byPerson = Map.groupBy(this.rows.values(), ({ person }) => person);
+    const causes = Map.groupBy(this.added, ({ row }) => row.person);
+    const standings: Standings[] = [];
+    for (const person of touched) {
+      const own = this.row(userRaw(person));
+      const rows = own.person === person ? (byPerson.get(person) ?? []) : [];
+      const { due: next, ...standing } = this.standings(person, rows, causes.get(person) ?? [], now);
+      standings.push(standing);
+      own.due = next;
+      this.changed.add(own);
+    }
+    for (const { kept } of this.changed) tidy(kept, this.asked, now);
+    return { rows: [...this.changed], standings };
+  }
+
+  private standings(
+    person: string,
+    rows: readonly Row[],
+    added: readonly { readonly event: LiveEvent; readonly added: Added }[],
+    now: number,
+  ): Standings & { readonly due: number | null } {
+    const kept = rows.map((row) => row.kept);
+    const values = new Map<string, unknown>();
+    const causes = new Map<string, LiveEvent>();
+    const mover = this.moved.get(person) ?? null;
+    let due: number | null = null;
+    for (const definition of this.asked.definitions) {
+      const { key } = definition;
+      const verdict = evaluate(definition, kept, now);
+      due = sooner(due, verdict.due);
+      values.set(key, verdict.value);
+      const cause = mover ?? causeOf(definition, added);
+      if (cause) causes.set(key, cause);
+    }
+    return { person, values, causes, due };
+  }
+}
+
+/** The last event that added to what a definition asks; where it asks who is there, any may have. */
+function causeOf(
+  definition: Asked,
+  added: readonly { readonly event: LiveEvent; readonly added: Added }[],
+): LiveEvent | null {
+  const asking = added.findLast(({ added }) => asksFor(definition, added.sections, added.traits));
+  const isForAll = definition.kind === 'audience' && definition.holdsForAll;
+  return asking?.event ?? (isForAll ? (added.at(-1)?.event ?? null) : null);
+}

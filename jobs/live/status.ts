@@ -1,0 +1,38 @@
+import type { LiveAudience } from '../../src/store/live.ts';
+import type { Store } from '../../src/store/port.ts';
+import { readNews } from './news.ts';
+
+/** How the live computation of a source stands. */
+export interface LiveStatus {
+  /** Milliseconds that it is behind; null while it has yet to be built. */
+  readonly lag: number | null;
+  /** Ids of which something is kept. */
+  readonly ids: number;
+  /** Persons for whom something may change by time alone. */
+  readonly due: number;
+  /** Why this audience is told of nothing as it is computed; null while it is. */
+  readonly hold: string | null;
+}
+
+type StatusStore = Pick<Store, 'liveSource' | 'liveSize' | 'liveDue' | 'events'>;
+
+export async function liveStatus(
+  store: StatusStore,
+  source: string,
+  audience: LiveAudience | undefined,
+  now: number,
+): Promise<LiveStatus> {
+  const { ids, due } = await store.liveSize(source);
+  return { lag: await lagOf(store, source, now), ids, due, hold: audience?.hold ?? null };
+}
+
+async function lagOf(store: StatusStore, source: string, now: number): Promise<number | null> {
+  const known = await store.liveSource(source);
+  if (known === null || known.isBuilding) return null;
+  const news = await readNews(store.events, known.position, now);
+  if (news === null) return null;
+  const { since, next } = await store.liveDue(source, 0, 1);
+  const firstDue = since ?? next ?? now;
+  const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), firstDue);
+  return Math.max(0, now - oldest);
+}

@@ -1,0 +1,222 @@
+import type { Message } from '../../src/message.ts';
+import type { LiveAudience, LiveChange, LiveCommit, LiveMember } from '../../src/store/live.ts';
+import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/port.ts';
+import { bodyBuilder } from '../body.ts';
+import { conflictKey, connectedTo, type SyncConfig } from '../computation.ts';
+import type { AcceptChanges } from '../context.ts';
+import type { AskedOfAll } from './asked.ts';
+import type { LiveComputation } from './definitions.ts';
+import type { LiveEvent } from './event.ts';
+import { whyFrozen } from './guard.ts';
+import { liveRun, traitsText } from './messages.ts';
+import { type Standings, step } from './people.ts';
+import { rowsOf, written } from './rows.ts';
+
+/** A leader's place: what it computes, and where it writes. */
+export interface LivePlace {
+  readonly store: Store;
+  readonly accept: AcceptChanges;
+  readonly config: () => SyncConfig;
+  readonly source: string;
+  readonly fence: Fence;
+  readonly asked: AskedOfAll;
+  readonly computations: ReadonlyMap<string, LiveComputation>;
+}
+
+interface StepInput {
+  readonly events: readonly LiveEvent[];
+  /** Persons to look at, whether or not anything happened to them. */
+  readonly due: readonly string[];
+  readonly now: number;
+  readonly position: string;
+  readonly revision: number;
+  readonly deletions: Deletions;
+  /** Audiences that were on hold, and are told now what changed meanwhile. */
+  readonly flush: readonly string[];
+}
+
+interface StepResult {
+  /** Persons that were looked at, and changes that were sent. */
+  readonly touched: number;
+  readonly sent: number;
+  /** Audiences of which all that is behind is told. */
+  readonly flushed: readonly string[];
+}
+
+/** Changes that are told at once from a flush at most. */
+const FLUSHED = 1_000;
+
+/** Computes one step, and has all that it changes written and accepted in one transaction. */
+export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
+  const { store, source, asked, computations } = place;
+  const { due, now, deletions } = input;
+  const events = await withoutDeleted(place, input);
+  const { rows, standings } = await step(asked, rowsOf(store, source), events, due, now);
+  const keys = [...computations.keys()];
+  const users = standings.map(({ person }) => person);
+  const members = await store.liveMembers(users, keys);
+  const found = differences(standings, members);
+  const audiences = new Map((await liveAudiencesFor(store, found, input)).map((each) => [each.key, each]));
+  const flushed: string[] = [];
+  for (const key of input.flush) {
+    const behind = await store.livePage(key, 'behind', '', FLUSHED);
+    if (behind.length < FLUSHED) flushed.push(key);
+    found.push(...stillBehind(behind, found));
+  }
+  const out = await keptOut(store, source, found, deletions);
+  const paused = new Set(found.length === 0 ? [] : (await store.pausedAudiences()).map(({ key }) => key));
+  const draft = new Draft(place, now, audiences, paused);
+  for (const [key, changes] of Map.groupBy(found, (change) => change.key)) {
+    await draft.add(
+      key,
+      changes.filter(({ user, current }) => current === null || !out.has(user)),
+    );
+  }
+  const { fence } = place;
+  const { position, revision } = input;
+  const { epoch } = deletions;
+  const commit: LiveCommit = {
+    ...{ fence, source, revision, epoch, position, at: now },
+    ...written(rows),
+    ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
+  };
+  if (draft.messages.length === 0) await store.commitLive(commit);
+  else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
+  return { touched: standings.length, sent: draft.messages.length, flushed };
+}
+
+/** While a deletion goes on, what its users do is not kept: it is about to be erased everywhere. */
+async function withoutDeleted({ store, source }: LivePlace, { events, deletions }: StepInput) {
+  if (deletions.settled === deletions.epoch || events.length === 0) return events;
+  const users = [...new Set(events.flatMap(({ userId, previousId }) => [userId ?? [], previousId ?? []].flat()))];
+  const out = new Set(await store.excluded(users, source, deletions.settled));
+  return events.filter(({ userId, previousId }) => !out.has(userId ?? '') && !out.has(previousId ?? ''));
+}
+
+/** A value that is another than the one computed before. */
+interface Difference {
+  readonly key: string;
+  readonly user: string;
+  readonly current: string | null;
+  readonly told: string | null;
+  readonly cause: string | null;
+}
+
+function differences(standings: readonly Standings[], members: readonly LiveMember[]): Difference[] {
+  const before = new Map(members.map((member) => [`${member.key} ${member.user}`, member]));
+  return standings.flatMap(({ person, values, causes }) =>
+    [...values].flatMap(([key, value]) => {
+      const known = before.get(`${key} ${person}`);
+      const current = value === undefined ? null : JSON.stringify(value);
+      if (current === (known?.current ?? null)) return [];
+      return [{ key, user: person, current, told: known?.told ?? null, cause: causeText(causes.get(key)) }];
+    }),
+  );
+}
+
+function causeText(event: LiveEvent | undefined): string | null {
+  if (!event) return null;
+  const { messageId, type, event: name, timestamp } = event;
+  return JSON.stringify({ messageId, type, event: name, timestamp });
+}
+
+function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {
+  const known = new Set(found.map(({ key, user }) => `${key} ${user}`));
+  return behind.flatMap(({ key, user, current, told }) =>
+    known.has(`${key} ${user}`) ? [] : [{ key, user, current, told, cause: null }],
+  );
+}
+
+async function liveAudiencesFor(store: Store, found: readonly Difference[], { flush }: StepInput) {
+  return found.length === 0 && flush.length === 0 ? [] : store.liveAudiences();
+}
+
+/** Those who are deleted or suppressed enter nothing. */
+async function keptOut(store: Store, source: string, found: readonly Difference[], { settled }: Deletions) {
+  const entering = [...new Set(found.flatMap(({ user, current }) => (current === null ? [] : user)))];
+  return new Set(entering.length === 0 ? [] : await store.excluded(entering, source, settled));
+}
+
+/** What a step writes and sends of its audiences. */
+class Draft {
+  readonly changes: LiveChange[] = [];
+  readonly told: LiveCommit['told'][number][] = [];
+  readonly holds: (readonly [string, string])[] = [];
+  readonly messages: Message[] = [];
+  private readonly scopes = new Map<Message, readonly string[]>();
+  private readonly place: LivePlace;
+  private readonly now: number;
+  private readonly audiences: ReadonlyMap<string, LiveAudience>;
+  /** Those that a person paused. */
+  private readonly paused: ReadonlySet<string>;
+
+  constructor(
+    place: LivePlace,
+    now: number,
+    audiences: ReadonlyMap<string, LiveAudience>,
+    paused: ReadonlySet<string>,
+  ) {
+    this.place = place;
+    this.now = now;
+    this.audiences = audiences;
+    this.paused = paused;
+  }
+
+  readonly to = (message: Message): readonly string[] => this.scopes.get(message) ?? [];
+
+  async add(key: string, changes: readonly Difference[]): Promise<void> {
+    const { store, computations } = this.place;
+    const audience = this.audiences.get(key);
+    const computation = computations.get(key)?.computation;
+    if (changes.length === 0 || !audience || !computation) return;
+    const record = audience.hold === null ? await store.audience(key) : null;
+    const news = changes.filter(({ current, told }) => current !== told);
+    const frozen = record ? await whyFrozen(store, computation, audience, news, this.now) : null;
+    const isPaused = computation.paused || this.paused.has(key);
+    if (record && frozen === null && !isPaused && record.version === audience.version) {
+      return this.tell(audience, record, news, changes);
+    }
+    const hold = frozen ?? 'behind';
+    if (audience.hold === null) this.holds.push([key, hold]);
+    this.changes.push(...changes.map(({ user, current, cause }) => ({ key, user, current, cause, version: null })));
+  }
+
+  private tell(
+    { key, version }: LiveAudience,
+    record: AudienceRecord,
+    news: readonly Difference[],
+    all: readonly Difference[],
+  ): void {
+    const { config, computations } = this.place;
+    const { kind, source } = (computations.get(key) as LiveComputation).computation;
+    const next = version + 1;
+    const connected = connectedTo({ key, source }, config().destinations);
+    const scope = record.destinations.filter((name) => connected.includes(name) && !record.lapsed.includes(name));
+    const lapsed = new Set([...record.lapsed, ...record.destinations.filter((name) => !scope.includes(name))]);
+    const first = Math.max(record.sequence, this.now * 1000);
+    const columns = kind === 'trait' ? [key] : [];
+    const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
+    for (const [index, { user, current }] of news.entries()) {
+      // The user stands in no id: those outlive a deletion.
+      const messageId = `${liveRun(key, next)}:${index + 1}`;
+      const value = kind === 'trait' ? traitsText(key, current) : null;
+      const text = body(messageId, user, current !== null, value, first + index + 1);
+      const conflict = conflictKey(key, user);
+      const message: Message = { type: 'identify', messageId, userId: user, integrations: null, body: text, conflict };
+      this.messages.push(message);
+      this.scopes.set(message, scope);
+    }
+    const count = (difference: Difference) => Number(difference.current !== null) - Number(difference.told !== null);
+    this.told.push({
+      key,
+      from: version,
+      to: next,
+      members: news.reduce((sum, each) => sum + count(each), 0),
+      record: JSON.stringify({
+        ...record,
+        ...{ version: next, sequence: first + news.length, destinations: scope, lapsed: [...lapsed] },
+      } satisfies AudienceRecord),
+    });
+    this.changes.push(...all.map(({ user, current, cause }) => ({ key, user, current, cause, version: next })));
+  }
+}

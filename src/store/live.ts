@@ -1,0 +1,184 @@
+import type { Fence } from './fence.ts';
+
+/** How far the live computation of a source is. */
+export interface LiveSource {
+  /** What is kept of the log's events; another hash needs another build. */
+  readonly asked: string;
+  /** Up to where the log has been read; as the log gave it. */
+  readonly position: string;
+  /** The time of the last step, in milliseconds since 1970. */
+  readonly at: number;
+  /** Rises when somebody else than the leader changed what is kept. */
+  readonly revision: number;
+  readonly isBuilding: boolean;
+}
+
+/** What is kept of one id. */
+export interface LiveRow {
+  readonly raw: string;
+  readonly person: string | null;
+  readonly due: number | null;
+  /** JSON. */
+  readonly kept: string;
+  readonly links: string;
+}
+
+/** A live audience or trait. */
+export interface LiveAudience {
+  readonly key: string;
+  readonly source: string;
+  /** Hash of the definition that its members were computed by. */
+  readonly definition: string;
+  /** Of what was told. */
+  readonly version: number;
+  readonly members: number;
+  /** Why nothing is sent as it is computed; null while it is. */
+  readonly hold: string | null;
+  /** From when on the guard counts. */
+  readonly judgedFrom: number;
+}
+
+/** What is computed of a user, and what was told. Values are JSON; null for who is not in it. */
+export interface LiveMember {
+  readonly key: string;
+  readonly user: string;
+  readonly current: string | null;
+  readonly told: string | null;
+  /** The version that brought what was told. */
+  readonly since: number;
+}
+
+/** Another value of a user. */
+export interface LiveChange {
+  readonly key: string;
+  readonly user: string;
+  readonly current: string | null;
+  /** The version that tells it; null while the audience is on hold. */
+  readonly version: number | null;
+  /** JSON: the event that made it; null for the time. */
+  readonly cause: string | null;
+}
+
+/** What one step changes, all of it or nothing. */
+export interface LiveCommit {
+  readonly fence: Fence;
+  readonly source: string;
+  readonly revision: number;
+  /** The deletion epoch up to which deleted users were left out. */
+  readonly epoch: number;
+  readonly position: string;
+  readonly at: number;
+  readonly rows: readonly LiveRow[];
+  /** Rows that nothing is left of. */
+  readonly gone: readonly string[];
+  readonly changes: readonly LiveChange[];
+  /** Audiences that are told of changes, with what is known of them from then on. */
+  readonly told: readonly LiveAdvance[];
+  /** Audiences that are put on hold, unless they are already. */
+  readonly holds: readonly (readonly [key: string, hold: string])[];
+}
+
+interface LiveAdvance {
+  readonly key: string;
+  readonly from: number;
+  readonly to: number;
+  /** How many members it has more. */
+  readonly members: number;
+  /** The record of the audience, as JSON. */
+  readonly record: string;
+}
+
+/** Something that was told of a user, and why. */
+export interface LiveCause {
+  readonly version: number;
+  readonly at: number;
+  readonly cause: string | null;
+}
+
+/** A value of a user that is over. */
+export interface LivePast {
+  readonly value: string;
+  readonly since: number;
+  readonly until: number;
+}
+
+/** A plan of live membership: its counts are the engine's. */
+export interface LivePlan {
+  readonly key: string;
+  readonly toVersion: number;
+  /** JSON. */
+  readonly record: string;
+}
+
+export interface LivePlanRow {
+  readonly position: number;
+  readonly user: string;
+  readonly value: string | null;
+  /** What was told before. */
+  readonly told: string | null;
+}
+
+/** Members to look at: those told, those who are to be told something, or all that were ever told or computed. */
+export type LiveWhich = 'told' | 'behind' | 'all';
+
+/** State and membership of live audiences (docs/live.md). */
+export interface LiveRecords {
+  liveSource(source: string): Promise<LiveSource | null>;
+  /** Begins a build: what was kept counts no more, and events after this position are read next. Throws `fence_lost`. */
+  beginLive(source: string, asked: string, position: string, fence: Fence): Promise<void>;
+  /** Drops up to `limit` rows of what was kept; resolves to their number. */
+  clearLive(source: string, limit: number): Promise<number>;
+  fillLive(source: string, rows: readonly LiveRow[], fence: Fence): Promise<void>;
+  /** Everything up to the position is kept now. */
+  endLive(source: string, at: number, fence: Fence): Promise<void>;
+  liveRows(source: string, raws: readonly string[]): Promise<readonly LiveRow[]>;
+  liveRowsOf(source: string, persons: readonly string[]): Promise<readonly LiveRow[]>;
+  /** Persons after this one, in order. */
+  livePersons(source: string, after: string, limit: number): Promise<readonly string[]>;
+  /** Persons whose time has come, since when the first one's has, and the next time if there are fewer than `limit`. */
+  liveDue(
+    source: string,
+    now: number,
+    limit: number,
+  ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
+  liveMembers(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
+  /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
+  commitLive(commit: LiveCommit): Promise<void>;
+  liveAudiences(): Promise<readonly LiveAudience[]>;
+  /** Makes a live audience known, or its definition; one that is on hold stays so. */
+  addLiveAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
+  /** Puts an audience on hold, or lets it go on; the guard counts from `judgedFrom` on. */
+  holdLive(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
+  /** Those who entered and left by steps since. */
+  liveCounts(key: string, since: number): Promise<{ readonly entered: number; readonly exited: number }>;
+  /** How many ids are kept, how many persons are due some time. */
+  liveSize(source: string): Promise<{ readonly ids: number; readonly due: number }>;
+
+  livePage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
+  saveLivePlan(plan: string, given: LivePlan): Promise<void>;
+  livePlan(plan: string): Promise<LivePlan | null>;
+  livePlansOf(key: string): Promise<readonly string[]>;
+  addToLivePlan(plan: string, rows: readonly LivePlanRow[]): Promise<void>;
+  livePlanRows(plan: string, after: number, limit: number): Promise<readonly LivePlanRow[]>;
+  /** Removes rows after this position. */
+  cutLivePlan(plan: string, after: number): Promise<void>;
+  dropLivePlan(plan: string): Promise<void>;
+  /** Says that rows of a plan up to this position, after another, were told at this time. */
+  tellLivePlan(plan: string, after: number, upTo: number, at: number): Promise<void>;
+  /** The version that is told from now on. */
+  advanceLive(key: string, version: number): Promise<void>;
+  dropLive(key: string): Promise<void>;
+  livePast(key: string, user: string): Promise<readonly LivePast[]>;
+  liveCauses(key: string, user: string): Promise<readonly LiveCause[]>;
+  liveChangedBy(key: string, version: number, after: string, limit: number): Promise<readonly LiveMember[]>;
+  pruneLive(before: number): Promise<void>;
+  /** Takes users out of membership, plans and pasts of these keys, or of all. */
+  forgetLive(users: readonly string[], keys: readonly string[] | null): Promise<void>;
+  /** Writes rows that lost something, and drops others; the leader notices. */
+  rewriteLive(source: string, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
+  /** Has what is kept of each source be built anew: the log lost some of what it was made of. */
+  rebuildLive(): Promise<void>;
+  liveSources(): Promise<readonly string[]>;
+  /** Rows after this one that several users were said to have. */
+  liveShared(source: string, after: string, limit: number): Promise<readonly LiveRow[]>;
+}

@@ -1,0 +1,85 @@
+import type { LoggedRow, OnEvents, TablePlace, Wanted } from '../event-log.ts';
+import { BY_ID, parsed, wantedSql } from '../events/scan.ts';
+import { int8 } from './arrays.ts';
+import type { Context } from './context.ts';
+import { onOwnConnection } from './own-connection.ts';
+
+const DAY = 86_400_000;
+/** Rows read at once. */
+const PAGE = 5_000;
+/** Longer than a transaction that writes events may take, in milliseconds. */
+const LATEST = 120_000;
+/** More missing at once is no transaction that goes on: the sequence was put ahead. */
+const MANY = 50_000;
+
+const COLUMNS = `
+  SELECT seq, message_id, type, event, user_id, anonymous_id, previous_id,
+    (extract(epoch FROM "timestamp") * 1000)::bigint, (extract(epoch FROM received_at) * 1000)::bigint,
+    properties::text, traits::text, context::text
+  FROM rollcall.event WHERE`;
+const SINCE = `${COLUMNS} day >= $1::date AND`;
+
+type EventRow = readonly [
+  ...[number, string, string, string | null, string | null, string | null, string | null, number, number],
+  ...[string | null, string | null, string | null],
+];
+
+/** Rows of the last days only: what is written now was received now, or a little before. */
+export async function eventsSince(db: Context['db'], { last, missing }: TablePlace, now: number) {
+  const from = dayOf(now - 2 * DAY);
+  const rows = await db.rows<EventRow>(`${SINCE} seq > $2::bigint ORDER BY seq LIMIT ${PAGE}`, [from, last]);
+  if (missing.length > 0) {
+    const numbers = int8(missing.map(([number]) => number));
+    rows.push(...(await db.rows<EventRow>(`${SINCE} seq = ANY ($2::bigint[])`, [from, numbers])));
+  }
+  const found = new Set(rows.map(([seq]) => seq));
+  const next = rows.reduce((most, [seq]) => Math.max(most, seq), last);
+  const still = missing.filter(([number, since]) => !found.has(number) && now - since < LATEST);
+  const fresh: (readonly [number, number])[] = [];
+  if (next - last < MANY) for (let seq = last + 1; seq < next; seq += 1) if (!found.has(seq)) fresh.push([seq, now]);
+  return { events: rows.map(loggedRow), place: { last: next, missing: [...still, ...fresh] } };
+}
+
+function loggedRow([, messageId, type, event, userId, anonymousId, previousId, ...rest]: EventRow): LoggedRow {
+  const [timestamp, receivedAt, properties, traits, context] = rest;
+  const ids = { userId, anonymousId, previousId };
+  const parts = { properties: parsed(properties), traits: parsed(traits), context: parsed(context) };
+  return { messageId, type, event, ...ids, timestamp: Number(timestamp), receivedAt: Number(receivedAt), ...parts };
+}
+
+/** How far what is missing is looked for: more than what a few processes write in the time of a transaction. */
+const LOOK_BACK = 20_000;
+const FETCHED = 5_000;
+
+/** As the table is at one moment, on a connection of its own, as it may take long. */
+export function scanEvents(
+  url: string,
+  wanted: Wanted,
+  now: number,
+  onPlace: (place: TablePlace) => Promise<void>,
+  onEvents: OnEvents,
+): Promise<void> {
+  return onOwnConnection(url, undefined, async (client) => {
+    const rows = async <T>(text: string) =>
+      (await client.query<T[]>({ text, rowMode: 'array' })).rows as unknown as T[];
+    await client.query("SET TIME ZONE 'UTC'");
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const [[newest] = ['0']] = await rows<[string]>('SELECT coalesce(max(seq), 0) FROM rollcall.event');
+    const last = Number(newest);
+    const first = Math.max(1, last - LOOK_BACK);
+    const gaps = await rows<[string]>(
+      `SELECT generate_series(${first}::bigint, ${last}::bigint) EXCEPT SELECT seq FROM rollcall.event WHERE seq >= ${first}`,
+    );
+    await onPlace({ last, missing: gaps.map(([seq]) => [Number(seq), now]) });
+    await client.query(
+      `DECLARE wanted NO SCROLL CURSOR FOR ${COLUMNS} ${wantedSql(wanted)} ORDER BY ${BY_ID.replace(')', ') COLLATE "C"')}`,
+    );
+    for (;;) {
+      const found = await rows<EventRow>(`FETCH ${FETCHED} FROM wanted`);
+      if (found.length === 0) return;
+      await onEvents(found.map(loggedRow));
+    }
+  });
+}
+
+const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);

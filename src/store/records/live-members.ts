@@ -1,0 +1,163 @@
+import type { Fence } from '../fence.ts';
+import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LiveWhich } from '../live.ts';
+import { raw, sql } from '../sql.ts';
+import { checkEpoch } from './deletions.ts';
+import { checkFence } from './fence.ts';
+import { dropRows, listed, liveMoved, moveSource, saveRows } from './live-state.ts';
+import type { Session } from './session.ts';
+
+type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];
+
+const memberOf = ([key, user, current, told, since]: MemberRow): LiveMember => ({ key, user, current, told, since });
+const COLUMNS = raw('key, user_id, current, told, since');
+
+export async function liveMembers(
+  { rows, dialect }: Session,
+  users: readonly string[],
+  keys: readonly string[],
+): Promise<LiveMember[]> {
+  if (users.length === 0) return [];
+  const [theirs, these] = [dialect.oneOf(raw('user_id'), 'text', users), dialect.oneOf(raw('key'), 'text', keys)];
+  const found = await rows<MemberRow>(sql`SELECT ${COLUMNS} FROM rollcall.live_member WHERE ${theirs} AND ${these}`);
+  return found.map(memberOf);
+}
+
+/** @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
+export function commitLive(session: Session, commit: LiveCommit): Promise<void> {
+  return session.transaction(async (session) => {
+    const { fence, epoch, source, rows, gone, changes, told, holds } = commit;
+    await checkFence(session, fence);
+    await checkEpoch(session, epoch);
+    await moveSource(session, commit);
+    await saveRows(session, source, rows);
+    await dropRows(session, source, gone);
+    if (told.length > 0) await advance(session, told);
+    if (changes.length > 0) await change(session, commit);
+    for (const [key, hold] of holds) {
+      await session.run(sql`UPDATE rollcall.live_audience SET hold = ${hold} WHERE key = ${key} AND hold IS NULL`);
+    }
+  });
+}
+
+/** All of these audiences, or none: another may have put one of them on hold. */
+async function advance({ run, dialect }: Session, told: LiveCommit['told']): Promise<void> {
+  const { from, text, number } = listed(
+    dialect,
+    told.map(({ key, from, to, members, record }) => [key, from, to, members, record]),
+  );
+  const moved = await run(sql`UPDATE rollcall.live_audience SET version = v.next, members = members + v.more
+    FROM (SELECT ${text(0)} AS name, ${number(1)} AS last, ${number(2)} AS next, ${number(3)} AS more FROM ${from}) AS v
+    WHERE key = v.name AND version = v.last AND hold IS NULL`);
+  if (moved < told.length) throw liveMoved();
+  await run(sql`INSERT INTO rollcall.audience (key, record) SELECT ${text(0)}, ${text(4)} FROM ${from} WHERE true
+    ON CONFLICT (key) DO UPDATE SET record = excluded.record`);
+}
+
+async function change({ run, dialect }: Session, { changes, at }: LiveCommit): Promise<void> {
+  const { from, text, number } = listed(
+    dialect,
+    changes.map(({ key, user, current, version, cause }) => [key, user, current, version, cause]),
+  );
+  const given = sql`(SELECT ${text(0)} AS name, ${text(1)} AS who, ${text(2)} AS next, ${number(3)} AS version,
+    ${text(4)} AS cause FROM ${from}) AS v`;
+  await run(sql`INSERT INTO rollcall.live_past (key, user_id, value, since, until, ended_at)
+    SELECT m.key, m.user_id, m.told, m.since, v.version, ${at}
+    FROM ${given} JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
+    WHERE m.told IS NOT NULL AND v.version IS NOT NULL`);
+  await run(sql`INSERT INTO rollcall.live_cause (key, user_id, version, at, change, cause)
+    SELECT v.name, v.who, v.version, ${at},
+      CASE WHEN v.next IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, v.cause
+    FROM ${given} LEFT JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
+    WHERE v.version IS NOT NULL`);
+  await run(sql`INSERT INTO rollcall.live_member (key, user_id, current, told, since, behind)
+    SELECT v.name, v.who, v.next, CASE WHEN v.version IS NULL THEN NULL ELSE v.next END, coalesce(v.version, 0),
+      CASE WHEN v.version IS NULL AND v.next IS NOT NULL THEN 1 ELSE 0 END
+    FROM ${given} WHERE true
+    ON CONFLICT (key, user_id) DO UPDATE SET current = excluded.current,
+      told = CASE WHEN excluded.since > 0 THEN excluded.current ELSE live_member.told END,
+      since = CASE WHEN excluded.since > 0 THEN excluded.since ELSE live_member.since END,
+      behind = CASE WHEN excluded.since > 0 OR excluded.current IS NOT DISTINCT FROM live_member.told THEN 0 ELSE 1 END`);
+}
+
+type AudienceRow = readonly [string, string, string, number, number, string | null, number];
+
+export async function liveAudiences({ rows }: Session): Promise<LiveAudience[]> {
+  const found = await rows<AudienceRow>(
+    sql`SELECT key, source, definition, version, members, hold, judged_from FROM rollcall.live_audience ORDER BY key`,
+  );
+  return found.map(([key, source, definition, version, members, hold, judgedFrom]) => {
+    return { key, source, definition, version, members, hold, judgedFrom };
+  });
+}
+
+export function addLiveAudience(
+  session: Session,
+  key: string,
+  source: string,
+  definition: string,
+  hold: string | null,
+  fence: Fence,
+): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(sql`INSERT INTO rollcall.live_audience (key, source, definition, version, members, hold, judged_from)
+      VALUES (${key}, ${source}, ${definition}, 0, 0, ${hold}, 0)
+      ON CONFLICT (key) DO UPDATE SET source = excluded.source, definition = excluded.definition, hold = coalesce(live_audience.hold, excluded.hold)`);
+  });
+}
+
+export async function holdLive({ run }: Session, key: string, hold: string | null, judgedFrom: number | null) {
+  await run(sql`UPDATE rollcall.live_audience SET hold = ${hold}, judged_from = coalesce(${judgedFrom}, judged_from)
+    WHERE key = ${key}`);
+}
+
+export async function liveCounts({ rows }: Session, key: string, since: number) {
+  const found = await rows<[string, number]>(sql`SELECT change, count(*) FROM rollcall.live_cause
+    WHERE key = ${key} AND at > ${since} GROUP BY change`);
+  const counts = new Map(found);
+  return { entered: counts.get('entered') ?? 0, exited: counts.get('exited') ?? 0 };
+}
+
+const WHICH = { told: raw('told IS NOT NULL'), behind: raw('behind = 1'), all: raw('true') } as const;
+
+export async function livePage(
+  { rows }: Session,
+  key: string,
+  which: LiveWhich,
+  after: string,
+  limit: number,
+): Promise<LiveMember[]> {
+  const found = await rows<MemberRow>(sql`SELECT ${COLUMNS} FROM rollcall.live_member
+    WHERE key = ${key} AND user_id > ${after} AND ${WHICH[which]} ORDER BY user_id LIMIT ${limit}`);
+  return found.map(memberOf);
+}
+
+export async function livePast({ rows }: Session, key: string, user: string): Promise<LivePast[]> {
+  const found = await rows<[string, number, number]>(sql`SELECT value, since, until FROM rollcall.live_past
+    WHERE key = ${key} AND user_id = ${user} ORDER BY until`);
+  return found.map(([value, since, until]) => ({ value, since, until }));
+}
+
+export async function liveCauses({ rows }: Session, key: string, user: string): Promise<LiveCause[]> {
+  const found = await rows<[number, number, string | null]>(sql`SELECT version, at, cause FROM rollcall.live_cause
+    WHERE key = ${key} AND user_id = ${user} ORDER BY version`);
+  return found.map(([version, at, cause]) => ({ version, at, cause }));
+}
+
+export async function liveChangedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {
+  const found = await rows<[string, string | null, string | null]>(sql`
+    SELECT user_id, max(next), max(last) FROM (
+      SELECT user_id, told AS next, NULL AS last FROM rollcall.live_member
+        WHERE key = ${key} AND since = ${version} AND user_id > ${after}
+      UNION ALL SELECT user_id, value, NULL FROM rollcall.live_past
+        WHERE key = ${key} AND since = ${version} AND user_id > ${after}
+      UNION ALL SELECT user_id, NULL, value FROM rollcall.live_past
+        WHERE key = ${key} AND until = ${version} AND user_id > ${after}
+    ) AS changed GROUP BY user_id ORDER BY user_id LIMIT ${limit}`);
+  return found.map(([user, current, told]): LiveMember => ({ key, user, current, told, since: version }));
+}
+
+export async function pruneLive({ run }: Session, before: number): Promise<void> {
+  await run(sql`DELETE FROM rollcall.live_past WHERE ended_at < ${before}`);
+  await run(sql`DELETE FROM rollcall.live_cause WHERE at < ${before}`);
+}

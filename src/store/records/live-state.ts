@@ -1,0 +1,162 @@
+import { RollcallError } from '../../errors.ts';
+import type { Fence } from '../fence.ts';
+import type { LiveRow, LiveSource } from '../live.ts';
+import { raw, type Sql, sql } from '../sql.ts';
+import { checkFence } from './fence.ts';
+import type { Dialect, Session } from './session.ts';
+
+/** Rows of values, and the SQL for a place in each. */
+export function listed(dialect: Dialect, rows: readonly (readonly (string | number | null)[])[]) {
+  const texts = rows.map((row) => JSON.stringify(row));
+  return {
+    from: dialect.rowsOf('text', texts),
+    text: (place: number) => dialect.item(raw('value'), place, 'text'),
+    number: (place: number) => dialect.item(raw('value'), place, 'id'),
+  };
+}
+
+type SourceRow = readonly [asked: string, position: string, at: number, revision: number, building: number];
+
+export async function liveSource({ rows }: Session, source: string): Promise<LiveSource | null> {
+  const [row] = await rows<SourceRow>(
+    sql`SELECT asked, position, at, revision, building FROM rollcall.live_source WHERE source = ${source}`,
+  );
+  if (!row) return null;
+  const [asked, position, at, revision, building] = row;
+  return { asked, position, at, revision, isBuilding: building === 1 };
+}
+
+export async function liveSources({ rows }: Session): Promise<string[]> {
+  return (await rows<[string]>(sql`SELECT source FROM rollcall.live_source`)).map(([source]) => source);
+}
+
+export function beginLive(
+  session: Session,
+  source: string,
+  asked: string,
+  position: string,
+  fence: Fence,
+): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(sql`INSERT INTO rollcall.live_source (source, asked, position, at, revision, building)
+      VALUES (${source}, ${asked}, ${position}, 0, 1, 1)
+      ON CONFLICT (source) DO UPDATE SET asked = excluded.asked, position = excluded.position, building = 1,
+        revision = live_source.revision + 1`);
+  });
+}
+
+export async function rebuildLive({ run }: Session): Promise<void> {
+  await run(sql`UPDATE rollcall.live_source SET building = 1, revision = revision + 1`);
+}
+
+export function clearLive({ run }: Session, source: string, limit: number): Promise<number> {
+  return run(sql`DELETE FROM rollcall.live_id WHERE source = ${source} AND raw IN (
+    SELECT raw FROM rollcall.live_id WHERE source = ${source} LIMIT ${limit})`);
+}
+
+export function fillLive(session: Session, source: string, rows: readonly LiveRow[], fence: Fence): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await saveRows(session, source, rows);
+  });
+}
+
+export async function saveRows(session: Session, source: string, rows: readonly LiveRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const { from, text, number } = listed(
+    session.dialect,
+    rows.map(({ raw, person, due, kept, links }) => [raw, person, due, kept, links]),
+  );
+  await session.run(sql`INSERT INTO rollcall.live_id (source, raw, person, due, kept, links)
+    SELECT ${source}, ${text(0)}, ${text(1)}, ${number(2)}, ${text(3)}, ${text(4)} FROM ${from} WHERE true
+    ON CONFLICT (source, raw) DO UPDATE SET person = excluded.person, due = excluded.due, kept = excluded.kept,
+      links = excluded.links`);
+}
+
+export async function dropRows(session: Session, source: string, raws: readonly string[]): Promise<void> {
+  if (raws.length === 0) return;
+  const theirs = session.dialect.oneOf(raw('raw'), 'text', raws);
+  await session.run(sql`DELETE FROM rollcall.live_id WHERE source = ${source} AND ${theirs}`);
+}
+
+export function endLive(session: Session, source: string, at: number, fence: Fence): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(
+      sql`UPDATE rollcall.live_source SET at = ${at}, building = 0, revision = revision + 1 WHERE source = ${source}`,
+    );
+  });
+}
+
+type Row = readonly [raw: string, person: string | null, due: number | null, kept: string, links: string];
+
+async function rowsWhere({ rows }: Session, condition: Sql): Promise<LiveRow[]> {
+  const found = await rows<Row>(sql`SELECT raw, person, due, kept, links FROM rollcall.live_id WHERE ${condition}`);
+  return found.map(([raw, person, due, kept, links]) => ({ raw, person, due, kept, links }));
+}
+
+export async function liveRows(session: Session, source: string, raws: readonly string[]): Promise<LiveRow[]> {
+  if (raws.length === 0) return [];
+  return rowsWhere(session, sql`source = ${source} AND ${session.dialect.oneOf(raw('raw'), 'text', raws)}`);
+}
+
+export async function liveRowsOf(session: Session, source: string, persons: readonly string[]): Promise<LiveRow[]> {
+  if (persons.length === 0) return [];
+  return rowsWhere(session, sql`source = ${source} AND ${session.dialect.oneOf(raw('person'), 'text', persons)}`);
+}
+
+export async function liveShared({ rows }: Session, source: string, after: string, limit: number): Promise<LiveRow[]> {
+  const found = await rows<Row>(sql`SELECT raw, person, due, kept, links FROM rollcall.live_id
+    WHERE source = ${source} AND raw > ${after} AND links LIKE '%],[%' ORDER BY raw LIMIT ${limit}`);
+  return found.map(([raw, person, due, kept, links]) => ({ raw, person, due, kept, links }));
+}
+
+export async function livePersons({ rows }: Session, source: string, after: string, limit: number): Promise<string[]> {
+  const found = await rows<[string]>(sql`SELECT DISTINCT person FROM rollcall.live_id
+    WHERE source = ${source} AND person > ${after} ORDER BY person LIMIT ${limit}`);
+  return found.map(([person]) => person);
+}
+
+export async function liveDue({ rows }: Session, source: string, now: number, limit: number) {
+  const found = await rows<[string, number]>(sql`SELECT person, due FROM rollcall.live_id
+    WHERE source = ${source} AND due IS NOT NULL ORDER BY due LIMIT ${limit + 1}`);
+  const come = found.filter(([, due]) => due <= now).slice(0, limit);
+  const persons = come.map(([person]) => person);
+  return { persons, since: come[0]?.[1] ?? null, next: found[come.length]?.[1] ?? null };
+}
+
+export async function liveSize({ rows }: Session, source: string) {
+  const [[ids, due] = [0, 0]] = await rows<[number, number]>(
+    sql`SELECT count(*), count(due) FROM rollcall.live_id WHERE source = ${source}`,
+  );
+  return { ids, due };
+}
+
+/** @throws RollcallError `live_moved` when somebody else changed what the step was computed from */
+export async function moveSource(
+  { run }: Session,
+  given: { readonly source: string; readonly revision: number; readonly position: string; readonly at: number },
+): Promise<void> {
+  const { source, revision, position, at } = given;
+  const moved = await run(sql`UPDATE rollcall.live_source SET position = ${position}, at = ${at}
+    WHERE source = ${source} AND revision = ${revision} AND building = 0`);
+  if (moved === 0) throw liveMoved();
+}
+
+export function liveMoved(): RollcallError {
+  return new RollcallError('live_moved', 'What live membership is computed from has changed; it is computed again.');
+}
+
+export function rewriteLive(
+  session: Session,
+  source: string,
+  rows: readonly LiveRow[],
+  gone: readonly string[],
+): Promise<void> {
+  return session.transaction(async (session) => {
+    await saveRows(session, source, rows);
+    await dropRows(session, source, gone);
+    await session.run(sql`UPDATE rollcall.live_source SET revision = revision + 1 WHERE source = ${source}`);
+  });
+}

@@ -1,0 +1,116 @@
+import t, { type Test } from 'tap';
+import type { App } from '../../src/app.ts';
+import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
+import { startReceiver } from './helpers/receiver.ts';
+import { caughtUp, delivered, membersOf } from './helpers/service.ts';
+
+t.setTimeout(300_000);
+/** Instants at which all is compared; LIVE_ROUNDS makes more. */
+const ROUNDS = Number(process.env['LIVE_ROUNDS'] ?? 2);
+const HOUR = 3_600_000;
+
+const AUDIENCES = {
+  once: { performed: 'Order' },
+  twice: { performed: 'Order', atLeast: 2, within: '3 days' },
+  large: { performed: 'Order', within: '2 days', where: { 'properties.total': { gt: 50 } } },
+  some: { performed: 'Order', atLeast: 1, atMost: 2, within: '4 days' },
+  silent: { not: { performed: 'Order', within: '36 hours' } },
+  pro: { trait: 'plan', is: 'pro' },
+  mixed: { any: [{ all: [{ inAudience: 'twice' }, { inAudience: 'pro' }] }, { not: { inAudience: 'once' } }] },
+};
+const TRAITS = {
+  orders: { count: 'Order', within: '3 days' },
+  spent: { sum: 'Order', of: 'properties.total' },
+  last_item: { last: 'Order', of: 'properties.item', within: '2 days' },
+  items: { uniqueList: 'Order', of: 'properties.item' },
+};
+
+t.test('live audiences are what the SQL says, whoever leads, and receivers hear just that', async (t) => {
+  const service = loggingService(t);
+  const receiver = await startReceiver(t);
+  const random = seeded(Number(process.env['LIVE_SEED'] ?? 7));
+  let leader = await opened(service, receiver.url);
+  const [collector] = [await opened(service, receiver.url, false)];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (let batch = 0; batch < 3; batch += 1) await send(collector, events(random, service.clock.now()));
+    service.advance(Math.round(random() * 30 * HOUR));
+    if (round === 1) {
+      await leader.close();
+      leader = await opened(service, receiver.url);
+    }
+    await send(collector, events(random, service.clock.now()));
+    await caughtUp(leader);
+    await compare(t, leader, service.clock.now(), `round ${round}`);
+  }
+  await collectorForgets(t, collector, leader, service);
+  await delivered(leader);
+  for (const key of [...Object.keys(AUDIENCES), ...Object.keys(TRAITS)]) {
+    const members = await membersOf(leader, key);
+    t.strictSame(receiver.state(key), Object.fromEntries(members), `receivers know ${key} as it is`);
+  }
+});
+
+async function collectorForgets(t: Test, collector: App, leader: App, service: LoggingService): Promise<void> {
+  const users = ['u1', 'u2'];
+  const id = await collector.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: users });
+  while ((await collector.store.regulation(id))?.status !== 'FINISHED') await service.clock.sleep(50);
+  await caughtUp(leader);
+  await compare(t, leader, service.clock.now(), 'after a deletion');
+}
+
+async function opened(service: LoggingService, url: string, schedules = true): Promise<App> {
+  const common = { source: 'personas', guard: { allowEmpty: true } };
+  const both = <K extends string>(given: Readonly<Record<string, object>>, field: K) =>
+    Object.entries(given).flatMap(([key, said]) => [
+      { name: key, key, live: true, ...common, [field]: said },
+      { name: `${key} by SQL`, key: `${key}_by_sql`, ...common, [field]: said },
+    ]);
+  const app = await service.open([], {
+    network: { allow: ['127.0.0.0/8'] },
+    destinations: [
+      { name: 'crm', sources: ['personas'], webhookUrl: url, audiences: Object.keys({ ...AUDIENCES, ...TRAITS }) },
+    ],
+    audiences: both(AUDIENCES, 'when'),
+    traits: both(TRAITS, 'value'),
+  });
+  await app.start({ collect: true, schedules });
+  return app;
+}
+
+async function compare(t: Test, app: App, now: number, when: string): Promise<void> {
+  const keys = [...Object.keys(AUDIENCES), ...Object.keys(TRAITS)];
+  const reports = await app.sync.run(
+    keys.map((key) => `${key}_by_sql`),
+    { now },
+  );
+  for (const { error } of reports) if (error) throw error;
+  for (const key of keys) {
+    const [live, sql] = [await membersOf(app, key), await membersOf(app, `${key}_by_sql`)];
+    t.strictSame(Object.fromEntries(live), Object.fromEntries(sql), `${when}: ${key} has ${sql.size}`);
+  }
+}
+
+function events(random: () => number, now: number): object[] {
+  const any = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
+  const user = () => `u${Math.floor(random() * 30)}`;
+  const device = () => `d${Math.floor(random() * 20)}`;
+  return Array.from({ length: 40 }, () => {
+    const timestamp = new Date(now - Math.round(random() ** 3 * 100 * HOUR)).toISOString();
+    const kind = random();
+    if (kind < 0.1) return { type: 'identify', userId: user(), anonymousId: device(), timestamp, traits: {} };
+    if (kind < 0.2)
+      return { type: 'identify', userId: user(), timestamp, traits: { plan: any(['pro', 'free', null]) } };
+    if (kind < 0.23) return { type: 'alias', previousId: user(), userId: user(), timestamp };
+    const properties = { total: Math.round(random() * 100), item: any(['a', 'b', 'c']) };
+    const who = random() < 0.3 ? { anonymousId: device() } : { userId: user() };
+    return { type: 'track', event: any(['Order', 'Order', 'View']), ...who, timestamp, properties };
+  });
+}
+
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state / 2_147_483_648;
+  };
+}

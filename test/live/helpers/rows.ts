@@ -1,0 +1,64 @@
+import type { AskedOfAll } from '../../../jobs/live/asked.ts';
+import type { LiveEvent } from '../../../jobs/live/event.ts';
+import { readKept, writeKept } from '../../../jobs/live/kept.ts';
+import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
+
+/** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
+export class RowsInMemory implements Rows {
+  private readonly rows = new Map<string, string>();
+
+  async of(raws: readonly string[]): Promise<readonly Row[]> {
+    return raws.flatMap((raw) => readRow(this.rows.get(raw)));
+  }
+
+  async ofPersons(persons: readonly string[]): Promise<readonly Row[]> {
+    return this.all().filter(({ person }) => person !== null && persons.includes(person));
+  }
+
+  write(rows: readonly Row[]): void {
+    for (const { kept, ...row } of rows) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
+  }
+
+  due(now: number): string[] {
+    return this.all().flatMap(({ due, person }) => (due !== null && due <= now && person !== null ? person : []));
+  }
+
+  private all(): readonly Row[] {
+    return [...this.rows.values()].flatMap(readRow);
+  }
+}
+
+function readRow(text: string | undefined): Row[] {
+  if (text === undefined) return [];
+  const row = JSON.parse(text);
+  return [{ ...row, kept: readKept(row.kept) }];
+}
+
+/** Live membership that is computed step by step, in memory. */
+export class LiveModel {
+  /** By key and person; of an audience true. */
+  readonly members = new Map<string, Map<string, unknown>>();
+  private readonly rows = new RowsInMemory();
+  private readonly asked: AskedOfAll;
+
+  constructor(asked: AskedOfAll) {
+    this.asked = asked;
+  }
+
+  /** Resolves to what was looked at. */
+  async advance(events: readonly LiveEvent[], now: number): Promise<readonly Standings[]> {
+    const { rows, standings } = await step(this.asked, this.rows, events, this.rows.due(now), now);
+    this.rows.write(rows);
+    for (const { person, values } of standings) {
+      for (const [key, value] of values) this.set(key, person, value);
+    }
+    return standings;
+  }
+
+  private set(key: string, person: string, value: unknown): void {
+    const members = this.members.get(key) ?? new Map<string, unknown>();
+    this.members.set(key, members);
+    if (value === undefined) members.delete(person);
+    else members.set(person, value);
+  }
+}

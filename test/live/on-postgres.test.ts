@@ -1,0 +1,3 @@
+import { runOnPostgres } from '../helpers/on-postgres.ts';
+
+await runOnPostgres({ 'live/exact': 1, 'live/life': 1 });
