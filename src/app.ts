@@ -20,6 +20,7 @@ import { Discards, NOBODY } from './collect/discards.ts';
 import { openApi } from './collect/openapi.ts';
 import type { Condition } from './condition.ts';
 import type { Config } from './config/config.ts';
+import { Confirmations } from './deletion/confirmations.ts';
 import { Regulations } from './deletion/regulations.ts';
 import { regulations as regulationRoutes } from './deletion/routes.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
@@ -31,6 +32,7 @@ import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
+import { summaryOf, verifyFiles } from './events/summary.ts';
 import { History } from './history/history.ts';
 import { createHttpServer } from './http-server.ts';
 import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
@@ -71,6 +73,7 @@ export class App {
   readonly audit: Audit;
   private readonly history: History;
   private readonly deliveryLog: DeliveryLog;
+  private readonly confirmations: Confirmations;
   /**
    * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
    * that whoever watches over it starts it again. It never resolves.
@@ -119,6 +122,7 @@ export class App {
     this.audit = new Audit(store, () => clock.now(), log);
     this.history = new History({ store, clock, log });
     this.deliveryLog = new DeliveryLog(log, clock);
+    this.confirmations = new Confirmations({ store, clock, log });
     this.agent = createAgent(config.network);
     const { serviceName, attemptRetention, recordRetention } = config;
     this.worker = new Worker({
@@ -135,6 +139,7 @@ export class App {
         this.metrics.settled(settlement);
         this.history.tally.settled(settlement);
         this.deliveryLog.settled(settlement);
+        this.confirmations.settled(settlement);
       },
       onRefusing: (state) => void this.noticeRefusing(state),
       onFatal: (error) => this.fail(error),
@@ -307,6 +312,7 @@ export class App {
     await this.regulations.close();
     if (!this.damage && !this.fault) await this.events?.stop();
     await this.worker.stop();
+    await this.confirmations.flush();
     if (!this.damage && !this.fault) await this.history.stop();
     this.deliveryLog.flush();
     await this.store.close();
@@ -368,6 +374,23 @@ export class App {
     const body = hook && sampleNotice(hook, alerts.link, clock.now());
     return sendTestEvent(destination, { agent, clock, serviceName, body });
   }
+
+  /** What the pages show of the event log. */
+  private readonly logForPeople = {
+    summary: async () => (this.config.eventLog === null ? null : summaryOf(this.store.events)),
+    verify: async () => {
+      const { eventLog } = this.config;
+      const { events } = this.store;
+      if (eventLog === null || events.kind === 'table') return null;
+      const faults = await verifyFiles(
+        events,
+        eventLog.path,
+        () => this.clock.token(8),
+        () => {},
+      );
+      return { files: (await summaryOf(events)).files ?? 0, faults: [...faults] };
+    },
+  };
 
   /** A log that is in the store is there, whether or not it is still written. */
   private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
@@ -465,9 +488,10 @@ export class App {
       fileRegulation: (request, by) => {
         const target = `${request.type} of ${request.userIds.length}`;
         const deed = { who: gate.caller(by).name, action: 'regulation.file', target };
-        return audit.during(deed, () => this.regulations.file(request));
+        return audit.during(deed, () => this.regulations.file({ ...request, by: deed.who }));
       },
       findRegulation: (id) => this.regulations.find(id),
+      confirmed: (id) => store.confirmed([id]),
     });
     await server.register(statusRoutes, { gate, audit, registry: this.metrics.registry, store, config, reload });
     await server.register(managementApi, {
@@ -476,8 +500,10 @@ export class App {
       serviceName: () => this.config.serviceName,
       sync: { ...sync, log, delivered: (runs) => this.delivered(runs) },
       currentBodies: (letters) => sync.currentBodies(letters),
+      eventLog: this.logForPeople,
       standing: () => this.standing(),
       destinations: () => this.destinations(),
+      windowOf: (destination, endpoint) => this.worker.windowOf(destination, endpoint),
       test: (destination) => this.test(destination),
     });
     // The pages are empty without data: who has to sign in must get as far as the page for it.

@@ -4,9 +4,11 @@ import type {
   AttemptRecord,
   AudiencePause,
   AuditRecord,
+  Confirmed,
   DeadLetter,
   DeadLetterFilter,
   Discard,
+  Regulation,
   RunProgress,
   StoreTime,
 } from '../store/port.ts';
@@ -58,6 +60,24 @@ export function alertLine({ id, about, openedAt, closedAt, opening }: Alert, tim
     closedAt: closedAt === null ? null : iso(time.toWall(closedAt)),
     told: opening?.sent ?? false,
   };
+}
+
+/** Without the user ids: they are to be forgotten. */
+export function deletionLine(regulation: Regulation, confirmed: readonly Confirmed[]) {
+  const { id, type, status, sources, subjects, createdAt, finishedAt, by = null, notices = {} } = regulation;
+  return {
+    ...{ id, type, status, sources, users: subjects, by },
+    createdAt: iso(createdAt),
+    finishedAt: isoOrNull(finishedAt),
+    notices: noticeLines(id, notices, confirmed),
+  };
+}
+
+function noticeLines(id: string, notices: Readonly<Record<string, number>>, confirmed: readonly Confirmed[]) {
+  return Object.entries(notices).map(([destination, notices]) => {
+    const taken = confirmed.find((each) => each.regulation === id && each.destination === destination);
+    return { destination, notices, confirmed: taken?.notices ?? 0, confirmedAt: isoOrNull(taken?.at ?? null) };
+  });
 }
 
 export function auditLine({ id, at, ...record }: AuditRecord) {

@@ -13,9 +13,16 @@ interface PagesOptions {
 const ADDRESSES = [
   '/',
   '/sign-in',
-  ...['/audiences', '/endpoints', '/messages', '/dead-letters', '/sources', '/deletions', '/activity'].flatMap(
-    (path) => [path, `${path}/*`],
-  ),
+  ...[
+    '/audiences',
+    '/endpoints',
+    '/messages',
+    '/dead-letters',
+    '/sources',
+    '/events',
+    '/deletions',
+    '/activity',
+  ].flatMap((path) => [path, `${path}/*`]),
 ];
 
 /** Nothing inline, nothing of other hosts, and no foreign text can become markup. */

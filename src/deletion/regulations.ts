@@ -200,6 +200,7 @@ export class Regulations {
     const { store } = this.parts;
     const suppress = SUPPRESSES[type];
     if (suppress !== undefined) await this.retried(() => store.suppress(userIds, sources, suppress));
+    let notices: Regulation['notices'];
     // Without its users it was taken up after all but the last step.
     if (deletes(type) && userIds.length > 0) {
       const known = await this.findTold(regulation);
@@ -207,11 +208,11 @@ export class Regulations {
       const forgotten = await this.forgetInEngines(known);
       const erased = await this.eraseFromStore(known);
       await this.retried(() => store.forgetDiscards(userIds, sources));
-      await this.notify(known);
+      notices = await this.notify(known);
       if (!unlogged || !forgotten || !erased) await this.save({ ...known, partial: true }, 'RUNNING');
     }
     // The ids go first: what is removed last is what the record itself left in the files.
-    await this.retried(() => store.stripRegulation(id));
+    await this.retried(() => store.stripRegulation(id, notices));
     await this.retried(() => store.scrub());
   }
 
@@ -293,19 +294,25 @@ export class Regulations {
     return inFlight;
   }
 
-  /** One notice per affected source and user, with ids that make a repetition a duplicate. */
-  private async notify(regulation: Regulation): Promise<void> {
+  /**
+   * One notice per affected source and user, with ids that make a repetition a duplicate; resolves to how many each
+   * destination gets.
+   */
+  private async notify(regulation: Regulation): Promise<Readonly<Record<string, number>>> {
     const { id, createdAt, userIds } = regulation;
     const { sources, destinations, elsewhere } = this.parts;
     const known = [...destinations(), ...(await this.retried(elsewhere))];
     const notices = userIds.map((userId, index) => deletionNotice(userId, `${id}-${index}`, createdAt));
     const ids = [...new Set([...sources().map((source) => source.id), ...known.flatMap((each) => each.sources)])];
+    const counts = new Map<string, number>();
     for (const { source, to, users } of destinationsOf(regulation, ids, known)) {
+      for (const name of to) counts.set(name, (counts.get(name) ?? 0) + users.length);
       for (const some of chunk(users, NOTICES)) {
         const part = some.map((index) => notices[index] as Message);
         await this.retried(() => this.parts.accept(source, part, { lane: 'deletion', to }));
       }
     }
+    return Object.fromEntries(counts);
   }
 
   private async retried<Result>(step: () => Promise<Result>): Promise<Result> {

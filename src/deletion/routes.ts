@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
 import { errorAnswer, jsonSchema } from '../http-schemas.ts';
-import { REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
+import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
 /** A deletion request as somebody files it. */
@@ -12,6 +12,8 @@ export interface RegulationRequest {
   /** Null for every source. */
   readonly sources: readonly string[] | null;
   readonly userIds: readonly string[];
+  /** Who files it, as the audit log names them. */
+  readonly by?: string;
 }
 
 export interface RegulationsOptions {
@@ -21,6 +23,8 @@ export interface RegulationsOptions {
   /** Resolves to the request's id once it is durable; the work goes on in the background. */
   readonly fileRegulation: (request: RegulationRequest, by: FastifyRequest) => Promise<string>;
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
+  /** What destinations took of its notices. */
+  readonly confirmed?: (id: string) => Promise<readonly Confirmed[]>;
 }
 
 /** For 5,000 ids of some 800 bytes. */
@@ -43,6 +47,18 @@ const found = z.object({
       subjects: z.int().describe('Number of user ids.'),
       createdAt: z.iso.datetime(),
       finishedAt: z.iso.datetime().nullable(),
+      by: z.string().optional().describe('Who filed it: the name of a token, `local`, or `cli:USER`.'),
+      notices: z
+        .array(
+          z.object({
+            destination: z.string(),
+            notices: z.int().describe('How many it gets: one for each user and source.'),
+            confirmed: z.int().describe('How many of them it took.'),
+            confirmedAt: z.iso.datetime().nullable().describe('When it took the last one.'),
+          }),
+        )
+        .optional()
+        .describe('Who was told, and who confirmed; absent before anybody was.'),
     }),
   }),
 });
@@ -82,7 +98,8 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
     async ({ params }) => {
       const regulation = await options.findRegulation(params.id);
       if (regulation === null) throw new RollcallError('not_found', `There is no regulation ${params.id}.`);
-      return { data: { regulation: shown(regulation) } };
+      const confirmed = (await options.confirmed?.(regulation.id)) ?? [];
+      return { data: { regulation: shown(regulation, confirmed) } };
     },
   );
 };
@@ -97,7 +114,8 @@ function checked(body: unknown): z.infer<typeof requestBody> {
 }
 
 /** Without the user ids: they are to be forgotten. */
-function shown({ id, type, status, sources, subjects, createdAt, finishedAt }: Regulation) {
+function shown(regulation: Regulation, confirmed: readonly Confirmed[]) {
+  const { id, type, status, sources, subjects, createdAt, finishedAt, by, notices } = regulation;
   return {
     id,
     regulationType: type,
@@ -106,7 +124,17 @@ function shown({ id, type, status, sources, subjects, createdAt, finishedAt }: R
     subjects,
     createdAt: new Date(createdAt).toISOString(),
     finishedAt: finishedAt === null ? null : new Date(finishedAt).toISOString(),
+    ...(by === undefined ? {} : { by }),
+    ...(notices ? { notices: confirmations(id, notices, confirmed) } : {}),
   };
+}
+
+function confirmations(id: string, notices: Readonly<Record<string, number>>, confirmed: readonly Confirmed[]) {
+  return Object.entries(notices).map(([destination, notices]) => {
+    const taken = confirmed.find((each) => each.regulation === id && each.destination === destination);
+    const confirmedAt = taken ? new Date(taken.at).toISOString() : null;
+    return { destination, notices, confirmed: taken?.notices ?? 0, confirmedAt };
+  });
 }
 
 function documentation(summary: string, answer: z.ZodType) {

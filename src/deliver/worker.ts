@@ -230,6 +230,12 @@ export class Worker {
     this.loops.push(this.forEver('looking for orphans', () => this.every(() => this.orphans.interval, look)));
   }
 
+  /** How many requests an endpoint may have in flight in this process, and has; null where it posts nothing there. */
+  windowOf(destination: string, endpoint: string): { readonly size: number; readonly inFlight: number } | null {
+    const outlet = this.started ? this.turns.queue(destination)?.outlets.find(endpoint) : undefined;
+    return outlet ? { size: outlet.window.size, inFlight: outlet.window.inFlight } : null;
+  }
+
   /** Takes changed destinations; deliveries that are pending follow them. */
   configure(destinations: readonly Destination[]): void {
     this.destinations = destinations;

@@ -508,6 +508,25 @@ export const deletes = (type: RegulationType): boolean => type === 'DELETE_ONLY'
 /** Whether nothing more is done about a request. */
 export const isOver = (status: RegulationStatus): boolean => status !== 'INITIALIZED' && status !== 'RUNNING';
 
+/** That a destination took a notice of a deletion. */
+export interface NoticeConfirmation {
+  /** The request's id. */
+  readonly regulation: string;
+  readonly destination: string;
+  /** Which of the request's notices. */
+  readonly notice: string;
+  readonly at: number;
+}
+
+/** What a destination took of a request's notices. */
+export interface Confirmed {
+  readonly regulation: string;
+  readonly destination: string;
+  readonly notices: number;
+  /** When it took the last of them. */
+  readonly at: number;
+}
+
 /** A deletion request and what became of it. */
 export interface Regulation {
   readonly id: string;
@@ -525,6 +544,10 @@ export interface Regulation {
   readonly told: readonly Told[] | null;
   /** Whether something could not be taken out. */
   readonly partial: boolean;
+  /** Who filed it, as the audit log names them. */
+  readonly by?: string;
+  /** How many notices each destination gets; absent before they were accepted. */
+  readonly notices?: Readonly<Record<string, number>>;
   readonly createdAt: number;
   readonly finishedAt: number | null;
 }
@@ -725,11 +748,16 @@ export interface Records extends LiveRecords {
    * `RUNNING`. Once it is over, only keyed hashes of its users are kept.
    */
   saveRegulation(regulation: Regulation): Promise<void>;
-  /** Drops a request's user ids; keyed hashes of them are kept. */
-  stripRegulation(id: string): Promise<void>;
+  /** Drops a request's user ids; keyed hashes of them are kept, and how many notices each destination gets. */
+  stripRegulation(id: string, notices?: Regulation['notices']): Promise<void>;
   regulation(id: string): Promise<Regulation | null>;
   /** Regulations neither finished nor failed, oldest first. */
   openRegulations(): Promise<readonly Regulation[]>;
+  /** Newest first; with `before` (an id) only older ones. */
+  regulations(filter: { readonly before?: string; readonly limit: number }): Promise<readonly Regulation[]>;
+  /** One that is known already changes nothing. */
+  confirmNotices(confirmations: readonly NoticeConfirmation[]): Promise<void>;
+  confirmed(regulations: readonly string[]): Promise<readonly Confirmed[]>;
   /** Where deletions stand, seen from an epoch; from the newest when null. */
   deletions(since: number | null): Promise<Deletions>;
   /** Those of `users` who are suppressed for a source, or whose deletion raised the epoch beyond `since`. */

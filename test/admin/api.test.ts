@@ -150,6 +150,10 @@ t.test('the management API', async (t) => {
     const filed: Json = await (await post('/regulations', filing)).json();
     const regulation = `/regulations/${filed.data.regulateId}`;
     await until(async () => (await json(regulation)).data.regulation.overallStatus === 'FINISHED');
+    t.match((await json(regulation)).data.regulation, { by: 'admin', notices: [{ destination: 'crm', confirmed: 0 }] });
+    t.match((await json(`${V1}/deletions`)).data, [
+      { by: 'admin', users: 1, type: 'DELETE_ONLY', notices: [{ destination: 'crm', notices: 1, confirmed: 0 }] },
+    ]);
     const all = (await json(`${V1}/audit?limit=500`)).data;
     const of = (action: string) => all.filter((record: { action: string }) => record.action === action);
     t.match(of('audience.sync').at(-2), { who: 'airflow', target: 'regulars', outcome: 'done' });

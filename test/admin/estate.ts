@@ -99,6 +99,7 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
   const sql = "select user_id from read_csv('spenders.csv', header = true, all_varchar = true)";
   return {
     ...base,
+    eventLog: { path: join(folder, 'events') },
     destinations: [...named, ...further].map((destination) => ({
       ...destination,
       sharedSecret: 'a-secret-that-no-page-shows',

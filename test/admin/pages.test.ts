@@ -6,7 +6,17 @@ import { axeFindings, settled, startBrowser, type Visit, visit, withoutBrowser }
 import { type Estate, people, startEstate } from './estate.ts';
 
 const KB = 1024;
-const PAGES = ['/', '/audiences', '/endpoints', '/messages', '/dead-letters', '/sources', '/deletions', '/activity'];
+const PAGES = [
+  '/',
+  '/audiences',
+  '/endpoints',
+  '/messages',
+  '/dead-letters',
+  '/sources',
+  '/events',
+  '/deletions',
+  '/activity',
+];
 
 t.test('everything that a browser loads is at most 60 kB', async (t) => {
   const { index, files } = readPageFiles();
@@ -99,6 +109,8 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('the story of a person says who was told', (t) => story(t, desk));
     await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
+    await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
+    await t.test('the event log is shown and verified', (t) => eventLog(t, desk));
     await t.test('links, back and focus', (t) => ways(t, desk));
     await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
   });
@@ -248,6 +260,35 @@ async function endpoint(t: Test, { page, go }: Visit, { app }: Estate): Promise<
   await page.locator('.head .state', { hasText: 'open' }).waitFor();
   await go(await linkOn(page, go, '/endpoints', 'ads'));
   await page.getByText('The signature does not match.').first().waitFor();
+  const day = page.getByRole('region', { name: 'In the last day' });
+  await day.getByText('refused').waitFor({ timeout: 20_000 });
+  t.match(await day.innerText(), /0 %/);
+  await page.getByText('requests at once').waitFor();
+}
+
+async function deletions(t: Test, { page, go }: Visit, { app, address }: Estate): Promise<void> {
+  await go('/deletions');
+  await page.getByText('Nobody has asked for a deletion.').waitFor();
+  const body = JSON.stringify({ regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: ['user-0059'] });
+  const headers = { 'content-type': 'application/json' };
+  await (await fetch(`${address}/regulations/sources/personas`, { method: 'POST', headers, body })).text();
+  const row = page.getByRole('table', { name: 'Deletion requests, newest first' }).locator('tbody tr');
+  await row
+    .filter({ hasText: 'finished' })
+    .filter({ hasText: /crm, \d/ })
+    .filter({ hasText: 'ads: 0 of 1' })
+    .waitFor();
+  t.match(await row.innerText(), /local\s+deletes 1 person\s+of personas/);
+  t.notMatch(await page.content(), 'user-0059');
+  const [found] = await app.store.regulations({ limit: 1 });
+  t.match(await app.store.confirmed([found?.id ?? '']), [{ destination: 'crm', notices: 1 }]);
+  t.same(await axeFindings(page), []);
+}
+
+async function eventLog(t: Test, { page, go }: Visit): Promise<void> {
+  await go('/events');
+  t.match(await page.locator('.figures').innerText(), /EVENTS\s+26|Events\s+26/i);
+  t.same(await axeFindings(page), []);
 }
 
 async function letters(t: Test, { page, go }: Visit, estate: Estate): Promise<void> {

@@ -3,6 +3,7 @@ import type { Store } from '../../src/store/port.ts';
 import { alertCases } from './store-alerts.ts';
 import { claimCases } from './store-claims.ts';
 import { clockCases } from './store-clock.ts';
+import { confirmationCases } from './store-confirmations.ts';
 import { conflictCases } from './store-conflicts.ts';
 import { crashCases } from './store-crashes.ts';
 import { deletionCases } from './store-deletions.ts';
@@ -39,6 +40,7 @@ export async function storeContract(name: string, open: OpenFixture, every = 1):
     ...syncCases,
     ...fleetCases,
     ...deletionCases,
+    ...confirmationCases,
     ...discardCases,
     ...historyCases,
     ...alertCases,

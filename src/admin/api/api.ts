@@ -6,7 +6,9 @@ import type { Gate } from '../guard.ts';
 import { type AlertParts, alertRoutes } from './alerts.ts';
 import { type AttemptParts, attemptRoutes } from './attempts.ts';
 import { type AudienceParts, audienceRoutes } from './audiences.ts';
+import { type DeletionParts, deletionRoutes } from './deletions.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
+import { type EventLogParts, eventLogRoutes } from './event-log.ts';
 import { type EventParts, eventRoutes } from './events.ts';
 import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
@@ -20,7 +22,9 @@ import { DONE, done } from './shapes.ts';
 type ManagementOptions = AlertParts &
   AttemptParts &
   AudienceParts &
+  DeletionParts &
   EndpointParts &
+  EventLogParts &
   EventParts &
   HistoryParts &
   LetterParts &
@@ -51,6 +55,8 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   attemptRoutes(routes, options);
   letterRoutes(routes, options);
   recordRoutes(routes, options);
+  deletionRoutes(routes, options);
+  eventLogRoutes(routes, options);
   historyRoutes(routes, options);
   eventRoutes(routes, options);
   ordering(routes, '/config/reload', {

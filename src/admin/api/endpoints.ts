@@ -21,6 +21,15 @@ const endpoint = z.object({
   heldOut: z.int().describe('Dead letters `queue_full`, which are queued again by themselves.'),
 });
 
+const endpointDetail = endpoint.extend({
+  window: z
+    .object({ size: z.int(), inFlight: z.int() })
+    .nullable()
+    .describe(
+      'Requests that may be in flight, and are, in the process that answers; null where it posts nothing there.',
+    ),
+});
+
 const destination = z.object({
   destination: z.string(),
   state: z.enum(['enabled', 'disabled', 'not configured']),
@@ -74,11 +83,19 @@ export interface EndpointParts {
   readonly config: () => Config;
   /** Those that are configured, and the hooks of alerts. */
   readonly destinations: () => readonly Destination[];
+  /** Of the process that answers. */
+  readonly windowOf: (
+    destination: string,
+    endpoint: string,
+  ) => { readonly size: number; readonly inFlight: number } | null;
   /** Posts a test event to each endpoint of a destination, past the queue. */
   readonly test: (destination: Destination) => Promise<readonly TestResult[]>;
 }
 
-export function endpointRoutes(routes: ApiRoutes, { store, config, destinations, test }: EndpointParts): void {
+export function endpointRoutes(
+  routes: ApiRoutes,
+  { store, config, destinations, windowOf, test }: EndpointParts,
+): void {
   const statuses = () => endpointStatuses(store, destinations());
   const destinationsNow = () =>
     destinationStatuses(store, { delivery: config().delivery, destinations: destinations() });
@@ -105,8 +122,11 @@ export function endpointRoutes(routes: ApiRoutes, { store, config, destinations,
     summary: 'One endpoint',
     tag,
     params: endpointParams,
-    answer: endpoint,
-    handle: ({ params }) => one(params.endpoint),
+    answer: endpointDetail,
+    handle: async ({ params }) => {
+      const found = await one(params.endpoint);
+      return { ...found, window: windowOf(found.destination, found.endpoint) };
+    },
   });
   for (const [action, summary, apply] of [
     ['resume', 'Post again to an endpoint that is paused, refusing or dead', resumeEndpoints],

@@ -24,10 +24,15 @@ const BEHIND = 64 * 1024;
 export interface EventParts {
   readonly store: Pick<
     Store,
-    'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'alerts' | 'openRegulations' | 'history'
+    'backlog' | 'endpoints' | 'runs' | 'discards' | 'audits' | 'alerts' | 'regulations' | 'confirmed' | 'history'
   >;
   readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
+}
+
+async function lookAtDeletions(store: EventParts['store']): Promise<unknown> {
+  const newest = await store.regulations({ limit: 20 });
+  return [newest.map(({ id, status }) => [id, status]), await store.confirmed(newest.map(({ id }) => id))];
 }
 
 /** What tells whether something changed: small, and read at once. Which topics it is about stands beside it. */
@@ -42,7 +47,7 @@ const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) 
   [['sources'], (store) => store.discards({ limit: 1 })],
   [['alerts'], (store) => store.alerts({ limit: 20 })],
   [['audit'], (store) => store.audits({ limit: 5 })],
-  [['deletions'], async (store) => (await store.openRegulations()).map(({ id, status }) => [id, status])],
+  [['deletions'], lookAtDeletions],
 ];
 
 const NEWEST: HistoryFilter = {

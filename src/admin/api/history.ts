@@ -99,13 +99,15 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
       of: z.enum(HISTORY_SUBJECTS).default('destination'),
       step: step.default('hour').describe('The steps that are added up: fewer cost less.'),
       since: instant.optional().describe('A day ago, unless given.'),
+      name: z.string().optional().describe('Of this one only.'),
     }),
     answer: pageOf(sum),
-    handle: async ({ query: { of: subject, step, since, limit, cursor } }) => {
+    handle: async ({ query: { of: subject, step, since, name, limit, cursor } }) => {
       const from = stepOf(since ?? clock.now() - STEP_LENGTH.day + STEP_LENGTH[step], step);
       const after = placeOf(cursor, /[\s\S]/);
       const all = await store.historySums(subject, step, from);
-      const left = after === undefined ? all : all.filter(({ name }) => name > after);
+      const wanted = name === undefined ? all : all.filter((each) => each.name === name);
+      const left = after === undefined ? wanted : wanted.filter(({ name }) => name > after);
       const page = left.slice(0, limit);
       return {
         data: page.map((each) => ({ name: each.name, ...sumsOf(subject, each) })),

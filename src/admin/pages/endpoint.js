@@ -3,7 +3,7 @@ import { post } from './api.js';
 import { Attempts } from './attempts.js';
 import { OUTCOMES } from './choices.js';
 import { endpointAddress } from './endpoints.js';
-import { duration, number } from './format.js';
+import { count, duration, number, percent } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
@@ -36,7 +36,17 @@ export function Endpoint({ id, may }) {
             ? html`<a href=${addressOf('/dead-letters', { destination: endpoint.destination })}>look at them</a>`
             : '',
       },
+      ...(endpoint.window === null
+        ? []
+        : [
+            {
+              title: 'Window',
+              value: number(endpoint.window.size),
+              note: `requests at once; ${number(endpoint.window.inFlight)} in flight`,
+            },
+          ]),
     ]} />
+    <${Flow} id=${id} />
     <${Log} id=${id} />
     <${Destination} name=${endpoint.destination} />`}<//>`;
 }
@@ -88,6 +98,37 @@ function Results({ results, onClose }) {
       ${advice && html`<p>${advice}</p>`}${response && html`<pre>${response}</pre>`}
     </div>`,
     )}</section>`;
+}
+
+/** How it answered in a day. @param {{ id: string }} props */
+function Flow({ id }) {
+  const live = useData(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
+  return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${1}>${(
+    /** @type {any} */ { data: [sum] },
+  ) => {
+    const { succeeded = 0, retried = 0, refused = 0, p50Ms, p95Ms, p99Ms } = sum ?? {};
+    const all = succeeded + retried + refused;
+    if (all === 0) return html`<p class="soft">Nothing was posted to it.</p>`;
+    const failed = `${number(retried)} failed, ${number(refused)} refused`;
+    return html`<${Figures} items=${[
+      {
+        title: 'Taken',
+        value: percent(succeeded / all),
+        note: `of ${count(all, 'attempt')}`,
+        tone: succeeded * 10 < all * 9 ? 'bad' : undefined,
+      },
+      { title: 'Not taken', value: number(retried + refused), note: failed },
+      ...(p50Ms == null
+        ? []
+        : [
+            {
+              title: 'Answers within',
+              value: duration(p50Ms),
+              note: `half of them; 95 % in ${duration(p95Ms)}, 99 % in ${duration(p99Ms)}`,
+            },
+          ]),
+    ]} />`;
+  }}<//><//>`;
 }
 
 /** @param {{ id: string }} props */

@@ -8,6 +8,7 @@ import { DeadLetters } from './dead-letters.js';
 import { Deletions } from './deletions.js';
 import { Endpoint } from './endpoint.js';
 import { Endpoints } from './endpoints.js';
+import { Events } from './events.js';
 import { html } from './html.js';
 import { connect, disconnect, useConnection, useData } from './live.js';
 import { Message } from './message.js';
@@ -35,6 +36,7 @@ const ROUTES = [
   [/^\/messages\/(?<id>[^/]+)$/, Message],
   [/^\/dead-letters$/, DeadLetters],
   [/^\/sources$/, Sources],
+  [/^\/events$/, Events],
   [/^\/deletions$/, Deletions],
   [/^\/activity$/, Activity],
 ];
@@ -46,6 +48,7 @@ const PLACES = [
   ['/messages', 'Messages'],
   ['/dead-letters', 'Dead letters'],
   ['/sources', 'Sources'],
+  ['/events', 'Events'],
   ['/deletions', 'Deletions'],
   ['/activity', 'Activity'],
 ];

@@ -34,7 +34,8 @@ addEventListener('scroll', () => {
 });
 
 /** What these pages draw; other addresses, such as the API's description, are left to the browser. */
-const PAGES = /^\/(?:$|(?:sign-in|audiences|endpoints|messages|dead-letters|sources|deletions|activity)(?:\/|$))/;
+const PAGES =
+  /^\/(?:$|(?:sign-in|audiences|endpoints|messages|dead-letters|sources|events|deletions|activity)(?:\/|$))/;
 
 addEventListener('click', (event) => {
   const link = event.target instanceof Element ? event.target.closest('a') : null;

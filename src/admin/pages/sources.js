@@ -1,3 +1,4 @@
+import { number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
@@ -7,13 +8,15 @@ export function Sources() {
   const live = useData('/sources', ['sources']);
   const { query } = useAddress();
   const { source = '' } = query;
+  const sums = useData('/history/sums?of=source&limit=500', ['history']);
+  const passed = new Map((sums.data?.data ?? []).map((/** @type {any} */ sum) => [sum.name, sum]));
   const discards = useData(addressOf('/discards', { source, limit: 100 }), ['sources']);
   return html`<${Head} title="Sources" about="Where messages come from, and what was not taken of them." />
     <${Loaded} live=${live}>${(/** @type {any} */ { data }) =>
       data.length === 0
         ? html`<${Empty} title="No source is configured."><p>Add one to the configuration file, and send its write key with each call.</p>
         <pre>sources:\n  - { id: shop, writeKey: "\${SHOP_WRITE_KEY}" }</pre><//>`
-        : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
+        : html`<${Table} caption="Sources" columns=${COLUMNS} rows=${data.map((/** @type {any} */ row) => ({ ...row, passed: passed.get(row.id) ?? {} }))} keyOf=${(/** @type {any} */ row) => row.id} />`}<//>
     <${Section} title=${source === '' ? 'What was not taken' : `What was not taken of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
       <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
         data.length === 0
@@ -26,6 +29,13 @@ export function Sources() {
 const COLUMNS = [
   { title: 'Source', wide: true, cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
   { title: 'State', cell: ({ enabled }) => html`<${State} of=${enabled ? 'open' : 'disabled'} />` },
+  { title: 'Accepted in a day', number: true, cell: ({ passed }) => number(passed.accepted ?? 0) },
+  {
+    title: 'Not taken',
+    number: true,
+    cell: ({ passed }) =>
+      html`<span class=${passed.discarded > 0 ? 'warn-text' : ''}>${number(passed.discarded ?? 0)}</span>`,
+  },
   {
     title: 'Goes to',
     wide: true,

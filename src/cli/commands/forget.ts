@@ -4,7 +4,7 @@ import type * as z from 'zod';
 import { MAX_USERS, subjectIds } from '../../deletion/subjects.ts';
 import { RollcallError } from '../../errors.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
-import { asUser } from '../as-user.ts';
+import { asUser, cliUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { collect } from '../options.ts';
 import { count, note, print, printJson } from '../terminal.ts';
@@ -58,7 +58,7 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
     if (unknown !== undefined) throw new RollcallError('bad_usage', `There is no source ${unknown}.`);
     await app.start({ collect: false, schedules: false });
     const userIds = [...new Set(users)];
-    const request = { type: options.type, sources: options.source ?? null, userIds };
+    const request = { type: options.type, sources: options.source ?? null, userIds, by: cliUser() };
     const deed = { action: 'regulation.file', target: `${options.type} of ${userIds.length}` };
     const id = await asUser(app, deed, () => app.regulations.file(request));
     const regulation = await awaitRegulation(id, opened, terminal.signal);

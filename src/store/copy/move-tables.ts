@@ -167,6 +167,11 @@ export const TABLES: readonly Table[] = [
     columns: { id: 'text', status: 'text', created_at: 'int8', record: 'text' },
     from: 'SELECT id, status, created_at, record FROM regulation',
   },
+  {
+    name: 'notice_confirmation',
+    columns: { regulation: 'text', destination: 'text', notice: 'text', at: 'time' },
+    from: 'SELECT regulation, destination, notice, at FROM notice_confirmation',
+  },
   { name: 'suppression', columns: { hash: 'hash' }, from: 'SELECT hash FROM suppression' },
   {
     name: 'deletion',

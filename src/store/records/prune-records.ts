@@ -37,6 +37,9 @@ export function pruneRecords(
     await session.dropNames(runs);
     const regulations = await regulationsToPrune(session, regulationsBefore, limit);
     await run(sql`DELETE FROM rollcall.deletion WHERE ${dialect.oneOf(raw('regulation'), 'text', regulations)}`);
+    await run(
+      sql`DELETE FROM rollcall.notice_confirmation WHERE ${dialect.oneOf(raw('regulation'), 'text', regulations)}`,
+    );
     await run(sql`DELETE FROM rollcall.regulation WHERE ${dialect.oneOf(raw('id'), 'text', regulations)}`);
     return Math.max(runs.length, regulations.length);
   });

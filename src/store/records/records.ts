@@ -55,7 +55,16 @@ import {
 } from './live-state.ts';
 import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
 import { pruneRecords } from './prune-records.ts';
-import { openRegulations, regulation, saveRegulation, stripRegulation, told } from './regulations.ts';
+import {
+  confirmed,
+  confirmNotices,
+  openRegulations,
+  regulation,
+  regulations,
+  saveRegulation,
+  stripRegulation,
+  told,
+} from './regulations.ts';
 import { run, runProgress, runs, saveRun } from './runs.ts';
 import type { Session } from './session.ts';
 
@@ -69,6 +78,7 @@ const RECORDS = {
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, runProgress },
+  ...{ regulations, confirmNotices, confirmed },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
@@ -118,6 +128,8 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'lastSuccesses',
     'oldestUntried',
     'openRegulations',
+    'regulations',
+    'confirmed',
     'pausedAudiences',
   ] as const),
   ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),

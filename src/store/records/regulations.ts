@@ -1,6 +1,6 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { deletes, isOver, type Regulation, type ToldPart } from '../port.ts';
-import { raw, sql } from '../sql.ts';
+import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPart } from '../port.ts';
+import { join, raw, sql, where } from '../sql.ts';
 import { userHash } from '../user-hash.ts';
 import { closeDeletion, openDeletion } from './deletions.ts';
 import type { Session } from './session.ts';
@@ -13,9 +13,9 @@ export function saveRegulation(session: Session, given: Regulation): Promise<voi
   });
 }
 
-export async function stripRegulation(session: Session, id: string): Promise<void> {
+export async function stripRegulation(session: Session, id: string, notices?: Regulation['notices']): Promise<void> {
   const known = await regulation(session, id);
-  if (known) await write(session, stripped(session, known));
+  if (known) await write(session, stripped(session, notices ? { ...known, notices } : known));
 }
 
 async function write({ run }: Session, regulation: Regulation): Promise<void> {
@@ -42,6 +42,43 @@ export async function openRegulations({ rows }: Session): Promise<Regulation[]> 
     sql`SELECT record FROM rollcall.regulation WHERE status IN ('INITIALIZED', 'RUNNING') ORDER BY created_at`,
   );
   return found.map(([record]) => JSON.parse(record) as Regulation);
+}
+
+/** Newest first. */
+export async function regulations(
+  { rows }: Session,
+  { before, limit }: { readonly before?: string; readonly limit: number },
+): Promise<Regulation[]> {
+  const older =
+    before === undefined
+      ? null
+      : sql`(created_at, id) < (SELECT created_at, id FROM rollcall.regulation WHERE id = ${before})`;
+  const found = await rows<[string]>(
+    sql`SELECT record FROM rollcall.regulation ${where(older)} ORDER BY created_at DESC, id DESC LIMIT ${limit}`,
+  );
+  return found.map(([record]) => JSON.parse(record) as Regulation);
+}
+
+export async function confirmNotices({ run, time }: Session, given: readonly NoticeConfirmation[]): Promise<void> {
+  if (given.length === 0) return;
+  const values = given.map(
+    ({ regulation, destination, notice, at }) => sql`(${regulation}, ${destination}, ${notice}, ${time.atWall(at)})`,
+  );
+  await run(sql`INSERT INTO rollcall.notice_confirmation (regulation, destination, notice, at)
+    VALUES ${join(values, ', ')} ON CONFLICT (regulation, destination, notice) DO NOTHING`);
+}
+
+export async function confirmed({ rows, dialect, time }: Session, given: readonly string[]): Promise<Confirmed[]> {
+  const found = await rows<[string, string, number, number]>(sql`
+    SELECT regulation, destination, count(*), ${time.read(raw('max(at)'))} FROM rollcall.notice_confirmation
+    WHERE ${dialect.oneOf(raw('regulation'), 'text', given)}
+    GROUP BY regulation, destination ORDER BY regulation, destination`);
+  return found.map(([regulation, destination, notices, at]) => ({
+    regulation,
+    destination,
+    notices,
+    at: time.wall(at),
+  }));
 }
 
 /** Attempts looked at in one call, so that others get their turn. */

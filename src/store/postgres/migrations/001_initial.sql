@@ -263,8 +263,18 @@ CREATE INDEX run_key ON rollcall.run (key, started_at);
 CREATE INDEX run_open ON rollcall.run (key, state) WHERE state IN ('staged', 'held', 'sending', 'committed');
 
 CREATE TABLE rollcall.regulation (id text PRIMARY KEY, status text NOT NULL, created_at bigint NOT NULL, record text NOT NULL);
+CREATE INDEX regulation_created ON rollcall.regulation (created_at, id);
 CREATE INDEX regulation_open ON rollcall.regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');
 CREATE INDEX regulation_over ON rollcall.regulation (created_at) WHERE status NOT IN ('INITIALIZED', 'RUNNING');
+
+-- Which destinations took which notices of a request: `PLACE SOURCE`, as its user ids are numbered.
+CREATE TABLE rollcall.notice_confirmation (
+  regulation text NOT NULL,
+  destination text NOT NULL,
+  notice text NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (regulation, destination, notice)
+);
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE rollcall.suppression (hash bytea PRIMARY KEY);

@@ -266,8 +266,18 @@ CREATE TABLE regulation (
   created_at INTEGER NOT NULL,
   record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX regulation_created ON regulation (created_at, id);
 CREATE INDEX regulation_open ON regulation (created_at) WHERE status IN ('INITIALIZED', 'RUNNING');
 CREATE INDEX regulation_over ON regulation (created_at) WHERE status NOT IN ('INITIALIZED', 'RUNNING');
+
+-- Which destinations took which notices of a request: `PLACE SOURCE`, as its user ids are numbered.
+CREATE TABLE notice_confirmation (
+  regulation TEXT NOT NULL,
+  destination TEXT NOT NULL,
+  notice TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (regulation, destination, notice)
+) STRICT, WITHOUT ROWID;
 
 -- HMAC of scope and user id under a key in meta; no id is kept.
 CREATE TABLE suppression (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;

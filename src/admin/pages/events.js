@@ -1,0 +1,43 @@
+import { useState } from 'preact/hooks';
+import { post } from './api.js';
+import { bytes, count, number } from './format.js';
+import { html } from './html.js';
+import { useData } from './live.js';
+import { Action, Empty, Figures, Head, Loaded } from './ui.js';
+
+/** The event log: how large it is, how far it goes back, and whether its files are whole. @param {{ may: string[] }} props */
+export function Events({ may }) {
+  const live = useData('/event-log', ['sources']);
+  const [verified, setVerified] = useState(/** @type {any} */ (null));
+  const verify = async () => setVerified(await post('/event-log/verify'));
+  const hasFiles = live.data?.files > 0 && may.includes('operate');
+  return html`<${Head} title="Events" about="What people do, kept so that audiences can be computed from it.">
+      ${hasFiles && html`<${Action} run=${verify}>Verify every file<//>`}
+    <//>
+    ${verified && html`<${Verified} ...${verified} />`}
+    <${Loaded} live=${live}>${(/** @type {any} */ log) =>
+      log.kept
+        ? html`<${Figures} items=${figuresOf(log)} />`
+        : html`<${Empty} title="No event log is kept.">
+            <p>With <code>eventLog</code> in the configuration, what is collected is kept, and the SQL of audiences reads it.</p>
+            <pre>eventLog: { keep: 400d }</pre><//>`}<//>`;
+}
+
+/** @param {any} log */
+const figuresOf = ({ events, bytes: size, from, to, files, unsealed }) => [
+  { title: 'Events', value: number(events), note: from === null ? 'none is sealed yet' : `received ${from} to ${to}` },
+  { title: 'Size', value: bytes(size), note: files === null ? 'in Postgres' : `in ${count(files, 'file')}` },
+  ...(unsealed === null ? [] : [{ title: 'Not sealed yet', value: number(unsealed), note: 'in the store' }]),
+];
+
+/** @param {{ files: number, faults: { file: string, fault: string }[] }} props */
+function Verified({ files, faults }) {
+  return html`<div class=${`panel ${faults.length > 0 ? 'bad' : 'good'}`} role="status">
+    <p><strong>${faults.length === 0 ? `${files === 1 ? 'The file is' : `All ${number(files)} files are`} whole.` : `${count(faults.length, 'file')} of ${number(files)} can’t be read as they were written.`}</strong></p>
+    ${
+      faults.length > 0 &&
+      html`<ul>${faults.map(({ file, fault }) => html`<li key=${file}><code>${file}</code>: ${fault}</li>`)}</ul>
+      <p>Restore these files from a backup: <code>rollcall events --verify</code> says so, too.</p>`
+    }
+  </div>`;
+}

@@ -1,0 +1,60 @@
+import type { Clock } from '../clock.ts';
+import type { NoticeConfirmation, Settlement, Store } from '../store/port.ts';
+
+interface ConfirmationParts {
+  readonly store: Pick<Store, 'confirmNotices'>;
+  readonly clock: Pick<Clock, 'now' | 'after'>;
+  readonly log: { warn(details: object, message: string): void };
+}
+
+/** The request and the user's place in it, as `Regulations` names its notices. */
+const NOTICE = /^([0-9a-f-]{36})-(\d+)$/;
+const TRY_AGAIN = 5_000;
+/** Written at once; kept while the store is away. */
+const STEP = 1_000;
+const KEPT = 100_000;
+
+/** Writes down which destinations took which notices of deletions. All other deliveries cost it one comparison. */
+export class Confirmations {
+  private readonly parts: ConfirmationParts;
+  private waiting: NoticeConfirmation[] = [];
+  private writing: Promise<void> | null = null;
+  private cancel = () => {};
+
+  constructor(parts: ConfirmationParts) {
+    this.parts = parts;
+  }
+
+  settled({ claim, verdict }: Settlement): void {
+    if (claim.type !== 'delete' || verdict.kind !== 'delivered') return;
+    const [, regulation, place] = NOTICE.exec(claim.messageId) ?? [];
+    if (regulation === undefined || this.waiting.length >= KEPT) return;
+    const { destination, source } = claim;
+    this.waiting.push({ regulation, destination, notice: `${place} ${source}`, at: this.parts.clock.now() });
+    void this.flush();
+  }
+
+  /** Resolves once all is written, or can't be for now. */
+  flush(): Promise<void> {
+    this.writing ??= this.write().finally(() => {
+      this.writing = null;
+    });
+    return this.writing;
+  }
+
+  private async write(): Promise<void> {
+    this.cancel();
+    const { store, clock, log } = this.parts;
+    while (this.waiting.length > 0) {
+      const part = this.waiting.slice(0, STEP);
+      try {
+        await store.confirmNotices(part);
+      } catch (error) {
+        log.warn({ err: error }, 'Who confirmed deletions could not be written; trying again');
+        this.cancel = clock.after(TRY_AGAIN, () => void this.flush());
+        return;
+      }
+      this.waiting = this.waiting.slice(part.length);
+    }
+  }
+}
