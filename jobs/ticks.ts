@@ -22,8 +22,12 @@ export class Ticks {
   constructor(schedule: string, timezone: string | null) {
     const [day = '*', month = '*', weekday = '*'] = schedule.trim().split(/\s+/).slice(-3);
     const hour = schedule.trim().split(/\s+/).at(-4) ?? '*';
-    const matcher = (expression: string) =>
-      cron.createTask(expression, () => {}, timezone === null ? {} : { timezone });
+    const matcher = (expression: string) => {
+      const task = cron.createTask(expression, () => {}, timezone === null ? {} : { timezone });
+      // It is never started, and node-cron keeps each task until it is destroyed.
+      void task.destroy();
+      return task;
+    };
     this.seconds = cron.parse(schedule).second.toSorted((a, b) => b - a);
     this.task = matcher(schedule);
     this.day = matcher(`* * * ${day} ${month} ${weekday}`);

@@ -1,7 +1,7 @@
 /**
  * Starts processes on engines that are fresh, again and again, and counts the runs that fail; then many audiences are due at
- * once: `node test/fresh-starts.ts [STARTS] [AUDIENCES] [CROWD]`, 50 starts of 12 audiences and one of 300 on each engine
- * unless given. Postgres has 20 connections.
+ * once: `node --expose-gc test/fresh-starts.ts [STARTS] [AUDIENCES] [CROWD]`, 50 starts of 12 audiences and four of 300 on
+ * each engine unless given. Postgres has 20 connections. The heap must not grow from one start to the next.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,10 +58,15 @@ const engines: Readonly<Record<string, (n: number) => Promise<EngineConfig>>> = 
 };
 let failures = 0;
 
-/** What some starts came to. The memory is that of the whole process, in MB: before, halfway and after. */
+/** Starts after which the process has compiled and cached what it needs. */
+const WARM = 2;
+/** MB by which the heap may differ from then on. */
+const NOISE = 2;
+
+/** What some starts came to. Memory is in MB: the heap that is in use after each start, and the whole process at the end. */
 async function series(name: string, fresh: (n: number) => Promise<EngineConfig>, times: number, many: number) {
   const codes = new Map<string, number>();
-  const memory = [rss()];
+  const heap: number[] = [];
   let runs = 0;
   const began = systemClock.monotonic();
   for (let n = 0; n < times; n += 1) {
@@ -71,20 +76,39 @@ async function series(name: string, fresh: (n: number) => Promise<EngineConfig>,
       if (state !== 'done') codes.set(`${code} ${reason}`, (codes.get(`${code} ${reason}`) ?? 0) + 1);
     }
     rmSync(join(folder, `${n}.duckdb`), { force: true });
-    if (n === Math.floor(times / 2) || n === times - 1) memory.push(rss());
+    heap.push(await usedHeap());
   }
-  if (codes.size > 0 || runs < times * many) failures += 1;
+  const growth = (heap.at(-1) ?? 0) - (heap[WARM - 1] ?? 0);
+  if (codes.size > 0 || runs < times * many || growth > NOISE) failures += 1;
   const seconds = Math.round((systemClock.monotonic() - began) / 1000);
   console.log(
-    JSON.stringify({ engine: name, starts: times, audiences: many, runs, failed: [...codes], seconds, memory }),
+    JSON.stringify({
+      engine: name,
+      starts: times,
+      audiences: many,
+      runs,
+      failed: [...codes],
+      seconds,
+      heap,
+      rss: rss(),
+    }),
   );
 }
 
 const rss = () => Math.round(process.memoryUsage().rss / 2 ** 20);
 
+/** Twice, because what is closed by finalizers is collected by the next one. */
+async function usedHeap(): Promise<number> {
+  for (let times = 0; times < 2; times += 1) {
+    await systemClock.sleep(100);
+    globalThis.gc?.();
+  }
+  return Number((process.memoryUsage().heapUsed / 2 ** 20).toFixed(1));
+}
+
 for (const [name, fresh] of Object.entries(engines)) {
   await series(name, fresh, starts, audiences);
-  await series(name, fresh, 1, crowd);
+  await series(name, fresh, 4, crowd);
 }
 await server.stop();
 rmSync(folder, { recursive: true });

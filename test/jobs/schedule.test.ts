@@ -1,3 +1,4 @@
+import cron from 'node-cron';
 import t, { type Test } from 'tap';
 import { createSchedules } from '../../jobs/schedule.ts';
 import { Ticks } from '../../jobs/ticks.ts';
@@ -72,6 +73,7 @@ t.test('schedules run at their second, and stop', async (t) => {
   await rig.sync.stop();
   t.same([...new Set((await rig.store.runs({ limit: 10 })).map(({ key }) => key))], ['every_second']);
   t.match(await rig.sync.run(['by_hand']), [{ error: { code: 'stopping' } }], 'nothing begins after the end');
+  t.equal(cron.getTasks().size, 0, 'node-cron keeps nothing: reloads begin schedules anew, again and again');
 });
 
 t.test('what never ran is run at the start, and so is what was missed, once', async (t) => {

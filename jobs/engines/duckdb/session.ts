@@ -1,29 +1,11 @@
-import {
-  type DuckDBConnection,
-  DuckDBDataChunk,
-  DuckDBInstance,
-  type DuckDBResult,
-  LIST,
-  listValue,
-  VARCHAR,
-} from '@duckdb/node-api';
-import type { Clock } from '../../../src/clock.ts';
+import { type DuckDBConnection, DuckDBDataChunk, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import { RollcallError } from '../../../src/errors.ts';
 import type { Session } from '../sql/session.ts';
+import { type Held, holdInstance, type OpenOptions } from './instances.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
-const LOCK_RETRY = 200;
 /** What no other SQL would cure. */
 const EXHAUSTED = /No space left on device|Out of Memory Error/;
-
-export interface OpenOptions {
-  readonly path: string;
-  readonly readOnly: boolean;
-  readonly settings: Readonly<Record<string, string>>;
-  /** How long to wait for another process to let go of the file, in milliseconds. */
-  readonly patience: number;
-  readonly clock: Clock;
-}
 
 export interface DuckdbSession extends Session {
   /** Adds rows to a temporary table whose columns are all text: a list for each column. */
@@ -34,48 +16,23 @@ export interface DuckdbSession extends Session {
 const CHUNK = 2_048;
 
 /**
- * Opens the file, which DuckDB locks for this process; several sessions of one process share it.
+ * A session on a file; several sessions of one process share it.
  *
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
 export async function openSession(options: OpenOptions): Promise<DuckdbSession> {
-  const instance = await openInstance(options);
+  const held = await holdInstance(options);
   try {
-    const connection = await instance.connect();
+    const connection = await held.instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
-    return duckdbSession(instance, connection);
+    return duckdbSession(held, connection);
   } catch (error) {
-    instance.closeSync();
+    held.release();
     throw error;
   }
 }
 
-async function openInstance({ path, readOnly, settings, patience, clock }: OpenOptions): Promise<DuckDBInstance> {
-  let mode = readOnly ? { ...settings, access_mode: 'READ_ONLY' } : settings;
-  for (const start = clock.monotonic(); ; ) {
-    try {
-      return await DuckDBInstance.fromCache(path, { ...mode });
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      const isOpenHere = message.includes('different configuration');
-      if (isOpenHere && mode !== settings) {
-        mode = settings;
-        continue;
-      }
-      const mayPass = isOpenHere || message.includes('Could not set lock');
-      if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
-      await clock.sleep(LOCK_RETRY);
-    }
-  }
-}
-
-function unreachable(path: string, message: string, cause: unknown): RollcallError {
-  const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
-  const reason = holder ? `it is in use by ${holder}` : message;
-  return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
-}
-
-function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): DuckdbSession {
+function duckdbSession(held: Held, connection: DuckDBConnection): DuckdbSession {
   async function query(...parameters: Parameters<DuckDBConnection['run']>) {
     try {
       return await connection.run(...parameters);
@@ -119,7 +76,7 @@ function duckdbSession(instance: DuckDBInstance, connection: DuckDBConnection): 
     interrupt: () => connection.interrupt(),
     async close() {
       connection.closeSync();
-      instance.closeSync();
+      held.release();
     },
   };
 }

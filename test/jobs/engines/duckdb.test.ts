@@ -29,6 +29,17 @@ t.test('many sessions that are the first on a file make its tables once', async 
   t.same(await engines[0]?.snapshot('k7'), { version: 1, members: 1 });
 });
 
+t.test('a file can be opened at the moment at which another session closes it', async (t) => {
+  const { engine, reopen } = await open(t);
+  await engine.close();
+  for (let times = 0; times < 25; times += 1) {
+    const last = await reopen();
+    const opening = [reopen(), reopen(), reopen()];
+    await last.close();
+    for (const next of await Promise.all(opening)) await next.close();
+  }
+});
+
 t.test('files named in SQL are looked up in the folder of the configuration', async (t) => {
   const folder = t.testdir({ 'people.csv': 'user_id\n007\n8\n' });
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '512MB', threads: 1 } as const;
