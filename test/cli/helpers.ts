@@ -19,6 +19,12 @@ class Capture extends Writable {
   isTTY = false;
   columns?: number;
   private ended = false;
+  private readonly transcript: string[];
+
+  constructor(transcript: string[]) {
+    super();
+    this.transcript = transcript;
+  }
 
   /** Nothing more will come: whoever still waits for a match has waited for nothing. */
   finish(): void {
@@ -28,6 +34,7 @@ class Capture extends Writable {
 
   override _write(chunk: Buffer, _encoding: string, done: () => void): void {
     this.text += chunk;
+    this.transcript.push(`${chunk}`);
     done();
     this.emit('text');
   }
@@ -47,6 +54,8 @@ class Capture extends Writable {
 export interface Running {
   readonly stdout: Capture;
   readonly stderr: Capture;
+  /** What was written to both, in that order. */
+  said(): string;
   readonly finished: Promise<Finished>;
   /** As Ctrl-C does. */
   stop(): Promise<Finished>;
@@ -55,8 +64,9 @@ export interface Running {
 /** Starts a command within this process; with `tty` as if people watched, who answer when they are asked. */
 export function start(args: readonly string[], { tty = false, answer = '', columns = 200 } = {}): Running {
   const stopping = new AbortController();
-  const stdout = new Capture();
-  const stderr = new Capture();
+  const transcript: string[] = [];
+  const stdout = new Capture(transcript);
+  const stderr = new Capture(transcript);
   stdout.isTTY = tty;
   if (tty) stdout.columns = columns;
   stderr.isTTY = tty;
@@ -70,6 +80,7 @@ export function start(args: readonly string[], { tty = false, answer = '', colum
   return {
     stdout,
     stderr,
+    said: () => transcript.join(''),
     finished,
     stop() {
       stopping.abort();

@@ -4,9 +4,14 @@ export interface Step {
   readonly output: readonly string[];
 }
 
+/** Where commands are typed that is no pipe, and what is answered to them. */
+export interface Terminal {
+  readonly answer: string;
+}
+
 /** What a reader of a page does, in order. */
 export type Action =
-  | { readonly kind: 'type'; readonly steps: readonly Step[] }
+  | { readonly kind: 'type'; readonly steps: readonly Step[]; readonly terminal: Terminal | null }
   /** Puts a block into a file: all of it, or from a line on. */
   | { readonly kind: 'write'; readonly file: string; readonly from: string | null; readonly text: string }
   /** Sees these lines in other terminals. */
@@ -15,8 +20,9 @@ export type Action =
 const BLOCK = /(?:<!-- ([^\n]*?) -->\n)?^```(\w*)\n(.*?)^```/gms;
 
 /**
- * Reads a page. A comment before a block says what becomes of it: `file: NAME`, `replace from "LINE" in: NAME`, `output`, or
- * `not played: WHY`. Blocks of `console` are typed; others without a comment are only read.
+ * Reads a page. A comment before a block says what becomes of it: `file: NAME`, `replace from "LINE" in: NAME`, `output`,
+ * `on a terminal`, `on a terminal, answering: y`, or `not played: WHY`. Blocks of `console` are typed; others without a comment
+ * are only read.
  */
 export function actionsOf(markdown: string): readonly Action[] {
   return [...markdown.matchAll(BLOCK)].flatMap(([, note = '', language = '', text = '']): Action[] => {
@@ -26,8 +32,13 @@ export function actionsOf(markdown: string): readonly Action[] {
     const [, from = '', part] = /^replace from "([^"]+)" in: (\S+)$/.exec(note) ?? [];
     if (part !== undefined) return [{ kind: 'write', file: part, from, text }];
     if (note === 'output') return [{ kind: 'see', lines: text.split('\n').filter(Boolean) }];
-    return language === 'console' ? [{ kind: 'type', steps: stepsOf(text) }] : [];
+    return language === 'console' ? [{ kind: 'type', steps: stepsOf(text), terminal: terminalOf(note) }] : [];
   });
+}
+
+function terminalOf(note: string): Terminal | null {
+  const [terminal, answer = ''] = /^on a terminal(?:, answering: (\w+))?$/.exec(note) ?? [];
+  return terminal === undefined ? null : { answer };
 }
 
 function stepsOf(text: string): Step[] {
@@ -46,7 +57,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}\b/g, '<id>'],
   [/\b[0-9a-z]{8}-[0-9a-f]{8}\b/g, '<run>'],
   [/\b[0-9a-f]{10,}(-\d+)?\b/g, '<id>'],
-  [/\b\d+(\.\d+)? ?(ms|s|m)\b/g, '<duration>'],
+  [/\b\d+(\.\d+)? ?(ms|s|m|h|d)\b/g, '<duration>'],
   [/\s+/g, ' '],
 ];
 
