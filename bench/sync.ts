@@ -1,6 +1,14 @@
 /**
  * Audience sync side by side: stage, diff and commit with 1 % churn (half in, half out) against the bare full outer
- * join of the same files, a Set in JavaScript and EXCEPT in Postgres; and a first sync into the durable store.
+ * join of the same files, a Set in JavaScript and EXCEPT in Postgres; and a first sync into the durable store against
+ * the bare insert of its rows.
+ *
+ * The bare join reads two Parquet files of one column of text, and counts what differs: it cleans no ids, folds no duplicates,
+ * and writes nothing. `bare` has both files in one order, so that what is looked up lies side by side in memory. No
+ * definition promises that: `bareOtherOrder` has the older file in another order.
+ * The bare insert is that of the ids into a DuckDB table, and of the finished rows into the tables and indexes of the store, 5,000 in
+ * a transaction that is synced to disk: in the order of the file, and (`bareInsertSorted`) by user id. Making the rows,
+ * and sorting them, is not counted.
  *
  * `--members 1000000,10000000` says how many. `--only` takes names such as `rollcall 1M`.
  */
@@ -32,6 +40,9 @@ async function prepare(members: number, server: PostgresServer | null): Promise<
   const list = (from: number) => `select 'user_' || hash(i) as user_id from range(${from}, ${from + members}) as t(i)`;
   await connection.run(`copy (${list(0)}) to '${folder}/old.parquet'`);
   await connection.run(`copy (${list(churn)}) to '${folder}/new.parquet'`);
+  await connection.run(
+    `copy (from '${folder}/old.parquet' order by hash(user_id || '.')) to '${folder}/other.parquet'`,
+  );
   connection.closeSync();
   instance.closeSync();
   const path = join(folder, 'snapshot.duckdb');
@@ -90,6 +101,17 @@ try {
     ]) {
       ratios[`${own} / ${other}, ${label}`] = [`${own} ${label}`, `${other} ${label}`, 'seconds'];
       ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
+    }
+    for (const [own, other] of [
+      ['rollcall', 'bareOtherOrder'],
+      ['rollcallUnchanged', 'bareOtherOrder'],
+      ['backfill', 'bareInsert'],
+      ['backfill', 'bareInsertSorted'],
+    ]) {
+      ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
+    }
+    for (const other of ['bare', 'bareOtherOrder']) {
+      ratios[`staging / ${other}, ${label}, by CPU`] = [`rollcall ${label}`, `${other} ${label}`, 'stageCpuSeconds'];
     }
   }
   await compare({ name: 'sync', contenders, ratios });

@@ -1,0 +1,83 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { bodyBuilder } from '../../jobs/body.ts';
+import { conflictKey } from '../../jobs/computation.ts';
+import { countCpu, type Figures } from '../harness.ts';
+
+const SCHEMA = new URL('../../src/store/sqlite/migrations/001_initial.sql', import.meta.url);
+/** As the store sets its own (src/store/sqlite/connection.ts). */
+const SETTINGS = [
+  'page_size = 8192',
+  'journal_mode = WAL',
+  'synchronous = FULL',
+  'cache_size = -32768',
+  'wal_autocheckpoint = 2000',
+  'secure_delete = ON',
+  'temp_store = MEMORY',
+];
+const INSERT = `INSERT INTO delivery (destination, lane, state, owner, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
+  VALUES (1, 2, 0, NULL, ?1, 0, 2, 0, ?2, ?3, ?1, 3, ?4, ?5)`;
+const BATCH = 5_000;
+
+/** The rows of a first sync, into a snapshot and a store, by nothing but inserts; only these are counted. */
+export async function bareInsert({ folder }: { readonly folder: string }, order: string): Promise<Figures> {
+  const own = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
+  const instance = await DuckDBInstance.create(join(own, 'snapshot.duckdb'));
+  const connection = await instance.connect();
+  await connection.run('create table members (user_id varchar not null, value varchar, since bigint not null)');
+  const spent = new Spent();
+  const ids = `select user_id from '${folder}/old.parquet' ${order}`;
+  await spent.on(() => connection.run(`insert into members select user_id, null, 1 from '${folder}/old.parquet'`));
+  const insert = openStore(join(own, 'store.db'));
+  for await (const chunk of await connection.stream(ids)) {
+    for (const id of chunk.getColumnValues(0) as string[]) {
+      if (insert.add(id) === BATCH) await spent.on(() => insert.write());
+    }
+  }
+  await spent.on(() => insert.write());
+  instance.closeSync();
+  rmSync(own, { recursive: true, force: true });
+  return { seconds: spent.seconds, cpuSeconds: spent.cpuSeconds };
+}
+
+class Spent {
+  seconds = 0;
+  cpuSeconds = 0;
+
+  async on(work: () => unknown): Promise<void> {
+    const cpu = countCpu([process.pid]);
+    const start = performance.now();
+    await work();
+    this.seconds += (performance.now() - start) / 1000;
+    this.cpuSeconds += cpu() / 1_000_000;
+  }
+}
+
+function openStore(path: string) {
+  const database = new DatabaseSync(path);
+  for (const setting of SETTINGS) database.exec(`PRAGMA ${setting}`);
+  database.exec(readFileSync(SCHEMA, 'utf8'));
+  const statement = database.prepare(INSERT);
+  const at = Date.now();
+  const body = bodyBuilder({ key: 'list', kind: 'audience', columns: [], removed: [], at, now: () => at });
+  let rows: string[][] = [];
+  let made = 0;
+  return {
+    /** Makes a row; resolves to how many wait. */
+    add(user: string): number {
+      made += 1;
+      const message = `mwr82623-217fad73:${String(made).padStart(22, '0')}`;
+      rows.push([message, user, conflictKey('list', user), body(message, user, true, null, at * 1000 + made)]);
+      return rows.length;
+    },
+    write(): void {
+      database.exec('BEGIN IMMEDIATE');
+      for (const row of rows) statement.run(at, ...row);
+      database.exec('COMMIT');
+      rows = [];
+    },
+  };
+}
