@@ -40,6 +40,24 @@ t.test('a file can be opened at the moment at which another session closes it', 
   }
 });
 
+t.test('a file that is open here with other settings is waited for, except by who only reads', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '256MB', threads: 1 } as const;
+  const first = await openDuckdb(config, { folder, clock });
+  const reader = await openDuckdb(config, { folder, clock, readOnly: true });
+  t.same(await reader.snapshot('club'), { version: 0, members: 0 });
+  await reader.close();
+  const changed = { ...config, memoryLimit: '300MB' };
+  await t.rejects(openDuckdb(changed, { folder, clock, patience: 0 }), {
+    code: 'engine_unreachable',
+    message: /a\.duckdb: it is open here with other settings/,
+  });
+  const waiting = openDuckdb(changed, { folder, clock });
+  await first.close();
+  await first.close();
+  await (await waiting).close();
+});
+
 t.test('files named in SQL are looked up in the folder of the configuration', async (t) => {
   const folder = t.testdir({ 'people.csv': 'user_id\n007\n8\n' });
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '512MB', threads: 1 } as const;
