@@ -5,13 +5,30 @@ import { systemClock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { type PostgresServer, startPostgres } from '../helpers/postgres.ts';
+import { startPostgres } from '../helpers/postgres.ts';
 import { type DeletionReport, Deletions } from './deletions.ts';
 import { randomNumbers } from './fleet.ts';
 import { Ledger } from './ledger.ts';
 import type { MemberOptions, Task } from './member.ts';
 import { isMember, PARITY } from './parity.ts';
-import { type DatabaseProxy, startProxy } from './proxy.ts';
+import { startProxy } from './proxy.ts';
+
+/** A database that goes away now and then. */
+export interface ClusterDatabase {
+  /** Where the processes find it, and where the checks do. */
+  readonly url: string;
+  readonly direct: string;
+  cut(): void;
+  crash(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What is done to a cluster instead of the usual faults. */
+export type Play = (cluster: {
+  readonly ledger: Ledger;
+  /** How many messages have been sent: those from now on have higher numbers. */
+  readonly sent: () => number;
+}) => Promise<void>;
 
 export interface ClusterOptions {
   readonly processes: number;
@@ -59,12 +76,9 @@ interface Member {
 /** Several processes on one Postgres, under load, while things break. Everything that was acknowledged must arrive. */
 export class Cluster {
   private readonly options: ClusterOptions;
-  private readonly server: PostgresServer;
-  private readonly proxy: DatabaseProxy;
+  private readonly database: ClusterDatabase;
   private readonly ledger: Ledger;
   private readonly memberOptions: MemberOptions;
-  /** The database's URL, without the proxy. */
-  private readonly direct: string;
   private readonly members = new Set<Member>();
   private readonly acknowledged = new Set<string>();
   private readonly faults: Report['faults'] = { kill: 0, stop: 0, cut: 0, crash: 0 };
@@ -73,51 +87,38 @@ export class Cluster {
   private sent = 0;
   private tick = 0;
 
-  private constructor(
-    options: ClusterOptions,
-    server: PostgresServer,
-    proxy: DatabaseProxy,
-    ledger: Ledger,
-    given: MemberOptions,
-    direct: string,
-  ) {
+  private constructor(options: ClusterOptions, database: ClusterDatabase, ledger: Ledger, given: MemberOptions) {
     this.options = options;
-    this.server = server;
-    this.proxy = proxy;
+    this.database = database;
     this.ledger = ledger;
     this.memberOptions = given;
-    this.direct = direct;
   }
 
-  static async run(options: ClusterOptions): Promise<Report> {
-    const server = await startPostgres();
-    const proxy = await startProxy(server.port);
+  /** @param play - in place of faults of our own for the duration: the load goes on until it is over */
+  static async run(options: ClusterOptions, given?: ClusterDatabase, play?: Play): Promise<Report> {
+    const database = given ?? (await singleDatabase());
     const ledger = new Ledger();
     const receiver = await ledger.listen();
-    const direct = await server.database();
-    await migratePostgres(direct);
-    const url = new URL(direct);
-    url.port = String(proxy.port);
-    const given = { database: url.href, receiver, speed: options.speed };
-    const cluster = new Cluster(options, server, proxy, ledger, given, direct);
+    const cluster = new Cluster(options, database, ledger, { database: database.url, receiver, speed: options.speed });
     try {
-      return await cluster.play();
+      await migratePostgres(database.direct);
+      return await cluster.play(play);
     } finally {
       for (const { process } of cluster.members) process.kill('SIGKILL');
-      await proxy.close();
       await ledger.close();
-      await server.stop();
+      await database.close();
     }
   }
 
-  private async play(): Promise<Report> {
+  private async play(play?: Play): Promise<Report> {
     const { processes, duration, every } = this.options;
     await Promise.all(Array.from({ length: processes }, () => this.start()));
     const started = performance.now();
     const isEnough = () => this.acknowledged.size > LEAST.accepted && this.tick > LEAST.ticks;
     // On a busy machine it goes on until there was something to lose.
-    const isOver = () => performance.now() > started + duration * (isEnough() ? 1 : PATIENCE);
-    const store = await openPostgresStore({ url: this.direct, maxQueued: 1, clock: systemClock });
+    let isPlayed = false;
+    const isOver = play ? () => isPlayed : () => performance.now() > started + duration * (isEnough() ? 1 : PATIENCE);
+    const store = await openPostgresStore({ url: this.database.direct, maxQueued: 1, clock: systemClock });
     const deletions = this.deletions(store);
     const load = Promise.all([
       this.load(isOver),
@@ -125,9 +126,14 @@ export class Cluster {
       deletions.keepFiling(isOver, this.options.every / 2),
     ]);
     const kinds: readonly Fault[] = ['kill', 'cut', 'stop', 'kill', 'crash', 'cut', 'kill', 'stop'];
-    for (let n = 0; !isOver(); n += 1) {
+    for (let n = 0; !play && !isOver(); n += 1) {
       await pause(every);
       await this.strike(kinds[n % kinds.length] ?? 'kill');
+    }
+    try {
+      await play?.({ ledger: this.ledger, sent: () => this.sent });
+    } finally {
+      isPlayed = true;
     }
     await load;
     await Promise.all(this.wakeUps);
@@ -219,7 +225,7 @@ export class Cluster {
   /** Resolves to what became of the ticks, and to the time that the last run was computed for. */
   private async endSchedules(): Promise<{ schedule: Report['schedule']; asOf: number }> {
     await Promise.all([...this.members].map((member) => this.askMember(member, { unschedule: true })));
-    const store = await openPostgresStore({ url: this.direct, maxQueued: 1, clock: systemClock });
+    const store = await openPostgresStore({ url: this.database.direct, maxQueued: 1, clock: systemClock });
     const scheduled = await store.runs({ key: PARITY.key, limit: 10_000 });
     while (!(await this.ask({ conclude: true })));
     const [last] = await store.runs({ key: PARITY.key, limit: 1 });
@@ -268,8 +274,8 @@ export class Cluster {
   private async strike(fault: Fault): Promise<void> {
     this.faults[fault] += 1;
     const [member] = [...this.members].filter(({ stopped }) => !stopped);
-    if (fault === 'cut') this.proxy.cut();
-    else if (fault === 'crash') await this.server.crash();
+    if (fault === 'cut') this.database.cut();
+    else if (fault === 'crash') await this.database.crash();
     else if (fault === 'kill' && member) {
       const exited = once(member.process, 'exit');
       member.process.kill('SIGKILL');
@@ -296,4 +302,23 @@ export class Cluster {
       }),
     );
   }
+}
+
+/** One Postgres, behind a proxy that can cut its connections. */
+async function singleDatabase(): Promise<ClusterDatabase> {
+  const server = await startPostgres();
+  const proxy = await startProxy(server.port);
+  const direct = await server.database();
+  const url = new URL(direct);
+  url.port = String(proxy.port);
+  return {
+    url: url.href,
+    direct,
+    cut: () => proxy.cut(),
+    crash: () => server.crash(),
+    async close() {
+      await proxy.close();
+      await server.stop();
+    },
+  };
 }
