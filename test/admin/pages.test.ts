@@ -110,7 +110,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
     await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
-    await t.test('the event log is shown and verified', (t) => eventLog(t, desk));
+    await t.test('the event log is shown', (t) => eventLog(t, desk));
     await t.test('links, back and focus', (t) => ways(t, desk));
     await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
   });
