@@ -2,12 +2,12 @@ import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { failpoint } from '../failpoint.ts';
 import { keepLease } from '../keep-lease.ts';
-import { EVENT_LOG_LEASE, type FileLog, type LogState } from '../store/event-log.ts';
+import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
 import { dayOf } from './days.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
-import { DeletionNotes } from './notes.ts';
+import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 
 interface KeeperParts {
@@ -74,13 +74,13 @@ export class EventLogKeeper {
    * @throws RollcallError `store_busy` when another process is at the log for too long
    */
   async erase(requests: readonly Erasure[]): Promise<void> {
-    const { events, hashKey } = this.parts.store;
+    const { store, clock, folder } = this.parts;
+    const { events, hashKey } = store;
+    const at = clock.now();
     if (events.kind === 'table') {
       for (const { users, sources } of requests) await events.forget(users, sources);
-      return;
+      return noteInTable(folder, requests, await hashKey(), at);
     }
-    const { clock, folder } = this.parts;
-    const at = clock.now();
     const deadline = clock.monotonic() + PATIENCE;
     const erasing = this.work.then(async () => {
       for (;;) {
@@ -105,8 +105,8 @@ export class EventLogKeeper {
     return this.during(async () => {
       const { store } = this.parts;
       const { events } = store;
-      if (events.kind === 'table') return this.lookAfterDays();
       if (!this.isRestored) await this.restore(events);
+      if (events.kind === 'table') return this.lookAfterDays();
       await this.lookAfterDays();
       const state = await events.state();
       if (isDue(state, store.time.now())) await this.withLease((sealed) => sealTail(sealed));
@@ -126,10 +126,16 @@ export class EventLogKeeper {
   }
 
   /** What was restored from a backup lacks the deletions since. */
-  private async restore(events: FileLog): Promise<void> {
-    const notes = new DeletionNotes(this.parts.folder, events);
+  private async restore(events: EventLog): Promise<void> {
+    const { folder, store } = this.parts;
+    if (events.kind === 'table') {
+      await applyToRestored(folder, events, () => store.hashKey());
+      this.isRestored = true;
+      return;
+    }
+    const notes = new DeletionNotes(folder, events);
     if (await notes.isBehind()) {
-      const key = await this.parts.store.hashKey();
+      const key = await store.hashKey();
       const done = await this.withLease(async (sealed) => {
         await sealTail(sealed);
         await notes.apply(sealed, key);

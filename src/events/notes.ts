@@ -1,98 +1,72 @@
-import { open, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { failpoint } from '../failpoint.ts';
-import type { FileLog } from '../store/event-log.ts';
+import type { FileLog, TableLog } from '../store/event-log.ts';
 import { userIds } from '../store/events/erasing.ts';
 import { Workbench } from '../store/events/parquet.ts';
-import { userHash } from '../store/user-hash.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
+import { erasuresOf, NotesFile, notesOf } from './notes-file.ts';
 import type { Sealed } from './sealing.ts';
 
-const FILE = 'deletions.jsonl';
-
-/** One deletion, by hashes of the users. */
-interface Note {
-  readonly n: number;
-  readonly at: number;
-  readonly sources: readonly string[] | null;
-  readonly hashes: readonly string[];
-}
-
-/**
- * Who was deleted, in a file beside the log, as keyed hashes. A backup of the store knows nothing of deletions after it;
- * restored, it finds them here.
- */
+/** Deletions in a log of files. Store and file number them, so that a store that was put back knows which it lacks. */
 export class DeletionNotes {
-  private readonly path: string;
+  private readonly file: NotesFile;
   private readonly log: FileLog;
 
   constructor(folder: string, log: FileLog) {
-    this.path = join(folder, FILE);
+    this.file = new NotesFile(folder);
     this.log = log;
   }
 
   async add(requests: readonly Erasure[], key: string, at: number): Promise<void> {
-    let n = Math.max(await this.log.deletions(), (await this.read()).at(-1)?.n ?? 0);
-    const notes = requests.map(({ users, sources }): Note => {
-      n += 1;
-      return { n, at, sources, hashes: users.map((user) => userHash(key, '', user).toString('base64url')) };
-    });
-    const file = await open(this.path, 'a');
-    try {
-      // On a line of its own, even after one that was cut off.
-      await file.write(`\n${notes.map((note) => JSON.stringify(note)).join('\n')}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    const last = Math.max(await this.log.deletions(), await this.last());
+    await this.file.append(notesOf(requests, last + 1, key, at));
     failpoint('log_noted');
-    await this.log.deleted(n);
+    await this.log.deleted(last + requests.length);
   }
 
   /** Whether the store does not know of all of them. */
   async isBehind(): Promise<boolean> {
-    return ((await this.read()).at(-1)?.n ?? 0) > (await this.log.deletions());
+    return (await this.last()) > (await this.log.deletions());
   }
 
   /** Carries out those that the store does not know of, once more. */
   async apply(sealed: Sealed, key: string): Promise<void> {
     const known = await this.log.deletions();
-    const missing = (await this.read()).filter(({ n }) => n > known);
+    const missing = (await this.file.notes()).filter(({ n }) => n > known);
     const { files } = await this.log.state();
     if (files.length > 0 && missing.length > 0) {
       const bench = await Workbench.open(sealed.folder, () => sealed.clock.token(12));
       const ids = await userIds(bench, files).finally(() => bench.close());
-      const idOf = new Map(ids.map((id) => [userHash(key, '', id).toString('base64url'), id]));
-      const requests = missing.map(
-        ({ at, sources, hashes }): Erasure => ({
-          users: hashes.flatMap((hash) => idOf.get(hash) ?? []),
-          sources,
-          until: at,
-        }),
-      );
-      await eraseUsers(
-        sealed,
-        requests.filter(({ users }) => users.length > 0),
-      );
+      await eraseUsers(sealed, erasuresOf(missing, ids, key));
     }
     await this.log.deleted(missing.at(-1)?.n ?? known);
   }
 
-  private async read(): Promise<readonly Note[]> {
-    const text = await readFile(this.path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '';
-      throw error;
-    });
-    return text.split('\n').flatMap(noteOf);
+  private async last(): Promise<number> {
+    return (await this.file.notes()).at(-1)?.n ?? 0;
   }
 }
 
-/** Nothing of a line that was cut off: then its deletion was not over. */
-function noteOf(line: string): readonly Note[] {
-  try {
-    const note = JSON.parse(line) as Note | null;
-    return note && Number.isInteger(note.n) && Array.isArray(note.hashes) ? [note] : [];
-  } catch {
-    return [];
-  }
+/** Notes deletions in a log that is a table: the process that carried them out keeps them, beside the database. */
+export async function noteInTable(
+  folder: string,
+  requests: readonly Erasure[],
+  key: string,
+  at: number,
+): Promise<void> {
+  await new NotesFile(folder).append(notesOf(requests, 1, key, at));
+}
+
+/**
+ * Carries out again, once, what was noted of deletions, in a database that was restored from a copy. Those before the copy
+ * find nothing.
+ */
+export async function applyToRestored(folder: string, log: TableLog, key: () => Promise<string>): Promise<void> {
+  const restored = await log.restored();
+  if (restored === null) return;
+  const file = new NotesFile(folder);
+  if (await file.isMarked(restored)) return;
+  const notes = await file.notes();
+  const erasures = notes.length > 0 ? erasuresOf(notes, await log.userIds(), await key()) : [];
+  for (const { users, sources, until } of erasures) await log.forget(users, sources, until);
+  await file.append([{ restored }]);
 }

@@ -108,8 +108,15 @@ export interface TableLog {
   prepare(now: number): Promise<void>;
   /** Drops what was received before this day (YYYY-MM-DD). */
   dropBefore(day: string): Promise<void>;
-  /** Deletes the events of users, and of the ids that are theirs. Only those of `sources`, or of any when null. */
-  forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
+  /**
+   * Deletes the events of users, and of the ids that are theirs. Only those of `sources`, or of any when null, and only
+   * what was received by `until`, in milliseconds since 1970, if that is given.
+   */
+  forget(users: readonly string[], sources: readonly string[] | null, until?: number): Promise<void>;
+  /** Ids of users in the log, each once. */
+  userIds(): Promise<readonly string[]>;
+  /** The id of the restoring that made this database of a copy; null if none did. */
+  restored(): Promise<string | null>;
   summary(): Promise<LogSummary>;
   /** On disk, and how many days have a part; counts nothing. */
   size(): Promise<{ readonly bytes: number; readonly parts: number }>;

@@ -5,6 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
+import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { type BackupOptions, backup } from '../../src/store/copy/backup.ts';
 import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
 import type { Regulation, Store } from '../../src/store/port.ts';
@@ -263,6 +264,46 @@ await t.test(
     t.match((await restorePostgres({ folder: copy, to })).rows, { delivery: 100 });
   },
 );
+
+await t.test('a restored log is without who was deleted since the copy, and keeps who came back', async (t) => {
+  const folder = t.testdir({});
+  const { url, store } = await emptyStore(t);
+  let now = clock.now();
+  const keeper = (of: Store) => {
+    const parts = { folder: join(folder, 'events'), keep: () => 400 * 24 * HOUR, log: { info() {}, warn: fail } };
+    return new EventLogKeeper({ ...parts, store: of, clock: { ...clock, now: () => now } });
+  };
+  const fail = (details: object) => {
+    throw (details as { err?: unknown }).err;
+  };
+  const log = (to: Store, messageId: string, userId: string) => {
+    const at = new Date(now).toISOString();
+    const body = JSON.stringify({ type: 'track', event: 'A', messageId, userId, timestamp: at, receivedAt: at });
+    return to.accept({ messages: [message({ messageId, userId, body })], step: null, logged: true });
+  };
+  const users = async (of: string) =>
+    (await query<{ id: string }>(of, 'SELECT message_id AS id FROM rollcall_events.events ORDER BY 1')).map(
+      ({ id }) => id,
+    );
+  await keeper(store).start();
+  await log(store, '1', 'ann');
+  await log(store, '2', 'bob');
+  await log(store, '3', 'cid');
+  await backup(options(folder, url, store));
+  now += HOUR;
+  await keeper(store).erase([{ users: ['ann', 'cid'], sources: null }]);
+  t.same(await users(url), ['2']);
+  const to = await server.database();
+  await restorePostgres({ folder: join(folder, 'copy', 'store.postgres'), to });
+  t.same(await users(to), ['1', '2', '3'], 'the copy has them');
+  const restored = await openedStore(t, to);
+  now += HOUR;
+  await log(restored, '4', 'cid');
+  await keeper(restored).start();
+  t.same(await users(to), ['2', '4'], 'what came later stays');
+  const [hashes = ''] = readFileSync(join(folder, 'events', 'deletions.jsonl'), 'utf8').match(/"hashes":.*/) ?? [];
+  t.ok(hashes !== '' && !hashes.includes('ann'), 'no id is kept');
+});
 
 await t.test('a backup that fails, is cut off or given up leaves nothing, and the next one is whole', async (t) => {
   const folder = t.testdir({});

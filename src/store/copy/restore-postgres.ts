@@ -65,6 +65,11 @@ export async function restorePostgres(options: RestoreOptions): Promise<Restored
     // Rows of owners stay, so that the next start frees what they had claimed; tokens of fences must not go back.
     await client.query('UPDATE rollcall.owner SET lease_until = 0');
     await client.query('UPDATE rollcall.lease SET lease_until = 0');
+    // What was deleted since is carried out again by who noted it.
+    await client.query(
+      `INSERT INTO rollcall.meta VALUES ('restored', gen_random_uuid())
+       ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+    );
     await client.query('COMMIT');
     return { madeAt: manifest.madeAt, rows: Object.fromEntries(manifest.tables.map(({ name, rows }) => [name, rows])) };
   });

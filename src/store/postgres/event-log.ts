@@ -67,6 +67,8 @@ export function logColumns(messages: readonly { readonly key: string; readonly m
 const THEIRS = `($2::text[] IS NULL OR source = ANY ($2::text[]))
   AND (user_id = ANY ($1::text[]) OR previous_id = ANY ($1::text[]) OR (user_id IS NULL AND anonymous_id = ANY ($3::text[])))`;
 
+const BY_THEN = "($5::bigint IS NULL OR received_at <= timestamp '1970-01-01' + $5::bigint * interval '1 millisecond')";
+
 /** @param during - has closing wait for what is begun */
 export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T>) => Promise<T>): TableLog {
   /** Changes of the parts want the table for themselves: they give up rather than keep others waiting. */
@@ -114,7 +116,7 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     await db.patient('DELETE FROM rollcall.event_other WHERE day < $1::date', [before]);
   }
 
-  async function forget(users: readonly string[], sources: readonly string[] | null): Promise<void> {
+  async function forget(users: readonly string[], sources: readonly string[] | null, until?: number): Promise<void> {
     const aliases = await db.patient<[string, string]>(
       `SELECT DISTINCT previous_id, user_id FROM rollcall.event WHERE type = 'alias' AND previous_id IS NOT NULL AND user_id IS NOT NULL`,
     );
@@ -127,8 +129,8 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     );
     const days = await db.patient<[string]>('SELECT DISTINCT day::text FROM rollcall.event ORDER BY 1');
     for (const [day] of days) {
-      const values = [ids, sources && text(sources), text(anonymous, ([id]) => id), day];
-      await db.patient(`DELETE FROM rollcall.event WHERE day = $4::date AND ${THEIRS}`, values);
+      const values = [ids, sources && text(sources), text(anonymous, ([id]) => id), day, until ?? null];
+      await db.patient(`DELETE FROM rollcall.event WHERE day = $4::date AND ${BY_THEN} AND ${THEIRS}`, values);
       failpoint('log_erased');
     }
   }
@@ -145,9 +147,22 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     kind: 'table',
     prepare: (now) => during(() => prepare(now)),
     dropBefore: (day) => during(() => dropBefore(day)),
-    forget: (users, sources) => during(() => forget(users, sources)),
     since: (place, now) => during(() => eventsSince(db, place, now)),
     scan: (...given) => during(() => scanEvents(url, ...given)),
+    forget: (users, sources, until) => during(() => forget(users, sources, until)),
+    userIds: () =>
+      during(async () => {
+        const rows = await db.patient<[string]>(
+          `SELECT user_id FROM rollcall.event WHERE user_id IS NOT NULL
+           UNION SELECT previous_id FROM rollcall.event WHERE previous_id IS NOT NULL`,
+        );
+        return rows.map(([id]) => id);
+      }),
+    restored: () =>
+      during(async () => {
+        const [row] = await db.rows<[string]>("SELECT value FROM rollcall.meta WHERE key = 'restored'");
+        return row?.[0] ?? null;
+      }),
     summary: () =>
       during(async () => {
         const [[events, from, to] = [0, null, null]] = await db.patient<[number, string | null, string | null]>(

@@ -1,0 +1,84 @@
+import { mkdir, open, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { userHash } from '../store/user-hash.ts';
+import type { Erasure } from './erasure.ts';
+
+const FILE = 'deletions.jsonl';
+
+/** One deletion, by hashes of the users. */
+interface Note {
+  readonly n: number;
+  readonly at: number;
+  readonly sources: readonly string[] | null;
+  readonly hashes: readonly string[];
+}
+
+/** That the notes were carried out again in a database that was restored. */
+interface Mark {
+  readonly restored: string;
+}
+
+/** Who was deleted, in a file beside the log, as keyed hashes: what is restored from a backup knows nothing of later deletions. */
+export class NotesFile {
+  private readonly folder: string;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  async notes(): Promise<readonly Note[]> {
+    return (await this.lines()).filter((line): line is Note => 'n' in line);
+  }
+
+  async isMarked(restored: string): Promise<boolean> {
+    return (await this.lines()).some((line) => 'restored' in line && line.restored === restored);
+  }
+
+  /** Durable once it resolves. */
+  async append(lines: readonly (Note | Mark)[]): Promise<void> {
+    await mkdir(this.folder, { recursive: true });
+    const file = await open(join(this.folder, FILE), 'a');
+    try {
+      // On a line of its own, even after one that was cut off.
+      await file.write(`\n${lines.map((line) => JSON.stringify(line)).join('\n')}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+
+  private async lines(): Promise<readonly (Note | Mark)[]> {
+    const text = await readFile(join(this.folder, FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return '';
+      throw error;
+    });
+    return text.split('\n').flatMap(lineOf);
+  }
+}
+
+/** Numbered from `first` on. */
+export function notesOf(requests: readonly Erasure[], first: number, key: string, at: number): readonly Note[] {
+  return requests.map(({ users, sources }, index) => ({
+    ...{ n: first + index, at, sources },
+    hashes: users.map((user) => userHash(key, '', user).toString('base64url')),
+  }));
+}
+
+/** What notes ask for, of users whose ids are known; nothing that came after the deletion. */
+export function erasuresOf(notes: readonly Note[], ids: readonly string[], key: string): readonly Erasure[] {
+  const idOf = new Map(ids.map((id) => [userHash(key, '', id).toString('base64url'), id]));
+  return notes
+    .map(({ at, sources, hashes }) => ({ users: hashes.flatMap((hash) => idOf.get(hash) ?? []), sources, until: at }))
+    .filter(({ users }) => users.length > 0);
+}
+
+/** Nothing of a line that was cut off: then its deletion was not over. */
+function lineOf(line: string): readonly (Note | Mark)[] {
+  try {
+    const read = JSON.parse(line) as Partial<Note & Mark> | null;
+    if (typeof read?.restored === 'string') return [{ restored: read.restored }];
+    return Number.isInteger(read?.n) && Array.isArray(read?.hashes) ? [read as Note] : [];
+  } catch {
+    return [];
+  }
+}
