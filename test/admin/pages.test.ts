@@ -107,6 +107,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('a held run is looked at and approved', (t) => held(t, desk, estate));
     await t.test('an audience is planned, run and sent again, and retired only with its name', (t) => orders(t, desk));
     await t.test('the story of a person says who was told', (t) => story(t, desk));
+    await t.test('charts are read by eye, by key and as a table, of each range', (t) => charts(t, desk, estate));
     await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
     await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
@@ -137,6 +138,42 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     t.same(desk.complaints, []);
   });
 });
+
+async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate): Promise<void> {
+  const minute = 60_000;
+  const now = Date.now();
+  const all = { subject: 'all', name: '' } as const;
+  for (const n of [3, 2, 1]) {
+    await app.store.addHistory(now - n * minute, [
+      { ...all, counts: { accepted: 1e6 * n, delivered: 9e5 * n }, took: [0, 9], pending: 7 * n, oldest: 2_000 },
+      { subject: 'audience', name: 'big_spenders', members: 100 + n, counts: { runs: 1 } },
+    ]);
+  }
+  await go('/');
+  const passed = page.getByRole('group', { name: /^Messages and deliveries per minute.*accepted: now .*highest 3M; delivered: /s });
+  await passed.waitFor();
+  const figure = page.locator('figure', { has: passed });
+  const before = await page.locator('main').boundingBox();
+  await passed.focus();
+  await page.keyboard.press('End');
+  // A minute may end meanwhile, and the service adds what it counts itself.
+  const legend = figure.locator('.legend');
+  for (let n = 0; n < 6 && !/accepted 2M/.test(await legend.innerText()); n += 1) await page.keyboard.press('ArrowLeft');
+  t.match(await legend.innerText(), /accepted 2M.*delivered 1.8M/s);
+  t.match(await figure.locator('[aria-live]').innerText(), /accepted 2M, delivered 1.8M, retried \d+, dead \d+/);
+  t.same((await page.locator('main').boundingBox())?.height, before?.height, 'nothing moves');
+  await figure.getByText('Table').click();
+  const rows = figure.getByRole('table').getByRole('row');
+  t.match(await rows.allInnerTexts(), [/When.*accepted/s]);
+  t.ok((await rows.allInnerTexts()).some((text) => /3M.*2.7M/s.test(text)));
+  t.same(await axeFindings(page), []);
+  await page.getByRole('button', { name: '7 days' }).click();
+  await page.getByRole('group', { name: /^Messages and deliveries per hour/ }).waitFor();
+  t.equal(new URL(page.url()).search, '?step=hour');
+  await go('/audiences/big_spenders?step=minute');
+  await page.getByRole('group', { name: /^Members\. members: now \d+, lowest \d+, highest 103/ }).waitFor();
+  t.same(complaints, []);
+}
 
 async function overview(t: Test, { page, go, complaints }: Visit, { address }: Estate): Promise<void> {
   await go('/');

@@ -1,13 +1,14 @@
 import { useState } from 'preact/hooks';
 import { get, post } from './api.js';
 import { audienceAddress, firstLine } from './audiences.js';
-import { Bars, Chart } from './chart.js';
+import { Bars } from './chart.js';
 import { count, duration, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { Plan } from './plan.js';
 import { addressOf, navigate } from './router.js';
 import { changesOf, Decision, runAddress } from './run.js';
+import { Sizes } from './trends.js';
 import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 const RUNS = 60;
@@ -129,7 +130,7 @@ function History({ audience, runs }) {
     return html`<${Section} title="Runs"><${Empty} title="It has not run yet.">${audience.nextRunAt ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>` : html`<p>Run it now, or give it a schedule.</p>`}<//><//>`;
   }
   const known = runs.filter(({ before }) => before !== null).toReversed();
-  return html`${known.length > 0 && html`<${Sizes} runs=${known} />`}
+  return html`${known.length > 0 && html`<${Changes} name=${audience.key} runs=${known} />`}
     <${Section} title="Runs">
       <${Table} caption="Runs, newest first" columns=${RUN_COLUMNS} rows=${runs.slice(0, LISTED)} keyOf=${runOf} />
     <//>`;
@@ -138,10 +139,8 @@ function History({ audience, runs }) {
 /** @param {any} run */
 const runOf = ({ run }) => run;
 
-/** @param {{ runs: any[] }} props - oldest first */
-function Sizes({ runs }) {
-  const done = runs.filter(({ state }) => state === 'done');
-  const members = [{ label: 'members', tone: 1, values: done.map(({ members }) => members) }];
+/** @param {{ name: string, runs: any[] }} props - `runs`: oldest first */
+function Changes({ name, runs }) {
   const bars = runs.map((run) => ({
     id: run.run,
     entered: run.entered,
@@ -149,11 +148,7 @@ function Sizes({ runs }) {
     href: runAddress(run),
     label: `${changesOf(run)}, ${run.startedAt}`,
   }));
-  const times = done.map(({ startedAt }) => Date.parse(startedAt));
-  return html`<${Section} title="Size and changes"><div class="charts">
-    <${Chart} title="Members after each run" format=${number} times=${times} series=${members} />
-    <${Bars} title=${`The last ${count(bars.length, 'run')}`} runs=${bars} />
-  </div><//>`;
+  return html`<${Sizes} name=${name}><${Bars} title=${`The last ${count(bars.length, 'run')}`} runs=${bars} /><//>`;
 }
 
 /** @type {import('./ui.js').Column[]} */

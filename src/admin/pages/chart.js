@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { moment, short } from './format.js';
 import { html } from './html.js';
+import { Table, Time } from './ui.js';
 
 /**
  * @typedef {object} Series
@@ -13,15 +14,17 @@ import { html } from './html.js';
 const [WIDTH, HEIGHT] = [1_000, 100];
 
 /**
- * Lines over time. To a screen reader it is a picture, whose words say what it shows.
+ * Lines over time. The keys of arrows go from one time to the next, and a table behind it has every value.
  *
  * @param {{ title: string, times: readonly number[], series: readonly Series[], format?: (value: number) => string }} props
  *   - `times`: milliseconds since 1970, in order
  */
 export function Chart({ title, times, series, format = short }) {
   const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
+  const [spoken, setSpoken] = useState('');
   const [first = 0, last = first] = [times[0], times.at(-1)];
   const highest = niceAbove(Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const isKnown = series.some(({ values }) => values.some((value) => value !== null));
   /** @param {number} time */
   const x = (time) => (last === first ? WIDTH : (WIDTH * (time - first)) / (last - first));
   /** @param {number} value */
@@ -34,25 +37,75 @@ export function Chart({ title, times, series, format = short }) {
   };
   const at = hovered !== null && hovered < times.length ? hovered : null;
   const now = Date.now();
+  /** @param {KeyboardEvent} event */
+  const press = (event) => {
+    const next = moved(event.key, at ?? times.length, times.length);
+    if (next === null) return;
+    event.preventDefault();
+    setHovered(next);
+    const values = series.map(({ label, values }) => `${label} ${valueAt(values, next, format)}`);
+    setSpoken(`${moment(times[next] ?? 0, now)}: ${values.join(', ')}`);
+  };
   return html`<figure class="chart">
     <figcaption><span>${title}</span><span class="legend">
-      ${at !== null && html`<b>${moment(times[at] ?? 0, now)}</b>`}
       ${series.map(
         ({ label, tone, values }) =>
           html`<span key=${label} class=${`tone-${tone}`}>${label}${at === null ? '' : ` ${valueAt(values, at, format)}`}</span>`,
       )}
+      <b>${at === null ? '' : moment(times[at] ?? 0, now)}</b>
     </span></figcaption>
     <div class="plot">
       <div class="scale" aria-hidden="true">${[highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
-      <svg role="img" aria-label=${inWords(title, series, format)} viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none"
+      <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press} onBlur=${() => setHovered(null)}
         onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
-        ${[0, 0.5, 1].map((part) => html`<line key=${part} class="axis" x1="0" x2=${WIDTH} y1=${part * HEIGHT} y2=${part * HEIGHT} />`)}
-        ${series.map(({ label, tone, values }) => html`<path key=${label} class=${`line tone-${tone}`} d=${pathOf(times, values, x, y)} />`)}
-        ${at !== null && html`<line class="cursor" x1=${x(times[at] ?? 0)} x2=${x(times[at] ?? 0)} y1="0" y2=${HEIGHT} />`}
-      </svg>
+        <svg aria-hidden="true" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
+          ${[0, 0.5, 1].map((part) => html`<line key=${part} class="axis" x1="0" x2=${WIDTH} y1=${part * HEIGHT} y2=${part * HEIGHT} />`)}
+          ${series.map(({ label, tone, values }) => html`<path key=${label} class=${`line tone-${tone}`} d=${pathOf(times, values, x, y)} />`)}
+          ${at !== null && html`<line class="cursor" x1=${x(times[at] ?? 0)} x2=${x(times[at] ?? 0)} y1="0" y2=${HEIGHT} />`}
+        </svg>
+        ${!isKnown && html`<p>Nothing is known yet.</p>`}
+      </div>
       <div class="times" aria-hidden="true">${timeLabels(first, last).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
     </div>
+    <${Behind} ...${{ title, times, series, format }} />
+    <span class="unseen" aria-live="polite">${spoken}</span>
   </figure>`;
+}
+
+/** What a key goes to; null for keys that go nowhere. @param {string} key @param {number} at @param {number} length */
+function moved(key, at, length) {
+  if (length === 0) return null;
+  /** @type {Record<string, number>} */
+  const places = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: length - 1 };
+  const place = Object.hasOwn(places, key) ? places[key] : undefined;
+  return place === undefined ? null : Math.min(length - 1, Math.max(0, place));
+}
+
+/**
+ * The values as a table, newest first; nothing of it is made until it is opened.
+ *
+ * @param {{ title: string, times: readonly number[], series: readonly Series[], format: (value: number) => string }} props
+ */
+function Behind({ title, times, series, format }) {
+  const [open, setOpen] = useState(false);
+  const rows = open
+    ? times
+        .map((time, index) => ({ time, index }))
+        .filter(({ index }) => series.some(({ values }) => (values[index] ?? null) !== null))
+        .toReversed()
+    : [];
+  const columns = [
+    { title: 'When', cell: (/** @type {any} */ { time }) => html`<${Time} at=${time} ago=${false} />` },
+    ...series.map(({ label, values }) => ({
+      title: label,
+      number: true,
+      cell: (/** @type {any} */ { index }) => valueAt(values, index, format),
+    })),
+  ];
+  return html`<details onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <summary>Table<span class="unseen"> of ${title}</span></summary>
+    ${open && html`<div class="behind" tabindex="0" role="region" aria-label=${`Table of ${title}`}><${Table} caption=${title} columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { time }) => String(time)} /></div>`}
+  </details>`;
 }
 
 /** The next of 1, 2, 5, 10, 20, … @param {number} value */
@@ -99,7 +152,8 @@ const DAYS = 2 * 24 * 60 * 60 * 1_000;
 
 /** @param {number} first @param {number} last */
 function timeLabels(first, last) {
-  if (last === 0) return [];
+  // The room is taken before the data is there.
+  if (last === 0) return ['\u00a0'];
   const format = last - first > DAYS ? day : clock;
   return first === last
     ? ['', format.format(last)]

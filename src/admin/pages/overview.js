@@ -4,6 +4,7 @@ import { count, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { addressOf } from './router.js';
+import { Trends } from './trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 /** More would push everything else off the page. */
@@ -42,7 +43,8 @@ export function Overview({ may }) {
     /** @type {any} */ overview,
   ) => html`<${Verdict} overview=${overview} />
     <${Needs} needs=${overview.attention} may=${may} />
-    <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>`}<//>
+    <${Section} title="Now"><${Figures} items=${figuresOf(overview)} /><//>
+    <${Trends} />`}<//>
     <${Alerts} />`;
 }
 

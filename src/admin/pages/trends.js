@@ -1,0 +1,83 @@
+import { Chart } from './chart.js';
+import { duration, number } from './format.js';
+import { html } from './html.js';
+import { useData } from './live.js';
+import { addressOf, refine, useAddress } from './router.js';
+import { Section } from './ui.js';
+
+/** How far back, in which steps. @type {readonly (readonly [step: string, label: string])[]} */
+const RANGES = [
+  ['minute', '6 hours'],
+  ['hour', '7 days'],
+  ['day', '13 months'],
+];
+
+/** @typedef {readonly [label: string, field: string, tone: 1 | 2 | 3 | 4]} Line */
+
+/** @type {readonly Line[]} */
+const PASSED = [
+  ['accepted', 'accepted', 1],
+  ['delivered', 'delivered', 2],
+  ['retried', 'retried', 3],
+  ['dead', 'dead', 4],
+];
+/** @type {readonly Line[]} */
+const LATENCY = [
+  ['half within', 'p50Ms', 2],
+  ['95 %', 'p95Ms', 3],
+  ['99 %', 'p99Ms', 4],
+];
+
+/** What passed, how much waited and how long it took: of everything. */
+export function Trends() {
+  const { step, points } = useHistory('all', '', 'minute');
+  // What goes on would look like a fall.
+  const over = points.length > 1 ? points.slice(0, -1) : points;
+  return html`<${Section} title="Lately" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
+    <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} />
+    <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} />
+    <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} format=${duration} />
+    <${Lines} title="Age of what waits longest" points=${points} lines=${[['oldest', 'oldestMs', 3]]} format=${duration} />
+  </div><//>`;
+}
+
+/** How many are in an audience. @param {{ name: string, children: import('preact').ComponentChildren }} props */
+export function Sizes({ name, children }) {
+  const { step, points } = useHistory('audience', name, 'hour');
+  return html`<${Section} title="Size and changes" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
+    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} format=${number} />
+    ${children}
+  </div><//>`;
+}
+
+/**
+ * The steps that the address asks for.
+ *
+ * @param {string} of @param {string} name @param {string} usual - the step, where the address has none
+ * @returns {{ step: string, points: readonly any[] }}
+ */
+function useHistory(of, name, usual) {
+  const { query } = useAddress();
+  const step = RANGES.some(([known]) => known === query['step']) ? (query['step'] ?? usual) : usual;
+  const { data } = useData(addressOf('/history', { of, name, step }), ['history']);
+  return { step, points: data?.data ?? [] };
+}
+
+/** @param {{ step: string }} props */
+function Ranges({ step }) {
+  const { query } = useAddress();
+  return html`<div class="ranges" role="group" aria-label="How far back">${RANGES.map(
+    ([value, label]) =>
+      html`<button key=${value} type="button" class="bare" aria-pressed=${value === step} onClick=${() => refine({ ...query, step: value })}>${label}</button>`,
+  )}</div>`;
+}
+
+/** @param {{ title: string, points: readonly any[], lines: readonly Line[], format?: (value: number) => string }} props */
+function Lines({ title, points, lines, ...props }) {
+  const series = lines.map(([label, field, tone]) => ({
+    label,
+    tone,
+    values: points.map((point) => point[field] ?? null),
+  }));
+  return html`<${Chart} title=${title} times=${points.map(({ at }) => Date.parse(at))} series=${series} ...${props} />`;
+}
