@@ -133,6 +133,7 @@ export class App {
       destinations: this.destinations(),
       attemptRetention,
       recordRetention,
+      messageRetention: () => this.config.messageRetention,
       removedAfter: () => this.config.delivery.removedAfter,
       log,
       onSettled: (settlement) => {

@@ -8,6 +8,7 @@ import type {
   DeadLetter,
   DeadLetterFilter,
   Discard,
+  MessageRecord,
   Regulation,
   RunProgress,
   StoreTime,
@@ -31,6 +32,11 @@ export function letterLine(letter: DeadLetter, withBody: boolean | undefined) {
     ...{ firstAt: isoOrNull(firstAt), lastAt: iso(lastAt) },
     ...(withBody ? { body: parsed(letter.body) } : {}),
   };
+}
+
+export function messageLine(message: MessageRecord) {
+  const { id, messageId, source, type, event, userId, destination, state, at, kept } = message;
+  return { id, messageId, source, type, event, userId, destination, state, at: iso(at), kept };
 }
 
 /** Which letters were meant, for the audit log, in which no user is named. */

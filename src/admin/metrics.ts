@@ -159,6 +159,9 @@ export function createMetrics(parts: MetricsParts): Metrics {
 
 /** Gauges that are read from the store with each scrape. They ask for counters and ends of indexes, and never count rows. */
 function storeGauges({ store, clock, destinations }: MetricsParts, registers: Registry[]): void {
+  // Several gauges of one scrape come from one look at the store.
+  const [backlog, endpoints] = [shared(() => store.backlog()), shared(() => store.endpoints())];
+  const lastSuccesses = shared(() => store.lastSuccesses());
   // A scrape says that the store does not answer, rather than nothing at all.
   const gauge = (name: string, help: string, labelNames: string[], read: (gauge: Gauge) => Promise<void>) =>
     new Gauge({
@@ -174,7 +177,7 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
     });
   const perDestination = (name: string, help: string, count: (row: Backlog) => number) =>
     gauge(name, help, ['destination'], async (gauge) => {
-      for (const row of await store.backlog()) gauge.set({ destination: row.destination }, count(row));
+      for (const row of await backlog()) gauge.set({ destination: row.destination }, count(row));
     });
   perDestination('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
   perDestination('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
@@ -200,7 +203,7 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
     'Endpoints that take nothing but probes, by why.',
     ['destination', 'state'],
     async (gauge) => {
-      for (const state of await store.endpoints()) {
+      for (const state of await endpoints()) {
         if (isClosed(state)) gauge.inc({ destination: state.destination, state: whyClosed(state) });
       }
     },
@@ -210,7 +213,7 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
     'State of each endpoint: 1 for the one that it is in, of open, dead, refusing, paused and disabled.',
     ['destination', 'endpoint', 'state'],
     async (gauge) => {
-      const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
+      const states = new Map((await endpoints()).map((state) => [state.endpoint, state]));
       for (const { name: destination, enabled, endpoints } of destinations()) {
         for (const { id: endpoint } of endpoints) {
           const known = states.get(endpoint);
@@ -225,11 +228,11 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
     'When the last run of an audience or trait that was done ended, in seconds since 1970.',
     ['key'],
     async (gauge) => {
-      for (const { key, at } of await store.lastSuccesses()) gauge.set({ key }, at / 1_000);
+      for (const { key, at } of await lastSuccesses()) gauge.set({ key }, at / 1_000);
     },
   );
   gauge('members', 'Members of an audience or trait after its last run that was done.', ['key'], async (gauge) => {
-    for (const { key, members } of await store.lastSuccesses()) gauge.set({ key }, members);
+    for (const { key, members } of await lastSuccesses()) gauge.set({ key }, members);
   });
   gauge('store_up', 'Whether the store answers and is sound: 1 or 0.', [], async (gauge) => {
     gauge.set(0);
@@ -241,4 +244,15 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
     await store.ping();
     gauge.set((clock.monotonic() - startedAt) / 1_000);
   });
+}
+
+/** Whoever asks while an answer is under way gets that one. */
+function shared<T>(read: () => Promise<T>): () => Promise<T> {
+  let asked: Promise<T> | null = null;
+  return () => {
+    asked ??= read().finally(() => {
+      asked = null;
+    });
+    return asked;
+  };
 }

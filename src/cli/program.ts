@@ -19,6 +19,7 @@ import { addForget } from './commands/forget.ts';
 import { addInit } from './commands/init.ts';
 import { addListen } from './commands/listen.ts';
 import { addMembers } from './commands/members.ts';
+import { addMessages } from './commands/messages.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addPlan } from './commands/plan.ts';
 import { addReject } from './commands/reject.ts';
@@ -59,6 +60,7 @@ const COMMANDS = [
   addRetire,
   addResync,
   addForget,
+  addMessages,
   addDeadLetters,
   addDiscards,
   addEvents,

@@ -27,6 +27,8 @@ export interface Config {
     /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
     readonly removedAfter: number;
   };
+  /** How long delivered messages are kept, in milliseconds; 0 keeps none. */
+  readonly messageRetention: number;
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */

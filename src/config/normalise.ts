@@ -54,6 +54,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
       ...(item.value && { value: item.value }),
     })),
     delivery: file.delivery,
+    messageRetention: file.messages.keep,
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
     eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,

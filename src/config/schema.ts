@@ -152,6 +152,14 @@ export const fileSchema = section({
         '(docs/delivery.md#processes-of-different-configurations). Only time in which processes ran counts.',
     ),
   }).prefault({}),
+  messages: section({
+    keep: duration
+      .prefault('0s')
+      .describe(
+        'How long messages that were delivered are kept with their bodies, so that they can be found and sent again. ' +
+          'With 0s only their ids are, in the attempt log.',
+      ),
+  }).prefault({}),
   attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back.') }).prefault({}),
   runs: section({
     keep: duration

@@ -16,13 +16,15 @@ export interface RecordRetention {
 interface HousekeepingOptions {
   readonly store: Pick<
     Store,
-    'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords' | 'pruneAudits'
+    'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords' | 'pruneAudits' | 'pruneDelivered'
   >;
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
   /** How long runs and deletion requests that are over are kept, in milliseconds; for ever where it is not said. */
   readonly recordRetention?: RecordRetention | undefined;
+  /** How long delivered messages are kept, in milliseconds. */
+  readonly messageRetention: number;
   readonly log: Logger;
   readonly queues: ReadonlyMap<string, DestinationQueue>;
   /** Gives back what this process holds claimed of a destination and has not begun: only what waits in the store is ended. */
@@ -42,6 +44,7 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
+  await inSteps(() => store.pruneDelivered(clock.now() - options.messageRetention, STEP));
   if (recordRetention) {
     const now = clock.now();
     const { runs, regulations, audit } = recordRetention;

@@ -52,6 +52,7 @@ export type WorkerStore = Pick<
   | 'prune'
   | 'pruneRecords'
   | 'pruneAudits'
+  | 'pruneDelivered'
 >;
 
 interface WorkerOptions {
@@ -63,6 +64,8 @@ interface WorkerOptions {
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   readonly recordRetention?: RecordRetention;
+  /** How long delivered messages are kept, in milliseconds; none unless given. */
+  readonly messageRetention?: () => number;
   /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
   readonly removedAfter: () => number;
   readonly log: Logger;
@@ -170,7 +173,7 @@ export class Worker {
       onTaken: (state) => this.resending.look([state]),
     });
     this.settler = new Settler({
-      settle: (settlements) => store.settle(this.lease.owner, settlements),
+      settle: (settlements) => store.settle(this.lease.owner, settlements, this.messageRetention > 0),
       clock,
       interval: options.settleInterval ?? SETTLE_INTERVAL,
       hooks: {
@@ -184,6 +187,10 @@ export class Worker {
         onFatal: (error) => this.reportEnd('settling', error),
       },
     });
+  }
+
+  private get messageRetention(): number {
+    return this.options.messageRetention?.() ?? 0;
   }
 
   private suspectsOf({ store, log }: WorkerOptions): Suspects {
@@ -470,6 +477,7 @@ export class Worker {
       clock: this.clock,
       attemptRetention,
       recordRetention,
+      messageRetention: this.messageRetention,
       log,
       queues,
       giveBack: (name) => this.giveBack(this.stock.clear(name)),

@@ -191,6 +191,7 @@ export interface AttemptFilter {
   readonly userId?: string;
   readonly outcome?: Outcome;
   readonly since?: number;
+  readonly until?: number;
   readonly limit: number;
 }
 
@@ -308,6 +309,54 @@ export interface DeadLetterFilter {
 export interface Replay {
   readonly id: string;
   readonly body: string | null;
+}
+
+/** Where a message is on its way to a destination. */
+export const MESSAGE_STATES = ['waiting', 'dead', 'delivered'] as const;
+export type MessageState = (typeof MESSAGE_STATES)[number];
+
+/** A message for one destination, as a search finds it. */
+export interface MessageRecord {
+  /** Of the delivery: its Idempotency-Key. */
+  readonly id: string;
+  readonly messageId: string;
+  readonly source: string;
+  readonly type: MessageType;
+  /** Name of a track event; null for other kinds, and where the body is not kept. */
+  readonly event: string | null;
+  readonly userId: string | null;
+  readonly destination: string;
+  readonly state: MessageState;
+  /** When it was accepted, died or was delivered. */
+  readonly at: number;
+  /** Whether its body is still there. */
+  readonly kept: boolean;
+}
+
+export interface MessageFilter {
+  readonly userId?: string;
+  readonly messageId?: string;
+  readonly type?: MessageType;
+  readonly event?: string;
+  readonly destination?: string;
+  readonly state?: MessageState;
+  readonly since?: number;
+  readonly until?: number;
+  readonly limit: number;
+}
+
+/** What waits, then what is dead, then what was delivered; the newest first in each. */
+export interface MessagePage {
+  readonly messages: readonly MessageRecord[];
+  /** Where the next page begins; null after the last. */
+  readonly next: string | null;
+}
+
+/** A message whose body is there. */
+export interface KeptMessage extends MessageRecord {
+  readonly conflict: string | null;
+  readonly acceptedAt: number;
+  readonly body: string;
 }
 
 /** What the store remembers of an endpoint over restarts. */
@@ -656,8 +705,11 @@ export interface Queue {
   begin(owner: number, claims: readonly Claim[]): Promise<void>;
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
-  /** Verdicts over claims that this owner no longer holds are passed over. */
-  settle(owner: number, settlements: readonly Settlement[]): Promise<void>;
+  /**
+   * Verdicts over claims that this owner no longer holds are passed over. With `keeps`, what was delivered is kept, to be found
+   * and sent again.
+   */
+  settle(owner: number, settlements: readonly Settlement[], keeps?: boolean): Promise<void>;
 
   /**
    * Makes dead letters of deliveries first held back or tried before `before`; resolves to their number, at most `limit`.
@@ -684,6 +736,11 @@ export interface Queue {
   replay(replays: readonly Replay[]): Promise<number>;
   drop(ids: readonly string[]): Promise<number>;
   /**
+   * Queues what was delivered and kept once more, under new ids: receivers take the same id for the same message. As with
+   * `replay`, one whose conflict key has a newer delivery pending is passed over, and so is one of a user who is being deleted.
+   */
+  deliverAgain(replays: readonly Replay[]): Promise<number>;
+  /**
    * Queues letters of a destination again, as they are, that died since `from` and that an endpoint refused which refused everything:
    * up to `limit`, in order of acceptance, from the cursor `after` on. One whose conflict key has a newer delivery is dropped, and letters about users who
    * are being deleted stay. Resolves to the next cursor; null once none is left.
@@ -691,7 +748,7 @@ export interface Queue {
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /**
-   * Takes users out of pending deliveries, dead letters and attempts, a part at a time, from where `cursor` says;
+   * Takes users out of pending deliveries, dead letters, what is kept of delivered ones and attempts, a part at a time, from where `cursor` says;
    * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
    */
   erase(
@@ -793,6 +850,12 @@ export interface Records extends LiveRecords {
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
   /** As `attempts`, from a place of the log on. It looks at a bounded part of the log, so that a page may be short. */
   attemptPage(filter: AttemptFilter, from: number | null): Promise<AttemptPage>;
+  /** Goes on from `cursor`. It looks at a bounded part of what there is, so that a page may be short. */
+  messagePage(filter: MessageFilter, cursor: string | null): Promise<MessagePage>;
+  /** By the delivery's id; null where its body is not there. */
+  message(id: string): Promise<KeptMessage | null>;
+  /** Drops what was delivered before `before`; at most `limit`. */
+  pruneDelivered(before: number, limit: number): Promise<number>;
   /** Adds samples, in the order of time; of each source the newest 200 are kept. */
   saveDiscards(discards: readonly Discard[]): Promise<void>;
   /** The newest first. */

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
@@ -314,4 +316,77 @@ t.test('what a service took, delivered and ran is in its history once it has sto
       ['audience', 'regulars', { runs: 1, entered: 3 }],
     ],
   );
+});
+
+t.test('messages are searched, looked at and sent again', async (t) => {
+  const requests: { key: string; body: Json }[] = [];
+  const receiver = createServer((request, response) => {
+    let text = '';
+    request.on('data', (part) => (text += part));
+    request.on('end', () => {
+      requests.push({ key: String(request.headers['idempotency-key']), body: JSON.parse(text) });
+      response.end();
+    });
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => receiver.close());
+  const { port } = receiver.address() as AddressInfo;
+  const webhookUrl = `http://127.0.0.1:${port}`;
+  const { app, ask, json, post } = await startService(t, {
+    messages: { keep: '1d' },
+    network: { allow: ['127.0.0.0/8'] },
+    destinations: [
+      { name: 'crm', sources: ['shop'], webhookUrl },
+      { name: 'off', sources: ['shop'], webhookUrl: 'http://127.0.0.1:9' },
+    ],
+  });
+  const headers = { 'content-type': 'application/json', authorization: `Basic ${btoa(`${SECRETS.writeKey}:`)}` };
+  const track = (messageId: string, event: string) =>
+    ask('/v1/track', {
+      method: 'POST',
+      headers,
+      token: null,
+      body: JSON.stringify({ messageId, event, userId: 'u1' }),
+    });
+  await track('m1', 'Seen');
+  await track('m2', 'Left');
+  const delivered = async (count: number) => (await json(`${V1}/messages?state=delivered`)).data.length === count;
+  await until(() => delivered(2));
+  const all = await json(`${V1}/messages?userId=u1`);
+  t.same(
+    all.data.map(({ messageId, destination, state }: Json) => [messageId, destination, state]),
+    [
+      ...[
+        ['m2', 'off', 'waiting'],
+        ['m1', 'off', 'waiting'],
+      ],
+      ...[
+        ['m2', 'crm', 'delivered'],
+        ['m1', 'crm', 'delivered'],
+      ],
+    ],
+  );
+  const [seen] = (await json(`${V1}/messages?event=Seen&state=delivered`)).data;
+  t.match(seen, { messageId: 'm1', event: 'Seen', kept: true, source: 'shop', type: 'track' });
+  t.match(await json(`${V1}/messages?limit=1`), { data: { length: 1 }, next: String });
+  const one = await json(`${V1}/messages/${seen.id}`);
+  t.match(one, {
+    body: { event: 'Seen', userId: 'u1' },
+    attempts: [{ delivery: seen.id, outcome: 'success', status: 200 }],
+  });
+
+  t.match(await (await post(`${V1}/messages/resend`, { ids: [seen.id] })).json(), { resent: 1, superseded: 0 });
+  await until(() => delivered(3));
+  t.same(
+    requests.map(({ body }) => body.messageId),
+    ['m1', 'm2', 'm1'],
+  );
+  t.equal(new Set(requests.map(({ key }) => key)).size, 3, 'the receiver handles it once more');
+  const refused = async (id: string) => (await post(`${V1}/messages/resend`, { ids: [seen.id, id] })).json();
+  t.match(await refused('nothing'), { code: 'not_found', message: /messages\.keep/ });
+  t.match(await refused(all.data[0].id), { code: 'invalid_request', message: /still on its way to off/ });
+  t.equal((await json(`${V1}/messages?state=delivered`)).data.length, 3, 'all of them or none');
+  await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['u1'] });
+  await until(async () => (await ask(`${V1}/messages/${seen.id}`)).status === 404);
+  t.same((await json(`${V1}/messages?userId=u1`)).data, []);
 });

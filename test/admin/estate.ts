@@ -82,6 +82,7 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
     store: 'sqlite::memory:',
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
+    messages: { keep: '1d' },
     ...(admin ? { admin } : {}),
     alerts: {},
     sources,

@@ -61,6 +61,7 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   t.match(text, /^rollcall_last_success_timestamp_seconds\{key="vips"\} 940$/m);
   t.match(text, /^rollcall_store_up 1$/m);
   t.notMatch(text, /^rollcall_event_log_bytes/m, 'no log is kept');
+  t.equal(asked.filter((verb) => verb === 'backlog').length, 1, 'once for all gauges');
   const asks = ['backlog', 'endpoints', 'lastSuccesses', 'oldestUntried', 'orphans', 'ping'];
   t.same([...new Set(asked)].toSorted(), asks);
 });

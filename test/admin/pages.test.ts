@@ -109,6 +109,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('the story of a person says who was told', (t) => story(t, desk));
     await t.test('charts are read by eye, by key and as a table, of each range', (t) => charts(t, desk, estate));
     await t.test('an endpoint is tested, paused and resumed', (t) => endpoint(t, desk, estate));
+    await t.test('a message is found, looked at and sent again', (t) => messages(t, desk, estate));
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
     await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
     await t.test('the event log is shown', (t) => eventLog(t, desk));
@@ -139,6 +140,25 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
   });
 });
 
+async function messages(t: Test, { page, go, complaints }: Visit, { send }: Estate): Promise<void> {
+  await send({ type: 'track', event: 'Page Printed', userId: 'somebody', messageId: 'printed' });
+  await go('/messages');
+  await page.getByLabel('Event').fill('Page Printed');
+  await page.getByLabel('State').selectOption('delivered');
+  const row = page.locator('tbody tr', { hasText: /Page Printed[^]*crm[^]*delivered/ });
+  await row.waitFor();
+  t.match(await row.innerText(), /Page Printed.*somebody.*shop.*crm.*delivered/s);
+  t.match(new URL(page.url()).search, /event=Page\+Printed&state=delivered/);
+  await row.getByRole('link').click();
+  const body = page.locator('pre', { hasText: '"Page Printed"' });
+  await body.waitFor();
+  t.match(await page.getByRole('table', { name: /Attempts/ }).innerText(), /crm.*success.*200/s);
+  t.same(await axeFindings(page), []);
+  await page.getByRole('button', { name: 'Send again to crm' }).click();
+  await page.getByText('Queued again for crm.').waitFor();
+  t.same(complaints, []);
+}
+
 async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate): Promise<void> {
   const minute = 60_000;
   const now = Date.now();
@@ -150,7 +170,9 @@ async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate)
     ]);
   }
   await go('/');
-  const passed = page.getByRole('group', { name: /^Messages and deliveries per minute.*accepted: now .*highest 3M; delivered: /s });
+  const passed = page.getByRole('group', {
+    name: /^Messages and deliveries per minute.*accepted: now .*highest 3M; delivered: /s,
+  });
   await passed.waitFor();
   const figure = page.locator('figure', { has: passed });
   const before = await page.locator('main').boundingBox();
@@ -158,7 +180,8 @@ async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate)
   await page.keyboard.press('End');
   // A minute may end meanwhile, and the service adds what it counts itself.
   const legend = figure.locator('.legend');
-  for (let n = 0; n < 6 && !/accepted 2M/.test(await legend.innerText()); n += 1) await page.keyboard.press('ArrowLeft');
+  for (let n = 0; n < 6 && !/accepted 2M/.test(await legend.innerText()); n += 1)
+    await page.keyboard.press('ArrowLeft');
   t.match(await legend.innerText(), /accepted 2M.*delivered 1.8M/s);
   t.match(await figure.locator('[aria-live]').innerText(), /accepted 2M, delivered 1.8M, retried \d+, dead \d+/);
   t.same((await page.locator('main').boundingBox())?.height, before?.height, 'nothing moves');
@@ -348,9 +371,9 @@ async function letters(t: Test, { page, go }: Visit, estate: Estate): Promise<vo
   await page.getByText('2 dead letters dropped').waitFor();
   await until(async () => (await rows.count()) === before - 2);
   await rows.getByRole('link').first().click();
-  const letter = page.getByRole('region', { name: 'Dead letter for old' });
+  const letter = page.getByRole('region', { name: 'Request' });
   t.match(await letter.locator('pre').innerText(), /"event": "Order Completed"/);
-  await letter.getByRole('button', { name: 'Send again' }).click();
+  await page.getByRole('button', { name: 'Send again to old' }).click();
   await page.getByText('Queued again for old').waitFor();
   await go('/dead-letters?destination=old');
   await page.getByRole('button', { name: 'Replay' }).click();

@@ -15,6 +15,7 @@ import { handoverCases } from './store-handover.ts';
 import { historyCases } from './store-history.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
+import { messageCases } from './store-messages.ts';
 import { modelCases } from './store-model.ts';
 import { pagingCases } from './store-paging.ts';
 import { pauseCases } from './store-pauses.ts';
@@ -44,6 +45,7 @@ export async function storeContract(name: string, open: OpenFixture, every = 1):
     ...discardCases,
     ...historyCases,
     ...alertCases,
+    ...messageCases,
     ...pagingCases,
     ...pauseCases,
     ...clockCases,

@@ -12,6 +12,7 @@ import { type EventLogParts, eventLogRoutes } from './event-log.ts';
 import { type EventParts, eventRoutes } from './events.ts';
 import { type HistoryParts, historyRoutes } from './history.ts';
 import { type LetterParts, letterRoutes } from './letters.ts';
+import { type MessageParts, messageRoutes } from './messages.ts';
 import { type OverviewParts, overviewRoutes } from './overview.ts';
 import { type RecordParts, recordRoutes } from './records.ts';
 import { type ApiRoutes, ordering } from './route.ts';
@@ -28,6 +29,7 @@ type ManagementOptions = AlertParts &
   EventParts &
   HistoryParts &
   LetterParts &
+  MessageParts &
   OverviewParts &
   RecordParts &
   RunParts &
@@ -54,6 +56,7 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   endpointRoutes(routes, options);
   attemptRoutes(routes, options);
   letterRoutes(routes, options);
+  messageRoutes(routes, options);
   recordRoutes(routes, options);
   deletionRoutes(routes, options);
   eventLogRoutes(routes, options);

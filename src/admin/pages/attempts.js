@@ -1,5 +1,6 @@
 import { duration } from './format.js';
 import { html } from './html.js';
+import { addressOf } from './router.js';
 import { Empty, State, Table, Time } from './ui.js';
 
 /**
@@ -29,8 +30,8 @@ const WHEN = { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${fal
 const MESSAGE = {
   title: 'Message',
   wide: true,
-  cell: ({ type, userId, messageId }) =>
-    html`<a href=${`/messages/${encodeURIComponent(messageId)}`}>${type}</a>${userId && html`<small>${userId}</small>`}`,
+  cell: ({ delivery, type, userId, messageId }) =>
+    html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery })}>${type}</a>${userId && html`<small>${userId}</small>`}`,
 };
 
 /** @type {Column} */

@@ -11,3 +11,4 @@ export const REASONS = [
 ];
 export const KINDS = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'];
 export const OUTCOMES = ['success', 'retry', 'refused', 'tls_untrusted', 'address_refused', 'skipped'];
+export const STATES = ['waiting', 'dead', 'delivered'];

@@ -101,8 +101,8 @@ const COLUMNS = [
   {
     title: 'Message',
     wide: true,
-    cell: ({ type, userId, messageId }) =>
-      html`<a href=${`/messages/${encodeURIComponent(messageId)}`}>${type}</a>${userId ? html`<small>${userId}</small>` : null}`,
+    cell: ({ id, type, userId, messageId }) =>
+      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${type}</a>${userId ? html`<small>${userId}</small>` : null}`,
   },
   { title: 'Destination', cell: ({ destination, source }) => html`${destination}<small>from ${source}</small>` },
   {

@@ -2,57 +2,79 @@ import { post } from './api.js';
 import { Attempts } from './attempts.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
-import { addressOf } from './router.js';
-import { Action, Facts, Head, Loaded, Section, Time } from './ui.js';
+import { addressOf, useAddress } from './router.js';
+import { useSearch } from './search.js';
+import { Action, Empty, Facts, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 /** A message goes to a few destinations, each of which has a few endpoints. */
 const ATTEMPTS = 100;
 
-/** One message: every request that was made for it, and its body where it could not be delivered. @param {{ id: string, may: string[] }} props */
+/** One message: where it went, every request that was made for it, and its body where that is kept. @param {{ id: string, may: string[] }} props */
 export function Message({ id, may }) {
+  const { delivery } = useAddress().query;
   const live = useData(addressOf('/attempts', { messageId: id, limit: ATTEMPTS }), ['messages']);
+  const { rows, again } = useSearch('/messages', { messageId: id }, ATTEMPTS);
+  // What is looked at comes by its own id, however far back it is.
+  const wanted = delivery ?? rows?.find(({ kept }) => kept)?.id;
+  const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, ['messages']);
+  const body = one.error ? null : one.data;
+  const others = (rows ?? []).filter((row) => row.id !== body?.id);
+  const deliveries = body ? [body, ...others] : others;
+  const attempts = merged(live.data?.data ?? [], body?.attempts ?? []);
+  const about = body ?? rows?.[0] ?? attempts[0];
   return html`<${Head} title="Message" up=${['/messages', 'Messages']} about=${html`<code>${id}</code>`} />
-    <${Loaded} live=${live}>${(/** @type {any} */ { data }) => html`
-      ${data.length > 0 && html`<${About} message=${data[0]} />`}
-      <${Section} title="Attempts"><${Attempts} attempts=${data} /><//>
-      ${failed(data).map((attempt) => html`<${Letter} key=${attempt.delivery} attempt=${attempt} may=${may} />`)}`}<//>`;
+    ${about && html`<${About} message=${about} />`}
+    ${deliveries.length > 0 && html`<${Deliveries} rows=${deliveries} may=${may} onDone=${again} />`}
+    <${Section} title="Attempts"><${Loaded} live=${live}>${() => html`<${Attempts} attempts=${attempts} />`}<//><//>
+    <${Section} title="Request">${
+      body
+        ? html`<${Facts} items=${[['Idempotency-Key', html`<code>${body.id}</code>`]]} /><pre tabindex="0">${JSON.stringify(body.body, null, 2)}</pre>`
+        : rows !== null &&
+          html`<${Empty} title="Its body is not kept."><p><code>messages.keep</code> in the configuration says how long bodies of delivered messages are.</p><//>`
+    }<//>`;
+}
+
+/** @param {any[]} some @param {any[]} others */
+function merged(some, others) {
+  const keyOf = (/** @type {any} */ { delivery, endpoint, at }) => `${delivery} ${endpoint} ${at}`;
+  const all = new Map([...some, ...others].map((attempt) => [keyOf(attempt), attempt]));
+  return [...all.values()].sort((a, b) => (a.at < b.at ? 1 : -1));
 }
 
 /** @param {{ message: any }} props */
-function About({ message: { type, source, userId } }) {
+function About({ message: { type, event, source, userId } }) {
   const user = userId && html`<a href=${addressOf('/messages', { userId })}>${userId}</a>`;
   const items = [
     ['Kind', type],
+    ...(event ? [['Event', event]] : []),
     ['Source', html`<a href=${addressOf('/sources', { source })}>${source}</a>`],
     ['User', user ?? '–'],
   ];
   return html`<${Facts} items=${items} />`;
 }
 
-/** The last attempt of each delivery that nobody has taken. @param {any[]} attempts - newest first @returns {any[]} */
-function failed(attempts) {
-  const taken = new Set(attempts.filter(({ outcome }) => outcome === 'success').map(({ delivery }) => delivery));
-  const last = new Map(attempts.toReversed().map((attempt) => [attempt.delivery, attempt]));
-  return [...last.values()].filter(({ delivery }) => !taken.has(delivery));
-}
-
-/** What became a dead letter has its body still. @param {{ attempt: any, may: string[] }} props */
-function Letter({ attempt: { delivery, destination, userId, type }, may }) {
-  const topics = ['dead-letters'];
-  const list = useData(addressOf('/dead-letters', { destination, userId, type, limit: ATTEMPTS }), topics);
-  const letter = list.data?.data.find((/** @type {any} */ { id }) => id === delivery);
-  const live = useData(letter ? `/dead-letters/${encodeURIComponent(delivery)}` : null);
-  if (!letter) return null;
-  const replay = async () => {
-    const { replayed } = await post('/dead-letters/replay', { ids: [delivery] });
-    refreshAll();
-    return replayed === 1
-      ? `Queued again for ${destination}.`
-      : `${destination} has a newer change already, or can’t take it.`;
-  };
-  const aside = may.includes('operate') && html`<${Action} run=${replay}>Send again<//>`;
-  return html`<${Section} title=${`Dead letter for ${destination}`} aside=${aside}>
-    <p>${letter.reason.replaceAll('_', ' ')}, last tried <${Time} at=${letter.lastAt} ago=${false} /></p>
-    <${Loaded} live=${live}>${(/** @type {any} */ { body }) => html`<pre tabindex="0">${JSON.stringify(body, null, 2)}</pre>`}<//>
-  <//>`;
+/** Where it went. @param {{ rows: any[], may: string[], onDone: () => void }} props */
+function Deliveries({ rows, may, onDone }) {
+  /** @param {any} row */
+  const resend =
+    ({ id, destination }) =>
+    async () => {
+      const { resent } = await post('/messages/resend', { ids: [id] });
+      refreshAll();
+      onDone();
+      return resent === 1 ? `Queued again for ${destination}.` : `${destination} has a newer change already.`;
+    };
+  const columns = [
+    { title: 'Destination', wide: true, cell: (/** @type {any} */ { destination }) => destination },
+    { title: 'State', cell: (/** @type {any} */ { state }) => html`<${State} of=${state} />` },
+    { title: 'When', cell: (/** @type {any} */ { at }) => html`<${Time} at=${at} ago=${false} />` },
+    {
+      title: 'Again',
+      cell: (/** @type {any} */ row) =>
+        may.includes('operate') && row.kept && row.state !== 'waiting'
+          ? html`<${Action} run=${resend(row)}>Send again<span class="unseen"> to ${row.destination}</span><//>`
+          : '–',
+    },
+  ];
+  return html`<${Section} title="Destinations"><${Table} caption="Where it went" columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} /><//>`;
 }

@@ -1,27 +1,54 @@
-import { Attempts } from './attempts.js';
-import { OUTCOMES } from './choices.js';
+import { KINDS, STATES } from './choices.js';
 import { html } from './html.js';
-import { useData } from './live.js';
 import { addressOf, useAddress } from './router.js';
-import { Empty, Filters, Head, Loaded } from './ui.js';
+import { useSearch } from './search.js';
+import { Empty, Filters, Head, Problem, State, Table, Time, Waiting } from './ui.js';
 
-const ROWS = 100;
+const ROWS = 50;
 
 export function Messages() {
   const { query } = useAddress();
-  const { userId, messageId, destination, outcome, since } = query;
-  const live = useData(addressOf('/attempts', { userId, messageId, destination, outcome, since, limit: ROWS }));
-  return html`<${Head} title="Messages" about="What was sent, to whom, and what came back." />
+  const { userId, messageId, type, event, destination, state, since, until } = query;
+  const wanted = { userId, messageId, type, event, destination, state, since, until };
+  const { rows, busy, error, more } = useSearch('/messages', wanted, ROWS);
+  const options = (/** @type {readonly string[]} */ all) => all.map((each) => /** @type {const} */ ([each, each]));
+  return html`<${Head} title="Messages" about="What waits, what could not be delivered, and what was." />
     <${Filters}
       fields=${[
         { name: 'userId', title: 'User id' },
         { name: 'messageId', title: 'Message id' },
+        { name: 'event', title: 'Event' },
         { name: 'destination', title: 'Destination' },
+        { name: 'since', title: 'Since', type: 'date' },
+        { name: 'until', title: 'Before', type: 'date' },
       ]}
-      choices=${[{ name: 'outcome', title: 'Outcome', options: OUTCOMES.map((each) => [each, each.replaceAll('_', ' ')]) }]} />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) =>
-      data.length > 0
-        ? html`<${Attempts} attempts=${data} caption="Attempts" of="search" />`
-        : html`<${Empty} title=${Object.keys(query).length > 0 ? 'Nothing like that was sent.' : 'Nothing has been sent yet.'}>
-            <p>Ids are matched letter by letter. Attempts are kept for <code>attempts.keep</code>.</p><//>`}<//>`;
+      choices=${[
+        { name: 'state', title: 'State', options: options(STATES) },
+        { name: 'type', title: 'Kind', options: options(KINDS) },
+      ]} />
+    ${error ? html`<${Problem} error=${error} />` : null}
+    ${
+      rows === null
+        ? !error && html`<${Waiting} rows=${8} />`
+        : rows.length > 0
+          ? html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`
+          : !busy &&
+            html`<${Empty} title=${Object.keys(query).length > 0 ? 'Nothing like that is known.' : 'Nothing has been sent yet.'}>
+            <p>Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.</p><//>`
+    }
+    <div class="more" role="status">${rows !== null && busy ? 'Looking further back…' : more && html`<button type="button" onClick=${more}>Look further back</button>`}</div>`;
 }
+
+/** @type {import('./ui.js').Column[]} */
+const COLUMNS = [
+  { title: 'When', cell: ({ at }) => html`<${Time} at=${at} ago=${false} />` },
+  {
+    title: 'Message',
+    wide: true,
+    cell: ({ id, messageId, type, event, userId }) =>
+      html`<a href=${addressOf(`/messages/${encodeURIComponent(messageId)}`, { delivery: id })}>${event ?? type}</a>${userId && html`<small>${userId}</small>`}`,
+  },
+  { title: 'Source', cell: ({ source }) => source },
+  { title: 'Destination', cell: ({ destination }) => destination },
+  { title: 'State', cell: ({ state }) => html`<${State} of=${state} />` },
+];

@@ -270,7 +270,7 @@ const PAUSE = 250;
  * What narrows a list down. It stands in the address.
  *
  * @param {{
- *   find?: string, fields?: readonly { name: string, title: string }[],
+ *   find?: string, fields?: readonly { name: string, title: string, type?: string }[],
  *   choices?: readonly { name: string, title: string, options: readonly (readonly [string, string])[] }[],
  * }} props - `find`: what the field that searches what is shown is called
  */
@@ -285,7 +285,7 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
   /** @param {any} event */
   const chosen = ({ target: { name, value } }) => refine({ ...query, [name]: value });
   return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${fields.map(({ name, title }) => html`<label key=${name} class="search">${title}<input type="search" name=${name} value=${query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
+    ${fields.map(({ name, title, type = 'search' }) => html`<label key=${name} class="search">${title}<input type=${type} name=${name} value=${query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
     ${choices.map(
       ({
         name,

@@ -60,6 +60,15 @@ export const TABLES: readonly Table[] = [
       message_id, user_id, ${nameOf('run')}, conflict, reason, body, marks FROM dead_letter`,
   },
   {
+    name: 'delivered',
+    columns: {
+      ...{ id: 'int8', at: 'time', delivery: 'int8', accepted_at: 'time', type: 'int2', destination: 'text' },
+      ...{ source: 'text', message_id: 'text', user_id: 'text', conflict: 'text', body: 'text' },
+    },
+    from: `SELECT id, at, delivery, accepted_at, type, ${nameOf('destination')}, ${nameOf('source')}, message_id, user_id, conflict,
+      body FROM delivered`,
+  },
+  {
     name: 'backlog',
     columns: { destination: 'text', part: 'int8', pending: 'int8', dead: 'int8', queued: 'int8', held_out: 'int8' },
     from: `SELECT ${nameOf('destination')}, 0, sum(pending), sum(dead), sum(queued), sum(held_out) FROM (

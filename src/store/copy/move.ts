@@ -223,6 +223,7 @@ const SEEN = 'SELECT value FROM seen, json_each(seen.keys) UNION SELECT value FR
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {
   const highest = {
     delivery: "SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'delivery'",
+    delivered: 'SELECT max(id) AS id FROM delivered',
     attempt: 'SELECT max(id) AS id FROM attempt',
     discard: 'SELECT max(id) AS id FROM discard',
     audit: 'SELECT max(id) AS id FROM audit',

@@ -1,7 +1,7 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import type { Replay } from '../port.ts';
+import { LANES, type Replay } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
-import { lettersBeingDeleted } from '../records/letters.ts';
+import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
@@ -11,6 +11,8 @@ import type { Session } from './database.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
 import { again, isAgain, rankArray, TRIED, UNTRIED } from './ranks.ts';
 import { sessionOf } from './session.ts';
+
+const LIVE = LANES.indexOf('live');
 
 /** Of the letters that are gone, those to queue again: the others have a newer change of their key. */
 const WANTED = `wanted AS (
@@ -46,14 +48,44 @@ WITH gone AS (
 SELECT count(*) FROM queued`;
 
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
+  const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
+  return context.db.transaction((session) => replayWithin(context, session, byId));
+}
+
+async function replayWithin(
+  context: Context,
+  session: Session,
+  replays: ReadonlyMap<number, string | null>,
+): Promise<number> {
+  const byId = new Map(replays);
+  const out = await lettersBeingDeleted(sessionOf(context, session), [...byId.keys()]);
+  for (const id of out) byId.delete(id);
+  const heldOut = await replayHeldOut(context, session, byId);
+  const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
+  const [row] = await session.rows<[number]>(replaySql(context.db.now), values);
+  return heldOut + (row?.[0] ?? 0);
+}
+
+/** They become letters for the moment, with new ids. */
+const letteredSql = (now: string) => `
+WITH lettered AS (
+  INSERT INTO rollcall.dead_letter
+    (id, accepted_at, last_at, tries, lane, type, destination, source, message_id, user_id, conflict, reason, body)
+  SELECT nextval(pg_get_serial_sequence('rollcall.delivery', 'id')), d.accepted_at, ${now}, 0, ${LIVE}, d.type, d.destination,
+    d.source, d.message_id, d.user_id, d.conflict, 'refused', coalesce(r.body, d.body)
+  FROM unnest($1::bigint[], $2::text[]) AS r (id, body) JOIN rollcall.delivered d ON d.delivery = r.id
+  RETURNING id, destination
+), counted AS (${addToBacklog(now, '$3::bigint', 'SELECT destination, 0, count(*), 0, 0 FROM lettered GROUP BY destination')})
+SELECT id FROM lettered`;
+
+export function deliverAgain(context: Context, replays: readonly Replay[]): Promise<number> {
   return context.db.transaction(async (session) => {
     const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
-    const out = await lettersBeingDeleted(sessionOf(context, session), [...byId.keys()]);
+    const out = await rowsBeingDeleted(sessionOf(context, session), 'delivered', 'delivery', [...byId.keys()]);
     for (const id of out) byId.delete(id);
-    const heldOut = await replayHeldOut(context, session, byId);
     const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
-    const [row] = await session.rows<[number]>(replaySql(context.db.now), values);
-    return heldOut + (row?.[0] ?? 0);
+    const letters = await session.rows<[number]>(letteredSql(context.db.now), values);
+    return replayWithin(context, session, new Map(letters.map(([id]) => [id, null])));
   });
 }
 

@@ -8,7 +8,7 @@ import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 /** Rows looked at in one statement, so that others get their turn. */
 const ERASE_STEP = 20_000;
 /** Letters first: what is queued again meanwhile is found among the deliveries. */
-const TABLES = ['dead_letter', 'delivery', 'attempt'] as const;
+const TABLES = ['dead_letter', 'delivery', 'delivered', 'attempt'] as const;
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
 const ALIAS = MESSAGE_TYPES.indexOf('alias');
 const IN_PART = `id > $1 AND id <= $2 AND type <> ${NOTICE} AND ($5::text[] IS NULL OR source = ANY ($5::text[]))`;
@@ -24,6 +24,8 @@ const eraseSql = (now: string) => ({
   attempt: `
     WITH gone AS (DELETE FROM rollcall.attempt WHERE ${IN_PART} AND user_id = ANY ($3::text[])
       AND $4::bigint IS NOT NULL AND $6::text[] IS NOT NULL) SELECT 0`,
+  delivered: `
+    WITH gone AS (DELETE FROM rollcall.delivered WHERE ${IS_THEIRS} AND $4::bigint IS NOT NULL) SELECT 0`,
   dead_letter: `
     WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
     counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),

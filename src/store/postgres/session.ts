@@ -19,6 +19,7 @@ const POSTGRES: Dialect = {
   nameOf: (column) => column,
   item: (column, place, type) =>
     sql`(${column}::json ->> ${raw(String(place))})${raw(type === 'id' ? '::bigint' : '')}`,
+  contains: (column, text) => sql`strpos(${column}, ${text}) > 0`,
   startsWith: (column, prefix) => sql`left(${column}, length(${prefix})) = ${prefix}`,
   untriedIn: (lane) => sql`rank = ${lane}`,
   numberIn: (column, field) => sql`(${column}::json ->> ${raw(`'${field}'`)})::bigint`,

@@ -9,6 +9,8 @@ import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
 import type { Session } from './database.ts';
 import { again } from './ranks.ts';
 
+const NOTICE = MESSAGE_TYPES.indexOf('delete');
+
 /** What a statement changes: the owner's claims, by id. */
 export interface Ending {
   readonly id: number;
@@ -18,25 +20,30 @@ export interface Ending {
 /** The statements that end claims; each passes over what the owner no longer holds. */
 export class Statements {
   private readonly context: Context;
-  private readonly deliveredSql: string;
+  /** Of what was delivered, by whether it is kept. */
+  private readonly deliveredSql: Readonly<Record<'dropping' | 'keeping', string>>;
   private readonly deadSql: string;
   private readonly againSql: string;
   private readonly goneSql: string;
+  private readonly keptSql: string;
   private readonly logSql: string;
 
   constructor(context: Context) {
     this.context = context;
     const { now } = context.db;
+    const logged = `, logged AS (${logSql(now, 5)})`;
+    const kept = `, kept AS (${keptSql(now)})`;
     this.goneSql = goneSql(now, '');
-    this.deliveredSql = goneSql(now, `, logged AS (${logSql(now, 5)})`);
+    this.keptSql = goneSql(now, kept, '*');
+    this.deliveredSql = { dropping: goneSql(now, logged), keeping: goneSql(now, logged + kept, '*') };
     this.logSql = logSql(now, 1);
     this.deadSql = deadSql(now);
     this.againSql = againSql(now);
   }
 
   /** Delivered ones with their attempts: the everyday case, in one statement. */
-  async delivered(session: Session, owner: number, settlements: readonly Settlement[]) {
-    await session.run(this.deliveredSql, [
+  async delivered(session: Session, owner: number, settlements: readonly Settlement[], keeps: boolean) {
+    await session.run(this.deliveredSql[keeps ? 'keeping' : 'dropping'], [
       owner,
       int8(settlements, ({ claim }) => idNumber(this.context, claim.id)),
       this.context.parts.settle,
@@ -52,7 +59,13 @@ export class Statements {
   }
 
   /** @param replaced - claims that a newer change waited for: they are not tried again, and leave no dead letter */
-  async end(session: Session, owner: number, endings: readonly Ending[], replaced: ReadonlySet<number>): Promise<void> {
+  async end(
+    session: Session,
+    owner: number,
+    endings: readonly Ending[],
+    replaced: ReadonlySet<number>,
+    keeps = false,
+  ): Promise<void> {
     const gone: Record<'delivered' | 'superseded' | 'dead', number[]> = { delivered: [], superseded: [], dead: [] };
     const again: Ending[] = [];
     const dead: Ending[] = [];
@@ -64,7 +77,8 @@ export class Statements {
       else isReplaced ? gone.superseded.push(ending.id) : again.push(ending);
     }
     for (const [as, ids] of Object.entries(gone)) {
-      if (ids.length > 0) await session.run(this.goneSql, [owner, int8(ids), this.context.parts.settle, as]);
+      const sql = keeps && as === 'delivered' ? this.keptSql : this.goneSql;
+      if (ids.length > 0) await session.run(sql, [owner, int8(ids), this.context.parts.settle, as]);
     }
     if (again.length > 0) await this.again(session, owner, again);
     if (dead.length > 0) await this.bury(session, owner, dead);
@@ -126,9 +140,9 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 }
 
 /** Parameters: owner, ids, part of the counters, which counter of the run. */
-const goneSql = (now: string, also: string) => `
+const goneSql = (now: string, also: string, columns = 'destination, run, tries, rank') => `
 WITH gone AS (
-  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING destination, run, tries, rank
+  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING ${columns}
 )${also}, counted AS (${addToBacklog(
   now,
   '$3::bigint',
@@ -142,6 +156,12 @@ WITH gone AS (
    FROM gone WHERE run IS NOT NULL GROUP BY run`,
 )})
 SELECT 1`;
+
+/** A notice names someone who is to be forgotten. */
+const keptSql = (now: string) => `
+  INSERT INTO rollcall.delivered (at, delivery, accepted_at, type, destination, source, message_id, user_id, conflict, body)
+  SELECT ${now}, id, accepted_at, type, destination, source, message_id, user_id, conflict, body
+  FROM gone WHERE type <> ${NOTICE} ON CONFLICT DO NOTHING`;
 
 const logSql = (now: string, from: number) => `
   INSERT INTO rollcall.attempt

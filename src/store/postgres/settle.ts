@@ -22,6 +22,8 @@ export class Settlements {
   private readonly statements: Statements;
   private readonly plain: Group<Owned, undefined>;
   private readonly keyed: Group<Owned, undefined>;
+  /** Whether this process keeps what was delivered, as far as it last said. */
+  private keeps = false;
 
   constructor(context: Context) {
     this.context = context;
@@ -31,7 +33,8 @@ export class Settlements {
     this.keyed = new Group((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);
   }
 
-  async settle(owner: number, settlements: readonly Settlement[]): Promise<void> {
+  async settle(owner: number, settlements: readonly Settlement[], keeps: boolean): Promise<void> {
+    this.keeps = keeps;
     const isKeyed = ({ claim }: Settlement) => claim.conflict !== null;
     const keyed = settlements.filter(isKeyed);
     const plain = keyed.length === 0 ? settlements : settlements.filter((each) => !isKeyed(each));
@@ -105,7 +108,7 @@ export class Settlements {
   private async settlePlain(owner: number, settlements: readonly Settlement[]): Promise<void> {
     const { db } = this.context;
     const delivered = settlements.filter(({ verdict }) => verdict.kind === 'delivered');
-    if (delivered.length > 0) await this.statements.delivered(db, owner, delivered);
+    if (delivered.length > 0) await this.statements.delivered(db, owner, delivered, this.keeps);
     const others = settlements.filter(({ verdict }) => verdict.kind !== 'delivered');
     if (others.length === 0) return;
     await db.transaction(async (session) => {
@@ -125,6 +128,7 @@ export class Settlements {
         owner,
         endings,
         await outlived(this.context.db.now, session, held, (id) => !ended.has(id)),
+        this.keeps,
       );
     });
   }

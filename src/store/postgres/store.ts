@@ -9,7 +9,7 @@ import { check } from './check.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { Database } from './database.ts';
-import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
+import { bury, deliverAgain, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
 import { tableLog } from './event-log.ts';
 import { Requeue } from './held-out.ts';
@@ -108,9 +108,9 @@ function storeOn(context: Context): Store {
     rescue: () => during(() => rescue(context, free, claims, (owner) => settlements.rescue(owner), own)),
     begin: (owner, given) => during(() => settlements.begin(owner, given)),
     claim: (owner, requests) => soundly(() => claims.claim(owner, requests)),
-    settle: (owner, given) =>
+    settle: (owner, given, keeps = false) =>
       during(async () => {
-        await settlements.settle(owner, given);
+        await settlements.settle(owner, given, keeps);
         claims.settled(owner, given);
       }),
     expire: (...given) => during(() => expire(context, claims.cursors, ...given)),
@@ -119,6 +119,7 @@ function storeOn(context: Context): Store {
     requeue: (destination, limit) => during(() => requeue.run(destination, limit)),
     prune: (before, limit) => during(() => pruning.prune(before, limit)),
     replay: (replays) => during(() => replay(context, replays)),
+    deliverAgain: (replays) => during(() => deliverAgain(context, replays)),
     resend: (...given) => during(() => resend(context, ...given)),
     drop: (ids) => during(() => drop(context, ids)),
     erase: (...given) => during(() => erase(context, ...given)),

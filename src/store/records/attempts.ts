@@ -30,7 +30,8 @@ export async function attempts(session: Session, filter: AttemptFilter): Promise
 /** The log has no index but its ids: what matches seldom is looked for a part at a time. */
 export async function attemptPage(session: Session, filter: AttemptFilter, from: number | null): Promise<AttemptPage> {
   const [newest] = await session.rows<[number | null]>(sql`SELECT max(id) FROM rollcall.attempt`);
-  const start = Math.min(from ?? Number.MAX_SAFE_INTEGER, newest?.[0] ?? 0);
+  const highest = newest?.[0] ?? 0;
+  const start = Math.min(from ?? (await firstPlace(session, filter.until, highest)), highest);
   const end = start - LOOKED_AT;
   const page = await found(session, filter, sql`id <= ${start} AND id > ${end}`);
   const isFull = page.length === filter.limit;
@@ -39,12 +40,29 @@ export async function attemptPage(session: Session, filter: AttemptFilter, from:
   return { attempts: page.map(([, record]) => record), next: older.length > 0 ? last : null };
 }
 
+/** Where a search begins of what was before a moment. The rows stand in the order of time, but for a few that were written late. */
+async function firstPlace({ rows, time }: Session, until: number | undefined, highest: number): Promise<number> {
+  if (until === undefined) return highest;
+  let [low, high] = [0, highest];
+  while (high - low > CLOSE) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = await rows<[number]>(
+      sql`SELECT ${time.read(raw('at'))} FROM rollcall.attempt WHERE id >= ${middle} ORDER BY id LIMIT 1`,
+    );
+    if (row === undefined || time.wall(row[0]) >= until) high = middle;
+    else low = middle;
+  }
+  return high + CLOSE;
+}
+
+const CLOSE = 1_000;
+
 async function found(
   { rows, dialect, time, ids }: Session,
   filter: AttemptFilter,
   range: Sql | null,
 ): Promise<(readonly [id: number, AttemptRecord])[]> {
-  const { destination, endpoint, delivery, messageId, userId, outcome, since, limit } = filter;
+  const { destination, endpoint, delivery, messageId, userId, outcome, since, until, limit } = filter;
   const conditions = where(
     range,
     destination === undefined ? null : sql`destination = ${dialect.name(destination)}`,
@@ -54,6 +72,7 @@ async function found(
     userId === undefined ? null : sql`user_id = ${userId}`,
     outcome === undefined ? null : sql`outcome = ${OUTCOMES.indexOf(outcome)}`,
     since === undefined ? null : sql`at >= ${time.atWall(since)}`,
+    until === undefined ? null : sql`at < ${time.atWall(until)}`,
   );
   const name = (column: string) => dialect.nameOf(raw(column));
   const matching = await rows<readonly [id: number, ...AttemptRow]>(sql`

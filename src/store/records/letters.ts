@@ -95,14 +95,24 @@ function conditionsOf({ dialect, time, ids }: Session, filter: DeadLetterFilter,
  * Those of these letters whose users are being deleted: they stay where the deletion finds them. No other deletion begins
  * until the transaction ends.
  */
-export async function lettersBeingDeleted(session: Session, ids: readonly number[]): Promise<ReadonlySet<number>> {
+export function lettersBeingDeleted(session: Session, ids: readonly number[]): Promise<ReadonlySet<number>> {
+  return rowsBeingDeleted(session, 'dead_letter', 'id', ids);
+}
+
+/** As `lettersBeingDeleted`, of another table. */
+export async function rowsBeingDeleted(
+  session: Session,
+  table: 'dead_letter' | 'delivered',
+  key: 'id' | 'delivery',
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
   const { rows, dialect } = session;
   await holdEpoch(session);
   const open = await rows(sql`SELECT 1 FROM rollcall.deletion WHERE is_open = 1 LIMIT 1`);
   if (open.length === 0) return new Set();
   const found = await rows<[number, string, number, string | null, string]>(sql`
-    SELECT id, ${dialect.nameOf(raw('source'))}, type, user_id, body FROM rollcall.dead_letter
-    WHERE ${dialect.oneOf(raw('id'), 'id', ids)}`);
+    SELECT ${raw(key)}, ${dialect.nameOf(raw('source'))}, type, user_id, body FROM rollcall.${raw(table)}
+    WHERE ${dialect.oneOf(raw(key), 'id', ids)}`);
   const subjects = found
     .filter(([, , type]) => MESSAGE_TYPES[type] !== 'delete')
     .map(([id, source, type, user, body]) => ({ id, source, users: usersIn(MESSAGE_TYPES[type], user, body) }));

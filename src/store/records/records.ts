@@ -53,6 +53,7 @@ import {
   rebuildLive,
   rewriteLive,
 } from './live-state.ts';
+import { message, messagePage, pruneDelivered } from './messages.ts';
 import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
 import { pruneRecords } from './prune-records.ts';
 import {
@@ -82,6 +83,7 @@ const RECORDS = {
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
+  ...{ messagePage, message, pruneDelivered },
   ...{ saveDiscards, discards, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
   ...{ lastSuccesses, oldestUntried },
@@ -126,6 +128,8 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'history',
     'historySums',
     'lastSuccesses',
+    'message',
+    'messagePage',
     'oldestUntried',
     'openRegulations',
     'regulations',

@@ -1,7 +1,8 @@
 import type { DeadReason } from '../../dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
+import { LANES } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
-import { lettersBeingDeleted } from '../records/letters.ts';
+import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { DELETION_LANE, READY } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { BacklogChanges, RunChanges } from './counters.ts';
@@ -68,6 +69,35 @@ export async function replay(db: Connection, now: number, { replays }: ReplayArg
   backlog.write();
   runs.write();
   return queued;
+}
+
+const LIVE = LANES.indexOf('live');
+
+/** They become letters for the moment, with new ids, and are replayed as such. */
+export async function deliverAgain(db: Connection, now: number, { replays }: ReplayArguments): Promise<number> {
+  const session = new SqliteSession(db, { now, ahead: 0 });
+  const ids = replays.map(({ id }) => id);
+  const out = await rowsBeingDeleted(session, 'delivered', 'delivery', ids);
+  const backlog = new BacklogChanges(db);
+  const letters = replays.flatMap(({ id, body }) => {
+    if (out.has(id)) return [];
+    const next = nextDeliveryId(db);
+    const letter = db.get<{ destination: number }>(
+      `INSERT INTO dead_letter
+         (id, destination, lane, source, type, message_id, user_id, conflict, reason, tries, accepted_at, last_at, body)
+       SELECT ?, destination, ${LIVE}, source, type, message_id, user_id, conflict, 'refused', 0, accepted_at, ?, coalesce(?, body)
+       FROM delivered WHERE delivery = ? RETURNING destination`,
+      next,
+      now,
+      body,
+      id,
+    );
+    if (!letter) return [];
+    backlog.add(letter.destination, { dead: 1 });
+    return [{ id: next, body: null }];
+  });
+  backlog.write();
+  return replay(db, now, { replays: letters });
 }
 
 /** Gives a letter another body, and so a new id. */

@@ -9,7 +9,7 @@ const ERASE_STEP = 20_000;
 const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 const ALIAS_TYPE = MESSAGE_TYPES.indexOf('alias');
 /** Letters first: what is queued again meanwhile is found among the deliveries. */
-const PHASES = ['dead_letter', 'delivery', 'attempt'] as const;
+const PHASES = ['dead_letter', 'delivery', 'delivered', 'attempt'] as const;
 
 /** Users, sources (null for all), and what the body of an alias holds of a former id; each as a JSON list. */
 type Scope = readonly [users: string, sources: string | null, former: string];
@@ -19,6 +19,7 @@ const OF_FORMER = `type = ${ALIAS_TYPE} AND EXISTS (SELECT 1 FROM json_each(?3) 
 /** Attempts have no body: those of an alias name the new id only. */
 const IN_SCOPE = {
   delivery: `type <> ${DELETE_TYPE} AND (${OF_USER} OR ${OF_FORMER}) AND ${FROM_SCOPE}`,
+  delivered: `type <> ${DELETE_TYPE} AND (${OF_USER} OR ${OF_FORMER}) AND ${FROM_SCOPE}`,
   dead_letter: `type <> ${DELETE_TYPE} AND (${OF_USER} OR ${OF_FORMER}) AND ${FROM_SCOPE}`,
   attempt: `?3 IS NOT NULL AND type <> ${DELETE_TYPE} AND ${OF_USER} AND ${FROM_SCOPE}`,
 };
@@ -57,7 +58,8 @@ function eraseRange(db: Connection, table: (typeof PHASES)[number], scope: Scope
   const isTheirs = `${IN_SCOPE[table]} AND id > ?4 AND id <= ?5`;
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
-  if (table === 'attempt') db.run(`DELETE FROM attempt WHERE ${isTheirs}`, ...scope, start, end);
+  if (table === 'attempt' || table === 'delivered')
+    db.run(`DELETE FROM ${table} WHERE ${isTheirs}`, ...scope, start, end);
   if (table === 'dead_letter') {
     for (const [destination, reason, run] of db.tuples<[number, string, number | null]>(
       `DELETE FROM dead_letter WHERE ${isTheirs} RETURNING destination, reason, run`,

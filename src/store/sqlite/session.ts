@@ -19,6 +19,7 @@ export const SQLITE: Dialect = {
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
   item: (column, place) => sql`${column} ->> ${raw(String(place))}`,
+  contains: (column, text) => sql`instr(${column}, ${text}) > 0`,
   // As a range, which an index knows how to find.
   startsWith: (column, prefix) => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10ffff}`}`,
   untriedIn: (lane) => sql`(tries > 0) = 0 AND lane = ${lane}`,

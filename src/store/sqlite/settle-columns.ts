@@ -10,6 +10,8 @@ export type VerdictTuple =
 /** Settlements by column: between threads, lists of numbers cost an eighth of what as many objects do. */
 export class SettleColumns {
   readonly owner: number;
+  /** Whether what was delivered is kept. */
+  readonly keeps: boolean;
   /** What the columns of names are indexes into. */
   readonly names: string[] = [];
   readonly deliveries = {
@@ -44,8 +46,10 @@ export class SettleColumns {
     settlements: readonly Settlement[],
     ahead: number,
     numberOf: (delivery: string) => number,
+    keeps: boolean,
   ) {
     this.owner = owner;
+    this.keeps = keeps;
     const indexes = new Map<string, number>();
     const indexOf = (name: string) => {
       let index = indexes.get(name);

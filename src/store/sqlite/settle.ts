@@ -21,11 +21,16 @@ interface Ending {
   readonly verdict: VerdictTuple | null;
 }
 
-export function settle(db: Connection, now: number, { owner, names, deliveries, attempts }: SettleColumns): void {
+export function settle(
+  db: Connection,
+  now: number,
+  { owner, names, deliveries, attempts, keeps }: SettleColumns,
+): void {
   const backlog = new BacklogChanges(db);
   const runs = new RunChanges(db);
   const nameIds = names.map((name) => db.nameId(name));
   logAttempts(db, nameIds, attempts);
+  if (keeps) keepDelivered(db, now, owner, deliveries);
   const delivered: Ending[] = [];
   for (const ending of endings(nameIds, deliveries)) {
     const { verdict } = ending;
@@ -65,6 +70,20 @@ function freeNewer(db: Connection, owner: number, delivered: readonly Ending[]):
        CROSS JOIN delivery AS newer INDEXED BY delivery_conflict
          ON newer.conflict = held.conflict AND newer.destination = held.destination AND newer.state = ${WAITING})`,
     JSON.stringify(changes),
+    owner,
+  );
+}
+
+/** Before they are removed. A notice names someone who is to be forgotten. */
+function keepDelivered(db: Connection, now: number, owner: number, { id, verdict }: SettleColumns['deliveries']): void {
+  const delivered = id.filter((_, place) => (verdict[place] ?? null) === null);
+  if (delivered.length === 0) return;
+  db.run(
+    `INSERT INTO delivered (at, delivery, destination, source, type, message_id, user_id, accepted_at, conflict, body)
+     SELECT ?, id, destination, source, type, message_id, user_id, accepted_at, conflict, body FROM delivery
+     WHERE id IN (SELECT value FROM json_each(?)) AND owner = ? AND type <> ${NOTICE} ON CONFLICT DO NOTHING`,
+    now,
+    JSON.stringify(delivered),
     owner,
   );
 }

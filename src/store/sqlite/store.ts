@@ -35,6 +35,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const own = new OwnOwners();
   /** Once for all rows of a call: they are of one moment. */
   const ahead = () => time.fromWall(0);
+  const numbered = (replays: readonly port.Replay[]) => replays.map(({ id, body }) => ({ id: ids.number(id), body }));
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
   const sent = ({ messages, step, live = null, logged = false, take = null }: port.AcceptRequest) => {
     const packed = pack(messages);
@@ -72,8 +73,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       );
       return { claims: named, nextDue };
     },
-    settle: (owner, settlements) =>
-      thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id))),
+    settle: (owner, settlements, keeps = false) =>
+      thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id), keeps)),
     expire: (destination, before, untriedToo, limit) =>
       thread.call('expire', { destination, before, untriedToo, limit }),
     restNotices: (destination, limit) => thread.call('restNotices', { destination, limit }),
@@ -81,8 +82,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null }),
     requeue: (destination, limit) => thread.call('requeue', { destination, maxQueued, limit }),
     prune: (before, limit) => thread.call('prune', { before, limit }),
-    replay: (replays) =>
-      thread.call('replay', { replays: replays.map(({ id, body }) => ({ id: ids.number(id), body })) }),
+    replay: (replays) => thread.call('replay', { replays: numbered(replays) }),
+    deliverAgain: (replays) => thread.call('deliverAgain', { replays: numbered(replays) }),
     resend: async (destination, from, after, limit) => {
       const cursor = after === null ? 0 : ids.number(after);
       const last = await thread.call('resend', { destination, from, after: cursor, limit });

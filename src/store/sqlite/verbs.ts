@@ -3,7 +3,7 @@ import { accept } from './accept.ts';
 import { claim } from './claim.ts';
 import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
-import { bury, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
+import { bury, deliverAgain, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
 import { erase } from './erase.ts';
 import {
   deletedInLog,
@@ -26,7 +26,7 @@ import { begin, rescue, settle } from './settle.ts';
 /** The queue's verbs, each performed within the transaction of its group. */
 const VERBS = {
   ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
-  ...{ expire, restNotices, bury, requeue, replay, resend, drop, erase, prune },
+  ...{ expire, restNotices, bury, requeue, replay, deliverAgain, resend, drop, erase, prune },
   ...{
     eventState,
     eventTail,

@@ -17,6 +17,7 @@ ALTER TABLE rollcall.lease SET (fillfactor = 50);
 -- Grow at one end and are pruned at the other: a twentieth is a vacuum every few hours at most.
 ALTER TABLE rollcall.seen SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE rollcall.seen_batch SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE rollcall.delivered SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE rollcall.attempt SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 -- Bodies are sent as they are stored, once: compressing the large ones would cost more than it saves. Hashes don't compress.
 ALTER TABLE rollcall.delivery ALTER body SET STORAGE EXTERNAL;

@@ -59,6 +59,24 @@ CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE c
 -- Held out of a full queue; their ids are the order in which they are queued again.
 CREATE INDEX dead_letter_held_out ON dead_letter (destination) WHERE reason = 'queue_full';
 
+-- What was delivered, for as long as messages.keep says, in the order of time; notices of deletions never.
+CREATE TABLE delivered (
+  id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  delivery INTEGER NOT NULL,
+  destination INTEGER NOT NULL,
+  source INTEGER NOT NULL,
+  type INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  user_id TEXT,
+  accepted_at INTEGER NOT NULL,
+  conflict TEXT,
+  body TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX delivered_delivery ON delivered (delivery);
+CREATE INDEX delivered_message ON delivered (message_id);
+CREATE INDEX delivered_user ON delivered (user_id) WHERE user_id IS NOT NULL;
+
 -- Counters, so that nothing ever counts the rows above. queued: pending, never tried, no deletion notice; held_out: dead
 -- letters `queue_full`.
 CREATE TABLE backlog (

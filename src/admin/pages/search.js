@@ -1,0 +1,54 @@
+import { useEffect, useState } from 'preact/hooks';
+import { get } from './api.js';
+import { addressOf } from './router.js';
+
+/** Answers that one search asks for before it waits for a person: each looks at a bounded part of what there is. */
+const PATIENCE = 40;
+
+/**
+ * @typedef {object} Search
+ * @property {any[] | null} rows - null until something is known
+ * @property {boolean} busy
+ * @property {any} error
+ * @property {(() => void) | null} more - goes on, where there may be more
+ * @property {() => void} again
+ */
+
+/**
+ * Asks for page after page until there are enough rows, or no more.
+ *
+ * @param {string} path @param {Record<string, any>} query @param {number} enough
+ * @returns {Search}
+ */
+export function useSearch(path, query, enough) {
+  const address = addressOf(path, { ...query, limit: enough });
+  const [state, setState] = useState(/** @type {any} */ ({ rows: null, next: null, busy: true, error: null }));
+  const [turn, setTurn] = useState({ address, from: /** @type {any} */ (null) });
+  const from = turn.address === address ? turn.from : null;
+  useEffect(() => {
+    const ending = new AbortController();
+    /** @param {any} next */
+    const show = (next) => ending.signal.aborted || setState(next);
+    const go = async () => {
+      let rows = from?.rows ?? [];
+      let cursor = from?.next ?? null;
+      const wanted = rows.length + enough;
+      show((/** @type {any} */ last) => ({ ...last, busy: true, error: null }));
+      for (let asked = 0; asked < PATIENCE; asked += 1) {
+        const { data, next } = await get(addressOf(path, { ...query, limit: enough, cursor }), ending.signal);
+        rows = [...rows, ...data];
+        cursor = next;
+        if (next === null || rows.length >= wanted) break;
+        if (data.length > 0) show({ rows, next, busy: true, error: null });
+      }
+      show({ rows, next: cursor, busy: false, error: null });
+    };
+    go().catch((error) => show((/** @type {any} */ last) => ({ ...last, busy: false, error })));
+    return () => ending.abort();
+  }, [address, turn]);
+  return {
+    ...state,
+    more: state.next !== null && !state.busy ? () => setTurn({ address, from: state }) : null,
+    again: () => setTurn({ address, from: null }),
+  };
+}
