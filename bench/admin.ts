@@ -36,6 +36,13 @@ const ROUTES = {
   attemptsRefused: '/attempts?outcome=refused&destination=d7',
   letters: '/dead-letters',
   lettersOfOne: '/dead-letters?userId=nobody',
+  messages: '/messages',
+  messagesOfOne: '/messages?userId=nobody',
+  messagesDelivered: '/messages?state=delivered',
+  messagesOfEvent: '/messages?event=Nothing',
+  history: '/history',
+  historyOfOne: '/history?of=destination&name=d7',
+  historySums: '/history/sums?of=destination&limit=500',
   discards: '/discards',
   audit: '/audit',
 } as const;
@@ -129,9 +136,25 @@ const BODY = JSON.stringify({
 });
 
 const filled = new Map<string, Promise<string>>();
+/** Six hours of every destination, as the service writes them. */
+async function withHistory(url: string): Promise<string> {
+  const app = await App.create(configOf(url), { log: pino({ level: 'silent' }) });
+  const now = Date.now();
+  const took = [0, 5, 80, 10, 5];
+  const names = Array.from({ length: DESTINATIONS }, (_, n) => `d${n}`);
+  for (let minutes = 360; minutes > 0; minutes -= 1) {
+    await app.store.addHistory(now - minutes * 60_000, [
+      ...names.map((name) => ({ subject: 'destination' as const, name, counts: { delivered: 100 }, took, pending: 9 })),
+      { subject: 'all', name: '', counts: { delivered: 100 * DESTINATIONS }, took, pending: 9 },
+    ]);
+  }
+  await app.close();
+  return url;
+}
+
 /** Filled once for all rounds. */
 const storeOf = (name: string, fill: () => Promise<string>) => {
-  if (!filled.has(name)) filled.set(name, fill());
+  if (!filled.has(name)) filled.set(name, fill().then(withHistory));
   return filled.get(name) as Promise<string>;
 };
 

@@ -11,7 +11,7 @@ export interface ResendOptions {
   ) => Promise<readonly CurrentBody[]>;
 }
 
-export interface ResendResult {
+interface ResendResult {
   /** Queued once more. */
   readonly resent: number;
   /** Changes of membership in whose place a newer one waits; messages of people who are being deleted. */
