@@ -277,13 +277,26 @@ const PAUSE = 250;
 export function Filters({ find, fields = find ? [{ name: 'find', title: find }] : [], choices = [] }) {
   const { query } = useAddress();
   const timer = useRef(0);
-  /** @param {any} event */
-  const typed = ({ target: { name, value } }) => {
+  useEffect(() => () => clearTimeout(timer.current), []);
+  /** What is typed and not yet searched for. */
+  const pending = useRef(/** @type {Record<string, string>} */ ({}));
+  const search = () => {
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => refine({ ...query, [name]: value }), PAUSE);
+    const now = Object.fromEntries(new URLSearchParams(location.search));
+    refine({ ...now, ...pending.current });
+    pending.current = {};
   };
   /** @param {any} event */
-  const chosen = ({ target: { name, value } }) => refine({ ...query, [name]: value });
+  const typed = ({ target: { name, value } }) => {
+    pending.current[name] = value;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(search, PAUSE);
+  };
+  /** @param {any} event */
+  const chosen = ({ target: { name, value } }) => {
+    pending.current[name] = value;
+    search();
+  };
   return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     ${fields.map(({ name, title, type = 'search' }) => html`<label key=${name} class="search">${title}<input type=${type} name=${name} value=${query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
     ${choices.map(
