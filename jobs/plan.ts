@@ -58,7 +58,7 @@ export interface SyncPlan {
   readonly sample: readonly string[];
 }
 
-interface UnfinishedRun {
+export interface UnfinishedRun {
   readonly run: string;
   readonly state: RunState;
   /** Why it is held. */
