@@ -1,13 +1,13 @@
 import type { RollcallError } from '../src/errors.ts';
 import type { Run, Store } from '../src/store/port.ts';
-import type { Log, Notice, Subject } from './context.ts';
+import type { Log, RunAlert, Subject } from './context.ts';
 
 /** No failures of a run. */
 const QUIET = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
 /** Says in the log, and to people, what became of a run that they should know of. */
 export interface Alerts {
-  send(notice: Notice): Promise<void>;
+  send(alert: RunAlert): Promise<void>;
   held(run: Run): Promise<void>;
   /** A try again that fails as the one before did is only logged. */
   failed(subject: Subject, error: RollcallError, isRetry: boolean): Promise<void>;
@@ -17,22 +17,22 @@ interface AlertsOptions {
   readonly store: Pick<Store, 'runs'>;
   readonly log: Log;
   /** What it throws is logged. */
-  readonly notify?: ((notice: Notice) => void | Promise<void>) | undefined;
+  readonly notify?: ((alert: RunAlert) => void | Promise<void>) | undefined;
 }
 
 export function createAlerts({ store, log, notify }: AlertsOptions): Alerts {
-  function write({ event, key, run, code, message }: Notice): void {
+  function write({ event, key, run, code, message }: RunAlert): void {
     const fields = { event: `sync_${event}`, key, run: run?.id, code };
     if (event === 'failed') log.error(fields, message);
     else log.warn(fields, message);
   }
 
-  async function send(notice: Notice): Promise<void> {
-    write(notice);
+  async function send(alert: RunAlert): Promise<void> {
+    write(alert);
     try {
-      await notify?.(notice);
+      await notify?.(alert);
     } catch (error) {
-      log.error({ err: error, key: notice.key }, 'the notice could not be sent');
+      log.error({ err: error, key: alert.key }, 'the alert could not be sent');
     }
   }
 
@@ -43,9 +43,9 @@ export function createAlerts({ store, log, notify }: AlertsOptions): Alerts {
       if (QUIET.has(code)) return;
       const [last, before] = await store.runs({ key, limit: 2 }).catch(() => []);
       const run = last?.code === code ? last : null;
-      const notice: Notice = { event: 'failed', key, run, code, message };
-      if (isRetry && before?.code === code) write(notice);
-      else await send(notice);
+      const alert: RunAlert = { event: 'failed', key, run, code, message };
+      if (isRetry && before?.code === code) write(alert);
+      else await send(alert);
     },
   };
 }

@@ -39,7 +39,7 @@ export interface Progress {
 }
 
 /** What people are told of: the run was held for approval, failed, or is overdue. */
-export interface Notice {
+export interface RunAlert {
   readonly event: 'held' | 'failed' | 'overdue';
   readonly key: string;
   readonly run: Run | null;

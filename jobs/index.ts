@@ -1,5 +1,5 @@
 export type { AudienceStatus, Todo } from './audiences.ts';
-export type { AcceptChanges, Log, Notice, Progress } from './context.ts';
+export type { AcceptChanges, Log, Progress, RunAlert } from './context.ts';
 export { shownSql } from './definition.ts';
 export type { OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';

@@ -4,7 +4,7 @@ import { keepLease, type Lease } from '../src/keep-lease.ts';
 import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';
-import type { AcceptChanges, LeasedContext, Log, Notice, Progress, RunContext, Subject } from './context.ts';
+import type { AcceptChanges, LeasedContext, Log, Progress, RunAlert, RunContext, Subject } from './context.ts';
 import type { OpenEngine } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
@@ -26,7 +26,7 @@ export interface SyncOptions {
   /** Told of each step of the live computation. */
   readonly onLiveStep?: (step: LiveStepReport) => void;
   /** Told of held, failed and overdue runs; what it throws is logged. */
-  readonly notify?: (notice: Notice) => void | Promise<void>;
+  readonly notify?: (alert: RunAlert) => void | Promise<void>;
 }
 
 /** What became of one audience or trait in a sync. */

@@ -35,7 +35,7 @@ import { EventLogKeeper } from './events/keeper.ts';
 import { summaryOf, verifyFiles } from './events/summary.ts';
 import { History } from './history/history.ts';
 import { createHttpServer } from './http-server.ts';
-import { NOTICE_DESTINATION, noticeDestination, sendEndpointNotice, sendNotice } from './notices.ts';
+import { NOTIFY_DESTINATION, notifyDestination, sendEndpointAlert, sendRunAlert } from './run-alerts.ts';
 import { openStore } from './store/open.ts';
 import {
   type AcceptResult,
@@ -142,7 +142,7 @@ export class App {
         this.deliveryLog.settled(settlement);
         this.confirmations.settled(settlement);
       },
-      onRefusing: (state) => void this.noticeRefusing(state),
+      onRefusing: (state) => void this.alertOfRefusing(state),
       onFatal: (error) => this.fail(error),
     });
     this.accept = this.observed(
@@ -165,8 +165,8 @@ export class App {
         this.history.reported({ ...report, failed: isFailure(report) });
       },
       onLiveStep: (step) => this.metrics.liveStep(step),
-      notify: async (notice) => {
-        if (this.config.notify) await sendNotice(this.accept, clock, notice);
+      notify: async (alert) => {
+        if (this.config.notify) await sendRunAlert(this.accept, clock, alert);
       },
     });
     this.discards = new Discards({
@@ -343,18 +343,18 @@ export class App {
     this.failure.reject(error);
   }
 
-  /** Who refuses notices can't be told so by one. */
-  private async noticeRefusing({ destination, endpoint, refusal }: EndpointState): Promise<void> {
-    if (!this.config.notify || destination === NOTICE_DESTINATION || !refusal) return;
+  /** Who refuses alerts can't be told so by one. */
+  private async alertOfRefusing({ destination, endpoint, refusal }: EndpointState): Promise<void> {
+    if (!this.config.notify || destination === NOTIFY_DESTINATION || !refusal) return;
     const { url = null } =
       this.config.destinations.find(({ name }) => name === destination)?.endpoints.find(({ id }) => id === endpoint) ??
       {};
     const since = new Date(this.store.time.toWall(refusal.since ?? refusal.from)).toISOString();
-    const notice = { destination, endpoint, url: url === null ? null : redactUrl(url), since };
-    await sendEndpointNotice(this.accept, this.clock, notice).catch((error) =>
+    const alert = { destination, endpoint, url: url === null ? null : redactUrl(url), since };
+    await sendEndpointAlert(this.accept, this.clock, alert).catch((error) =>
       this.options.log.warn(
         { err: error, endpoint },
-        'The notice of an endpoint that refuses everything was not accepted',
+        'The alert of an endpoint that refuses everything was not accepted',
       ),
     );
   }
@@ -406,7 +406,7 @@ export class App {
     return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
   }
 
-  /** Those that are configured, and those that notices go to. */
+  /** Those that are configured, and those that alerts go to. */
   destinations(): readonly Destination[] {
     return this.allDestinations.of(this.config);
   }
@@ -417,7 +417,7 @@ export class App {
     list: [] as readonly Destination[],
     of(config: Config): readonly Destination[] {
       if (this.config !== config)
-        this.list = [...config.destinations, ...noticeDestination(config), ...alertDestinations(config.alerts)];
+        this.list = [...config.destinations, ...notifyDestination(config), ...alertDestinations(config.alerts)];
       this.config = config;
       return this.list;
     },

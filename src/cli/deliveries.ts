@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { type EndpointStatus, endpointStatuses } from '../admin/endpoints.ts';
 import { ALERT_SOURCE } from '../alerts/notice.ts';
 import type { Destination } from '../destination.ts';
-import { NOTICE_DESTINATION } from '../notices.ts';
+import { NOTIFY_DESTINATION } from '../run-alerts.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import type { ProgressView } from './progress.ts';
 
@@ -38,7 +38,7 @@ export async function awaitDeliveries(runs: readonly Run[], options: AwaitOption
 }
 
 /** Waits until people were told of held and failed runs; where they can't be reached, not for long. */
-export async function awaitNotices(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
+export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();
     if (!backlogs.some(({ destination, pending }) => isNotified(destination) && pending > 0)) return;
@@ -47,7 +47,7 @@ export async function awaitNotices(store: Pick<Store, 'backlog'>, signal: AbortS
 }
 
 const isNotified = (destination: string) =>
-  destination === NOTICE_DESTINATION || destination.startsWith(`${ALERT_SOURCE}:`);
+  destination === NOTIFY_DESTINATION || destination.startsWith(`${ALERT_SOURCE}:`);
 
 function isBlocked({ state }: EndpointStatus): boolean {
   return state !== 'open';

@@ -3,7 +3,7 @@ import { deliveryCounts } from '../admin/lines.ts';
 import { RollcallError } from '../errors.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
 import { type Context, EXIT } from './context.ts';
-import { awaitDeliveries, awaitNotices } from './deliveries.ts';
+import { awaitDeliveries, awaitRunAlerts } from './deliveries.ts';
 import { hint } from './options.ts';
 import type { ProgressView } from './progress.ts';
 import { deliverySummary, runLines, runTable } from './show-run.ts';
@@ -79,7 +79,7 @@ async function settle(reports: readonly SyncReport[], place: Place): Promise<Out
   const deliveries = await awaitDeliveries([...sent, ...earlier.runs], { store, destinations, progress, signal });
   if (deliveries === null) return null;
   await alert();
-  await awaitNotices(store, signal);
+  await awaitRunAlerts(store, signal);
   return signal.aborted ? null : { runs, deliveries, deadBefore: earlier.dead, store };
 }
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { createSync, type Notice, type Progress, type Sync, type SyncOptions } from '../../../jobs/index.ts';
+import { createSync, type Progress, type RunAlert, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
 import { type Clock, systemClock } from '../../../src/clock.ts';
 import type {
@@ -39,7 +39,7 @@ export interface Rig {
   readonly config: TestConfig;
   readonly store: Store;
   readonly sync: Sync;
-  readonly notices: Notice[];
+  readonly notices: RunAlert[];
   /** Told of every step of every run; tests replace it. */
   onProgress(step: Progress): void;
   time(): number;
@@ -80,7 +80,7 @@ export async function createRig(
   };
   const store = await openTestStore(options.maxQueued ?? 1_000_000, clock);
   t.teardown(() => store.close());
-  const notices: Notice[] = [];
+  const notices: RunAlert[] = [];
   const accept = createAccept(store, () => config.destinations);
   const another: Rig['another'] = (changes = {}) =>
     createSync({

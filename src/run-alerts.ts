@@ -5,7 +5,7 @@ import { type Destination, endpointId } from './destination.ts';
 import { isoTime } from './timestamp.ts';
 
 /** What people are told of: a held, failed or overdue run. */
-interface RunNotice {
+interface RunAlert {
   readonly event: 'held' | 'failed' | 'overdue';
   readonly key: string;
   readonly run: { readonly id: string } | null;
@@ -14,7 +14,7 @@ interface RunNotice {
 }
 
 /** That an endpoint refuses everything. */
-interface EndpointNotice {
+interface EndpointAlert {
   readonly destination: string;
   readonly endpoint: string;
   /** Without user, password and query. */
@@ -24,18 +24,18 @@ interface EndpointNotice {
 }
 
 /** Names that no configured source or destination can have, because of the colon. */
-const NOTICE_SOURCE = 'rollcall:notices';
-export const NOTICE_DESTINATION = 'rollcall:notify';
+const NOTIFY_SOURCE = 'rollcall:notices';
+export const NOTIFY_DESTINATION = 'rollcall:notify';
 
-/** The `notify` webhook as a destination: notices are signed, retried and kept like any other message. */
-export function noticeDestination({ notify }: Config): readonly Destination[] {
+/** The `notify` webhook as a destination: alerts are signed, retried and kept like any other message. */
+export function notifyDestination({ notify }: Config): readonly Destination[] {
   if (notify === null) return [];
-  const endpoint = { id: endpointId(NOTICE_DESTINATION, notify.url), url: notify.url, headers: {}, isSecret: true };
+  const endpoint = { id: endpointId(NOTIFY_DESTINATION, notify.url), url: notify.url, headers: {}, isSecret: true };
   return [
     {
-      name: NOTICE_DESTINATION,
+      name: NOTIFY_DESTINATION,
       enabled: true,
-      sources: [NOTICE_SOURCE],
+      sources: [NOTIFY_SOURCE],
       secrets: notify.secret === null ? [] : [notify.secret],
       endpoints: [endpoint],
       require: 'any',
@@ -44,16 +44,16 @@ export function noticeDestination({ notify }: Config): readonly Destination[] {
   ];
 }
 
-/** Sends a notice as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
-export async function sendNotice(accept: Accept, clock: Clock, notice: RunNotice): Promise<void> {
-  const { event, key, run, code, message } = notice;
+/** Sends a alert as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
+export async function sendRunAlert(accept: Accept, clock: Clock, alert: RunAlert): Promise<void> {
+  const { event, key, run, code, message } = alert;
   const properties = { key, run: run?.id ?? null, code, message };
   await send(accept, clock, `Run ${event[0]?.toUpperCase()}${event.slice(1)}`, properties);
 }
 
-/** Sends a notice as a track call: event `Endpoint Refusing`. */
-export async function sendEndpointNotice(accept: Accept, clock: Clock, notice: EndpointNotice): Promise<void> {
-  const { destination, endpoint, url, since } = notice;
+/** Sends a alert as a track call: event `Endpoint Refusing`. */
+export async function sendEndpointAlert(accept: Accept, clock: Clock, alert: EndpointAlert): Promise<void> {
+  const { destination, endpoint, url, since } = alert;
   const message = `${destination} refuses everything at ${url ?? endpoint}: its URL or secret seems to be wrong.`;
   await send(accept, clock, 'Endpoint Refusing', {
     destination,
@@ -77,5 +77,5 @@ async function send(
     ...{ version: 1, type: 'track', messageId, event, properties },
     ...{ timestamp, receivedAt: timestamp, context: {} },
   });
-  await accept(NOTICE_SOURCE, [{ type: 'track', messageId, userId: null, integrations: null, body }]);
+  await accept(NOTIFY_SOURCE, [{ type: 'track', messageId, userId: null, integrations: null, body }]);
 }
