@@ -52,17 +52,14 @@ export interface SyncPlan {
   readonly retired: number;
   /** By a person: until they resume it, a sync passes over it. */
   readonly paused: AudiencePause | null;
-  /** Runs that a sync finishes or waits for first. */
-  readonly unfinished: readonly UnfinishedRun[];
+  /** Runs that a sync finishes or waits for first; `reason` is why one is held. */
+  readonly unfinished: readonly {
+    readonly run: string;
+    readonly state: RunState;
+    readonly reason: string | null;
+  }[];
   /** Bodies as they would be sent. */
   readonly sample: readonly string[];
-}
-
-export interface UnfinishedRun {
-  readonly run: string;
-  readonly state: RunState;
-  /** Why it is held. */
-  readonly reason: string | null;
 }
 
 interface PlanRequest {

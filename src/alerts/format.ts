@@ -8,7 +8,7 @@ interface Item {
 }
 
 /** What people are to read. */
-export interface Notice {
+interface Notice {
   /** How long it lasted stands in it, where it is over. */
   readonly title: string;
   readonly items: readonly Item[];
