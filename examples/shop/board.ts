@@ -6,15 +6,18 @@ const QUIET = 150;
 
 /** Prints lines for people, or with `json` for scripts; what many users have in common becomes one line. */
 export function createBoard(print: (line: string) => void, json = false) {
-  const groups = new Map<string, string[]>();
+  const groups = new Map<string, Verified[]>();
   let timer: NodeJS.Timeout | undefined;
 
   function flush(): void {
     clearTimeout(timer);
     for (const [what, users] of groups) {
       const more = users.length > NAMES_SHOWN ? `, and ${users.length - NAMES_SHOWN} more` : '';
-      const names = `${users.slice(0, NAMES_SHOWN).join(', ')}${more}`;
-      line('verified', pc.green(`✓ ${String(users.length).padStart(3)} ${what}: `) + pc.dim(names));
+      const names = `${users
+        .slice(0, NAMES_SHOWN)
+        .map(({ user }) => user)
+        .join(', ')}${more}`;
+      line('verified', pc.green(`✓ ${String(users.length).padStart(3)} ${what}: `) + pc.dim(names) + afterOrder(users));
     }
     groups.clear();
   }
@@ -30,16 +33,31 @@ export function createBoard(print: (line: string) => void, json = false) {
 
   return {
     say: line,
-    /** A verified webhook; shown once no more have come for a moment. */
-    verified(what: string, user: string): void {
+    /**
+     * A verified webhook; shown once no more have come for a moment.
+     *
+     * @param seconds - since the user's last order while the shop ran; null if there was none
+     */
+    verified(what: string, user: string, seconds: number | null): void {
       const users = groups.get(what) ?? [];
-      groups.set(what, [...users, user]);
+      groups.set(what, [...users, { user, seconds }]);
       clearTimeout(timer);
       timer = setTimeout(flush, QUIET);
     },
     /** Shows at once what has been verified so far. */
     flush,
   };
+}
+
+interface Verified {
+  readonly user: string;
+  readonly seconds: number | null;
+}
+
+/** Of several, the slowest. */
+function afterOrder(users: readonly Verified[]): string {
+  const seconds = users.flatMap(({ seconds }) => seconds ?? []);
+  return seconds.length === 0 ? '' : `, ${Math.max(...seconds).toFixed(2)} s after the order`;
 }
 
 /** `1 webhook`, `2 webhooks`. */

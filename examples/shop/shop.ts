@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import pino from 'pino';
 import { App } from '../../src/app.ts';
 // `rollcall demo` has no packages but its own: your shop would import '@rollcall/client'.
@@ -18,6 +19,7 @@ const SECRET = 'a-secret-for-trying-out';
 const SEED = 7;
 const ORDERS = 300;
 const WARN = 40;
+const LOOK_EVERY = 50;
 
 /** The shop, its app and Rollcall, all in this process. */
 export interface Shop {
@@ -25,10 +27,14 @@ export interface Shop {
   readonly rollcall: App;
   /** Path of Rollcall's configuration. */
   readonly config: string;
-  /** Lets orders come in: to Rollcall as track calls. Resolves once it has them. */
-  order(amount: number, at: number): Promise<void>;
-  /** Resolves once so many webhooks are verified. */
-  untilVerified(number: number, signal: AbortSignal): Promise<void>;
+  /** Lets orders come in now: to Rollcall as track calls. Resolves once it has them. */
+  order(amount: number): Promise<void>;
+  /** Webhooks verified so far. */
+  verified(): number;
+  /** Resolves once the app knows all that Rollcall knows. */
+  settled(signal: AbortSignal): Promise<void>;
+  /** Resolves once nobody is in this audience any more, by what the app was told. */
+  untilEmpty(key: string, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -38,19 +44,19 @@ export interface ShopOptions {
   readonly board: Board;
   /** Port of Rollcall, if it is free. */
   readonly port: number;
-  /** When the last of the sample orders came in, milliseconds since 1970. */
-  readonly end: number;
 }
 
 /** Begins anew in an empty folder: the shop's app listening, Rollcall started, sample orders sent. */
-export async function openShop({ folder, board, port: wanted, end }: ShopOptions): Promise<Shop> {
+export async function openShop({ folder, board, port: wanted }: ShopOptions): Promise<Shop> {
   const book = createOrderBook(SEED);
   const webhooks = new EventEmitter();
   let verified = 0;
+  const orderedAt = new Map<string, number>();
   const audiences = ['big_spenders', 'lapsed_customers', 'just_bought'];
   const app = createShopApp(SECRET, audiences, (what, userId) => {
     verified += 1;
-    board.verified(what, userId);
+    const at = orderedAt.get(userId);
+    board.verified(what, userId, at === undefined ? null : (Date.now() - at) / 1_000);
     webhooks.emit('verified');
   });
   await app.fastify.listen({ host: '127.0.0.1', port: 0 });
@@ -68,7 +74,7 @@ export async function openShop({ folder, board, port: wanted, end }: ShopOptions
   const endpoint = rollcall.address ?? '';
   board.say('rollcall', `started; it takes messages at ${endpoint}`);
   const past = new Client('past-write-key', { endpoint });
-  for (const order of history(book, ORDERS, end)) past.track(orderEvent(order));
+  for (const order of history(book, ORDERS, Date.now())) past.track(orderEvent(order));
   await past.close();
   const client = new Client('shop-write-key', { endpoint });
   board.say('shop', `sent its ${ORDERS} orders so far; its app listens at http://127.0.0.1:${port}/hooks`);
@@ -77,15 +83,22 @@ export async function openShop({ folder, board, port: wanted, end }: ShopOptions
     app,
     rollcall,
     config,
-    async order(amount, at) {
-      const orders = Array.from({ length: amount }, () => book.next(at));
+    async order(amount) {
+      const now = Date.now();
+      const orders = Array.from({ length: amount }, () => book.next(now));
+      for (const { customer } of orders) orderedAt.set(customer, now);
       for (const order of orders) client.track(orderEvent(order));
       const list = orders.map(({ customer, amount }) => `${customer} ${amount.toFixed(2)}`);
       board.say('shop', `${count(orders.length, 'new order')}: ${list.join(', ')}`);
       await client.flush();
     },
-    async untilVerified(number, signal) {
-      while (verified < number) await once(webhooks, 'verified', { signal });
+    verified: () => verified,
+    async settled(signal) {
+      while (!(await isSettled(rollcall))) await setTimeout(LOOK_EVERY, undefined, { signal });
+      board.flush();
+    },
+    async untilEmpty(key, signal) {
+      while (app.members.get(key)?.size) await once(webhooks, 'verified', { signal });
     },
     async close() {
       await client.close();
@@ -94,6 +107,13 @@ export async function openShop({ folder, board, port: wanted, end }: ShopOptions
       board.flush();
     },
   };
+}
+
+/** Everything is computed, and delivered. */
+async function isSettled({ sync, store }: App): Promise<boolean> {
+  const audiences = await sync.audiences();
+  const isComputed = audiences.every(({ live }) => live?.lag === 0 && live.hold === null);
+  return isComputed && (await store.backlog()).every(({ pending }) => pending === 0);
 }
 
 /** The configuration with its variables filled in, so that any command can be tried on it. */

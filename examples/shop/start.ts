@@ -4,8 +4,8 @@ import { runShop } from './run.ts';
 
 const HELP = `The example shop: sample orders, an app that receives webhooks, and Rollcall between them.
 
-  npm start             runs until Ctrl-C: orders come in, audiences are synced every three seconds
-  npm start -- --once   one first sync, one sync of changes, a summary
+  npm start             runs until Ctrl-C: orders come in, and audiences are live
+  npm start -- --once   a few orders, what they change within a second and by time alone, a summary
 
 State is kept in examples/shop/data (or the folder that SHOP_DATA names), and made anew at every start.
 From the installed package it is "rollcall demo".`;

@@ -56,7 +56,7 @@ t.test('in a checkout, npm runs it with files of the folder where it was typed',
   const npm = spawn('npm', ['run', '-s', 'rollcall', '--', 'config', 'check', '-c', 'rollcall.yaml'], { cwd });
   const [stdout, [code]] = await Promise.all([text(npm.stdout), once(npm, 'close')]);
   t.equal(code, 0);
-  t.match(stdout, /^rollcall\.yaml is valid: 2 sources, 1 destination, 3 audiences, 1 trait/);
+  t.match(stdout, /^rollcall\.yaml is valid: 3 sources, 1 destination, 3 audiences, 1 trait/);
 });
 
 t.test('a mistake in the configuration exits 2 and is named with its line', async (t) => {

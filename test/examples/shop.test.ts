@@ -24,24 +24,26 @@ async function runOnce(folder: string) {
   return { code, stdout, stderr };
 }
 
-t.test('one first sync and one of changes reach the app, and the app agrees with Rollcall', async (t) => {
-  const folder = t.testdir();
-  const { code, stdout, stderr } = await runOnce(folder);
-  t.equal(code, 0, stderr);
-  t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
-  t.match(stdout, /verified +✓ +20 entered big_spenders: customer-01/);
-  t.match(stdout, /computed +lapsed_customers: 12 members, 0 entered, 1 left → 1 webhook\n/);
-  t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42/);
-  t.match(stdout, /verified +✓ +8 Order Completed/);
-  t.match(stdout, /116 webhooks sent and verified; the app and Rollcall agree\.\n$/);
-  const log = await rollcall(['events', '--verify', '--json', '-c', join(folder, 'rollcall.yaml')]);
-  t.match(JSON.parse(log.stdout), { events: 308, unsealed: 0, faults: [] }, 'its orders are in the event log');
-});
-
-t.test('it starts from whatever an earlier run left', async (t) => {
-  const folder = t.testdir({ 'rollcall.db': 'not a database', 'audiences.duckdb': 'neither', 'running.pid': 'x' });
-  t.match(await runOnce(folder), { code: 0, stdout: /agree\./ });
-});
+t.test(
+  'orders become memberships, time alone ends them, and the app agrees; whatever an earlier run left',
+  async (t) => {
+    const folder = t.testdir({ 'rollcall.db': 'not a database', 'audiences.duckdb': 'neither', 'running.pid': 'x' });
+    const { code, stdout, stderr } = await runOnce(folder);
+    t.equal(code, 0, stderr);
+    t.match(stdout, /computed +big_spenders \(first sync\): 20 members, 20 entered, 0 left → 20 webhooks/);
+    t.match(stdout, /verified +✓ +20 entered big_spenders: customer-01/);
+    t.match(stdout, /verified +✓ +1 left lapsed_customers: customer-42, [\d.]+ s after the order\n/);
+    t.match(stdout, /verified +✓ +\d+ entered just_bought: /);
+    t.match(stdout, /verified +✓ +\d+ left just_bought: .* [5-9]\.\d\d s after the order\n/, 'by time alone');
+    t.match(stdout, /verified +✓ +8 Order Completed/);
+    t.match(stdout, /big_spenders +22 members; the app knows 22\n/);
+    t.match(stdout, /lapsed_customers +12 members; the app knows 12\n/);
+    t.match(stdout, /just_bought +0 members; the app knows 0\n/);
+    t.match(stdout, /124 webhooks sent and verified; the app and Rollcall agree\.\n$/);
+    const log = await rollcall(['events', '--verify', '--json', '-c', join(folder, 'rollcall.yaml')]);
+    t.match(JSON.parse(log.stdout), { events: 308, unsealed: 0, faults: [] }, 'its orders are in the event log');
+  },
+);
 
 t.test('a second one in the same folder is told of the first', async (t) => {
   const folder = t.testdir();
@@ -57,6 +59,9 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   await running.stdout.match(/verified +✓ +20 entered big_spenders/);
   const config = join(folder, 'rollcall.yaml');
   t.match(await rollcall(['why', 'big_spenders', 'customer-01', '-c', config]), { code: 0, stdout: /customer-01/ });
+  await running.stdout.match(/verified +✓ +1 entered just_bought: customer-49/);
+  t.match(await rollcall(['why', 'just_bought', 'customer-49', '-c', config]), { code: 0, stdout: /Order Completed/ });
+  t.match(await rollcall(['plan', 'just_bought', '-c', config]), { code: 0 }, 'live ones can be planned, too');
   t.equal((await running.stop()).code, 0);
   t.match(await rollcall(['demo', folder, '--once']), { code: 0, stdout: /agree\.\n$/ });
 });
@@ -69,13 +74,13 @@ t.test('a folder with files of others is left alone', async (t) => {
   t.equal(await readFile(join(folder, 'rollcall.db'), 'utf8'), 'precious');
 });
 
-t.test('it goes on syncing by schedule until it is told to end', async (t) => {
+t.test('it goes on until it is told to end', async (t) => {
   const child = shop(t.testdir());
   const seen: string[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
     seen.push(line);
-    // By a schedule, since the first sync runs only once.
-    if (/computed +just_bought: /.test(line)) break;
+    // By an order, which it lets come in once it runs.
+    if (/verified +✓ +1 entered just_bought: /.test(line)) break;
   }
   t.match(seen.join('\n'), /computed +big_spenders \(first sync\)/);
   child.stdout.resume();

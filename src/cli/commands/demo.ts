@@ -13,11 +13,12 @@ interface DemoOptions {
 
 const HELP = `
 It makes sample orders, an app that receives webhooks, and Rollcall between them. While it runs, orders come in as
-track calls and are kept in the event log. Audiences are computed from it every three seconds. Each line says what happened:
+track calls, and the audiences are live: an order changes them within a second. Customers leave just_bought by time alone,
+five seconds after their last order. Each line says what happened:
 
-  computed  Rollcall found who entered and who left
-  verified  the app received that as signed webhooks, and trusted them
   shop      new orders came in
+  verified  the app received signed webhooks of who entered and who left, and trusted them
+  computed  Rollcall computed an audience for the first time, from the orders so far
 
 Everything is kept in the folder, which you may delete afterwards. Its rollcall.yaml works with every command:
 
@@ -28,7 +29,7 @@ export function addDemo(program: Command, context: Context): void {
   program
     .command('demo [folder]')
     .description('see it work: an example shop with its own data and receiver, in ./rollcall-demo')
-    .option('--once', 'one first sync, one sync of changes, a summary; otherwise it runs until Ctrl-C')
+    .option('--once', 'a few orders, what they change, a summary; otherwise it runs until Ctrl-C')
     .option('--port <n>', 'port of the service; another one if it is taken', wholeNumber(1, 65535), 8080)
     .addOption(jsonOption())
     .addHelpText('after', HELP)
@@ -48,7 +49,7 @@ async function demo(folder: string, options: DemoOptions, { terminal, setExitCod
     print: (line) => print(terminal, line),
     signal,
     hints: ({ config, rollcall }) => [
-      '"computed" is who entered and left; "verified" is what the app received as signed webhooks.',
+      '"shop" is an order; "verified" is what the app received as signed webhooks, and how soon.',
       `Look around at ${rollcall.address}/ or in a second terminal:`,
       `npx rollcall why big_spenders customer-01 -c ${relative(process.cwd(), config)}`,
     ],
