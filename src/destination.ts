@@ -85,6 +85,11 @@ export interface Source {
   readonly ip?: IpMode;
 }
 
+/** Whether Rollcall itself speaks as this source, to people's hooks; the colon keeps its name apart from configured ones. */
+export function isOwnSource(source: string): boolean {
+  return source.startsWith('rollcall:');
+}
+
 /** The stable id of an endpoint: it follows the URL, so that a changed URL starts with a clean record. */
 export function endpointId(destination: string, url: string): string {
   return createHash('sha256').update(`${destination}\n${url}`).digest('hex').slice(0, 16);

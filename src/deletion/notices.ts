@@ -1,4 +1,4 @@
-import type { Destination } from '../destination.ts';
+import { type Destination, isOwnSource } from '../destination.ts';
 import type { Regulation, Told, ToldPart } from '../store/port.ts';
 
 /** A destination, as far as notices go by it; those that only other processes know included. */
@@ -29,14 +29,14 @@ export function withUsers(found: ToldPart['told'], userIds: readonly string[]): 
 
 /**
  * Who is told, by source: every destination that is connected to an affected source, enabled or not, hears of all users;
- * one that is not connected any more, or not configured, of those that the source told it of.
+ * one that is not connected any more, or not configured, of those that the source told it of. People's hooks hear of nobody.
  */
 export function destinationsOf(
   { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
   sources: readonly string[],
   destinations: readonly Connected[],
 ): readonly Notices[] {
-  const isMeant = (source: string) => scope?.includes(source) ?? true;
+  const isMeant = (source: string) => !isOwnSource(source) && (scope?.includes(source) ?? true);
   const notices: Notices[] = [];
   for (const source of new Set([...sources, ...(told ?? []).map((each) => each.source)])) {
     if (!isMeant(source)) continue;

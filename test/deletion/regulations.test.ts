@@ -1,9 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
+import { alertDestinations } from '../../src/alerts/notice.ts';
 import { systemClock } from '../../src/clock.ts';
+import { parseConfig } from '../../src/config/load.ts';
 import { type RegulationParts, Regulations } from '../../src/deletion/regulations.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Message } from '../../src/message.ts';
+import { noticeDestination } from '../../src/notices.ts';
 import type { Regulation } from '../../src/store/port.ts';
 
 /** A clock whose waiting is over as soon as it has begun, and counts. */
@@ -200,6 +203,22 @@ t.test('what only another process knows is told too, each destination once', asy
     ['shop', ['crm', 'newest']],
     ['web', ['newest']],
   ]);
+});
+
+t.test('hooks that people are told by hear of no deletion: what they get names no user', async (t) => {
+  const told: (readonly [string, readonly string[] | undefined])[] = [];
+  const hooks = { alerts: { notify: 'https://chat.example/hook' }, notify: { url: 'https://people.example/hook' } };
+  const file = JSON.stringify({ sources: [{ id: 'shop', writeKey: 'k' }], ...hooks });
+  const config = parseConfig(file, { file: 'rollcall.yaml', folder: '.', env: {} });
+  const { parts, finished } = createParts({
+    sources: () => [{ id: 'shop', writeKey: 'shop', enabled: true }],
+    destinations: () => [destination('crm', ['shop'])],
+    // Processes publish all that they deliver to.
+    elsewhere: async () => [...alertDestinations(config.alerts), ...noticeDestination(config)],
+    accept: async (source, _messages, { to }) => void told.push([source, to]),
+  });
+  await finished(await new Regulations(parts).file(request));
+  t.strictSame(told, [['shop', ['crm']]]);
 });
 
 t.test('what fails is tried again', async (t) => {
