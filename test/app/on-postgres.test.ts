@@ -3,7 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 // Tests of the whole service and the command line; the others are in test/deliver and test/jobs. It stands in test/app so that
 // it begins early: at the end, one core would wait for it.
 await runOnPostgres({
-  'admin/api': 4,
+  'admin/api': 7,
   'app/source-deletion': 1,
   'cli/dead-letters': 4,
   'cli/destinations': 3,
