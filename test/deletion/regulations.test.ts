@@ -6,7 +6,7 @@ import { parseConfig } from '../../src/config/load.ts';
 import { type RegulationParts, Regulations } from '../../src/deletion/regulations.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Message } from '../../src/message.ts';
-import { noticeDestination } from '../../src/notices.ts';
+import { notifyDestination } from '../../src/run-alerts.ts';
 import type { Regulation } from '../../src/store/port.ts';
 
 /** A clock whose waiting is over as soon as it has begun, and counts. */
@@ -214,7 +214,7 @@ t.test('hooks that people are told by hear of no deletion: what they get names n
     sources: () => [{ id: 'shop', writeKey: 'shop', enabled: true }],
     destinations: () => [destination('crm', ['shop'])],
     // Processes publish all that they deliver to.
-    elsewhere: async () => [...alertDestinations(config.alerts), ...noticeDestination(config)],
+    elsewhere: async () => [...alertDestinations(config.alerts), ...notifyDestination(config)],
     accept: async (source, _messages, { to }) => void told.push([source, to]),
   });
   await finished(await new Regulations(parts).file(request));
