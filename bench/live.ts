@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { compare, cpuOf, type Figures, startPart } from './harness.ts';
+import { compare, countCpu, type Figures, startPart } from './harness.ts';
 
 const DEFINITIONS = 100;
 const RATE = Number(process.env['LIVE_RATE'] ?? 5_000);
@@ -35,20 +35,31 @@ async function run(behind: number): Promise<Figures> {
     await load({ url: service.ready, rate: 20_000, seconds: behind / 20_000, people: PEOPLE, changing: CHANGING });
   while (((await ask<Stats>(service)).lag ?? 1) > 0) await new Promise((resolve) => setTimeout(resolve, 500));
   const before = await ask<Stats>(service);
-  const cpu = cpuOf([service.pid]);
-  const { ms } = await load({ url: service.ready, rate: RATE, seconds: SECONDS, people: PEOPLE, changing: CHANGING });
+  const cpus = [countCpu([service.pid]), countCpu([sink.pid])] as const;
+  const { ms, cpu, latest } = await load({
+    url: service.ready,
+    rate: RATE,
+    seconds: SECONDS,
+    people: PEOPLE,
+    changing: CHANGING,
+  });
   const atEnd = (await ask<Stats>(service)).lag ?? Number.NaN;
   while (((await ask<Stats>(service)).lag ?? 1) > 0) await new Promise((resolve) => setTimeout(resolve, 50));
   const after = await ask<Stats>(service);
-  const micros = cpuOf([service.pid]) - cpu;
+  const [serviceCpu, receiverCpu] = [cpus[0](), cpus[1]()];
   const events = sumOf(after, 'rollcall_live_events_total') - sumOf(before, 'rollcall_live_events_total');
   const figures = {
     perSecond: (events * 1_000) / ms,
-    changes: sumOf(after, 'rollcall_live_changes_total') - sumOf(before, 'rollcall_live_changes_total'),
+    changesPercent:
+      (100 * (sumOf(after, 'rollcall_live_changes_total') - sumOf(before, 'rollcall_live_changes_total'))) / events,
     p50Ms: quantile(before, after, 0.5),
     p99Ms: quantile(before, after, 0.99),
     lagAtEndMs: atEnd,
-    cpuMicros: micros / events,
+    lateMs: latest,
+    cpuMicros: serviceCpu / events,
+    generatorMicros: cpu / events,
+    receiverMicros: receiverCpu / events,
+    cores: serviceCpu / 1_000 / ms,
     delivered: await ask<number>(sink),
   };
   service.process.send('stop');
@@ -58,14 +69,21 @@ async function run(behind: number): Promise<Figures> {
   return figures;
 }
 
-async function load(orders: object): Promise<{ readonly sent: number; readonly ms: number }> {
+/** What the generator says in the end. `latest`: how late it was at worst, in milliseconds; `cpu`: its own, in microseconds. */
+interface Loaded {
+  readonly ms: number;
+  readonly latest: number;
+  readonly cpu: number;
+}
+
+async function load(orders: object): Promise<Loaded> {
   const child = fork(new URL('live/load.ts', import.meta.url), [JSON.stringify(orders)], {
     stdio: ['ignore', 2, 2, 'ipc'],
   });
   await once(child, 'message');
   const [done] = await once(child, 'message');
   await once(child, 'exit');
-  return done as { sent: number; ms: number };
+  return done as Loaded;
 }
 
 const sumOf = ({ metrics }: Stats, name: string) =>

@@ -1,10 +1,12 @@
 import memoize from 'lodash/memoize.js';
 import type { Clock } from '../src/clock.ts';
+import type { LiveAudience } from '../src/store/live.ts';
 import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
 import { changesMembership } from './changes.ts';
 import { type Computation, computations, type SyncConfig } from './computation.ts';
 import type { Log } from './context.ts';
-import { type LiveStatus, liveStatus } from './live/status.ts';
+import { liveSources } from './live/definitions.ts';
+import { type LiveStatus, liveStatuses } from './live/status.ts';
 import { nextTick } from './schedule.ts';
 import { Ticks } from './ticks.ts';
 
@@ -35,7 +37,10 @@ export interface AudienceStatus {
   readonly schedule: string | null;
   /** Milliseconds since 1970; null without a schedule, and while nothing will run it. */
   readonly nextRunAt: number | null;
-  /** The tick that was due when nothing began; of several, one of the last. Null where nothing is overdue. */
+  /**
+   * The tick that was due when nothing began; of several, one of the last. Of a live one, since when it has been behind. Null
+   * where nothing is overdue.
+   */
   readonly overdueSince: number | null;
   /** Since when, and by whom; null for one that runs, or that the configuration pauses. */
   readonly paused: AudiencePause | null;
@@ -63,11 +68,26 @@ export async function audienceStatuses(
   orphans: readonly AudienceRecord[],
 ): Promise<readonly AudienceStatus[]> {
   const pauses = new Map((await parts.store.pausedAudiences()).map((pause) => [pause.key, pause]));
+  const live = await liveLook(parts);
   const configured = computations(parts.config()).map((computation) => {
     const pause = pauses.get(computation.key) ?? null;
-    return statusOf(parts, computation, { ...computation, paused: computation.paused || pause !== null }, pause);
+    return statusOf(parts, computation, { ...computation, paused: computation.paused || pause !== null }, pause, live);
   });
-  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null, null))]);
+  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null, null, NOTHING_LIVE))]);
+}
+
+interface LiveLook {
+  readonly audiences: ReadonlyMap<string, LiveAudience>;
+  readonly status: (source: string, audience: LiveAudience | undefined) => LiveStatus | null;
+}
+
+const NOTHING_LIVE: LiveLook = { audiences: new Map(), status: () => null };
+
+async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook> {
+  const sources = new Set(liveSources(config()));
+  if (sources.size === 0) return NOTHING_LIVE;
+  const audiences = new Map((await store.liveAudiences()).map((audience) => [audience.key, audience]));
+  return { audiences, status: await liveStatuses(store, sources, clock.now()) };
 }
 
 async function statusOf(
@@ -75,13 +95,14 @@ async function statusOf(
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
   paused: AudiencePause | null,
+  { audiences, status }: LiveLook,
 ): Promise<AudienceStatus> {
   const runs = await store.runs({ key, limit: RECENT });
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
-  const audience = computation?.live ? (await store.liveAudiences()).find((each) => each.key === key) : undefined;
-  const live = computation?.live ? await liveStatus(store, source, audience, clock.now()) : null;
+  const audience = computation?.live ? audiences.get(key) : undefined;
+  const live = computation?.live ? status(source, audience) : null;
   const state = stateOf(last, computation);
   const isScheduled = schedule !== null && computation !== null && !computation.paused;
   return {
@@ -95,7 +116,13 @@ async function statusOf(
     lastRun: last,
     schedule,
     nextRunAt: isScheduled ? nextTick(computation, log) : null,
-    overdueSince: isScheduled && last ? overdueSince(computation, last, clock.now()) : null,
+    overdueSince: live
+      ? !computation?.paused && (live.lag ?? 0) > LATE
+        ? clock.now() - (live.lag ?? 0)
+        : null
+      : isScheduled && last
+        ? overdueSince(computation, last, clock.now())
+        : null,
     paused,
     live,
     todo: todoOf(state, last),

@@ -214,7 +214,7 @@ export const SYNC_CODES = {
   live_not_ready: code(
     409,
     'A live audience is not computed yet, or has to be computed anew.',
-    'Wait, or start `rollcall start` or `rollcall sync`, which compute it.',
+    'Wait, or start `rollcall start` or `rollcall sync`, which compute it. For a plan before anything is sent, run `rollcall audiences pause KEY` first.',
     '`rollcall audiences`',
   ),
   engine_changed: code(

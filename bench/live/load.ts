@@ -49,5 +49,6 @@ for (let batch = 0; batch * BATCH < rate * seconds; batch += 1) {
   if (running.size >= 32) await Promise.race(running);
 }
 await Promise.all(running);
-process.send?.({ sent, ms: performance.now() - startedAt, latest });
+const { user, system } = process.cpuUsage();
+process.send?.({ sent, ms: performance.now() - startedAt, latest, cpu: user + system });
 await pool.close();

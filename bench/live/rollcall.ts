@@ -19,7 +19,7 @@ const config = {
   ],
   eventLog: { path: './events' },
   destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: `http://127.0.0.1:${sink}/` }],
-  // Each asks for another event, of which each hundredth person does three within the window.
+  // Half of them ask for two of an event, which each person who does it does; the others for three, which nobody does.
   audiences: Array.from({ length: definitions }, (_, number) => ({
     name: `Live ${number}`,
     source: 'personas',

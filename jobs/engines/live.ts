@@ -30,7 +30,8 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
     if (audience !== null && audience.definition === hashOf(key)) return audience;
     throw new RollcallError(
       'live_not_ready',
-      `${key} is not computed yet; \`rollcall start\` or \`rollcall sync\` does.`,
+      `${key} is live, and not computed yet by this definition. \`rollcall start\` computes it; so does \`rollcall sync --once\`. ` +
+        `To see its plan before anything is sent, run \`rollcall audiences pause ${key}\` first: it is computed all the same.`,
     );
   }
 

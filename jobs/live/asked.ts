@@ -41,6 +41,7 @@ export interface AskedOfAll {
   readonly definitions: readonly Asked[];
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
+  readonly sectionById: ReadonlyMap<string, Section>;
   /** Traits, by the outermost key. */
   readonly traits: ReadonlySet<string>;
   /** Whether it has to be known who is there, whatever they did. */
@@ -61,6 +62,7 @@ export function askedOf(definitions: readonly LiveDefinition[]): AskedOfAll {
   return {
     definitions: asked,
     sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
+    sectionById: byId,
     traits,
     everybody,
     text,

@@ -117,7 +117,7 @@ export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
 
 /** Drops what has left its window, for good, as time does not go back; and what no definition asks for any more. */
 export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
-  const known = new Map([...asked.sections.values()].flat().map((section) => [section.id, section]));
+  const known = asked.sectionById;
   for (const id of Object.keys(kept.days)) if (!known.has(id)) delete kept.days[id];
   for (const part of [kept.times, kept.values]) {
     for (const [id, list] of Object.entries(part)) {

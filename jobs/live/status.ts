@@ -16,14 +16,24 @@ export interface LiveStatus {
 
 type StatusStore = Pick<Store, 'liveSource' | 'liveSize' | 'liveDue' | 'events'>;
 
-export async function liveStatus(
+/** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
+export async function liveStatuses(
   store: StatusStore,
-  source: string,
-  audience: LiveAudience | undefined,
+  sources: ReadonlySet<string>,
   now: number,
-): Promise<LiveStatus> {
-  const { ids, due } = await store.liveSize(source);
-  return { lag: await lagOf(store, source, now), ids, due, hold: audience?.hold ?? null };
+): Promise<(source: string, audience: LiveAudience | undefined) => LiveStatus> {
+  const found = await Promise.all(
+    [...sources].map(async (source) => {
+      const { ids, due } = await store.liveSize(source);
+      return [source, { lag: await lagOf(store, source, now), ids, due }] as const;
+    }),
+  );
+  const bySource = new Map(found);
+  return (source, audience) => {
+    const known = bySource.get(source) ?? { lag: null, ids: 0, due: 0 };
+    // One that the store does not know yet is computed by nobody so far.
+    return { ...known, hold: audience ? audience.hold : 'new' };
+  };
 }
 
 async function lagOf(store: StatusStore, source: string, now: number): Promise<number | null> {

@@ -99,7 +99,13 @@ function inMinutes(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-function audienceCondition({ key, todo, lastRun, overdueSince }: AudienceStatus): readonly Condition[] {
+function audienceCondition({ key, todo, lastRun, overdueSince, live }: AudienceStatus): readonly Condition[] {
+  if (todo === null && live !== null && overdueSince !== null) {
+    const since = new Date(overdueSince).toISOString();
+    return [
+      { subject: key, audience: key, kind: 'runOverdue', since, message: `${key} is live and behind since ${since}.` },
+    ];
+  }
   if (todo === null && (overdueSince === null || lastRun === null)) return [];
   const about = { subject: key, audience: key, since: lastRun && new Date(lastRun.startedAt).toISOString() };
   if (todo === null) {

@@ -39,7 +39,9 @@ const audience = z.object({
   schedule: z.string().nullable(),
   nextRunAt: time.nullable(),
   paused: pause.describe('By a person; null where the configuration pauses it, too.'),
-  overdueSince: time.nullable().describe('The tick that was due when nothing began.'),
+  overdueSince: time
+    .nullable()
+    .describe('The tick that was due when nothing began; of a live one, since when it has been behind.'),
   live: z
     .object({
       lag: z.number().nullable().describe('Milliseconds that it is behind; null while it has yet to be computed.'),
