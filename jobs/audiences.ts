@@ -125,7 +125,7 @@ async function statusOf(
         : null,
     paused,
     live,
-    todo: todoOf(state, last),
+    todo: todoOf(key, state, last),
   };
 }
 
@@ -150,12 +150,17 @@ function stateOf(last: Run | null, computation: Computation | null): AudienceSta
   return last.state === 'failed' ? 'failed' : 'ok';
 }
 
-function todoOf(state: AudienceStatus['state'], last: Run | null): Todo | null {
+function todoOf(key: string, state: AudienceStatus['state'], last: Run | null): Todo | null {
   if (state === 'orphaned') return { do: 'retire' };
   if (last === null) return null;
   const { id, code, reason } = last;
   if (state === 'held') return { do: 'decide', run: id, reason: reason ?? '' };
   // One that goes on failing where it was is a matter for a person, too.
   const isStuck = state === 'failed' || (state === 'unfinished' && code !== null);
-  return isStuck ? { do: 'repair', code: code ?? 'engine_failed', reason: reason ?? '' } : null;
+  return isStuck ? { do: 'repair', code: code ?? 'engine_failed', reason: withoutName(key, reason ?? '') } : null;
+}
+
+/** Errors begin with the name of what failed; here it is known. */
+function withoutName(key: string, reason: string): string {
+  return reason.startsWith(`${key}: `) ? reason.slice(key.length + 2) : reason;
 }

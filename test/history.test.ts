@@ -9,6 +9,8 @@ const log = pino({ level: 'silent' });
 /** A second into a minute. */
 const START = Date.parse('2026-01-02T12:00:01.000Z');
 
+const LIVE = { source: 'shop', definition: 'd1', version: 1, hold: null, judgedFrom: 0 };
+
 interface Written {
   readonly at: number;
   readonly entries: readonly HistoryEntry[];
@@ -31,6 +33,7 @@ function setUp() {
       pruneHistory: async (_now, limit) => Math.min(limit, told.pruned.shift() ?? 0),
       takeLease: async (name) => (told.leased ? { lease: name, token: 1 } : null),
       backlog: async () => [{ destination: 'crm', pending: 7, dead: 0, queued: 7, heldOut: 0 }],
+      liveAudiences: async () => [{ ...LIVE, key: 'loyal', members: 12 }],
       oldestUntried: async () => [{ destination: 'crm', since: clock.now() - 5_000 }],
     },
   });
@@ -113,13 +116,14 @@ t.test('repeated messages are no deliveries: they are taken out in proportion', 
   );
 });
 
-t.test('one process in each minute looks how much waits, and prunes', async (t) => {
+t.test('one process in each minute looks how much waits and how large live audiences are, and prunes', async (t) => {
   const { clock, entriesOf, history, tick, told, written } = setUp();
   told.pruned = [1_000, 1_000, 3];
   history.start();
   await tick();
   t.match(entriesOf('all'), [{ at: START - 1_000, pending: 7, oldest: 5_000 }]);
   t.match(entriesOf('destination'), [{ name: 'crm', pending: 7, oldest: 5_000 }]);
+  t.match(entriesOf('audience'), [{ name: 'loyal', members: 12 }], 'what is live has no runs that say how large it is');
   t.same(told.pruned, []);
   await tick();
   t.equal(written.length, 1, 'once in a minute');

@@ -11,7 +11,11 @@ const PAGE = new URL('../docs/operating.md', import.meta.url);
 /** What the page calls its folder. */
 const FOLDER = '/srv/rollcall';
 const PORTS = ['3000', '8080'];
-const RUN = /\b[0-9a-z]{8}-[0-9a-f]{8}\b/g;
+const ESCAPE = '\u001b';
+/** What a cursor that goes back to the start of its line, or wipes it, leaves nothing of. */
+const WIPED = new RegExp(`.*${ESCAPE}\\[[012]?[GK]`, 'g');
+/** Of runs and of deliveries: those of the page stand for those of here. */
+const IDS = [/\b[0-9a-z]{8}-[0-9a-f]{8}\b/g, /\b[0-9a-f]{10}-[0-9a-z]{1,3}\b/g];
 
 /** Types what the page has, within this process: no program is started. */
 class Operator {
@@ -37,8 +41,11 @@ class Operator {
     const running = start(args, { tty: terminal !== null, answer: `${terminal?.answer}\n` });
     const { code } = await running.finished;
     const said = `${this.asOnThePage(running.said())}${code === 0 ? '' : `\n(exit ${code})`}`;
-    const runs = said.match(RUN) ?? [];
-    for (const [place, run] of (output.join('\n').match(RUN) ?? []).entries()) this.names.set(run, runs[place] ?? run);
+    for (const pattern of IDS) {
+      const ids = said.match(pattern) ?? [];
+      for (const [place, id] of (output.join('\n').match(pattern) ?? []).entries())
+        this.names.set(id, ids[place] ?? id);
+    }
     return difference(output, said);
   }
 
@@ -69,7 +76,9 @@ class Operator {
   }
 
   private asOnThePage(text: string): string {
-    const plain = stripVTControlCharacters(text).replaceAll(this.folder, FOLDER);
+    // What a progress bar shows is wiped again, within its line.
+    const left = text.replaceAll(WIPED, '');
+    const plain = stripVTControlCharacters(left).replaceAll(this.folder, FOLDER);
     return PORTS.reduce((page, port) => page.replaceAll(this.names.get(port) ?? port, port), plain);
   }
 }

@@ -9,6 +9,7 @@ import { addBackup } from './commands/backup.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
+import { addDeletions } from './commands/deletions.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDestinations } from './commands/destinations.ts';
 import { addDiscards } from './commands/discards.ts';
@@ -60,6 +61,7 @@ const COMMANDS = [
   addRetire,
   addResync,
   addForget,
+  addDeletions,
   addMessages,
   addDeadLetters,
   addDiscards,

@@ -1,7 +1,7 @@
 import pc from 'picocolors';
 import type { Terminal } from './terminal.ts';
 
-const GOOD = new Set(['open', 'done', 'ok', 'enabled', 'success', 'delivered']);
+const GOOD = new Set(['open', 'done', 'ok', 'enabled', 'success', 'delivered', 'FINISHED']);
 const WAITING = new Set([
   'held',
   'paused',
@@ -12,8 +12,18 @@ const WAITING = new Set([
   'sending',
   'committed',
   'overdue',
+  'PARTIAL_SUCCESS',
 ]);
-const BAD = new Set(['dead', 'failed', 'refused', 'tls_untrusted', 'address_refused', 'orphaned', 'not configured']);
+const BAD = new Set([
+  'dead',
+  'failed',
+  'FAILED',
+  'refused',
+  'tls_untrusted',
+  'address_refused',
+  'orphaned',
+  'not configured',
+]);
 
 /** Colours names of states, on a terminal. */
 export function stateColours(terminal: Pick<Terminal, 'stdout'>): (state: string, text?: string) => string {

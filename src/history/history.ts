@@ -22,7 +22,10 @@ const LEASE = 'history';
 const LEASE_TTL = 50_000;
 
 interface HistoryOptions {
-  readonly store: Pick<Store, 'time' | 'addHistory' | 'pruneHistory' | 'takeLease' | 'backlog' | 'oldestUntried'>;
+  readonly store: Pick<
+    Store,
+    'time' | 'addHistory' | 'pruneHistory' | 'takeLease' | 'backlog' | 'oldestUntried' | 'liveAudiences'
+  >;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -156,7 +159,7 @@ export class History {
     const { store, clock, log } = this.options;
     try {
       if ((await store.takeLease(LEASE, LEASE_TTL)) === null) return;
-      this.batches.push({ at, entries: await this.backlog() });
+      this.batches.push({ at, entries: [...(await this.backlog()), ...(await this.liveSizes())] });
       while ((await store.pruneHistory(clock.now(), PRUNE_STEP)) === PRUNE_STEP && !this.stopped);
     } catch (error) {
       log.debug({ err: error }, 'The backlog could not be looked at; trying again in a minute');
@@ -178,6 +181,12 @@ export class History {
     const oldest = Math.max(0, ...destinations.map((each) => each.oldest ?? 0));
     // Written with nothing in it too: it says that somebody was there.
     return [...destinations, { subject: 'all', name: '', pending, oldest }];
+  }
+
+  /** What is live changes between runs. */
+  private async liveSizes(): Promise<readonly HistoryEntry[]> {
+    const all = await this.options.store.liveAudiences();
+    return all.map(({ key, members }) => ({ subject: 'audience', name: key, members }));
   }
 
   private entries(): HistoryEntry[] {

@@ -110,6 +110,7 @@ function configuration(folder: string, hooks: string, options: EstateOptions) {
       { name: 'Big Spenders', source: 'personas', schedule: '*/15 * * * *', sql, guard: { maxExits: '20%' } },
       { name: 'Newsletter', source: 'personas', schedule: '0 3 * * *', sql: "select 'user-0001' as user_id" },
       { name: 'Broken', source: 'personas', schedule: '0 * * * *', sql: 'select nobody from nowhere' },
+      { name: 'Loyal', source: 'personas', live: true, when: { performed: 'Order Completed', atLeast: 3 } },
       { name: 'Asleep', source: 'personas', paused: true, sql: "select 'user-0002' as user_id" },
       ...Array.from({ length: audiences }, (_, index) => ({
         name: `Segment ${index}`,

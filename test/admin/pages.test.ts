@@ -248,7 +248,7 @@ async function linkOn(page: Visit['page'], go: Visit['go'], path: string, name: 
 
 async function held(t: Test, { page, go }: Visit, { app }: Estate): Promise<void> {
   await go('/audiences/big_spenders');
-  await page.getByRole('link', { name: '0 entered, 57 exited' }).first().click();
+  await page.getByRole('link', { name: '0 would enter, 57 would leave' }).first().click();
   await page.getByRole('heading', { name: 'Who would enter and leave' }).waitFor();
   await page.getByRole('link', { name: 'user-0010' }).waitFor();
   await page.goBack();
@@ -324,6 +324,10 @@ async function endpoint(t: Test, { page, go }: Visit, { app }: Estate): Promise<
   await day.getByText('refused').waitFor({ timeout: 20_000 });
   t.match(await day.innerText(), /0 %/);
   await page.getByText('requests at once').waitFor();
+  await go('/endpoints');
+  const row = page.locator('tbody tr', { hasText: '/hooks/ads' });
+  await row.getByText(/95 % in/).waitFor();
+  t.match(await row.innerText(), /ads.*refusing.*0 %.*of \d+.* ms/s);
 }
 
 async function deletions(t: Test, { page, go }: Visit, { app, address }: Estate): Promise<void> {
@@ -438,7 +442,7 @@ async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.locator('tbody tr').nth(199).waitFor();
   await go('/audiences');
-  t.equal(await page.locator('tbody tr').count(), 305);
+  t.equal(await page.locator('tbody tr').count(), 306);
   t.same(await axeFindings(page), []);
   await go('/audiences/big_spenders');
   t.equal(await page.getByRole('button', { name: 'Run now' }).count(), 0, 'who may only look sees nothing to press');

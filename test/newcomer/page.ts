@@ -56,7 +56,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b\d\d:\d\d:\d\d\b/g, '<clock>'],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}\b/g, '<id>'],
   [/\b[0-9a-z]{8}-[0-9a-f]{8}\b/g, '<run>'],
-  [/\b[0-9a-f]{10,}(-\d+)?\b/g, '<id>'],
+  [/\b[0-9a-f]{10,}(-[0-9a-z]{1,4})?\b/g, '<id>'],
   [/\b\d+(\.\d+)? ?(ms|s|m|h|d)\b/g, '<duration>'],
   [/\s+/g, ' '],
 ];

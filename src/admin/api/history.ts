@@ -56,6 +56,8 @@ const sum = z.object({ name: z.string(), ...sums });
 
 /** Steps that one answer has at most. */
 const MOST = 1_600;
+/** Sums are short, and lists show those of all that they have. */
+const MOST_SUMS = 5_000;
 /** What is answered where nothing is asked for, in steps. */
 const USUAL: Readonly<Record<HistoryStep, number>> = { minute: 360, hour: 168, day: 400 };
 
@@ -96,6 +98,7 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
     tag: 'History',
     query: z.object({
       ...paging,
+      limit: z.coerce.number().int().min(1).max(MOST_SUMS).default(100).describe('Rows of a page at most.'),
       of: z.enum(HISTORY_SUBJECTS).default('destination'),
       step: step.default('hour').describe('The steps that are added up: fewer cost less.'),
       since: instant.optional().describe('A day ago, unless given.'),
@@ -127,13 +130,16 @@ async function pointsOf(store: HistoryParts['store'], filter: HistoryFilter) {
   ]);
   const points = new Map(found.map((point) => [point.at, point]));
   const seen = new Set([...found, ...all].map(({ at }) => at));
+  // What waits is looked at once in a step, of all at the same time: without it, it is not known that nothing waited.
+  const looked = new Set((subject === 'all' ? found : all).flatMap(({ at, pending }) => (pending === null ? [] : at)));
   let members = before;
   return Array.from({ length: limit }, (_, place) => since + place * STEP_LENGTH[step])
     .filter((at) => at < until)
     .map((at) => {
       const point = points.get(at) ?? null;
       members = point?.members ?? members;
-      return { at: iso(at), ...shownAt(subject, point, seen.has(at), members) };
+      const isKnown = { ever: seen.has(at), waiting: looked.has(at) };
+      return { at: iso(at), ...shownAt(subject, point, isKnown, members) };
     });
 }
 
@@ -149,12 +155,17 @@ async function membersBefore(store: HistoryParts['store'], filter: HistoryFilter
   return last(near) ?? last(await store.history(days)) ?? null;
 }
 
-function shownAt(subject: HistorySubject, point: HistoryPoint | null, isKnown: boolean, members: number | null) {
+function shownAt(
+  subject: HistorySubject,
+  point: HistoryPoint | null,
+  isKnown: { readonly ever: boolean; readonly waiting: boolean },
+  members: number | null,
+) {
   const shown = sumsOf(subject, point ?? NOTHING);
-  const known = isKnown ? shown : Object.fromEntries(Object.keys(shown).map((name) => [name, null]));
+  const known = isKnown.ever ? shown : Object.fromEntries(Object.keys(shown).map((name) => [name, null]));
   if (subject === 'audience') return { ...known, members };
   if (subject !== 'all' && subject !== 'destination') return known;
-  const none = isKnown ? 0 : null;
+  const none = isKnown.waiting ? 0 : null;
   return { ...known, pending: point?.pending ?? none, oldestMs: point?.oldest ?? none };
 }
 

@@ -48,7 +48,7 @@ const ANSWER = {
   title: 'Answer',
   wide: true,
   cell: ({ status, error, response }) =>
-    html`${[status, error].filter((part) => part !== null).join(' ') || '–'}${
+    html`${[status, error === `status_${status}` ? null : error].filter((part) => part !== null).join(' ') || '–'}${
       response && html`<small><code>${response.slice(0, 300)}</code></small>`
     }`,
 };

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { get, post } from './api.js';
-import { audienceAddress, firstLine } from './audiences.js';
+import { audienceAddress, firstLine, liveText } from './audiences.js';
 import { Bars } from './chart.js';
 import { count, duration, number } from './format.js';
 import { html } from './html.js';
@@ -52,12 +52,13 @@ const orderOf = (key, verb, said) => async () => {
 };
 
 /** What the configuration pauses, only the configuration resumes. @param {{ audience: any }} props */
-function Pausing({ audience: { key, state, paused } }) {
-  if (paused)
-    return html`<${Action} kind="main" run=${orderOf(key, 'resume', `${key} runs again, at its next tick.`)}>Resume<//>`;
+function Pausing({ audience: { key, state, paused, live } }) {
+  const again = live ? `${key} is sent again as it is computed.` : `${key} runs again, at its next tick.`;
+  if (paused) return html`<${Action} kind="main" run=${orderOf(key, 'resume', again)}>Resume<//>`;
   if (state === 'paused') return null;
+  const until = live ? 'It goes on being computed; nothing of it is sent' : 'Nothing syncs it';
   return html`<${Asks} run=${orderOf(key, 'pause', `${key} is paused.`)} title=${`Pause ${key}?`} confirm="Pause"
-    question=${html`<p>Nothing syncs it until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
+    question=${html`<p>${until} until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
 }
 
 /** What changes many people's state asks before. @param {{ audience: any }} props */
@@ -83,9 +84,10 @@ function Orders({ audience: { key, kind, state, members } }) {
 
 /** What a person has to do about it. @param {{ audience: any, may: string[] }} props */
 function Todo({ audience, may }) {
-  const { todo, key, paused } = audience;
+  const { todo, key, paused, live } = audience;
+  const meanwhile = live ? 'Nothing of it is sent' : 'No schedule runs it';
   if (paused && todo === null)
-    return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. No schedule runs it until it is resumed.</p></div>`;
+    return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. ${meanwhile} until it is resumed.</p></div>`;
   if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} may=${may} />`;
   if (todo?.do === 'repair') {
     return html`<div class="panel bad"><h2>The last run failed</h2><p><code>${todo.code}</code></p><pre>${todo.reason}</pre>
@@ -97,24 +99,25 @@ function Todo({ audience, may }) {
 }
 
 /** @param {any} audience */
-function figuresOf({ members, trend, lastRun, schedule, nextRunAt }) {
-  const change = trend.length > 1 ? trend.at(-1) - trend.at(-2) : 0;
-  return [
-    {
-      title: 'Members',
-      value: members === null ? '–' : number(members),
-      note:
-        members === null
-          ? 'not counted yet'
-          : change === 0
-            ? 'as before the last run'
-            : `${change > 0 ? '+' : '−'}${number(Math.abs(change))} at the last run`,
-    },
+function figuresOf(audience) {
+  const { members, lastRun, schedule, nextRunAt, live } = audience;
+  const known = [
+    { title: 'Members', value: members === null ? '–' : number(members), note: changeOf(audience) },
     {
       title: 'Last run',
       value: html`<${Time} at=${lastRun?.startedAt} />`,
       note: lastRun && html`<${State} of=${lastRun.state} />`,
     },
+  ];
+  if (live) {
+    return [
+      ...known,
+      { title: 'Computed', value: liveText(live), note: live.hold ?? 'as events come and time goes by' },
+      { title: 'Due', value: number(live.due), note: 'may change by time alone' },
+    ];
+  }
+  return [
+    ...known,
     { title: 'Took', value: lastRun?.ms === null || lastRun === null ? '–' : duration(lastRun.ms) },
     {
       title: 'Next run',
@@ -124,12 +127,21 @@ function figuresOf({ members, trend, lastRun, schedule, nextRunAt }) {
   ];
 }
 
+/** How the size came to be. @param {any} audience */
+function changeOf({ members, trend, lastRun, live }) {
+  if (members === null) return 'not counted yet';
+  if (live) return 'of whom receivers were told';
+  const change = trend.length > 1 ? trend.at(-1) - trend.at(-2) : 0;
+  const by = lastRun?.state === 'done' ? 'the last run' : 'the last run that was done';
+  return change === 0 ? `as before ${by}` : `${change > 0 ? '+' : '−'}${number(Math.abs(change))} by ${by}`;
+}
+
 /** @param {{ audience: any, runs: any[] }} props */
 function History({ audience, runs }) {
   if (runs.length === 0) {
     return html`<${Section} title="Runs"><${Empty} title="It has not run yet.">${audience.nextRunAt ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>` : html`<p>Run it now, or give it a schedule.</p>`}<//><//>`;
   }
-  const known = runs.filter(({ before }) => before !== null).toReversed();
+  const known = runs.filter(({ state }) => state === 'done').toReversed();
   return html`${known.length > 0 && html`<${Changes} name=${audience.key} runs=${known} />`}
     <${Section} title="Runs">
       <${Table} caption="Runs, newest first" columns=${RUN_COLUMNS} rows=${runs.slice(0, LISTED)} keyOf=${runOf} />
@@ -148,7 +160,7 @@ function Changes({ name, runs }) {
     href: runAddress(run),
     label: `${changesOf(run)}, ${run.startedAt}`,
   }));
-  return html`<${Sizes} name=${name}><${Bars} title=${`The last ${count(bars.length, 'run')}`} runs=${bars} /><//>`;
+  return html`<${Sizes} name=${name}><${Bars} title=${bars.length === 1 ? 'The last run' : `The last ${number(bars.length)} runs`} runs=${bars} /><//>`;
 }
 
 /** @type {import('./ui.js').Column[]} */

@@ -1,4 +1,4 @@
-import { count, number } from './format.js';
+import { count, duration, number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { refine, useAddress } from './router.js';
@@ -48,10 +48,21 @@ const COLUMNS = [
   { title: 'Last run', cell: ({ lastRun }) => html`<${Time} at=${lastRun?.startedAt} />` },
   {
     title: 'Next run',
-    cell: ({ nextRunAt, schedule }) =>
-      nextRunAt ? html`<${Time} at=${nextRunAt} />` : html`<span class="none">${schedule ? '–' : 'by hand'}</span>`,
+    cell: ({ nextRunAt, schedule, live }) =>
+      live
+        ? liveText(live)
+        : nextRunAt
+          ? html`<${Time} at=${nextRunAt} />`
+          : html`<span class="none">${schedule ? '–' : 'by hand'}</span>`,
   },
 ];
+
+/** How what is computed as events come stands. @param {{ lag: number | null, hold: string | null }} live */
+export function liveText({ lag, hold }) {
+  if (lag === null) return 'live, not computed yet';
+  if (hold !== null) return 'live, on hold';
+  return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;
+}
 
 /** @param {string} text */
 export const firstLine = (text) => text.split('\n', 1)[0] ?? '';

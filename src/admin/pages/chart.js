@@ -61,6 +61,7 @@ export function Chart({ title, times, series, format = short }) {
         <svg aria-hidden="true" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
           ${[0, 0.5, 1].map((part) => html`<line key=${part} class="axis" x1="0" x2=${WIDTH} y1=${part * HEIGHT} y2=${part * HEIGHT} />`)}
           ${series.map(({ label, tone, values }) => html`<path key=${label} class=${`line tone-${tone}`} d=${pathOf(times, values, x, y)} />`)}
+          ${series.map(({ label, tone, values }) => html`<path key=${`${label} alone`} class=${`line alone tone-${tone}`} d=${aloneOf(times, values, x, y)} />`)}
           ${at !== null && html`<line class="cursor" x1=${x(times[at] ?? 0)} x2=${x(times[at] ?? 0)} y1="0" y2=${HEIGHT} />`}
         </svg>
         ${!isKnown && html`<p>Nothing is known yet.</p>`}
@@ -140,10 +141,25 @@ function pathOf(times, values, x, y) {
     }
     const part = `${step}${x(time).toFixed(1)} ${y(value).toFixed(1)}`;
     step = 'L';
-    // A point of its own has no length, and would not be seen.
-    return (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null ? `${part}h0` : part;
+    return part;
   });
   return steps.join('');
+}
+
+/**
+ * Points without a neighbour, which no line would show.
+ *
+ * @type {typeof pathOf}
+ */
+function aloneOf(times, values, x, y) {
+  const isKnown = (/** @type {number} */ index) => (values[index] ?? null) !== null;
+  return times
+    .map((time, index) =>
+      isKnown(index) && !isKnown(index - 1) && !isKnown(index + 1)
+        ? `M${x(time).toFixed(1)} ${y(values[index] ?? 0).toFixed(1)}h0`
+        : '',
+    )
+    .join('');
 }
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });

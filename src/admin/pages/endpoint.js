@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { post } from './api.js';
 import { Attempts } from './attempts.js';
 import { OUTCOMES } from './choices.js';
-import { endpointAddress } from './endpoints.js';
+import { ENOUGH, endpointAddress } from './endpoints.js';
 import { count, duration, number, percent } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
@@ -115,7 +115,7 @@ function Flow({ id }) {
         title: 'Taken',
         value: percent(succeeded / all),
         note: `of ${count(all, 'attempt')}`,
-        tone: succeeded * 10 < all * 9 ? 'bad' : undefined,
+        tone: succeeded / all < ENOUGH ? 'bad' : undefined,
       },
       { title: 'Not taken', value: number(retried + refused), note: failed },
       ...(p50Ms == null

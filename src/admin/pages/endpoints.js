@@ -1,4 +1,4 @@
-import { count, number } from './format.js';
+import { count, duration, number, percent } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { refine, useAddress } from './router.js';
@@ -11,8 +11,10 @@ const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
 
 export function Endpoints() {
   const live = useData('/endpoints', ['endpoints', 'messages']);
+  const { data: sums } = useData('/history/sums?of=endpoint&limit=5000', ['history']).data ?? { data: [] };
+  const days = new Map(sums.map((/** @type {any} */ sum) => [sum.name, sum]));
   return html`<${Head} title="Endpoints" about="Every URL that is posted to, and how it answers." />
-    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) => html`<${List} all=${data} />`}<//>`;
+    <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data }) => html`<${List} all=${data.map((/** @type {any} */ each) => ({ ...each, day: days.get(each.endpoint) }))} />`}<//>`;
 }
 
 /** @param {{ all: any[] }} props */
@@ -47,6 +49,17 @@ function List({ all }) {
 /** @param {{ endpoint: string }} each */
 export const endpointAddress = ({ endpoint }) => `/endpoints/${encodeURIComponent(endpoint)}`;
 
+/** Below this share of attempts that were taken something is wrong. */
+export const ENOUGH = 0.9;
+
+/** @param {{ day: any }} props - what was posted to it in a day; undefined for nothing */
+function Taken({ day: { succeeded = 0, retried = 0, refused = 0 } = {} }) {
+  const all = succeeded + retried + refused;
+  if (all === 0) return '–';
+  const share = succeeded / all;
+  return html`<span class=${share < ENOUGH ? 'bad-text' : ''}>${percent(share)}</span><small>of ${number(all)}</small>`;
+}
+
 /** @type {import('./ui.js').Column[]} */
 const COLUMNS = [
   {
@@ -58,6 +71,13 @@ const COLUMNS = [
     title: 'State',
     cell: ({ state, since }) =>
       html`<${State} of=${state} />${since ? html`<small>since <${Time} at=${since} /></small>` : null}`,
+  },
+  { title: 'Taken in a day', number: true, cell: ({ day }) => html`<${Taken} day=${day} />` },
+  {
+    title: 'Answers within',
+    number: true,
+    cell: ({ day }) =>
+      day?.p50Ms == null ? '–' : html`${duration(day.p50Ms)}<small>95 % in ${duration(day.p95Ms)}</small>`,
   },
   { title: 'Waiting', number: true, cell: ({ pending }) => number(pending) },
   {

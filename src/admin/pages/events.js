@@ -23,9 +23,15 @@ export function Events({ may }) {
             <pre>eventLog: { keep: 400d }</pre><//>`}<//>`;
 }
 
+/** @param {string | null} from @param {string | null} to */
+function receivedWhen(from, to) {
+  if (from === null) return 'none is sealed yet';
+  return from === to ? `received on ${from}` : `received from ${from} to ${to}`;
+}
+
 /** @param {any} log */
 const figuresOf = ({ events, bytes: size, from, to, files, unsealed }) => [
-  { title: 'Events', value: number(events), note: from === null ? 'none is sealed yet' : `received ${from} to ${to}` },
+  { title: 'Events', value: number(events), note: receivedWhen(from, to) },
   { title: 'Size', value: bytes(size), note: files === null ? 'in Postgres' : `in ${count(files, 'file')}` },
   ...(unsealed === null ? [] : [{ title: 'Not sealed yet', value: number(unsealed), note: 'in the store' }]),
 ];

@@ -32,6 +32,7 @@ export function percent(value) {
 
 /** @param {number} ms */
 export function duration(ms) {
+  if (ms === 0) return '0 ms';
   if (ms < 1) return '< 1 ms';
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1)} s`;

@@ -51,9 +51,13 @@ export function Overview({ may }) {
 /** What people were told; nothing where nobody is to be. */
 function Alerts() {
   const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
+  // They come in the order in which they began; some are told of later.
+  const rows = data.toSorted((/** @type {any} */ one, /** @type {any} */ other) =>
+    other.openedAt.localeCompare(one.openedAt),
+  );
   return (
     data.length > 0 &&
-    html`<${Section} title="Alerts"><${Table} caption="Alerts, newest first" columns=${ALERT_COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
+    html`<${Section} title="Alerts"><${Table} caption="Alerts, newest first" columns=${ALERT_COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ row) => row.alert} /><//>`
   );
 }
 

@@ -10,6 +10,12 @@ const CHANGES = 100;
 /** @param {{ key: string, run: string }} run */
 export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
 
+/** @param {any} run - that is held */
+function changesToCome({ entered, exited, changed }) {
+  const parts = [`${number(entered)} would enter`, `${number(exited)} would leave`];
+  return [...parts, ...(changed > 0 ? [`${number(changed)} would change`] : [])].join(', ');
+}
+
 /** @param {any} run */
 export function changesOf({ entered, exited, changed }) {
   return [
@@ -35,8 +41,8 @@ export function Run({ name, run: id, may }) {
       run.before !== null &&
       html`<${Figures} items=${[
         { title: 'Members', value: number(run.members), note: `before it ${number(run.before)}` },
-        { title: 'Entered', value: number(run.entered) },
-        { title: 'Exited', value: number(run.exited) },
+        { title: run.state === 'held' ? 'Would enter' : 'Entered', value: number(run.entered) },
+        { title: run.state === 'held' ? 'Would leave' : 'Exited', value: number(run.exited) },
         ...(run.kind === 'trait' ? [{ title: 'Changed', value: number(run.changed) }] : []),
         { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
       ]} />`
@@ -117,7 +123,7 @@ export function Decision({ run: id, may }) {
   return html`<div class="panel warn decision">
     <h2>A run is held and waits for you</h2>
     <p>${run.reason}</p>
-    <p>Staged <${Time} at=${run.startedAt} />: <a href=${runAddress(run)}>${changesOf(run)}</a>${share}.</p>
+    <p>Staged <${Time} at=${run.startedAt} />: <a href=${runAddress(run)}>${changesToCome(run)}</a>${share}.</p>
     ${
       may.includes('operate') &&
       html`<div class="buttons">

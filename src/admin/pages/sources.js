@@ -28,7 +28,11 @@ export function Sources() {
 /** @type {import('./ui.js').Column[]} */
 const COLUMNS = [
   { title: 'Source', wide: true, cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
-  { title: 'State', cell: ({ enabled }) => html`<${State} of=${enabled ? 'open' : 'disabled'} />` },
+  {
+    title: 'State',
+    cell: ({ enabled }) =>
+      html`<${State} of=${enabled ? 'open' : 'disabled'} label=${enabled ? 'enabled' : 'disabled'} />`,
+  },
   { title: 'Accepted in a day', number: true, cell: ({ passed }) => number(passed.accepted ?? 0) },
   {
     title: 'Not taken',

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { destinationStatuses, isGone } from '../../admin/destinations.ts';
-import { type EndpointStatus, endpointStatuses, resumeEndpoints } from '../../admin/endpoints.ts';
+import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../../admin/endpoints.ts';
 import { attemptLine } from '../../admin/lines.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
@@ -41,6 +41,13 @@ Example:
 
 A running service posts to it again within seconds.`;
 
+const PAUSE_HELP = `
+Example:
+  $ rollcall endpoints pause crm
+
+A running service stops posting to it within seconds. What is for it waits, up to four hours from its first attempt, until
+\`rollcall endpoints resume\`.`;
+
 const ATTEMPTS_HELP = `
 Example:
   $ rollcall attempts --user u1 --since 2026-01-31
@@ -70,6 +77,10 @@ export function addEndpoints(program: Command, context: Context): void {
     .argument('<endpoint...>', 'ids as the list shows them, or names of destinations')
     .addHelpText('after', RESUME_HELP)
     .action((names: string[], options: AppCommandOptions) => resume(names, options, context));
+  addAppOptions(command.command('pause').description('hold back everything for an endpoint until it is resumed'))
+    .argument('<endpoint...>', 'ids as the list shows them, or names of destinations')
+    .addHelpText('after', PAUSE_HELP)
+    .action((names: string[], options: AppCommandOptions) => pause(names, options, context));
   addAppOptions(program.command('attempts').description('search the attempt log, newest first'))
     .option('--destination <name>', 'only to this destination')
     .option('--endpoint <id>', 'only to this endpoint')
@@ -136,6 +147,18 @@ async function resume(names: readonly string[], options: AppCommandOptions, { te
     for (const line of await asUser(app, deed, work)) {
       if (options.json) printJson(terminal, line);
       else print(terminal, `${line.destination}: ${line.endpoint} ${RESUMED[line.was]}.`);
+    }
+  });
+}
+
+async function pause(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
+  await withApp(options, { terminal }, async ({ app }) => {
+    const deed = { action: 'endpoint.pause', target: names.join(' ') };
+    const paused = await asUser(app, deed, () => pauseEndpoints(app.store, app.destinations(), names));
+    for (const { destination, endpoint, state } of paused) {
+      const said = state === 'paused' ? 'was paused already' : 'is paused';
+      if (options.json) printJson(terminal, { endpoint, destination, was: state, paused: state !== 'paused' });
+      else print(terminal, `${destination}: ${endpoint} ${said}.`);
     }
   });
 }
