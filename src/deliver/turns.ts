@@ -13,6 +13,8 @@ interface Turn {
   hints: number;
   /** Claims made, counted per destination: with one count for all, the same few would always get the turn for retries. */
   claims: number;
+  /** Deliveries claimed since the last claim that began with backfills. */
+  claimed: number;
   /** Whether the store may have something to claim. */
   wanted: boolean;
   /** When it is looked at anew, by the steady clock; infinite without a timer. */
@@ -59,7 +61,7 @@ export class Turns {
 
   add(queue: DestinationQueue): void {
     const timer = { timerAt: Number.POSITIVE_INFINITY, cancelTimer: null };
-    this.turns.set(queue.name, { queue, hints: 0, claims: 0, wanted: true, ...timer });
+    this.turns.set(queue.name, { queue, hints: 0, claims: 0, claimed: 0, wanted: true, ...timer });
   }
 
   remove(name: string): void {
@@ -133,6 +135,7 @@ export class Turns {
    * @param nextDue - when the destination's next retry is due, as far as the store told
    */
   claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
+    turn.claimed += count;
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
       // What is tried in vain is claimed in few small claims.
@@ -162,12 +165,20 @@ export class Turns {
 /** One claim in so many begins with retries; of those that fail again and again where others are taken, fewer. */
 const RETRIES_TURN = 8;
 const VAIN_RETRIES_TURN = 32;
+/** One in so many begins with backfills, and brings as large a part of all deliveries at most. */
+const BACKFILLS_TURN = 8;
 /** Of the latter, other claims take such a part of their size at most; and how long they wait for the next, in milliseconds. */
 const VAIN_SHARE = 1 / 32;
 const VAIN_PAUSE = 100;
 
 function requestOf(turn: Turn, limit: number): ClaimRequest {
   const order = orderOf(turn);
+  if (order === 'backfills') {
+    // Claims differ in size: a large one would give backfills more than their share.
+    const share = Math.ceil(turn.claimed / (BACKFILLS_TURN - 1));
+    turn.claimed = 0;
+    return { destination: turn.queue.name, limit: Math.max(1, Math.min(limit, share)), order };
+  }
   const request = { destination: turn.queue.name, limit, order };
   if (order === 'retries' || !turn.queue.retriesAreVain) return request;
   return { ...request, retries: Math.ceil(limit * VAIN_SHARE) };
@@ -180,5 +191,5 @@ function orderOf(turn: Turn): ClaimRequest['order'] {
   // Probes with what was tried already and with what was not in turn: it may be the messages' fault that those failed.
   if (turn.queue.outlets.areClosed) return turn.claims % 2 === 0 ? 'retries' : 'usual';
   if (turn.claims % (turn.queue.retriesAreVain ? VAIN_RETRIES_TURN : RETRIES_TURN) === 0) return 'retries';
-  return turn.claims % 8 === 4 ? 'backfills' : 'usual';
+  return turn.claims % BACKFILLS_TURN === BACKFILLS_TURN / 2 ? 'backfills' : 'usual';
 }

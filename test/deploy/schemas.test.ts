@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { parse, parseAllDocuments } from 'yaml';
+import { clean } from '../receivers/helpers/clean.ts';
 
 /** What deploy/ has, against the schemas and parsers of those who read it. */
 
@@ -38,9 +39,9 @@ async function faults(t: Test, objects: readonly KubernetesObject[]): Promise<st
   const file = join(t.testdir({}), 'objects.ts');
   writeFileSync(file, lines.join('\n'));
   const options = ['--noEmit', '--ignoreConfig', '--module', 'nodenext', '--target', 'esnext', '--skipLibCheck'];
-  return run(join(ROOT, 'node_modules/.bin/tsc'), [...options, file]).then(
+  return clean(join(ROOT, 'node_modules/.bin/tsc'), [...options, file]).then(
     () => '',
-    ({ stdout }: { stdout: string }) => stdout,
+    ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
   );
 }
 
