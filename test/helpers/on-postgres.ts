@@ -9,7 +9,7 @@ import { startPostgres } from './postgres.ts';
 
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
 /** Longest run of all that a file names, and of each of them, in milliseconds. */
-const TIMEOUT = 470_000;
+const TIMEOUT = 290_000;
 
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres.
