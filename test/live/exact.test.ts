@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
+import { randomEvents, seeded } from './helpers/events.ts';
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, delivered, membersOf } from './helpers/service.ts';
 
@@ -90,27 +91,4 @@ async function compare(t: Test, app: App, now: number, when: string): Promise<vo
   }
 }
 
-function events(random: () => number, now: number): object[] {
-  const any = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
-  const user = () => `u${Math.floor(random() * 30)}`;
-  const device = () => `d${Math.floor(random() * 20)}`;
-  return Array.from({ length: 40 }, () => {
-    const timestamp = new Date(now - Math.round(random() ** 3 * 100 * HOUR)).toISOString();
-    const kind = random();
-    if (kind < 0.1) return { type: 'identify', userId: user(), anonymousId: device(), timestamp, traits: {} };
-    if (kind < 0.2)
-      return { type: 'identify', userId: user(), timestamp, traits: { plan: any(['pro', 'free', null]) } };
-    if (kind < 0.23) return { type: 'alias', previousId: user(), userId: user(), timestamp };
-    const properties = { total: Math.round(random() * 100), item: any(['a', 'b', 'c']) };
-    const who = random() < 0.3 ? { anonymousId: device() } : { userId: user() };
-    return { type: 'track', event: any(['Order', 'Order', 'View']), ...who, timestamp, properties };
-  });
-}
-
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return state / 2_147_483_648;
-  };
-}
+const events = (random: () => number, now: number) => randomEvents(random, now, { count: 40, span: 100 * HOUR });

@@ -1,0 +1,48 @@
+import type { Failpoint } from '../../../src/failpoint.ts';
+
+export interface Crash {
+  readonly failpoint: Failpoint;
+  readonly passes: number;
+  /** Passes count from the start, while everybody is looked at, or once all is told as it is computed. */
+  readonly from: 'start' | 'told';
+}
+
+/** What the parent tells a life on its command line. */
+export interface Orders {
+  readonly folder: string;
+  readonly url: string;
+  readonly life: number;
+  /** How far its clock is ahead of the machine's, in milliseconds. */
+  readonly ahead: number;
+  readonly receiver: string;
+  readonly crash: Crash | null;
+}
+
+/** What a life says: where it listens, or how it compares at an instant. */
+export type Said =
+  | { readonly listening: string }
+  | {
+      /** By key, where live is not what the SQL says. */
+      readonly differences: readonly string[];
+      /** By key of what is live, the value of each member. */
+      readonly members: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+    };
+
+/** Their windows are of seconds, so that members leave by time alone while events come in. */
+export const AUDIENCES = {
+  once: { performed: 'Order' },
+  recent: { performed: 'Order', within: '2 seconds' },
+  twice: { performed: 'Order', atLeast: 2, within: '10 seconds' },
+  silent: { not: { performed: 'Order', within: '4 seconds' } },
+  pro: { trait: 'plan', is: 'pro' },
+  mixed: { any: [{ all: [{ inAudience: 'twice' }, { inAudience: 'pro' }] }, { not: { inAudience: 'once' } }] },
+} as const;
+export const TRAITS = {
+  // An event that counts twice shows for ever.
+  orders: { count: 'Order' },
+  spent: { sum: 'Order', of: 'properties.total', within: '90 seconds' },
+  items: { uniqueList: 'Order', of: 'properties.item' },
+} as const;
+/** Each life has another definition of this one. */
+export const EDITED = 'edited';
+export const KEYS = [...Object.keys(AUDIENCES), EDITED, ...Object.keys(TRAITS)];

@@ -1,0 +1,67 @@
+import { setTimeout } from 'node:timers/promises';
+import { pino } from 'pino';
+import { App } from '../../../src/app.ts';
+import { systemClock } from '../../../src/clock.ts';
+import { parseConfig } from '../../../src/config/load.ts';
+import { armFailpoint } from '../../../src/failpoint.ts';
+import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
+import { AUDIENCES, EDITED, KEYS, type Orders, type Said, TRAITS } from './crash-terms.ts';
+import { caughtUp, delivered, membersOf } from './service.ts';
+
+/** One life of a service with live audiences, and the same ones by SQL, until its failpoint or its parent ends it. */
+const { folder, url, life, ahead, receiver, crash } = JSON.parse(process.argv[2] ?? '{}') as Orders;
+if (crash?.from === 'start') armFailpoint(crash.failpoint, crash.passes);
+const say = (said: Said) => process.send?.(said);
+
+const common = { source: 'personas', guard: { allowEmpty: true } };
+const both = (given: Readonly<Record<string, object>>, field: string) =>
+  Object.entries(given).flatMap(([key, said]) => [
+    { name: key, key, live: true, ...common, [field]: said },
+    { name: `${key} by SQL`, key: `${key}_by_sql`, ...common, [field]: said },
+  ]);
+const isOnPostgres = url.startsWith('postgres');
+const config = {
+  store: url,
+  listen: { port: 0 },
+  network: { allow: ['127.0.0.0/8'] },
+  sources: ['shop', 'personas'].map((id) => ({ id, writeKey: id })),
+  eventLog: { path: './events' },
+  engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
+  destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: receiver, audiences: KEYS }],
+  audiences: both({ ...AUDIENCES, [EDITED]: { performed: 'Order', atLeast: 1 + (life % 3) } }, 'when'),
+  traits: both(TRAITS, 'value'),
+};
+if (isOnPostgres) await migratePostgres(url);
+const LOOK_EVERY = 50;
+let stopped: number | null = null;
+const clock = { ...systemClock, now: () => stopped ?? systemClock.now() + ahead };
+const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
+const app = await App.create(parsed, { clock, log: pino({ level: 'error' }, pino.destination(2)) });
+await app.start({ collect: true, schedules: true });
+say({ listening: app.address ?? '' });
+const isTold = async () => (await app.sync.audiences()).every(({ live }) => live === null || live.hold === null);
+if (crash?.from === 'told') {
+  while (!(await isTold())) await setTimeout(LOOK_EVERY);
+  armFailpoint(crash.failpoint, crash.passes);
+}
+
+/** Time stands still while live membership is compared with what the SQL says. */
+process.on('message', async () => {
+  const now = clock.now();
+  stopped = now;
+  do await caughtUp(app);
+  while ((await app.store.liveDue('personas', now, 1)).persons.length > 0);
+  const differences: string[] = [];
+  const members: Record<string, Record<string, unknown>> = {};
+  for (const key of KEYS) {
+    const [report] = await app.sync.run([`${key}_by_sql`], { now });
+    if (report?.error) throw report.error;
+    const [live, sql] = [await membersOf(app, key), await membersOf(app, `${key}_by_sql`)];
+    members[key] = Object.fromEntries(live);
+    const [mine, law] = [JSON.stringify([...live]), JSON.stringify([...sql])];
+    if (mine !== law) differences.push(`${key}: live says ${mine}, the SQL ${law}`);
+  }
+  await delivered(app);
+  await app.close();
+  process.send?.({ differences, members } satisfies Said, () => process.exit(0));
+});
