@@ -187,6 +187,7 @@ async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate)
   t.same((await page.locator('main').boundingBox())?.height, before?.height, 'nothing moves');
   await figure.getByText('Table').click();
   const rows = figure.getByRole('table').getByRole('row');
+  await rows.first().waitFor();
   t.match(await rows.allInnerTexts(), [/When.*accepted/s]);
   t.ok((await rows.allInnerTexts()).some((text) => /3M.*2.7M/s.test(text)));
   t.same(await axeFindings(page), []);
