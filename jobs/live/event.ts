@@ -1,21 +1,10 @@
+import type { LoggedRow } from '../../src/store/event-log.ts';
+
 /** When something happened, by which events are in order: its timestamp, its receipt, its message id. */
 export type When = readonly [timestamp: number, receivedAt: number, messageId: string];
 
-/** An event of the log, as the live computation takes it. */
-export interface LiveEvent {
-  readonly messageId: string;
-  readonly type: string;
-  readonly event: string | null;
-  readonly userId: string | null;
-  readonly anonymousId: string | null;
-  readonly previousId: string | null;
-  /** Milliseconds since 1970; never later than its receipt. */
-  readonly timestamp: number;
-  readonly receivedAt: number;
-  readonly properties: unknown;
-  readonly traits: unknown;
-  readonly context: unknown;
-}
+/** An event of the log, as the live computation takes it: its timestamp is never later than its receipt. */
+export type LiveEvent = LoggedRow;
 
 /** The body of a message, as accept wrote it. */
 interface Body {
