@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import type { Dispatcher } from 'undici';
 import { type Accept, createAccept } from '../../../src/accept.ts';
 import { type AgentOptions, createAgent } from '../../../src/deliver/http/agent.ts';
 import { Worker, type WorkerStore } from '../../../src/deliver/worker.ts';
@@ -6,7 +7,6 @@ import { type Destination, endpointId } from '../../../src/destination.ts';
 import type { RollcallError } from '../../../src/errors.ts';
 import { type Logger, silentLogger } from '../../../src/log.ts';
 import type { Message } from '../../../src/message.ts';
-import { ATTEMPT_TIMEOUT } from '../../../src/retry.ts';
 import type { Backlog, DeadLetter, EndpointState, Settlement, Store } from '../../../src/store/port.ts';
 import { ManualClock } from '../../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/database.ts';
@@ -30,9 +30,37 @@ export function destination(urls: string | readonly string[], options: Partial<D
 /** As long as can be without the lease being lost, in milliseconds. */
 const LONG_STEP = 9_000;
 let made = 0;
-/** Rigs that have started and not stopped, by their clock. */
-const running = new WeakMap<ManualClock, number>();
-const addRunning = (clock: ManualClock, more: number) => running.set(clock, (running.get(clock) ?? 0) + more);
+/** Attempts that are not over, of all rigs on a clock. */
+const inFlight = new WeakMap<ManualClock, number>();
+
+/** Counts the attempts that go through an agent. */
+function counted(agent: Dispatcher, clock: ManualClock): Dispatcher {
+  const add = (more: number) => inFlight.set(clock, (inFlight.get(clock) ?? 0) + more);
+  return agent.compose((dispatch) => (options, handler) => {
+    let isOver = false;
+    const over = () => {
+      if (!isOver) add(-1);
+      isOver = true;
+    };
+    add(1);
+    const watched = new Proxy(handler, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) => {
+          if (name === 'onResponseEnd' || name === 'onResponseError') over();
+          return value.apply(target, args);
+        };
+      },
+    });
+    try {
+      return dispatch(options, watched);
+    } catch (error) {
+      over();
+      throw error;
+    }
+  });
+}
 
 /** A track call, or with `conflict` the kind of message that a sync makes. */
 export function message(options: Partial<Message> & { readonly value?: unknown } = {}): Message {
@@ -76,7 +104,7 @@ export class Rig {
     this.database = database;
     this.store = store;
     this.destinations = options.destinations;
-    const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network });
+    const agent = counted(createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network }), clock);
     this.worker = new Worker({
       store: options.workerStore?.(store) ?? store,
       clock,
@@ -98,7 +126,6 @@ export class Rig {
     this.accept = createAccept(store, () => this.destinations, this.worker);
     this.end = async () => {
       await this.worker.stop();
-      addRunning(clock, -1);
       if (!options.database) await database.close();
       await agent.destroy();
     };
@@ -109,7 +136,6 @@ export class Rig {
     const rig = new Rig(options, database, await database.open());
     t.teardown(() => rig.stopInTime());
     await rig.worker.start(options.isLasting);
-    addRunning(rig.clock, 1);
     // Its first look into the database is over.
     await rig.calm();
     return rig;
@@ -218,9 +244,9 @@ export class Rig {
     this.clock.advance(ms);
   }
 
-  /** Of all rigs on this clock. Each attempt has a timer of its own; each heartbeat's is as long. */
+  /** Of all rigs on this clock. */
   get attemptsInFlight(): number {
-    return this.clock.count(ATTEMPT_TIMEOUT) - (running.get(this.clock) ?? 0);
+    return inFlight.get(this.clock) ?? 0;
   }
 
   /** Lets time pass, in steps, until something is reached. */
