@@ -117,7 +117,13 @@ class Stream {
 
   close(): void {
     this.rest();
-    for (const { response } of this.listeners) response.end();
+    for (const listener of this.listeners) this.dismiss(listener);
+  }
+
+  /** Its answer ends once it has read what waits: until then nothing more may be written to it. */
+  private dismiss(listener: Listener): void {
+    this.listeners.delete(listener);
+    listener.response.end();
   }
 
   private rest(): void {
@@ -156,8 +162,9 @@ class Stream {
     if (isSilent && now - this.beatAt < HEARTBEAT) return;
     this.beatAt = now;
     const text = isSilent ? ': still here\n\n' : `data: ${JSON.stringify({ topics })}\n\n`;
-    for (const { response, until } of this.listeners) {
-      if (now >= until || response.writableLength > BEHIND) response.end();
+    for (const listener of this.listeners) {
+      const { response, until } = listener;
+      if (now >= until || response.writableLength > BEHIND) this.dismiss(listener);
       else response.write(text);
     }
   }
