@@ -479,6 +479,8 @@ export interface Run {
   readonly finishedAt: number | null;
   /** Milliseconds that it was held until a person approved it. */
   readonly waited?: number;
+  /** Of a run that failed: when the first of the failures in a row began. */
+  readonly failingSince?: number;
 }
 
 /** How far the deliveries of a run are. */
@@ -819,7 +821,10 @@ export interface Records extends LiveRecords {
   deletions(since: number | null): Promise<Deletions>;
   /** Those of `users` who are suppressed for a source, or whose deletion raised the epoch beyond `since`. */
   excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
-  /** Who was told of these users, as far as the attempt log reaches; a part at a time, as `erase`. */
+  /**
+   * Who was told of these users, as far as attempts, kept messages, dead letters and what waits for a retry reach; a part at a
+   * time, as `erase`.
+   */
   told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPart>;
   /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
   suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;

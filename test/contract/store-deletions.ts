@@ -1,4 +1,4 @@
-import type { Regulation, Store } from '../../src/store/port.ts';
+import type { Attempt, Regulation, Store, ToldPart, Verdict } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -8,9 +8,11 @@ import {
   change,
   claim,
   codeOf,
+  DELIVERED,
   leaseOf,
   message,
   REFUSED,
+  retryAt,
   run,
   START,
   settlement,
@@ -26,6 +28,29 @@ async function eraseAll(store: Store, users: readonly string[]): Promise<void> {
   for (let cursor: string | null = null; ; ) {
     cursor = (await store.erase(users, null, cursor)).cursor;
     if (cursor === null) return;
+  }
+}
+
+/** Settles all that can be claimed, kept or not. */
+async function settleEach(
+  store: Store,
+  owner: number,
+  verdict: Verdict,
+  attempts: readonly Attempt[],
+  keeps = false,
+): Promise<void> {
+  const claims = await claim(store, owner);
+  const settlements = claims.map((each) => settlement(each, verdict, attempts));
+  await store.settle(owner, settlements, keeps);
+}
+
+async function toldOf(store: Store, users: readonly string[], sources: readonly string[] | null = null) {
+  const all: string[] = [];
+  for (let cursor: string | null = null; ; ) {
+    const part: ToldPart = await store.told(users, sources, cursor);
+    all.push(...part.told.map(({ source, destination, user }) => `${source} ${destination} ${user}`));
+    cursor = part.cursor;
+    if (cursor === null) return [...new Set(all)].sort();
   }
 }
 
@@ -132,18 +157,30 @@ export const deletionCases: Cases = {
       ['u5', 'u6'],
     );
   },
-  'the attempt log tells who was told of users': async (t, store) => {
+  'the attempt log says who was told of users': async (t, store) => {
     const owner = await store.join(20_000);
     await accept(store, message({ userId: 'u1', destinations: ['crm'] }), message({ userId: 'u2' }));
-    const claims = await claim(store, owner);
-    await store.settle(
-      owner,
-      claims.map((each) => settlement(each, REFUSED, [attempt(), attempt({ endpoint: 'e2' })])),
-    );
-    const told = [{ source: 'shop', destination: 'crm', user: 'u1' }];
-    t.same(await store.told(['u1', 'nobody'], null, null), { cursor: null, told });
-    t.same(await store.told(['u1'], ['shop'], null), { cursor: null, told });
-    t.same(await store.told(['u1'], ['app'], null), { cursor: null, told: [] });
+    await settleEach(store, owner, DELIVERED, [attempt(), attempt({ endpoint: 'e2' })]);
+    t.same(await toldOf(store, ['u1', 'nobody']), ['shop crm u1']);
+    t.same(await toldOf(store, ['u1'], ['shop']), ['shop crm u1']);
+    t.same(await toldOf(store, ['u1'], ['app']), []);
+  },
+  'what is kept longer than the attempt log says it too: messages, dead letters, and what waits for a retry': async (
+    t,
+    store,
+  ) => {
+    const owner = await store.join(20_000);
+    const alias = { type: 'alias', body: '{"type":"alias","Previous ID":"former","User ID":"u1"}' } as const;
+    await accept(store, message({ userId: 'u1', ...alias }));
+    await settleEach(store, owner, DELIVERED, [attempt()], true);
+    await accept(store, message({ userId: 'u2', source: 'app' }));
+    await settleEach(store, owner, REFUSED, [attempt()]);
+    await accept(store, message({ userId: 'u3' }));
+    await settleEach(store, owner, retryAt(START + 1_000), [attempt()]);
+    await accept(store, message({ userId: 'untried' }), message({ userId: 'u1', destinations: ['erp'] }));
+    t.equal(await store.prune(START + 60_000, 100), 3, 'the log has nothing any more');
+    t.same(await toldOf(store, ['former', 'u2', 'u3', 'untried']), ['app crm u2', 'shop crm former', 'shop crm u3']);
+    t.same(await toldOf(store, ['u1', 'u2'], ['shop']), ['shop crm u1']);
   },
   'the attempts of a notice name nobody, not even in what the endpoint answered': async (t, store) => {
     const owner = await store.join(20_000);

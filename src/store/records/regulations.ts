@@ -1,4 +1,5 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
+import { aliasNeedles, usersIn } from '../alias.ts';
 import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPart } from '../port.ts';
 import { join, raw, sql, where } from '../sql.ts';
 import { userHash } from '../user-hash.ts';
@@ -81,30 +82,58 @@ export async function confirmed({ rows, dialect, time }: Session, given: readonl
   }));
 }
 
-/** Attempts looked at in one call, so that others get their turn. */
+/** Rows looked at in one call, so that others get their turn. */
 const STEP = 20_000;
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
+const ALIAS = MESSAGE_TYPES.indexOf('alias');
 
-/** Who was posted to about these users. The log is scanned by id: deletions are rare, and an index would cost every settlement. */
+/**
+ * Where it stands who was posted to. The log of attempts may go back less far than what is kept, and letters wait for a person.
+ * Letters first: what is queued again meanwhile is found among the deliveries, and what is delivered behind them.
+ */
+const TRACES = [
+  { table: 'dead_letter', isPosted: 'tries > 0', hasBody: true },
+  { table: 'delivery', isPosted: 'tries > 0', hasBody: true },
+  { table: 'delivered', isPosted: 'true', hasBody: true },
+  { table: 'attempt', isPosted: 'true', hasBody: false },
+] as const;
+
+type TraceRow = readonly [source: string, destination: string, type: number, user: string | null, alias: string | null];
+
+/** Who was posted to about these users. Tables are scanned by id: deletions are rare, and an index would cost every settlement. */
 export async function told(
   { rows, dialect }: Session,
   users: readonly string[],
   sources: readonly string[] | null,
   cursor: string | null,
 ): Promise<ToldPart> {
-  const from = Number(cursor ?? 0);
+  const [at, from = '0'] = cursor?.split(':') ?? [];
+  const place = Math.max(
+    0,
+    TRACES.findIndex(({ table }) => table === at),
+  );
+  const { table, isPosted, hasBody } = TRACES[place] ?? TRACES[0];
   const [part] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
-    SELECT id FROM rollcall.attempt WHERE id > ${from} ORDER BY id LIMIT ${STEP}) AS part`);
+    SELECT id FROM rollcall.${raw(table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS part`);
   const [end = null, count = 0] = part ?? [];
-  if (end === null) return { cursor: null, told: [] };
+  const following = TRACES[place + 1]?.table;
+  const next = count === STEP ? `${table}:${end}` : following === undefined ? null : `${following}:0`;
+  if (end === null) return { cursor: next, told: [] };
   const source = dialect.nameOf(raw('source'));
-  const inSources = sources ? sql`AND ${dialect.oneOf(source, 'text', sources)}` : raw('');
-  const found = await rows<[string, string, string]>(sql`
-    SELECT DISTINCT ${source}, ${dialect.nameOf(raw('destination'))}, user_id FROM rollcall.attempt
-    WHERE id > ${from} AND id <= ${end} AND type <> ${NOTICE}
-      AND ${dialect.oneOf(raw('user_id'), 'text', users)} ${inSources}`);
+  const isAlias = sql`type = ${ALIAS} AND EXISTS (
+    SELECT 1 FROM ${dialect.rowsOf('text', aliasNeedles(users))} WHERE ${dialect.contains(raw('body'), raw('list.value'))})`;
+  const found = await rows<TraceRow>(sql`
+    SELECT DISTINCT ${source}, ${dialect.nameOf(raw('destination'))}, type, user_id,
+      ${hasBody ? sql`CASE WHEN type = ${ALIAS} THEN body END` : raw('NULL')} FROM rollcall.${raw(table)}
+    WHERE id > ${Number(from)} AND id <= ${end} AND type <> ${NOTICE} AND ${raw(isPosted)}
+      AND (${dialect.oneOf(raw('user_id'), 'text', users)} ${hasBody ? sql`OR ${isAlias}` : raw('')})
+      ${sources ? sql`AND ${dialect.oneOf(source, 'text', sources)}` : raw('')}`);
+  const asked = new Set(users);
   return {
-    cursor: count === STEP ? String(end) : null,
-    told: found.map(([source, destination, user]) => ({ source, destination, user })),
+    cursor: next,
+    told: found.flatMap(([source, destination, type, user, alias]) => {
+      const theirs = alias === null ? [user] : usersIn(MESSAGE_TYPES[type], user, alias);
+      return theirs.flatMap((user) => (user !== null && asked.has(user) ? [{ source, destination, user }] : []));
+    }),
   };
 }

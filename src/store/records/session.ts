@@ -21,7 +21,7 @@ export interface Dialect {
   jsonRows(list: string): Sql;
   /** An item of the JSON list that a column has as text. */
   item(column: Sql, place: number, type: 'text' | 'id'): Sql;
-  contains(column: Sql, text: string): Sql;
+  contains(column: Sql, text: string | Sql): Sql;
   startsWith(column: Sql, prefix: string): Sql;
   /** That a delivery was never tried and is in this lane. */
   untriedIn(lane: number): Sql;
