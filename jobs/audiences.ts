@@ -8,6 +8,7 @@ import type { Log } from './context.ts';
 import { liveSources } from './live/definitions.ts';
 import { type LiveStatus, liveStatuses } from './live/status.ts';
 import { nextTick } from './schedule.ts';
+import { sinceOf, standingFailure } from './streak.ts';
 import { Ticks } from './ticks.ts';
 
 /** Runs that a trend is made of. */
@@ -52,7 +53,14 @@ export interface AudienceStatus {
 
 export type Todo =
   | { readonly do: 'decide'; readonly run: string; readonly reason: string }
-  | { readonly do: 'repair'; readonly code: string; readonly reason: string }
+  /** `run` is the last that failed; the first of the failures in a row began at `since`, in milliseconds since 1970. */
+  | {
+      readonly do: 'repair';
+      readonly run: string;
+      readonly code: string;
+      readonly reason: string;
+      readonly since: number;
+    }
   | { readonly do: 'retire' };
 
 interface StatusParts {
@@ -125,7 +133,7 @@ async function statusOf(
         : null,
     paused,
     live,
-    todo: todoOf(key, state, last),
+    todo: todoOf(key, state, runs),
   };
 }
 
@@ -150,14 +158,17 @@ function stateOf(last: Run | null, computation: Computation | null): AudienceSta
   return last.state === 'failed' ? 'failed' : 'ok';
 }
 
-function todoOf(key: string, state: AudienceStatus['state'], last: Run | null): Todo | null {
+function todoOf(key: string, state: AudienceStatus['state'], runs: readonly Run[]): Todo | null {
   if (state === 'orphaned') return { do: 'retire' };
-  if (last === null) return null;
-  const { id, code, reason } = last;
-  if (state === 'held') return { do: 'decide', run: id, reason: reason ?? '' };
-  // One that goes on failing where it was is a matter for a person, too.
-  const isStuck = state === 'failed' || (state === 'unfinished' && code !== null);
-  return isStuck ? { do: 'repair', code: code ?? 'engine_failed', reason: withoutName(key, reason ?? '') } : null;
+  const last = runs.find(changesMembership);
+  if (last && state === 'held') return { do: 'decide', run: last.id, reason: last.reason ?? '' };
+  const failure = state === 'failed' || state === 'unfinished' ? standingFailure(runs) : null;
+  if (failure === null) return null;
+  const { id, code, reason } = failure;
+  return {
+    ...{ do: 'repair', run: id, code: code ?? 'engine_failed', reason: withoutName(key, reason ?? '') },
+    since: sinceOf(failure),
+  };
 }
 
 /** Errors begin with the name of what failed; here it is known. */

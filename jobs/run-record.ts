@@ -138,11 +138,17 @@ export function noLonger(run: Run, columns: readonly string[], before: AudienceR
   return toldKeys(before.kind, before.key, before.columns).filter((name) => !now.includes(name));
 }
 
-export function failed(run: Run, error: unknown, at: number): Run {
-  return { ...noted(run, error), state: 'failed', finishedAt: at };
+interface Failure {
+  readonly error: unknown;
+  /** When the first of the failures in a row began. */
+  readonly since: number;
 }
 
-export function noted(run: Run, error: unknown): Run {
+export function failed(run: Run, failure: Failure, at: number): Run {
+  return { ...noted(run, failure), state: 'failed', finishedAt: at };
+}
+
+export function noted(run: Run, { error, since }: Failure): Run {
   const { code, message } = asRollcallError(error);
-  return { ...run, code, reason: message };
+  return { ...run, code, reason: message, failingSince: since };
 }

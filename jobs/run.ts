@@ -12,6 +12,7 @@ import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
 import { missing } from './snapshot.ts';
 import { recordOf, recordUnopened, stageRun } from './staging.ts';
+import { failingSince } from './streak.ts';
 import { orphan } from './subjects.ts';
 import { nextTryAt } from './tries.ts';
 import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished.ts';
@@ -130,7 +131,8 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     // The run stays unfinished: the next sync goes on from its cursor.
     // Read anew, because a destination may have dropped out of it meanwhile.
     const now = (await store.run(run.id)) ?? run;
-    if (!context.signal.aborted) await store.saveRun({ ...noted(now, error), phase }, lease.fence);
+    const since = await failingSince(store, now);
+    if (!context.signal.aborted) await store.saveRun({ ...noted(now, { error, since }), phase }, lease.fence);
     throw error;
   }
 }

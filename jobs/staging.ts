@@ -8,6 +8,7 @@ import { disbelief } from './expect.ts';
 import { asRename, holdReason, renameReason } from './guard.ts';
 import { failed, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot.ts';
+import { failingSince } from './streak.ts';
 import { checkColumns } from './taken-columns.ts';
 import { withinTime } from './time-limit.ts';
 
@@ -27,7 +28,8 @@ export async function recordUnopened(context: RunPlace, order: Order, error: unk
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
   const run = newRun(context, { action, asOf, destinations: [], epoch: settled }, record, startedAt);
-  const over: Run = { ...failed(run, error, startedAt), phase: 'open' };
+  const since = await failingSince(store, run);
+  const over: Run = { ...failed(run, { error, since }, startedAt), phase: 'open' };
   await store.saveRun(over, lease.fence, { ...record, lastRunAt: startedAt });
   throw error;
 }
@@ -109,7 +111,8 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     if (reason) await context.onHeld(counted);
     return counted;
   } catch (error) {
-    const over = failed(run, error, clock.now());
+    const since = await failingSince(store, run).catch(() => run.startedAt);
+    const over = failed(run, { error, since }, clock.now());
     // Its tick is still due, here or elsewhere; nobody minds if even this is not written.
     if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
     else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });

@@ -4,6 +4,7 @@ import type { RunContext, RunPlace } from './context.ts';
 import type { Staged } from './engines/port.ts';
 import { failed, recordAfter } from './run-record.ts';
 import { recordOf } from './staging.ts';
+import { failingSince } from './streak.ts';
 
 /** Runs of this subject that a crash, a failure or a guard left, oldest first. */
 export async function unfinishedRuns({ store, subject }: RunPlace): Promise<readonly Run[]> {
@@ -14,7 +15,8 @@ export async function unfinishedRuns({ store, subject }: RunPlace): Promise<read
 /** The process ended before anything was sent: what it had computed is computed anew. */
 export async function endInterrupted({ store, clock, lease }: RunPlace, run: Run): Promise<void> {
   const error = new RollcallError('interrupted', 'The process ended before the run had computed what to send.');
-  await store.saveRun(failed(run, error, clock.now()), lease.fence);
+  const since = await failingSince(store, run);
+  await store.saveRun(failed(run, { error, since }, clock.now()), lease.fence);
 }
 
 /** Gives a run up: all of it, or what is left of one that was being sent. */

@@ -115,8 +115,9 @@ function audienceCondition({ key, todo, lastRun, overdueSince, live }: AudienceS
   if (todo.do === 'decide')
     return [{ ...about, kind: 'runHeld', run: todo.run, message: `${key} is held: ${todo.reason}` }];
   if (todo.do === 'repair') {
-    const run = lastRun ? { run: lastRun.id } : {};
-    return [{ ...about, ...run, kind: 'runFailed', message: `${key} failed with ${todo.code}: ${todo.reason}` }];
+    const since = new Date(todo.since).toISOString();
+    const message = `${key} failed with ${todo.code}: ${todo.reason}`;
+    return [{ ...about, kind: 'runFailed', run: todo.run, since, message }];
   }
   return [
     {

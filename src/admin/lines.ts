@@ -97,9 +97,10 @@ export function planLine({ paused, sample, ...plan }: SyncPlan) {
 
 const pauseLine = ({ at, by }: AudiencePause) => ({ since: iso(at), by });
 
-export function audienceLine({ lastRun, nextRunAt, overdueSince, paused, ...status }: AudienceStatus) {
+export function audienceLine({ lastRun, nextRunAt, overdueSince, paused, todo, ...status }: AudienceStatus) {
   return {
     ...status,
+    todo: todo?.do === 'repair' ? { ...todo, since: iso(todo.since) } : todo,
     lastRun: lastRun && shortRun(runLine(lastRun)),
     nextRunAt: isoOrNull(nextRunAt),
     overdueSince: isoOrNull(overdueSince),

@@ -91,6 +91,8 @@ t.test('dead letters count from a number on, runs that are overdue unless someth
   t.match(await conditions({ audiences: [status([1], late)] }), [
     { kind: 'runOverdue', message: /^a is overdue: it last ran/ },
   ]);
-  const todo = { do: 'repair', code: 'sql_failed', reason: 'no table' } as const;
-  t.match(await conditions({ audiences: [status([1], { ...late, todo })] }), [{ kind: 'runFailed' }]);
+  const todo = { do: 'repair', run: 'r1', code: 'sql_failed', reason: 'no table', since: NOW - 3 * HOUR } as const;
+  t.match(await conditions({ audiences: [status([1], { ...late, todo })] }), [
+    { kind: 'runFailed', run: 'r1', since: new Date(NOW - 3 * HOUR).toISOString() },
+  ]);
 });

@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { RunChange } from '../../jobs/index.ts';
+import type { Run } from '../../src/store/port.ts';
 import { audience, createRig, destination, NO_GUARD, type Rig, trait } from './helpers/rig.ts';
 
 const list = (...users: string[]) => `select unnest([${users.map((user) => `'${user}'`)}]::varchar[]) as user_id`;
@@ -161,6 +162,41 @@ t.test('a list of audiences says how each stands, however many runs others had s
     { key: 'new', state: 'new', members: null, trend: [], lastRun: null, nextRunAt: null },
     { key: 'gone', state: 'orphaned', members: 1, todo: { do: 'retire' } },
   ]);
+});
+
+t.test('what fails has failed since the first of the failures in a row, until a run is done', async (t) => {
+  const rig = await createRig(t);
+  const setTo = (sql: string) => {
+    rig.config.audiences = [audience('a', sql)];
+  };
+  const syncAt = async (time: string) => {
+    rig.setTime(time);
+    await rig.sync.run();
+    const [status] = await rig.sync.audiences();
+    return status?.todo?.do === 'repair' ? new Date(status.todo.since).toISOString() : null;
+  };
+  setTo('select nonsense');
+  t.equal(await syncAt('2026-03-01T12:00:00.000Z'), '2026-03-01T12:00:00.000Z');
+  t.equal(await syncAt('2026-03-01T13:00:00.000Z'), '2026-03-01T12:00:00.000Z');
+  setTo('selec worse');
+  t.equal(await syncAt('2026-03-01T14:00:00.000Z'), '2026-03-01T12:00:00.000Z');
+  const [last] = await rig.store.runs({ key: 'a', limit: 1 });
+  if (!last) throw new Error('it never ran');
+  const computing: Run = { ...last, id: 'computing', state: 'staged', code: null, reason: null };
+  const fence = await rig.store.takeLease('sync:a', 60_000);
+  if (!fence) throw new Error('another run has the lease');
+  await rig.store.saveRun(computing, fence);
+  const [meanwhile] = await rig.sync.audiences();
+  t.match(
+    meanwhile,
+    { state: 'unfinished', todo: { do: 'repair', run: last.id, since: Number } },
+    'while it is tried again',
+  );
+  await rig.store.releaseLease(fence);
+  setTo(list('1'));
+  t.equal(await syncAt('2026-03-01T15:00:00.000Z'), null);
+  setTo('select nonsense');
+  t.equal(await syncAt('2026-03-01T16:00:00.000Z'), '2026-03-01T16:00:00.000Z', 'another row of failures');
 });
 
 t.test('members come a batch at a time', async (t) => {

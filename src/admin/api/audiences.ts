@@ -11,7 +11,13 @@ import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
 const todo = z.discriminatedUnion('do', [
   z.object({ do: z.literal('decide'), run: z.string(), reason: z.string() }),
-  z.object({ do: z.literal('repair'), code: z.string(), reason: z.string() }),
+  z.object({
+    do: z.literal('repair'),
+    run: z.string().describe('The last that failed.'),
+    code: z.string(),
+    reason: z.string(),
+    since: time.describe('When the first of the failures in a row began.'),
+  }),
   z.object({ do: z.literal('retire') }),
 ]);
 

@@ -90,7 +90,7 @@ function Todo({ audience, may }) {
     return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. ${meanwhile} until it is resumed.</p></div>`;
   if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} may=${may} />`;
   if (todo?.do === 'repair') {
-    return html`<div class="panel bad"><h2>The last run failed</h2><p><code>${todo.code}</code></p><pre>${todo.reason}</pre>
+    return html`<div class="panel bad"><h2>It fails</h2><p>Since <${Time} at=${todo.since} ago=${false} />, with <code>${todo.code}</code>.</p><pre>${todo.reason}</pre>
       <p>Members and receivers are as they were. Mend the cause, then run it again; the schedule tries again, too.</p></div>`;
   }
   if (todo?.do !== 'retire') return null;

@@ -29,7 +29,8 @@ The trend is the size after each of the last runs.
 
 With --json an audience is {"key","kind","engine","source","state","members","trend","lastRun","schedule","nextRunAt",
 "overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
-{"do":"decide","run","reason"}, {"do":"repair","code","reason"} or {"do":"retire"}.
+{"do":"decide","run","reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the
+failures in a row began.
 live is null or {"lag","ids","due","hold"}: milliseconds behind, ids kept, people to whom time alone may do something, why nothing is sent.`;
 
 const PAUSE_HELP = `
@@ -144,7 +145,8 @@ export function sparkline(sizes: readonly number[]): string {
 function todoLine({ key, todo }: AudienceStatus, options: AppCommandOptions): string | null {
   if (todo === null) return null;
   if (todo.do === 'retire') return `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`;
-  if (todo.do === 'repair') return `${key} failed with ${todo.code}: ${todo.reason}`;
+  if (todo.do === 'repair')
+    return `${key} has failed since ${new Date(todo.since).toISOString()} with ${todo.code}: ${todo.reason}`;
   const decide = `${hint(options, `approve ${todo.run}`)}, or ${hint(options, `reject ${todo.run}`)}`;
   return `${key} is held: ${todo.reason} ${decide}`;
 }
