@@ -12,7 +12,9 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { App } from '../src/app.ts';
 import { parseConfig } from '../src/config/load.ts';
+import { HISTORY_STEPS, HISTORY_SUBJECTS, STEP_LENGTH, stepOf } from '../src/store/port.ts';
 import { migratePostgres } from '../src/store/postgres/migrate.ts';
+import { HISTORY_COLUMNS } from '../src/store/records/history.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import { compare, type Figures } from './harness.ts';
 
@@ -47,6 +49,9 @@ const ROUTES = {
   audit: '/audit',
 } as const;
 
+/** Progress; standard output belongs to the table. */
+const say = (text: string) => console.error(`  ${text}`);
+
 const folder = await mkdtemp(join(import.meta.dirname, '.admin-'));
 const server = await startPostgres(['fsync = off', 'max_wal_size = 4GB']);
 
@@ -71,6 +76,7 @@ async function measure(store: string): Promise<Figures> {
   const took = new Map<string, number[]>();
   try {
     await app.start({ collect: true, schedules: false });
+    say('asking');
     for (let time = 0; time < TIMES; time += 1) {
       for (const [name, path] of Object.entries({ ...ROUTES, metrics: null })) {
         const started = performance.now();
@@ -103,7 +109,15 @@ async function sqlite(): Promise<string> {
   db.exec(`${series(ATTEMPTS)} INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, ms)
     SELECT ${now}, n, 2 + n % ${DESTINATIONS}, 2, 1, 1, 'm' || n, 'u' || n, 0, 3 FROM g;`);
   db.exec(`INSERT INTO backlog SELECT id, ${DELIVERIES / DESTINATIONS}, ${DELIVERIES / 10 / DESTINATIONS}, ${DELIVERIES / DESTINATIONS}, 0
-    FROM name WHERE id > 1; COMMIT;`);
+    FROM name WHERE id > 1;`);
+  db.exec(
+    historySql(
+      'rollup',
+      (count, name) =>
+        `(WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < ${count}) SELECT n FROM g) AS ${name}`,
+    ),
+  );
+  db.exec('COMMIT');
   db.close();
   return `sqlite:${path}`;
 }
@@ -123,6 +137,8 @@ async function postgres(): Promise<string> {
     SELECT ${now}, n, 'd' || n % ${DESTINATIONS}, 'e', 'shop', 1, 'm' || n, 'u' || n, 0, 3 FROM generate_series(1, ${ATTEMPTS}) n`);
   await client.query(`INSERT INTO rollcall.backlog (destination, part, pending, dead, queued, held_out)
     SELECT 'd' || n, 0, ${DELIVERIES / DESTINATIONS}, ${DELIVERIES / 10 / DESTINATIONS}, ${DELIVERIES / DESTINATIONS}, 0 FROM generate_series(0, ${DESTINATIONS - 1}) n`);
+  await client.query(historySql('rollcall.rollup', (count, name) => `generate_series(1, ${count}) AS ${name}(n)`));
+  say('analysing');
   await client.query('ANALYZE');
   await client.end();
   return url;
@@ -136,27 +152,41 @@ const BODY = JSON.stringify({
 });
 
 const filled = new Map<string, Promise<string>>();
-/** Six hours of every destination, as the service writes them. */
-async function withHistory(url: string): Promise<string> {
-  const app = await App.create(configOf(url), { log: pino({ level: 'silent' }) });
-  const now = Date.now();
-  const took = [0, 5, 80, 10, 5];
-  const names = Array.from({ length: DESTINATIONS }, (_, n) => `d${n}`);
-  for (let minutes = 360; minutes > 0; minutes -= 1) {
-    await app.store.addHistory(now - minutes * 60_000, [
-      ...names.map((name) => ({ subject: 'destination' as const, name, counts: { delivered: 100 }, took, pending: 9 })),
-      { subject: 'all', name: '', counts: { delivered: 100 * DESTINATIONS }, took, pending: 9 },
-    ]);
-  }
-  await app.close();
+
+/** Six hours of every destination, as the service writes them; without its hours and days, of which there are few. */
+function historySql(table: string, series: (count: number, name: string) => string): string {
+  const begin = stepOf(Date.now(), 'minute') - 360 * STEP_LENGTH.minute;
+  const figures: Readonly<Record<string, number>> = { delivered: 100, took_1: 5, took_2: 80, took_3: 10, pending: 9 };
+  const values = HISTORY_COLUMNS.map((column) => (column === 'members' ? 'NULL' : String(figures[column] ?? 0)));
+  const subject = HISTORY_SUBJECTS.indexOf('destination');
+  const at = `${begin} + (m.n - 1) * ${STEP_LENGTH.minute}`;
+  return `INSERT INTO ${table} (subject, name, step, at, ${HISTORY_COLUMNS.join(', ')})
+    SELECT ${subject}, 'd' || (d.n - 1), ${HISTORY_STEPS.indexOf('minute')}, ${at}, ${values.join(', ')}
+    FROM ${series(360, 'm')}, ${series(DESTINATIONS, 'd')}
+    UNION ALL SELECT ${HISTORY_SUBJECTS.indexOf('all')}, '', ${HISTORY_STEPS.indexOf('minute')}, ${at}, ${values.join(', ')}
+    FROM ${series(360, 'm')}`;
+}
+
+async function filling(name: string, fill: () => Promise<string>): Promise<string> {
+  const started = performance.now();
+  say(`filling ${name}: ${DELIVERIES} deliveries, ${ATTEMPTS} attempts`);
+  const url = await fill();
+  say(`filled ${name} in ${Math.round((performance.now() - started) / 1000)} s`);
   return url;
 }
 
 /** Filled once for all rounds. */
 const storeOf = (name: string, fill: () => Promise<string>) => {
-  if (!filled.has(name)) filled.set(name, fill().then(withHistory));
+  if (!filled.has(name)) filled.set(name, filling(name, fill));
   return filled.get(name) as Promise<string>;
 };
+
+const cleanUp = async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+};
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void cleanUp().then(() => process.exit(1)));
 
 try {
   await compare({
@@ -167,6 +197,5 @@ try {
     },
   });
 } finally {
-  await server.stop();
-  rmSync(folder, { recursive: true, force: true });
+  await cleanUp();
 }

@@ -20,7 +20,8 @@ function installPeers(): void {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-const [name = '', ...args] = process.argv.slice(2);
+// npm takes the `--` away that comes before options; whoever calls node leaves it in.
+const [name = '', ...args] = process.argv.slice(2).filter((arg) => arg !== '--');
 if (!names.includes(name)) {
   console.error(`usage: node bench/main.ts NAME [--json] [--rounds N]\nNAME is one of: ${names.join(', ')}`);
   process.exit(2);
