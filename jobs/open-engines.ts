@@ -1,6 +1,7 @@
 import type { Clock } from '../src/clock.ts';
 import type { EngineConfig } from '../src/config/config.ts';
 import { RollcallError } from '../src/errors.ts';
+import type { Remark } from '../src/remark.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
@@ -28,6 +29,8 @@ interface OpenEngines {
   open(name: string, timeout?: number): Promise<Engine>;
   /** Opens an engine for something short, beside the runs. */
   aside: WithEngine;
+  /** What an engine says of itself. @throws RollcallError `engine_unreachable` */
+  examine(name: string): Promise<readonly Remark[]>;
 }
 
 interface OpenEnginesOptions {
@@ -59,18 +62,25 @@ export function createOpenEngines({
     throw new RollcallError('engine_unreachable', message);
   }
 
+  const aside: WithEngine = async (name, readOnly, work) => {
+    const leave = await placesOf(others, name, () => ASIDE).take(signal);
+    try {
+      const engine = await open(name, readOnly);
+      return await work(engine).finally(() => engine.close());
+    } finally {
+      leave();
+    }
+  };
+
   return {
     enter: (name, signal) => placesOf(runs, name, () => concurrencyOf(name, config())).take(signal),
     open: async (name, timeout) => open(name, false, timeout),
-    async aside(name, readOnly, work) {
-      const leave = await placesOf(others, name, () => ASIDE).take(signal);
-      try {
-        const engine = await open(name, readOnly);
-        return await work(engine).finally(() => engine.close());
-      } finally {
-        leave();
-      }
-    },
+    aside,
+    examine: (name) =>
+      aside(name, true, async (engine) => {
+        const connections = concurrencyOf(name, config()) + ASIDE;
+        return engine.examine ? engine.examine(connections) : [{ state: 'ok', message: 'it opens' }];
+      }),
   };
 }
 

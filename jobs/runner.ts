@@ -1,6 +1,7 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import { keepLease, type Lease } from '../src/keep-lease.ts';
+import type { Remark } from '../src/remark.ts';
 import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';
@@ -53,6 +54,8 @@ interface ReportOptions {
 export interface Runner {
   /** Opens an engine for something short, beside the runs. */
   readonly withEngine: WithEngine;
+  /** What an engine says of itself. */
+  examine(engine: string): Promise<readonly Remark[]>;
   readonly generations: Generations;
   readonly alerts: Alerts;
   /** Aborts when the process stops. */
@@ -154,6 +157,7 @@ export function createRunner(options: SyncOptions): Runner {
 
   return {
     withEngine: engines.aside,
+    examine: engines.examine,
     generations,
     alerts,
     signal,

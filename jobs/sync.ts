@@ -1,3 +1,4 @@
+import type { Remark } from '../src/remark.ts';
 import type { AudiencePause, AudienceRecord } from '../src/store/port.ts';
 import { createCatchUps } from './catch-up.ts';
 import { computations } from './computation.ts';
@@ -34,6 +35,8 @@ export interface Sync extends Reading {
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
+  /** What its engine says of itself. @throws RollcallError `engine_unreachable` */
+  examine(engine: string): Promise<readonly Remark[]>;
   /** Sends everything again: `true` to members, `false` to everyone who ever left. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   /** Sends `false` to every member and forgets the audience, in the configuration or not. */
@@ -172,6 +175,7 @@ export function createSync(options: SyncOptions): Sync {
       for (const computation of computations(config())) types.push(await looks.type(configured(computation, config())));
       return types;
     },
+    examine: runner.examine,
     resync: async (key, { now } = {}) => orders.order(await subjects.find(key), { action: 'resync', now }),
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,

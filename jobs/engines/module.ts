@@ -7,7 +7,7 @@ import type { ModuleEngineOptions, OpenModuleEngine } from './module-options.ts'
 import type { Engine } from './port.ts';
 
 /** All that an engine has to be able to do; the type sees to it that none is forgotten here. */
-const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes'>, true>> = {
+const VERBS: Readonly<Record<Exclude<keyof Engine, 'causes' | 'examine'>, true>> = {
   snapshot: true,
   stage: true,
   describe: true,

@@ -1,3 +1,5 @@
+import type { Remark } from '../../src/remark.ts';
+
 /**
  * What an audience engine does: it keeps each snapshot (membership as last synced) beside the data, computes there what
  * changed, and hands out only the changes. `test/contract/engine.ts` is the suite that every engine passes.
@@ -55,6 +57,12 @@ export interface Engine {
    * `all` tables, after a plan of which users were taken out that of `plans`.
    */
   scrub(scope: 'all' | 'plans'): Promise<void>;
+  /**
+   * Its version, and what would keep it from its work, for `rollcall doctor`. Writes nothing. An engine need not have it.
+   *
+   * @param connections - that a process takes at most
+   */
+  examine?(connections: number): Promise<readonly Remark[]>;
   close(): Promise<void>;
 }
 

@@ -2,6 +2,7 @@ import type { Condition } from '../condition.ts';
 import type { DeadReason } from '../dead-reasons.ts';
 import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message-types.ts';
+import type { Remark } from '../remark.ts';
 import type { EventLog } from './event-log.ts';
 import type { Fence } from './fence.ts';
 import type { HistoryEntry, HistoryFilter, HistoryPoint, HistoryStep, HistorySubject, HistorySum } from './history.ts';
@@ -924,6 +925,8 @@ export interface Store extends Queue, Records {
   scrub(): Promise<void>;
   /** Resolves when the store answers, and is sound as far as it knows; throws otherwise. */
   ping(): Promise<void>;
+  /** The database's version, and what keeps it from its work; writes nothing. */
+  examine(): Promise<readonly Remark[]>;
   /** Milliseconds that this machine's wall clock is ahead of the database's; null where that has no clock of its own. */
   clockAhead(): Promise<number | null>;
   /**

@@ -62,6 +62,21 @@ t.test('the doctor names folders with what is wrong with them, and goes on witho
   }
 });
 
+t.test('the doctor asks each engine first, and tries no definition on one that can not be opened', async (t) => {
+  const engines =
+    'engines: { default: { type: duckdb }, away: { type: postgres, url: "postgres://u:hidden@127.0.0.1:1/x" } }';
+  const unreachable = '  - { name: Away, source: personas, engine: away, sql: select 1 as user_id }';
+  const { config } = await workspace(t, 'http://127.0.0.1:9', `${unreachable}\n${engines}\n`);
+  const { code, stdout, find } = await examine(config);
+  t.equal(code, 1);
+  t.match(find('engine default'), { state: 'ok', message: /^DuckDB v\d.* of memory, threads: \d+$/ });
+  t.match(find('engine away'), { state: 'failed', message: /^engine_unreachable: .*127\.0\.0\.1:1/ });
+  t.match(find('away'), { state: 'failed' });
+  t.match(find('big_spenders'), { state: 'ok', message: '2 members' });
+  t.match(stdout, /"check":"away","state":"warning","message":"was not tried: it needs the engine away"/);
+  t.notMatch(stdout, /hidden/);
+});
+
 t.test('the doctor reports mistakes of the configuration as findings', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\n');
   const { code, find } = await examine(config);

@@ -259,6 +259,13 @@ t.test('types that only ClickHouse has are told in JSON', async (t) => {
   });
 });
 
+t.test('a server says its version, and what would keep runs from working', async (t) => {
+  const { reopen } = await open(t);
+  t.match(await (await reopen()).examine?.(1), [{ state: 'ok', message: /^ClickHouse \d+\./ }]);
+  const reader = await reopen({ readOnly: true, settings: { readonly: 1 } });
+  t.match(await reader.examine?.(1), [{ state: 'failed', message: /only read \(readonly = 1\)/ }, { state: 'ok' }]);
+});
+
 t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
   const { engine } = await open(t);
   const stop = new AbortController();

@@ -2,6 +2,7 @@ import type { Clock } from '../../../src/clock.ts';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
 import type { Engine, Snapshot, StageRequest } from '../port.ts';
 import { commitPlan } from './commit.ts';
+import { examineClickhouse } from './examine.ts';
 import { lookupUsers, readHistory, readMembers, readRunChanges } from './readers.ts';
 import { dropSnapshot, forgetUsers, prune, scrub } from './removing.ts';
 import { openSession, type Session } from './session.ts';
@@ -82,6 +83,7 @@ export async function openClickhouse(
     prune: (before) => prune(session, before),
     forget: (users, keys = null) => forgetUsers(session, users, keys),
     scrub: (scope) => scrub(session, scope),
+    examine: () => examineClickhouse(session),
     close: () => session.close(),
   };
 }

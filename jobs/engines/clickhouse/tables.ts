@@ -55,7 +55,8 @@ export async function hasRegistry(session: Session): Promise<boolean> {
   return whole(row?.[0]) > 0;
 }
 
-const plainName = (quoted: string) => literal(quoted.slice(1, -1));
+/** The database as a text of SQL. */
+export const plainName = (quoted: string) => literal(quoted.slice(1, -1));
 
 interface SnapshotRow extends Snapshot {
   readonly change: number;

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import type { Clock } from '../../../src/clock.ts';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
+import type { Remark } from '../../../src/remark.ts';
 import type { LoggedEvents } from '../../event-log.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
+import type { Session } from '../sql/session.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { eventsOf } from './event-log.ts';
@@ -64,5 +66,12 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, tables),
   });
-  return shared && !nothingYet ? inTurns(engine, config.path) : engine;
+  return { ...(shared && !nothingYet ? inTurns(engine, config.path) : engine), examine: () => examine(session) };
+}
+
+async function examine(session: Session): Promise<readonly Remark[]> {
+  const [[version, memory, threads] = []] = await session.rows(
+    "SELECT version(), current_setting('memory_limit'), current_setting('threads')::varchar",
+  );
+  return [{ state: 'ok', message: `DuckDB ${version}: ${memory} of memory, threads: ${threads}` }];
 }

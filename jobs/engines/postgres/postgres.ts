@@ -1,4 +1,5 @@
 import type { PostgresConfig } from '../../../src/config/config.ts';
+import { examineServer } from '../../../src/store/postgres-server.ts';
 import type { Engine } from '../port.ts';
 import { createSqlEngine } from '../sql/engine.ts';
 import { postgresDialect } from './dialect.ts';
@@ -22,7 +23,7 @@ export async function openPostgres(
   { readOnly = false, timeout, seesEvents = false }: PostgresOptions = {},
 ): Promise<Engine> {
   const session = await openSession(url, { timeout, seesEvents });
-  return createSqlEngine({
+  const engine = createSqlEngine({
     dialect: postgresDialect,
     session,
     writable: !readOnly,
@@ -41,4 +42,6 @@ export async function openPostgres(
       for (const table of tables) await session.run(`VACUUM (SKIP_LOCKED) ${table}`);
     },
   });
+  const { rows, isPooled } = session;
+  return { ...engine, examine: (connections) => examineServer({ rows, isPooled, connections }) };
 }

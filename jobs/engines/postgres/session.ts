@@ -35,7 +35,10 @@ interface SessionOptions {
  *
  * @throws RollcallError `engine_unreachable`
  */
-export async function openSession(url: string, { timeout, seesEvents = false }: SessionOptions = {}): Promise<Session> {
+export async function openSession(
+  url: string,
+  { timeout, seesEvents = false }: SessionOptions = {},
+): Promise<Session & { readonly isPooled: boolean }> {
   const limit = timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) };
   const target = connectionTo(url, { ...SETTINGS, ...limit });
   const client = new pg.Client({
@@ -80,6 +83,7 @@ export async function openSession(url: string, { timeout, seesEvents = false }: 
     }
   }
   return {
+    isPooled: !isOwn,
     rows: async (sql, texts) => (await query(sql, texts ? [texts] : [])).rows,
     async byColumn(sql) {
       const { rows, fields } = await query(sql);

@@ -7,6 +7,7 @@ import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { examineEndpoints } from '../doctor/endpoints.ts';
+import { examineEngines } from '../doctor/engines.ts';
 import { type Finding, failed, ok, warning } from '../doctor/finding.ts';
 import { examineFolders } from '../doctor/folders.ts';
 import { duration } from '../duration.ts';
@@ -25,8 +26,8 @@ Example:
 It checks:
   the configuration
   the folders, with their rights and disk space
-  the store, and this machine's clock against the database's
-  the engines, with a dry run of each definition
+  the store: its version, rights and connections, and this machine's clock against the database's
+  the engines, likewise, with a dry run of each definition
   each endpoint: DNS, the address rules of network, TLS and the end of its certificate
 
 It changes nothing, and sends nothing without --send.
@@ -119,10 +120,10 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
     return;
   }
   await app.store.ping();
-  yield ok('store', 'it answers');
+  for (const remark of await app.store.examine()) yield { check: 'store', ...remark };
   yield ok('store', 'what it holds is sound');
   yield* clock(opened);
-  yield* queries(opened);
+  yield* examineEngines(opened);
   for (const { key } of await app.sync.orphans()) {
     yield warning(
       key,
@@ -157,22 +158,6 @@ function* connections({ destinations, sources, audiences, traits, alerts }: Conf
     yield warning('alerts', 'go nowhere: alerts.notify names no webhook, so that they are shown on the pages only');
   for (const { name, secrets } of destinations) {
     if (secrets.length === 0) yield warning(name, 'has no sharedSecret: its receiver cannot know who sends');
-  }
-}
-
-/** Runs each definition as `rollcall plan` does, which leaves no trace. */
-async function* queries({ app, config }: Opened): AsyncGenerator<Finding> {
-  for (const { key, paused } of [...config.audiences, ...config.traits]) {
-    if (paused) continue;
-    try {
-      const [plan] = await app.sync.plan([key]);
-      yield plan?.held
-        ? warning(key, `a sync would be held: ${plan.held}`)
-        : ok(key, count(plan?.members ?? 0, 'member'));
-    } catch (error) {
-      if (!(error instanceof RollcallError)) throw error;
-      yield failed(key, `${error.code}: ${error.message}`);
-    }
   }
 }
 

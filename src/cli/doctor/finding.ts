@@ -1,8 +1,8 @@
+import type { Remark } from '../../remark.ts';
+
 /** One thing that was looked at: what is wrong, and what to do about it. */
-export interface Finding {
+export interface Finding extends Remark {
   readonly check: string;
-  readonly state: 'ok' | 'warning' | 'failed';
-  readonly message: string;
 }
 
 export function ok(check: string, message: string): Finding {

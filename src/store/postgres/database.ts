@@ -1,6 +1,8 @@
 import pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
+import type { Remark } from '../../remark.ts';
+import { examineServer } from '../postgres-server.ts';
 import { beginWith, connectionTo, ownsSession, type Settings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
@@ -27,6 +29,11 @@ const CLASHES = new Set(['40001', '40P01']);
 const DEMOTED = '25006';
 /** Indexes in which two changes of one conflict key clash. */
 const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
+
+const UNSAFE: Remark = {
+  state: 'warning',
+  message: 'runs with fsync off: what was acknowledged is lost when its machine fails. Switch fsync on',
+};
 
 export interface Session {
   /** Rows as arrays. @param timeout - for how long to wait for them, in milliseconds, if not as ever */
@@ -143,6 +150,16 @@ export class Database implements Session {
   wall(distance: number | null): number | null;
   wall(distance: number | null): number | null {
     return distance === null ? null : this.clock.now() + distance;
+  }
+
+  async examine(): Promise<readonly Remark[]> {
+    const [[fsync] = []] = await this.rows<[string]>("SELECT current_setting('fsync')");
+    const server = await examineServer({
+      rows: (sql) => this.rows(sql),
+      isPooled: this.pooled === true,
+      connections: CONNECTIONS,
+    });
+    return fsync === 'on' ? server : [UNSAFE, ...server];
   }
 
   async close(): Promise<void> {

@@ -126,6 +126,7 @@ function storeOn(context: Context): Store {
     events: tableLog(context, during),
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
+    examine: () => during(() => db.examine()),
     clockAhead: () =>
       during(async () => {
         const asked = db.clock.now();

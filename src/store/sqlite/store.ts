@@ -93,6 +93,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
     events: fileLog(thread),
     scrub: () => thread.scrub(),
+    examine: async () => [{ state: 'ok', message: `SQLite ${process.versions.sqlite}` }],
     clockAhead: async () => null,
     ping: async () => thread.call('ping', undefined),
     check: async (thorough) => {

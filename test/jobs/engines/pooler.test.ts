@@ -30,7 +30,11 @@ async function behindPgbouncer(): Promise<void> {
   };
 
   for (const mode of ['transaction', 'session'] as const) {
-    await t.test(`behind PgBouncer in ${mode} mode`, async (t) => engineContract(t, fixture(poolers[mode]), EVERY));
+    await t.test(`behind PgBouncer in ${mode} mode`, async (t) => {
+      engineContract(t, fixture(poolers[mode]), EVERY);
+      const { engine } = await fixture(poolers[mode])(t);
+      t.match(await engine.examine?.(1_000), [{ state: 'ok', message: /, behind a pooler$/ }]);
+    });
   }
 
   await t.test('SQL is cancelled through the pooler, and nobody else’s is', async (t) => {

@@ -56,13 +56,32 @@ t.test('a user who may not create schemas works in the one that an administrator
   const url = new URL(await server.database());
   const admin = new pg.Client({ connectionString: url.href });
   await admin.connect();
-  await admin.query('CREATE ROLE analyst LOGIN; CREATE SCHEMA rollcall AUTHORIZATION analyst');
-  await admin.end();
+  t.teardown(() => admin.end());
+  await admin.query('CREATE ROLE analyst LOGIN');
   url.username = 'analyst';
   const engine = await openPostgres({ type: 'postgres', url: url.href });
   t.teardown(() => engine.close());
+  const advice = /analyst make no tables .* CREATE SCHEMA rollcall AUTHORIZATION "analyst"/;
+  t.match(await engine.examine?.(1), [{ state: 'failed', message: advice }, { state: 'ok' }]);
+  await admin.query('CREATE SCHEMA rollcall AUTHORIZATION analyst');
+  t.match(await engine.examine?.(1), [{ state: 'ok', message: /^PostgreSQL \d+\S*.*, \d+ connections free$/ }]);
   await settle(engine, { sql: usersSql('a') });
   t.same(await engine.snapshot('club'), { version: 1, members: 1 });
+});
+
+t.test('a server says what would keep runs from working', async (t) => {
+  const { engine, reopen } = await open(t);
+  t.match(await engine.examine?.(1_000), [{ state: 'warning', message: /\d+ connections free, .* up to 1000/ }, {}]);
+  await settle(engine, { sql: usersSql('a') });
+  const admin = new pg.Client({ connectionString: await server.database() });
+  await admin.connect();
+  t.teardown(() => admin.end());
+  await admin.query('ALTER ROLE rollcall SET default_transaction_read_only = on');
+  t.teardown(async () => {
+    await admin.query('BEGIN READ WRITE; ALTER ROLE rollcall RESET default_transaction_read_only; COMMIT');
+  });
+  const reader = await reopen({ readOnly: true });
+  t.match(await reader.examine?.(1), [{ state: 'failed', message: /nothing \(default_transaction_read_only\)/ }, {}]);
 });
 
 t.test('a server that goes down between stage and commit leaves plan and snapshot', { skip: notOurs }, async (t) => {

@@ -1,0 +1,46 @@
+import { RollcallError } from '../../../src/errors.ts';
+import type { Remark } from '../../../src/remark.ts';
+import type { Session } from './session.ts';
+import { plainName } from './tables.ts';
+
+const RIGHTS = ['CREATE TABLE', 'DROP TABLE', 'SELECT', 'INSERT', 'ALTER DELETE', 'ALTER UPDATE'];
+/** Engines of databases on one server. */
+const OF_ONE_SERVER = new Set(['Atomic', 'Ordinary', 'Memory']);
+
+export async function examineClickhouse(session: Session): Promise<readonly Remark[]> {
+  const { database } = session;
+  const [row = []] = await session.rows(`SELECT version(), currentUser(), getSetting('readonly')`);
+  const [version, user, readOnly] = row.map(String);
+  const [[kind] = []] = await session.rows(`SELECT engine FROM system.databases WHERE name = ${plainName(database)}`);
+  const remarks: Remark[] = [];
+  if (readOnly === '1') {
+    remarks.push({ state: 'failed', message: `lets ${user} only read (readonly = 1). Use a profile without it` });
+  }
+  const missing = await missingRights(session, kind === undefined ? ['CREATE DATABASE', ...RIGHTS] : RIGHTS);
+  if (missing.length > 0) {
+    const grant = `GRANT ${missing.join(', ')} ON ${database}.* TO ${user}`;
+    remarks.push({ state: 'failed', message: `gives ${user} too few rights. Let an administrator run ${grant}` });
+  }
+  if (kind !== undefined && !OF_ONE_SERVER.has(String(kind))) {
+    const message = `keeps ${database} in a database of type ${kind}; only single servers were tried: docs/engines.md`;
+    remarks.push({ state: 'warning', message });
+  }
+  return [...remarks, { state: 'ok', message: `ClickHouse ${version}` }];
+}
+
+async function missingRights(session: Session, rights: readonly string[]): Promise<string[]> {
+  const missing: string[] = [];
+  for (const right of rights) if (!(await isGranted(session, right))) missing.push(right);
+  return missing;
+}
+
+/** Servers before 24.10 can't be asked: their errors come with the first run. */
+async function isGranted(session: Session, right: string): Promise<boolean> {
+  try {
+    const [row] = await session.rows(`CHECK GRANT ${right} ON ${session.database}.*`);
+    return Number(row?.[0] ?? 1) === 1;
+  } catch (error) {
+    if (error instanceof RollcallError && error.code === 'engine_unreachable') throw error;
+    return true;
+  }
+}

@@ -1,0 +1,45 @@
+import type { Remark } from '../remark.ts';
+
+/** What is about to use a server. */
+interface Use {
+  /** Asks it; rows as arrays. */
+  rows(sql: string): Promise<readonly (readonly unknown[])[]>;
+  /** Whether the sessions are a pooler's. */
+  readonly isPooled: boolean;
+  /** Connections that one process takes. */
+  readonly connections: number;
+}
+
+const LOOK = `SELECT current_setting('server_version'), current_user,
+  pg_is_in_recovery(),
+  current_setting('default_transaction_read_only') = 'on',
+  CASE WHEN to_regnamespace('rollcall') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+    ELSE has_schema_privilege('rollcall', 'CREATE') AND has_schema_privilege('rollcall', 'USAGE') END,
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`;
+
+/** Looks whether a Postgres can do what a store or an engine needs; writes nothing. */
+export async function examineServer({ rows, isPooled, connections }: Use): Promise<readonly Remark[]> {
+  const [row = []] = await rows(LOOK);
+  const [version, user, isStandby, isReadOnly, mayWrite, free] = row;
+  const remarks: Remark[] = [];
+  if (isStandby === true) {
+    const message = 'is a standby, where nothing can be written. Name the primary, or an address that leads to it';
+    remarks.push({ state: 'failed', message });
+  } else if (isReadOnly === true) {
+    const message = `lets ${user} write nothing (default_transaction_read_only). ALTER ROLE ${quoted(user)} SET default_transaction_read_only = off`;
+    remarks.push({ state: 'failed', message });
+  } else if (mayWrite !== true) {
+    const message = `lets ${user} make no tables in the schema rollcall. Let an administrator run CREATE SCHEMA rollcall AUTHORIZATION ${quoted(user)}`;
+    remarks.push({ state: 'failed', message });
+  }
+  // A pooler keeps that count itself.
+  if (!isPooled && Number(free) < connections) {
+    const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or put a pooler before it`;
+    remarks.push({ state: 'warning', message });
+  }
+  const where = isPooled ? 'behind a pooler' : `${free} connections free`;
+  return [...remarks, { state: 'ok', message: `PostgreSQL ${version}, ${where}` }];
+}
+
+const quoted = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;
