@@ -69,6 +69,7 @@ const leaves = [
   'timestamp',
   'ip',
   'raw-object',
+  'remark',
   'definition/definition',
   'definition/facts',
   'definition/log-views',

@@ -66,7 +66,8 @@ t.test('the doctor finds what is wrong and changes nothing', async (t) => {
   const { code, stdout } = await rollcall(['doctor', '--json', '-c', config]);
   t.equal(code, 1);
   const found = jsonLines<{ check: string; state: string; message: string }>({ stdout });
-  const problems = found.filter(({ state }) => state !== 'ok');
+  // The Postgres of tests runs without fsync, which the doctor minds.
+  const problems = found.filter(({ state, message }) => state !== 'ok' && !message.includes('fsync'));
   t.match(problems, [
     { check: 'unused', message: /no enabled destination/ },
     { check: 'broken', message: /nobody is told/ },
