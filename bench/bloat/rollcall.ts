@@ -1,11 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/clock.ts';
-import type { Claim, Settlement } from '../../src/store/port.ts';
+import type { Claim, Settlement, Queue as StoreQueue } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { BATCH, message } from '../scale/work.ts';
 import { type Queue, WAITING } from './queue.ts';
 
 const CLAIM = 500;
+const LEASE = 60_000;
 
 /**
  * The store's verbs, without HTTP: one process's store accepts, another's claims and settles, in batches as in production.
@@ -15,11 +17,9 @@ export async function rollcall(url: string): Promise<Queue> {
   await migratePostgres(url);
   const options = { url, maxQueued: 1_000_000, clock: systemClock };
   const [inward, outward] = [await openPostgresStore(options), await openPostgresStore(options)];
-  const owner = await outward.join(60_000);
-  const housekeeping = setInterval(async () => {
-    await outward.heartbeat(owner, 60_000);
-    await outward.rescue();
-  }, 5_000);
+  const owner = await outward.join(LEASE);
+  const stop = new AbortController();
+  const housekeeping = keepHouse(outward, owner, stop).catch((error) => stop.abort(error));
   let accepted = 0;
   let taken = 0;
 
@@ -39,6 +39,7 @@ export async function rollcall(url: string): Promise<Queue> {
     async deliver(count) {
       let settling: Promise<void> = Promise.resolve();
       for (const end = taken + count; taken < end; ) {
+        stop.signal.throwIfAborted();
         const limit = Math.min(CLAIM, end - taken);
         const { claims } = await outward.claim(owner, [{ destination: 'crm', limit, order: 'usual' }]);
         const mine = claims[0] ?? [];
@@ -52,11 +53,22 @@ export async function rollcall(url: string): Promise<Queue> {
       await settling;
     },
     async close() {
-      clearInterval(housekeeping);
+      stop.abort();
+      await housekeeping;
       await inward.close();
       await outward.close();
     },
   };
+}
+
+/** What a worker does beside its work. If it can't, the measurement ends. */
+async function keepHouse(store: StoreQueue, owner: number, stop: AbortController): Promise<void> {
+  for (;;) {
+    await sleep(5_000, undefined, { signal: stop.signal }).catch(() => undefined);
+    if (stop.signal.aborted) return;
+    if (!(await store.heartbeat(owner, LEASE))) throw new Error('the lease ended');
+    await store.rescue();
+  }
 }
 
 function delivered(claim: Claim): Settlement {

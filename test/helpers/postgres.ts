@@ -28,6 +28,8 @@ export interface PostgresServer {
   readonly port: number;
   /** An empty database of its own; its URL. */
   database(): Promise<string>;
+  /** Drops a database that it made, with its files. */
+  drop(url: string): Promise<void>;
   /** Ends the server as `kill -9` would, and starts it again on the same port. */
   crash(): Promise<void>;
   /** Stops it at once, in good order (`fast`); `resume` starts it again. */
@@ -48,6 +50,13 @@ async function createDatabase(admin: string): Promise<string> {
   const url = new URL(admin);
   url.pathname = `/${name}`;
   return url.href;
+}
+
+async function dropDatabase(admin: string, url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: admin });
+  await client.connect();
+  await client.query(`DROP DATABASE ${new URL(url).pathname.slice(1)} WITH (FORCE)`);
+  await client.end();
 }
 
 /**
@@ -83,12 +92,14 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   const resume = async () => {
     server = await launch(data);
   };
+  const admin = `postgres://rollcall@127.0.0.1:${port}/postgres`;
   return {
     get pid() {
       return server.pid as number;
     },
     port,
-    database: () => createDatabase(`postgres://rollcall@127.0.0.1:${port}/postgres`),
+    database: () => createDatabase(admin),
+    drop: (url) => dropDatabase(admin, url),
     async crash() {
       // SIGQUIT to the postmaster is an immediate shutdown: no checkpoint, recovery at the next start.
       await end('SIGQUIT');
@@ -148,6 +159,7 @@ function foreignServer(url: string): PostgresServer {
     pid: null,
     port: Number(new URL(url).port || 5432),
     database: () => createDatabase(url),
+    drop: (made) => dropDatabase(url, made),
     crash: notOurs,
     halt: notOurs,
     resume: notOurs,
