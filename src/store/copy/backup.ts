@@ -92,7 +92,8 @@ function placesOf(options: BackupOptions): readonly Copy[] {
     const inside = relative(base, path);
     const place = inside.startsWith('..') || isAbsolute(inside) ? basename(path) : inside;
     const other = taken.get(place);
-    if (other !== undefined) throw new RollcallError('bad_usage', `${path} and ${other} would be the same file there.`);
+    if (other !== undefined)
+      throw new RollcallError('bad_usage', `${path} and ${other} would be the same file in the backup.`);
     taken.set(place, path);
     return place;
   };
@@ -128,7 +129,7 @@ function placesOf(options: BackupOptions): readonly Copy[] {
 async function refuseUnlessEmpty(folder: string): Promise<void> {
   const files = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
-    throw new RollcallError('bad_usage', `${folder} is no folder that could be written to: ${error.message}`);
+    throw new RollcallError('bad_usage', `${folder} can't be written to: ${error.message}`);
   });
   if (files.length > 0) throw new RollcallError('bad_usage', `${folder} is not empty.`);
 }
@@ -137,7 +138,10 @@ async function refuseUnlessEmpty(folder: string): Promise<void> {
 async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
   const leases: Lease<Fence>[] = [];
   try {
-    for (const key of options.keys.toSorted()) leases.push(await waitForLease(options, key));
+    for (const key of options.keys.toSorted()) {
+      const late = `The sync of ${key} has been running for ten minutes; back up later.`;
+      leases.push(await waitForLease(options, `sync:${key}`, late, () => options.onWait?.(key)));
+    }
     const result = await work();
     for (const lease of leases) await lease.confirm();
     return result;
@@ -146,15 +150,28 @@ async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): 
   }
 }
 
-async function waitForLease({ store, clock, onWait }: BackupOptions, key: string): Promise<Lease<Fence>> {
+/** Does the work while no process seals, merges or deletes: the files are those that the store's copy names. */
+async function withoutSealing<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
+  const late = 'The event log has been worked on for ten minutes; back up later.';
+  const lease = await waitForLease(options, EVENT_LOG_LEASE, late);
+  return work().finally(() => lease.release());
+}
+
+/** @throws RollcallError `run_in_progress` with the message `late`, when others keep it for too long */
+async function waitForLease(
+  { store, clock }: BackupOptions,
+  name: string,
+  late: string,
+  onWait?: () => void,
+): Promise<Lease<Fence>> {
   const until = clock.monotonic() + PATIENCE;
   for (let tries = 1; clock.monotonic() < until; tries += 1) {
-    const lease = await keepLease(store, clock, `sync:${key}`);
+    const lease = await keepLease(store, clock, name);
     if (lease) return lease;
-    if (tries === 1) onWait?.(key);
+    if (tries === 1) onWait?.();
     await clock.sleep(ASK_EVERY);
   }
-  throw new RollcallError('run_in_progress', `The sync of ${key} has been running for ten minutes; back up later.`);
+  throw new RollcallError('run_in_progress', late);
 }
 
 /** SQLite's online backup: a consistent copy, whatever is written meanwhile. */
@@ -179,19 +196,6 @@ async function copyStore(path: string, folder: string, place: string): Promise<r
   }
   await persist(target);
   return [place];
-}
-
-/** Does the work while no process seals, merges or deletes: the files are those that the store's copy names. */
-async function withoutSealing<T>({ store, clock }: BackupOptions, work: () => Promise<T>): Promise<T> {
-  const until = clock.monotonic() + PATIENCE;
-  for (;;) {
-    const lease = await keepLease(store, clock, EVENT_LOG_LEASE);
-    if (lease) return work().finally(() => lease.release());
-    if (clock.monotonic() >= until) {
-      throw new RollcallError('run_in_progress', 'The event log has been worked on for ten minutes; back up later.');
-    }
-    await clock.sleep(ASK_EVERY);
-  }
 }
 
 /** The files of the event log that the copy of a store names. */

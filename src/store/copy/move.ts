@@ -10,7 +10,7 @@ import { remember } from '../postgres/seen.ts';
 import { storeError } from '../sqlite/connection.ts';
 import { markerOf } from '../sqlite/files.ts';
 import { openSqliteStore } from '../sqlite/store.ts';
-import { SQL_TYPES, TABLES, type Table, type Type } from './move-tables.ts';
+import { type MovedTable, TABLES, type Type } from './move-tables.ts';
 import type { CopyProgress } from './postgres-copy.ts';
 
 interface MoveOptions {
@@ -51,10 +51,10 @@ export async function moveStore({
 }: MoveOptions): Promise<Moved> {
   const path = from.replace(/^sqlite:/, '');
   if (path === from || path === ':memory:' || !/^postgres(ql)?:/.test(to)) {
-    throw new RollcallError('bad_usage', 'A store moves from sqlite:… to postgres://… only.');
+    throw new RollcallError('bad_usage', 'A store can only move from sqlite:… to postgres://….');
   }
   const file = `${path}.moved`;
-  if (existsSync(file)) throw new RollcallError('bad_usage', `It was moved before: there is ${file}.`);
+  if (existsSync(file)) throw new RollcallError('bad_usage', `The store was moved before: ${file} exists.`);
   if (!existsSync(path)) throw new RollcallError('bad_usage', `There is no file ${path}.`);
   // Brings its tables to this version.
   const store = await openSqliteStore({ path, maxQueued: 0, clock });
@@ -129,7 +129,7 @@ function refuseEventLog(source: DatabaseSync): void {
   if (source.prepare(logged).get()?.['yes'] !== 1) return;
   throw new RollcallError(
     'event_log_stays',
-    'The SQLite store has an event log, in files that do not move to Postgres. To move all else, add --without-event-log: the files stay where they are, and audiences over the log begin anew there.',
+    'The SQLite store has an event log, in files that do not move to Postgres. To move all else, add --without-event-log: the files stay where they are, and audiences over the log start from nothing there.',
   );
 }
 
@@ -165,23 +165,20 @@ async function refuseUnlessEmpty(session: Session): Promise<void> {
   if (row?.[0]) throw new RollcallError('bad_usage', 'The Postgres store is not empty; it has been in use already.');
 }
 
-async function copy({ source, session, now, time, onProgress }: Move, { name, columns, from }: Table): Promise<number> {
+async function copy({ source, session, now, time, onProgress }: Move, table: MovedTable): Promise<number> {
+  const { name, columns, query } = table;
   const [there] = await session.rows<[number]>(`SELECT ${now}`);
   const ahead = (there?.[0] ?? 0) - time.now();
-  const types = Object.values(columns);
-  const casts = types.map((type, index) => `$${index + 1}::${SQL_TYPES[type]}[]`).join(', ');
-  const insert = `INSERT INTO rollcall.${name} (${Object.keys(columns).join(', ')}) SELECT * FROM unnest(${casts})`;
-  const total = countOf(source, from);
+  const columnOf = (rows: readonly Row[], place: number) => rows.map((row) => row[place] ?? null);
+  const casts = columns.map(([, type], place) => `$${place + 1}::${TYPES[type].sql}[]`).join(', ');
+  const names = columns.map(([column]) => column).join(', ');
+  const insert = `INSERT INTO rollcall.${name} (${names}) SELECT * FROM unnest(${casts})`;
+  const total = countOf(source, query);
   let count = 0;
-  for (const rows of batches(source, from)) {
+  for (const rows of batches(source, query)) {
     await session.run(
       insert,
-      types.map((type, index) =>
-        ENCODERS[type](
-          rows.map((row) => row[index] ?? null),
-          ahead,
-        ),
-      ),
+      columns.map(([, type], place) => TYPES[type].encode(columnOf(rows, place), ahead)),
     );
     count += rows.length;
     onProgress(name, count, total);
@@ -189,18 +186,23 @@ async function copy({ source, session, now, time, onProgress }: Move, { name, co
   return count;
 }
 
+const texts = (values: readonly SQLInputValue[]) => values.map((value) => (value === null ? null : String(value)));
 const numbers = (values: readonly SQLInputValue[]) => values.map((value) => (value === null ? null : Number(value)));
 
 /** @param ahead - how far the time there is ahead of the time here */
-type Encoder = (values: readonly SQLInputValue[], ahead: number) => Buffer;
+type Encode = (values: readonly SQLInputValue[], ahead: number) => Buffer;
 
-const ENCODERS: Readonly<Record<Type, Encoder>> = {
-  time: (values, ahead) => int8(numbers(values).map((value) => (value === null ? null : value + ahead))),
-  text: (values) => text(values.map((value) => (value === null ? null : String(value)))),
-  int8: (values) => int8(numbers(values)),
-  int4: (values) => int4(numbers(values)),
-  int2: (values) => int2(numbers(values)),
-  hash: (values) => hash(values.map((value) => Buffer.from(value as Uint8Array))),
+const TYPES: Readonly<Record<Type, { readonly sql: string; readonly encode: Encode }>> = {
+  text: { sql: 'text', encode: (values) => text(texts(values)) },
+  name: { sql: 'text', encode: (values) => text(texts(values)) },
+  time: {
+    sql: 'bigint',
+    encode: (values, ahead) => int8(numbers(values).map((value) => (value === null ? null : value + ahead))),
+  },
+  int8: { sql: 'bigint', encode: (values) => int8(numbers(values)) },
+  int4: { sql: 'int', encode: (values) => int4(numbers(values)) },
+  int2: { sql: 'smallint', encode: (values) => int2(numbers(values)) },
+  hash: { sql: 'bytea', encode: (values) => hash(values.map((value) => Buffer.from(value as Uint8Array))) },
 };
 
 /** Message ids get another full day. */

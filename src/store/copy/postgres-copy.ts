@@ -49,7 +49,7 @@ export const PRIVATE = 0o600;
 /** @throws RollcallError `bad_usage` when there is none, `store_outdated` for one of another format, `store_failed` */
 export async function readManifest(folder: string): Promise<Manifest> {
   const file = await readFile(join(folder, MANIFEST)).catch((error: Error) => {
-    const message = `${folder} is no whole copy of a Postgres store: ${MANIFEST} can't be read.`;
+    const message = `${folder} is not a complete copy of a Postgres store: ${MANIFEST} can't be read.`;
     throw new RollcallError('bad_usage', message, { cause: error });
   });
   try {
