@@ -32,7 +32,7 @@ export function createAlerts({ store, log, notify }: AlertsOptions): Alerts {
     try {
       await notify?.(alert);
     } catch (error) {
-      log.error({ err: error, key: alert.key }, 'the alert could not be sent');
+      log.error({ err: error, key: alert.key }, 'The alert could not be sent');
     }
   }
 

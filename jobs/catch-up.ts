@@ -50,7 +50,9 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
     cancel = clock.after(INTERVAL, async () => {
       if (!looking) {
         looking = true;
-        await look().catch((error) => log.warn({ err: error }, 'nobody could look who is behind; trying again'));
+        await look().catch((error) =>
+          log.warn({ err: error }, 'Could not find out which destinations are behind; trying again'),
+        );
         looking = false;
       }
       if (!stopped) next();

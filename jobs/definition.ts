@@ -12,10 +12,7 @@ export function definitionSql(computation: Computation, config: Pick<SyncConfig,
   if ('sql' in definition) return definition.sql;
   const type = config.engines[computation.engine]?.type ?? 'duckdb';
   if (type === 'module' || type === 'clickhouse') {
-    throw new RollcallError(
-      'sql_failed',
-      `${computation.key}: only SQL can be given to the engine ${computation.engine}.`,
-    );
+    throw new RollcallError('sql_failed', `${computation.key}: the engine ${computation.engine} takes SQL only.`);
   }
   return compile(definition, type, (key) => definitionOf(audienceOf(key, config)));
 }

@@ -48,5 +48,5 @@ async function read(log: FileLog, folder: string, tail: TailReader): Promise<rea
     if ((await log.state()).version === before.version) return before.files.map(({ name }) => join(folder, name));
     await tail.restart();
   }
-  throw new RollcallError('engine_failed', 'The event log changed again and again while it was read.');
+  throw new RollcallError('engine_failed', 'The event log kept changing while it was read.');
 }

@@ -46,7 +46,7 @@ export function createGenerations({ store, config, log }: GenerationOptions): Ge
       const candidate = { key, configuration, definition: fingerprint(key, current) };
       const { admitted, generation, lastGeneration } = await store.admit(candidate, fence);
       if (admitted) return;
-      const message = `${key}: a newer configuration ran it last (generation ${lastGeneration}, this process has ${generation}), and says something else of it. This process leaves it alone until it is restarted or reloaded.`;
+      const message = `${key}: a newer configuration ran it last (generation ${lastGeneration}, this process has ${generation}), with another definition. This process leaves it alone until it is restarted or reloaded.`;
       if (!told.has(key)) log.warn({ event: 'sync_older_configuration', key, code: 'older_configuration' }, message);
       told.add(key);
       throw new RollcallError('older_configuration', message);

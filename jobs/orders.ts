@@ -88,5 +88,5 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
 
 function tooLate(id: string, states: readonly RunState[]): RollcallError {
   const wanted = states.length === 1 ? 'held' : 'held or unfinished';
-  return new RollcallError('unknown_run', `The run ${id} is not ${wanted} (any more).`);
+  return new RollcallError('unknown_run', `The run ${id} is not ${wanted} now.`);
 }

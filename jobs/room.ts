@@ -44,13 +44,13 @@ export async function waitForRoom(
       for (const destination of lost) {
         log.warn(
           { run: run.id, key: run.key, destination },
-          'its queue is full and it takes nothing: it leaves the run, and gets what it missed once it is back',
+          'The destination takes nothing and its queue is full: the run goes on without it, and a later run catches it up',
         );
       }
       scope = scope.filter((name) => !lost.includes(name));
       continue;
     }
-    if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'sync waits for full queues to drain');
+    if (wait === LONGEST_WAIT) log.info({ run: run.id, key: run.key, full }, 'The sync waits for full queues to drain');
     onProgress({ run: run.id, key: run.key, phase: 'wait', done: 0, total: null, waitsFor: full });
     await clock.sleep(wait, signal);
   }

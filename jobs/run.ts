@@ -152,14 +152,18 @@ async function pruneHistory({ engine, config, clock, log, subject }: RunContext)
   if (!recordRetention) return;
   await engine
     .prune(clock.now() - recordRetention.runs)
-    .catch((error) => log.warn({ err: error, key: subject.key }, 'what is old was not forgotten'));
+    .catch((error) =>
+      log.warn({ err: error, key: subject.key }, 'Old membership could not be removed from the engine'),
+    );
 }
 
 /** Users who were taken out of a plan stood in the engine's file for a while. */
 async function scrubEngine({ engine, log, subject }: RunContext): Promise<void> {
   await engine
     .scrub('plans')
-    .catch((error) => log.warn({ err: error, key: subject.key }, 'what the plan left in its engine was not removed'));
+    .catch((error) =>
+      log.warn({ err: error, key: subject.key }, 'Traces of the plan could not be removed from the engine'),
+    );
 }
 
 /** Has a held run go on to its end, as if no guard had stopped it. */

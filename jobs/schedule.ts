@@ -55,9 +55,9 @@ export function createSchedules(options: ScheduleOptions): Schedules {
       const passed = clock.monotonic() - steady;
       // Timers of schedules wait for a time of day, which now is further away.
       if (clock.now() - time < passed - DRIFT) {
-        log.warn({ event: 'clock_set_back' }, 'The clock was set back: schedules begin anew');
+        log.warn({ event: 'clock_set_back' }, 'The clock was set back; the schedules start again');
         void start().catch((error) => {
-          log.warn({ err: error }, 'the schedules can not begin anew; trying again');
+          log.warn({ err: error }, 'The schedules could not be started; trying again');
           watch(time, steady);
         });
         return;
@@ -163,7 +163,10 @@ class Schedule {
     try {
       await work(at);
     } catch (error) {
-      this.options.log.warn({ err: error, key: this.computation.key }, 'the schedule can not go on; trying again');
+      this.options.log.warn(
+        { err: error, key: this.computation.key },
+        'The next run could not be scheduled; trying again',
+      );
       if (!this.stopped) this.lookAgain(at, LOOK_AGAIN);
     }
   }
@@ -184,7 +187,7 @@ class Schedule {
     this.again = null;
     this.cancelLook();
     const begun = await this.options.run(this.computation, at, isRetry).catch((error) => {
-      this.options.log.error({ err: error, key: this.computation.key }, 'the scheduled sync could not be run');
+      this.options.log.error({ err: error, key: this.computation.key }, 'The scheduled sync could not be run');
       return true;
     });
     this.running = false;
@@ -229,7 +232,7 @@ function createTask({ key, schedule, timezone }: Computation, tick: (date: Date)
       info: () => {},
       debug: () => {},
       warn: (message) => log.warn({ key }, message),
-      error: (message, error) => log.error({ key, err: error ?? message }, 'node-cron failed'),
+      error: (message, error) => log.error({ key, err: error ?? message }, 'The cron library failed'),
     },
   });
 }

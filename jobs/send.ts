@@ -113,7 +113,7 @@ export async function acceptPatiently(
       return await accept(subject.source, messages, { lane, to, step: { run, fence: lease.fence, cursor, epoch } });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
-      if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'sync waits for the store');
+      if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');
       await clock.sleep(wait, signal);
     }
   }

@@ -32,18 +32,18 @@ export async function nextVersion(
   // An engine that only got another name still has it.
   if (snapshot.version === version) return next;
   if (action === 'retire' && snapshot.version === 0) {
-    log.warn({ key }, 'the snapshot is gone, so nobody can be told; the audience is forgotten');
+    log.warn({ key }, 'The snapshot is gone: the audience is forgotten, and its members are not notified');
     return next;
   }
   if (hasMoved(context, record) && (action !== 'resync' || canReach(context, record))) throw missing(context, record);
   if (action === 'resync') {
-    log.warn({ key }, 'the last snapshot is not at hand: who left since can not be told');
+    log.warn({ key }, 'The last snapshot is missing: users who left since then are not notified');
     return next;
   }
   if (snapshot.version < version) throw missing(context, record);
   throw new RollcallError(
     'snapshot_moved',
-    `${key}: the engine's snapshot (version ${snapshot.version}) is ahead of the store (version ${version}): another or an older store. Run \`rollcall resync ${key}\` to tell everybody again.`,
+    `${key}: the engine's snapshot (version ${snapshot.version}) is ahead of the store (version ${version}): this is another store, or an older copy. Use the right one, or run \`rollcall resync ${key}\` to send the whole membership again.`,
   );
 }
 
@@ -53,7 +53,7 @@ export function missing(context: Place, record: AudienceRecord): RollcallError {
   if (!hasMoved(context, record)) {
     return new RollcallError(
       'snapshot_lost',
-      `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\` to tell everybody again.`,
+      `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\` to send the whole membership again.`,
     );
   }
   const way = canReach(context, record)

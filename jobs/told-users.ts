@@ -57,7 +57,9 @@ export async function toldUsers(
       }
     });
     // Whom an engine that is away knows, the attempt log may still tell.
-    await asked.catch((error) => place.log.warn({ err: error, engine: name }, 'an engine did not tell whom it knows'));
+    await asked.catch((error) =>
+      place.log.warn({ err: error, engine: name }, 'An engine could not be asked which users it has told'),
+    );
   }
   return told;
 }

@@ -69,5 +69,5 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
 export async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
   await engine
     .discard(run.id)
-    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'the plan was not removed'));
+    .catch((error) => log.warn({ err: error, run: run.id, key: run.key }, 'The plan could not be removed'));
 }

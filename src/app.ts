@@ -259,7 +259,7 @@ export class App {
   /** In the background: a large store takes its time. What it finds, it also reports as an event. */
   private lookForDamage(): void {
     this.store.check(false).catch((error) => {
-      if (!this.stopping) this.options.log.warn({ err: error }, 'The store could not be looked through');
+      if (!this.stopping) this.options.log.warn({ err: error }, 'The store could not be checked for damage');
     });
   }
 
@@ -267,14 +267,16 @@ export class App {
   async reload(config: Config): Promise<void> {
     const fixed = ['store', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
-    if (restart.length > 0) this.options.log.warn({ restart }, 'These settings count from the next start');
+    if (restart.length > 0) this.options.log.warn({ restart }, 'These settings apply from the next start');
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
     this.logWarnings();
     this.worker.configure(this.destinations());
     // Each run asks again what this one could not write.
     await this.sync
       .configured()
-      .catch((err) => this.options.log.warn({ err }, 'The configuration has no generation yet'));
+      .catch((err) =>
+        this.options.log.warn({ err }, 'The store did not number the new configuration; the next run asks again'),
+      );
     if (this.scheduling) await this.sync.start(this.scheduling.renames);
     this.options.log.info({ destinations: config.destinations.length }, 'Configuration reloaded');
   }
@@ -329,7 +331,7 @@ export class App {
     this.damage = error;
     this.options.log.error({ code: error.code, err: error }, error.message);
     this.worker.giveUp();
-    void this.worker.stop().catch((cause) => this.options.log.warn({ err: cause }, 'Delivery did not stop in order'));
+    void this.worker.stop().catch((cause) => this.options.log.warn({ err: cause }, 'Delivery did not stop cleanly'));
     if (this.started && this.server === null) this.fail(error);
   }
 
@@ -515,7 +517,7 @@ export class App {
   private async resumeRegulations(): Promise<void> {
     await this.regulations
       .resume()
-      .catch((error) => this.options.log.warn({ err: error }, 'Could not look for requests'));
+      .catch((error) => this.options.log.warn({ err: error }, 'Could not look for deletion requests'));
     this.cancelResume = this.clock.after(REGULATION_INTERVAL, () => void this.resumeRegulations());
     if (this.stopping) this.cancelResume();
   }

@@ -89,7 +89,7 @@ export function knownError(error: FastifyError | RollcallError): RollcallError {
   const status = error.statusCode ?? 500;
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new RollcallError('too_large', 'The request is too large.');
   if (status === 415) return new RollcallError('unsupported_media_type', 'The body must be JSON.');
-  if (status === 404) return new RollcallError('not_found', 'There is nothing here.');
+  if (status === 404) return new RollcallError('not_found', 'Nothing exists at this path.');
   if (status >= 400 && status < 500) return new RollcallError('invalid_request', error.message);
-  return new RollcallError('internal_error', 'Something went wrong here.');
+  return new RollcallError('internal_error', 'Rollcall has a fault; its log has the details.');
 }

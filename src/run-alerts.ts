@@ -44,14 +44,14 @@ export function notifyDestination({ notify }: Config): readonly Destination[] {
   ];
 }
 
-/** Sends a alert as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
+/** Sends an alert as a track call: event `Run Held`, `Run Failed` or `Run Overdue`. */
 export async function sendRunAlert(accept: Accept, clock: Clock, alert: RunAlert): Promise<void> {
   const { event, key, run, code, message } = alert;
   const properties = { key, run: run?.id ?? null, code, message };
   await send(accept, clock, `Run ${event[0]?.toUpperCase()}${event.slice(1)}`, properties);
 }
 
-/** Sends a alert as a track call: event `Endpoint Refusing`. */
+/** Sends an alert as a track call: event `Endpoint Refusing`. */
 export async function sendEndpointAlert(accept: Accept, clock: Clock, alert: EndpointAlert): Promise<void> {
   const { destination, endpoint, url, since } = alert;
   const message = `${destination} refuses everything at ${url ?? endpoint}: its URL or secret seems to be wrong.`;

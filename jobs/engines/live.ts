@@ -31,7 +31,7 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
     throw new RollcallError(
       'live_not_ready',
       `${key} is live, and not computed yet by this definition. \`rollcall start\` computes it; so does \`rollcall sync --once\`. ` +
-        `To see its plan before anything is sent, run \`rollcall audiences pause ${key}\` first: it is computed all the same.`,
+        `To see its plan before anything is sent, first run \`rollcall audiences pause ${key}\`: a paused audience is computed, too.`,
     );
   }
 
@@ -131,7 +131,7 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
       const audience = await audienceOf(counts.key);
       if (audience === null || audience.version === counts.toVersion) return;
       if (audience.version !== counts.fromVersion) {
-        throw new RollcallError('snapshot_moved', `${counts.key} was moved by another run.`);
+        throw new RollcallError('snapshot_moved', `Another run has moved the snapshot of ${counts.key}.`);
       }
       for (let after = 0; ; ) {
         const last = (await store.livePlanRows(plan, after, PAGE)).at(-1)?.position;

@@ -62,7 +62,7 @@ export class LiveLeader {
       } catch (error) {
         if (this.signal.aborted) return;
         if (!isPassing(error))
-          log.warn({ err: error, source: this.source }, 'live audiences stand still; trying again');
+          log.warn({ err: error, source: this.source }, 'Live audiences could not be computed; trying again');
         await clock.sleep(wait, this.signal).catch(() => {});
         wait = Math.min(wait * 2, LONGEST_WAIT);
       }

@@ -159,7 +159,7 @@ export class Loop {
     this.isLooking = true;
     void Promise.all([this.settleHolds(), this.prune()])
       .catch((error) => {
-        if (!this.parts.signal.aborted) log.warn({ err: error }, 'what is live was not looked after; trying again');
+        if (!this.parts.signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
       })
       .finally(() => {
         this.isLooking = false;

@@ -44,6 +44,6 @@ export class Audit {
   private async end(id: number, outcome: string): Promise<void> {
     await this.store
       .endAudit(id, outcome)
-      .catch((error) => this.log.warn({ err: error, outcome }, 'The audit log does not say how this ended'));
+      .catch((error) => this.log.warn({ err: error, outcome }, 'The outcome could not be written to the audit log'));
   }
 }

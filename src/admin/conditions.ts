@@ -123,7 +123,7 @@ function audienceCondition({ key, todo, lastRun, overdueSince, live }: AudienceS
     {
       ...about,
       kind: 'audienceOrphaned',
-      message: `${key} is no longer configured, and its members still believe in it: retire it.`,
+      message: `${key} is no longer configured, and its members were not told: retire it.`,
     },
   ];
 }

@@ -75,7 +75,7 @@ export class Gate {
     const found = tokens().filter(({ token }) => timingSafeEqual(digestOf(token), digest))[0];
     if (found) return found;
     limit?.failed(request.ip);
-    throw new RollcallError('unauthorized', 'This is no admin token.');
+    throw new RollcallError('unauthorized', 'The admin token is wrong.');
   }
 
   /** @throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type` */

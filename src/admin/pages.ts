@@ -58,7 +58,7 @@ export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) =>
   app.get<{ Params: { hash: string; name: string } }>('/pages/:hash/:name', route, (request, reply) => {
     const { hash, name } = request.params;
     const file = hash === pageFiles().hash ? pageFiles().files.get(name) : undefined;
-    if (!file) throw new RollcallError('not_found', 'These pages are of another version: load the page again.');
+    if (!file) throw new RollcallError('not_found', 'This page is of another version. Reload it.');
     // What stands at such a path never changes: it has the hash of all files in it.
     return send(file, 'public, max-age=31536000, immutable', request, reply);
   });

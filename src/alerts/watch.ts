@@ -45,7 +45,7 @@ export class AlertWatch {
   start(): void {
     if (this.stopped) return;
     this.looking = this.look().catch((error) =>
-      this.parts.log.warn({ err: error }, 'Alerts could not be looked for; trying again'),
+      this.parts.log.warn({ err: error }, 'Could not check for alerts; trying again'),
     );
     void this.looking.then(() => {
       if (!this.stopped) this.cancel = this.parts.clock.after(LOOK_EVERY, () => this.start());
@@ -54,7 +54,7 @@ export class AlertWatch {
 
   /** One look, for a process that does not stay: what has lasted long enough is told, unless another process looks. */
   async once(): Promise<void> {
-    await this.look().catch((error) => this.parts.log.warn({ err: error }, 'Alerts could not be looked for'));
+    await this.look().catch((error) => this.parts.log.warn({ err: error }, 'Could not check for alerts'));
     await this.giveUp();
   }
 

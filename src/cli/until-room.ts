@@ -24,7 +24,7 @@ export async function untilRoom(
 ): Promise<void> {
   const { signal } = terminal;
   const log = createLogger(config.logLevel, terminal);
-  log.error({ code: failure.code, err: failure }, 'The disk of the store is full: it starts once there is room');
+  log.error({ code: failure.code, err: failure }, 'The disk of the store is full; Rollcall starts once there is room');
   const { createHttpServer } = await import('../http-server.ts');
   const refuse = async () => {
     throw failure;

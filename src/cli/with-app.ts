@@ -63,10 +63,10 @@ export async function withApp<T>(
     return closing;
   };
   // What is being done is given up at its next safe point, and goes on at the next start.
-  const interrupt = () => void close().catch((error) => log.error({ err: error }, 'could not stop in order'));
+  const interrupt = () => void close().catch((error) => log.error({ err: error }, 'Rollcall did not stop cleanly'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });
   const onCrash = (error: unknown) =>
-    log.fatal({ code: 'internal_error', err: error }, 'Rollcall ends by a fault of its own');
+    log.fatal({ code: 'internal_error', err: error }, 'Rollcall ends because of a fault of its own');
   process.on('uncaughtExceptionMonitor', onCrash);
   const working = work({ app, config, log, reload: async () => app.reload(readConfig()) });
   try {

@@ -65,8 +65,7 @@ function objectOf(whole: Part): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new RollcallError('invalid_message', 'A batch must be a JSON object.');
   }
-  if (whole.isTooDeep)
-    throw new RollcallError('too_deep', 'What the batch says of all its messages is nested too deep.');
+  if (whole.isTooDeep) throw new RollcallError('too_deep', 'context or integrations of the batch is nested too deep.');
   return value as Record<string, unknown>;
 }
 
@@ -85,7 +84,7 @@ function sharedFields(batch: Record<string, unknown>, count: number, { batchByte
   const integrations = sharedField(batch, 'integrations');
   if (context === null && integrations === null) return {};
   if (JSON.stringify([context, integrations]).length * count > MAX_GROWTH * batchBytes) {
-    throw new RollcallError('too_large', 'context and integrations of the batch are too large to count for so many.');
+    throw new RollcallError('too_large', 'context and integrations of the batch are too large for so many messages.');
   }
   return { ...(context && { context }), ...(integrations && { integrations }) };
 }

@@ -75,7 +75,7 @@ export class Discards {
     try {
       await this.parts.save(samples);
     } catch (err) {
-      this.parts.log.warn({ err }, 'Samples of discarded messages could not be kept');
+      this.parts.log.warn({ err }, 'Samples of discarded messages could not be stored');
     }
   }
 

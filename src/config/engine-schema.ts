@@ -54,7 +54,7 @@ export const engine = z.discriminatedUnion(
         )
         .superRefine((settings, context) => {
           for (const name of OWN_SETTINGS.filter((name) => Object.hasOwn(settings, name))) {
-            context.addIssue({ code: 'custom', path: [name], message: 'is what Rollcall relies on, and sets itself' });
+            context.addIssue({ code: 'custom', path: [name], message: 'is set by Rollcall itself: remove it' });
           }
         })
         .default({})

@@ -50,7 +50,7 @@ export class Confirmations {
       try {
         await store.confirmNotices(part);
       } catch (error) {
-        log.warn({ err: error }, 'Who confirmed deletions could not be written; trying again');
+        log.warn({ err: error }, 'Confirmations of deletions could not be stored; trying again');
         this.cancel = clock.after(TRY_AGAIN, () => void this.flush());
         return;
       }

@@ -145,7 +145,7 @@ export class Regulations {
       for (const regulation of open) await this.carryOut(regulation);
     } catch (error) {
       // What is open stays so, and is looked for again.
-      if (!(error instanceof Stopped)) log.error({ err: error }, 'deletion requests could not be looked at');
+      if (!(error instanceof Stopped)) log.error({ err: error }, 'Could not look for deletion requests');
     } finally {
       this.willLook = false;
       await this.lease?.release();
@@ -176,7 +176,7 @@ export class Regulations {
       await this.end(regulation.id, 'FINISHED');
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.parts.log.error({ err: error, regulation: regulation.id }, 'deletion request failed');
+      this.parts.log.error({ err: error, regulation: regulation.id }, 'The deletion request failed');
       await this.end(regulation.id, 'FAILED').catch(() => {
         // The store is what fails: the request stays open, and the next start takes it up.
       });
@@ -245,7 +245,7 @@ export class Regulations {
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.parts.log.error({ err: error, regulation: id }, 'users could not be erased from the event log');
+      this.parts.log.error({ err: error, regulation: id }, 'Users could not be erased from the event log');
       return false;
     }
   }
@@ -257,7 +257,7 @@ export class Regulations {
       return true;
     } catch (error) {
       if (error instanceof Stopped) throw error;
-      this.parts.log.error({ err: error, regulation: id }, 'users could not be erased from an engine');
+      this.parts.log.error({ err: error, regulation: id }, 'Users could not be erased from an engine');
       return false;
     }
   }
@@ -274,7 +274,7 @@ export class Regulations {
       }
       calm = 0;
       if (clock.monotonic() >= deadline) {
-        log.error({ regulation: regulation.id }, 'messages about these users are still being posted');
+        log.error({ regulation: regulation.id }, 'Messages about these users are still being posted');
         return false;
       }
       await this.sleep(IN_FLIGHT_STEP);

@@ -51,7 +51,7 @@ export class Fleet {
     } catch (error) {
       this.options.log.warn(
         { stage: 'claim', err: error },
-        'The store did not take what this process serves; trying again',
+        'The store did not record what this process serves; trying again',
       );
     }
   }
@@ -71,7 +71,7 @@ export class Fleet {
       this.owners = owners;
       return true;
     } catch (error) {
-      log.warn({ stage: 'claim', err: error }, 'The store did not tell which processes deliver; trying again');
+      log.warn({ stage: 'claim', err: error }, 'The store could not be asked which processes deliver; trying again');
       return false;
     }
   }

@@ -99,7 +99,10 @@ export class Orphans {
       if (this.told.has(destination)) continue;
       this.told.add(destination);
       const fields = { stage: 'deliver', destination, pending, since, unknownFor, removedAfter: removedAfter() };
-      log.warn(fields, 'No process that runs knows this destination: its deliveries wait, and die after removedAfter');
+      log.warn(
+        fields,
+        'No running process knows this destination: its deliveries wait, and become dead letters after removedAfter',
+      );
     }
   }
 }

@@ -62,10 +62,10 @@ export class Resending {
         if (after === null) break;
         await pause(PAUSE);
       }
-      log.info({ stage: 'deliver', destination, endpoint }, 'What the endpoint refused is sent again');
+      log.info({ stage: 'deliver', destination, endpoint }, 'All that the endpoint refused is queued again');
       await onDone(state);
     } catch (error) {
-      log.warn({ err: error, destination, endpoint }, 'What was refused could not be sent again; trying again');
+      log.warn({ err: error, destination, endpoint }, 'Refused messages could not be queued again; trying again');
     }
   }
 }

@@ -122,7 +122,7 @@ export class Suspects {
       await this.options.begin(claims);
       return true;
     } catch (error) {
-      this.options.log.warn({ stage: 'deliver', err: error }, 'The store took no record of posts; trying again');
+      this.options.log.warn({ stage: 'deliver', err: error }, 'The store did not record the posts; trying again');
       return false;
     }
   }
@@ -139,7 +139,7 @@ export class Suspects {
         else await this.postAlone(claim);
       }
     } catch (error) {
-      log.error({ stage: 'deliver', err: error }, 'Deliveries that are posted alone could not be looked at');
+      log.error({ stage: 'deliver', err: error }, 'Could not look after deliveries that are posted alone');
     }
     this.phase = null;
     this.session = null;
@@ -157,7 +157,10 @@ export class Suspects {
       return;
     }
     const { id: delivery, destination } = claim;
-    log.warn({ stage: 'deliver', delivery, destination }, 'In flight at two abnormal ends: it is posted alone');
+    log.warn(
+      { stage: 'deliver', delivery, destination },
+      'This delivery was in flight when two processes crashed: it is posted alone',
+    );
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.awaited = { id: claim.id, resolve };
     await queue.postAlone(claim);
@@ -179,7 +182,7 @@ export class Suspects {
     const { id: delivery, destination, firstAt, crashes } = claim;
     log.error(
       { stage: 'deliver', delivery, destination, crashes },
-      'The process ended abnormally each time that this was posted, the last time with nothing else in flight: it is a dead letter',
+      'The process crashed each time it posted this delivery, the last time with nothing else in flight: it becomes a dead letter',
     );
     settle({ claim, verdict: { kind: 'dead', reason: 'undeliverable', status: null, firstAt }, attempts: [] });
   }

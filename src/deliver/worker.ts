@@ -178,11 +178,12 @@ export class Worker {
       interval: options.settleInterval ?? SETTLE_INTERVAL,
       hooks: {
         onWritten: (settlements) => this.lookAgain(settlements),
-        onFailure: (error) => log.warn({ stage: 'settle', err: error }, 'The store took no settlements; trying again'),
+        onFailure: (error) =>
+          log.warn({ stage: 'settle', err: error }, 'The store did not take the settlements; trying again'),
         onGivenUp: ({ claim }, error) =>
           log.error(
             { stage: 'settle', delivery: claim.id, destination: claim.destination, err: error },
-            'The store takes others, but not this settlement: the delivery will be made again after a restart',
+            'The store keeps rejecting this settlement: the delivery will be made again after a restart',
           ),
         onFatal: (error) => this.reportEnd('settling', error),
       },
@@ -359,7 +360,9 @@ export class Worker {
   private reportEnd(what: string, cause: unknown): void {
     const { onFatal, log } = this.options;
     const why = cause instanceof Error ? `: ${cause.message}` : '';
-    const error = new RollcallError('internal_error', `Delivery has ended by a fault in ${what}${why}.`, { cause });
+    const error = new RollcallError('internal_error', `Delivery has ended because of a fault in ${what}${why}.`, {
+      cause,
+    });
     if (onFatal) onFatal(error);
     else log.error({ err: error }, error.message);
   }
@@ -392,7 +395,7 @@ export class Worker {
       onUndeliverable: ({ id, destination }, error) =>
         this.options.log.error(
           { stage: 'deliver', delivery: id, destination, err: error },
-          'The delivery could not be made into a request: it is a dead letter',
+          'No request could be made of this delivery: it becomes a dead letter',
         ),
       onEndpointChange: (state) => void this.refusing.changed(state),
       onRoom: ({ name }) => this.turns.offer(name),
@@ -424,7 +427,10 @@ export class Worker {
         failures = 0;
       } catch (error) {
         failures += 1;
-        this.options.log.warn({ stage: 'claim', err: error }, 'The store gave no deliveries; trying again');
+        this.options.log.warn(
+          { stage: 'claim', err: error },
+          'The store could not be asked for deliveries; trying again',
+        );
         await this.pause(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
         this.wake(planned.map(({ request }) => request.destination));
       }
@@ -499,7 +505,10 @@ export class Worker {
   /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
   private announce(): void {
     const failed = (error: unknown) =>
-      this.options.log.error({ stage: 'claim', err: error }, 'The destinations could not be divided; trying again');
+      this.options.log.error(
+        { stage: 'claim', err: error },
+        'Destinations could not be divided among the processes; trying again',
+      );
     this.announcing = this.announcing.then(() => this.divide()).catch(failed);
   }
 

@@ -93,7 +93,7 @@ export class EventLogKeeper {
         });
         if (done) return;
         if (clock.monotonic() >= deadline)
-          throw new RollcallError('store_busy', 'Another process is at the event log.');
+          throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
         await clock.sleep(ASK_EVERY);
       }
     });

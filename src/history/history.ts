@@ -162,7 +162,7 @@ export class History {
       this.batches.push({ at, entries: [...(await this.backlog()), ...(await this.liveSizes())] });
       while ((await store.pruneHistory(clock.now(), PRUNE_STEP)) === PRUNE_STEP && !this.stopped);
     } catch (error) {
-      log.debug({ err: error }, 'The backlog could not be looked at; trying again in a minute');
+      log.debug({ err: error }, 'The backlog could not be read; trying again in a minute');
     }
   }
 

@@ -107,7 +107,7 @@ t.test('what no process has known for removedAfter becomes dead letters', async 
   rig.configure([crm]);
   await rig.passAnswered(GRACE - PART);
   t.equal((await pendingOf(rig, 'gone')).pending, 1);
-  t.equal(log.count('No process that runs knows this destination'), 1, 'it is said once');
+  t.equal(log.count('No running process knows this destination'), 1, 'it is said once');
   await rig.passAnswered(5 * PART);
   t.match(await rig.deadLetters(), [{ destination: 'gone', reason: 'destination_removed' }]);
 });

@@ -7,10 +7,10 @@ import { destination, Rig } from './helpers/rig.ts';
 
 /** Each loop, a verb of the store that it asks, and what it says when that fails: the fault is that saying so fails too. */
 const LOOPS = {
-  claiming: ['claim', /gave no deliveries/],
+  claiming: ['claim', /could not be asked for deliveries/],
   polling: ['endpoints', /did not answer/],
   housekeeping: ['rescue', /did not answer/],
-  settling: ['settle', /took no settlements/],
+  settling: ['settle', /did not take the settlements/],
 } as const;
 
 for (const [loop, [verb, saying]] of Object.entries(LOOPS)) {

@@ -111,7 +111,7 @@ async function behindPgbouncer(): Promise<void> {
     await t.rejects(open(statements.through(direct)), { code: 'store_failed', message: /pool_mode = transaction/ });
     await t.rejects(open(`${transactions.through(direct)}?options=-c%20jit%3Doff`), {
       code: 'store_failed',
-      message: /Take it out of `store`/,
+      message: /Remove it from `store`/,
     });
   });
 

@@ -109,7 +109,7 @@ t.test('an answer that nobody asked for ends the store, and gives nobody another
     const asked = codeOf(store.ping());
     await turn();
     workers[0]?.emit('message', reply);
-    t.match(await failed, { code: 'store_failed', message: /nobody asked for/ }, JSON.stringify(reply));
+    t.match(await failed, { code: 'store_failed', message: /unexpected answer/ }, JSON.stringify(reply));
     t.equal(await asked, 'store_failed');
     await store.close();
   }

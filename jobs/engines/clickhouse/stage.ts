@@ -141,7 +141,7 @@ interface Field {
 function fieldOf(column: Column, key: string): Field {
   const text = jsonText(name(column.name), column.type);
   if (text !== null) return { text, trait: { key, ...jsonType(column.type) } };
-  const message = `The column ${column.name} is a ${bare(column.type)}, which JSON can't tell. Cast it in the SQL.`;
+  const message = `The column ${column.name} is a ${bare(column.type)}, which JSON can't hold. Cast it in the SQL.`;
   throw new RollcallError('column_type', message);
 }
 

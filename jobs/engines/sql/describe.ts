@@ -49,7 +49,7 @@ export function describe(
     if (value === null) {
       throw new RollcallError(
         'column_type',
-        `The column ${column.name} is a ${column.type}, which JSON can't tell. Cast it in the SQL.`,
+        `The column ${column.name} is a ${column.type}, which JSON can't hold. Cast it in the SQL.`,
       );
     }
     return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column) };

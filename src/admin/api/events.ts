@@ -75,7 +75,7 @@ export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
   };
   app.get('/events', { schema, onRequest: gate.guard('read') }, (_request, reply) => {
     if (stream.isFull)
-      throw new RollcallError('overloaded', `No more than ${LISTENERS} pages are kept up to date at once.`);
+      throw new RollcallError('overloaded', `${LISTENERS} pages are open already. Close one, or try again later.`);
     reply.hijack();
     stream.add(reply.raw);
   });
@@ -149,7 +149,7 @@ class Stream {
       this.known = seen;
       this.tell([...new Set(changed)]);
     } catch (error) {
-      this.parts.log.debug({ err: error }, 'The pages could not be kept up to date');
+      this.parts.log.debug({ err: error }, 'Open pages could not be updated');
     } finally {
       this.looking = false;
     }

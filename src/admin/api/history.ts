@@ -87,7 +87,8 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
       const earliest = clock.now() - HISTORY_KEPT[step];
       const since = stepOf(Math.max(range.since ?? until - (USUAL[step] - 1) * length, earliest), step);
       const steps = Math.max(0, Math.ceil((until - since) / length));
-      if (steps > MOST) throw new RollcallError('invalid_request', `since: at most ${MOST} steps of a ${step} at once`);
+      if (steps > MOST)
+        throw new RollcallError('invalid_request', `since: asks for more than ${MOST} steps of a ${step}`);
       const filter = { subject, name, step, since, until, limit: steps };
       return { step, data: await pointsOf(store, filter) };
     },

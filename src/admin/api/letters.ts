@@ -132,7 +132,7 @@ async function choose(store: LetterParts['store'], { all, cursor, ...filter }: C
   if (Object.keys(wanted).length === 0 && !all) {
     throw new RollcallError(
       'invalid_request',
-      'Name dead letters by id or by a filter, or all of them with "all": true.',
+      'Name dead letters by id or by a filter. For all of them, set "all": true.',
     );
   }
   const after = placeOf(cursor, PLACE);

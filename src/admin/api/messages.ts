@@ -62,7 +62,7 @@ export function messageRoutes(routes: ApiRoutes, { store, currentBodies }: Messa
     answer: message.extend({ acceptedAt: time, body: z.unknown(), attempts: z.array(attempt) }),
     handle: async ({ params: { id } }) => {
       const found = await store.message(id);
-      if (!found) throw new RollcallError('not_found', `There is no body of a message ${id}.`);
+      if (!found) throw new RollcallError('not_found', `The body of the message ${id} is not kept.`);
       const { attempts } = await store.attemptPage({ delivery: id, limit: 100, until: found.at + SLACK }, null);
       return {
         ...messageLine(found),

@@ -86,7 +86,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
       handle: async ({ params: { run: id }, query: { wait }, reply }) => {
         // What nobody waits for is refused all the same, if it can be known at once.
         if ((await theRun(store, id)).state !== 'held') {
-          throw new RollcallError('unknown_run', `The run ${id} is not held (any more).`);
+          throw new RollcallError('unknown_run', `The run ${id} is not held now.`);
         }
         return answerReport(sync, () => sync[action](id), wait, reply);
       },

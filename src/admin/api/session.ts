@@ -46,7 +46,7 @@ export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, 
     { schema: { ...documentation('Sign a browser in with a token'), body: jsonSchema(signIn) } },
     async (request, reply) => {
       const given = signIn.safeParse(request.body);
-      if (!given.success) throw new RollcallError('invalid_request', 'token: must be a text');
+      if (!given.success) throw new RollcallError('invalid_request', 'token: must be text');
       if (!gate.needsToken) return answer(gate.identify(request));
       const token = gate.bearer(given.data.token, request);
       reply.header('set-cookie', session.start(token, request));

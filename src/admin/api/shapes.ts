@@ -44,7 +44,7 @@ export function cursorOf(place: string | number): string {
 export function placeOf(cursor: string | undefined, isPlace: RegExp): string | undefined {
   if (cursor === undefined) return undefined;
   const place = Buffer.from(cursor, 'base64url').toString();
-  if (!isPlace.test(place)) throw new RollcallError('invalid_request', 'cursor: is none that a page here ended with');
+  if (!isPlace.test(place)) throw new RollcallError('invalid_request', 'cursor: must be the "next" of an earlier page');
   return place;
 }
 

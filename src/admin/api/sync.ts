@@ -61,7 +61,7 @@ export async function answerReport(
 ): Promise<z.input<typeof report>> {
   if (!wait) {
     // Its report stands in the log and among the runs.
-    void work().catch((error) => sync.log.error({ err: error }, 'What was asked for could not be run'));
+    void work().catch((error) => sync.log.error({ err: error }, 'The requested sync could not be run'));
     reply.code(202);
     return { status: 'started', runs: [], deliveries: null };
   }

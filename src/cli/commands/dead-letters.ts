@@ -197,7 +197,7 @@ function watchProgress(terminal: Terminal, what: string) {
 function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], options: ChosenOptions) {
   const filter = filterOf(options);
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
-    throw new RollcallError('bad_usage', 'Name dead letters by id or by an option, or all of them with --all.');
+    throw new RollcallError('bad_usage', 'Name dead letters by id or by an option. For all of them, add --all.');
   }
   const until = options.until ?? systemClock.now();
   const scope = { ...filter, until, ...(ids.length > 0 ? { ids } : {}) };

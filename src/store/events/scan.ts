@@ -63,7 +63,7 @@ async function loaded(log: FileLog, bench: Workbench) {
     await bench.plan();
     if ((await log.state()).version === version) return { files, newest: tail.newest };
   }
-  throw new Error('The event log changed again and again while it was read.');
+  throw new Error('The event log kept changing while it was read.');
 }
 
 function rowsOf(columns: Columns): LoggedRow[] {

@@ -197,7 +197,7 @@ export class Database implements Session {
     const came = this.pooled === false && pooled;
     this.pooled = pooled || this.pooled === true;
     // Who is waiting for it would name its statements.
-    if (came) throw new Error('A pooler has come between here and the database');
+    if (came) throw new Error('A pooler now stands between this process and the database');
   }
 
   private async attempt<T>(work: () => Promise<T>): Promise<T> {
@@ -282,7 +282,7 @@ const HINTS: ReadonlyMap<string, string> = new Map([
 /** What a pooler's complaint means for who set it up: it has no codes of its own. */
 function poolerHint(message: string): string {
   if (/statement pooling mode/.test(message)) return ' Set pool_mode = transaction, or session, in the pooler.';
-  if (/unsupported startup parameter/.test(message)) return ' Take it out of `store`: no pooler hands it on.';
+  if (/unsupported startup parameter/.test(message)) return ' Remove it from `store`: poolers do not pass it on.';
   return '';
 }
 

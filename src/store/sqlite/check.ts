@@ -22,7 +22,7 @@ export async function checkFile(path: string, thorough: boolean): Promise<string
   worker.unref();
   const { promise, resolve, reject } = Promise.withResolvers<CheckReply>();
   worker.once('message', resolve).once('error', reject);
-  worker.once('exit', () => reject(new RollcallError('store_failed', `The look through ${path} was cut off.`)));
+  worker.once('exit', () => reject(new RollcallError('store_failed', `The check of ${path} was cut off.`)));
   const reply = await promise;
   if ('found' in reply) return reply.found;
   throw new RollcallError(reply.failed.code, reply.failed.message);

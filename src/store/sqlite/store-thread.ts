@@ -71,7 +71,7 @@ export class StoreThread {
     this.events = events;
     this.exited = new Promise((resolve) => worker.once('exit', () => resolve()));
     worker.on('message', (reply: unknown) => this.hear(reply));
-    worker.on('messageerror', (error) => this.fail(`The store's thread can't be understood: ${error.message}.`));
+    worker.on('messageerror', (error) => this.fail(`The store's thread sent something unreadable: ${error.message}.`));
     worker.on('error', (error) => this.fail(`The store's thread ended: ${error.message}.`));
     worker.on('exit', (code) => this.fail(`The store's thread ended with code ${code}.`));
     // Not by the injected clock: what is watched is a thread of this process, not the world.
@@ -188,7 +188,7 @@ export class StoreThread {
     const results = isObject(reply) && 'results' in reply ? reply.results : null;
     const { length } = this.inWork;
     if (length === 0 || !Array.isArray(results) || results.length !== length || !results.every(isObject)) {
-      this.fail("The store's thread gave an answer that nobody asked for.");
+      this.fail("The store's thread sent an unexpected answer.");
     } else this.finish(results as OperationResult[]);
   }
 
@@ -214,8 +214,7 @@ export class StoreThread {
 
   private look(): void {
     this.silent = this.inWork.length === 0 ? 0 : this.silent + 1;
-    if (this.silent > LOOKS)
-      this.fail("The store's thread is stuck: it gives no answer, and what it does can't be ended.");
+    if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
   }
 
   /** Ends the store for good, unless it has been closed. */
