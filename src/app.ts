@@ -5,7 +5,7 @@ import { createSync, type Progress, type Sync } from '../jobs/index.ts';
 import { type Accept, createAccept } from './accept.ts';
 import { managementApi } from './admin/api/api.ts';
 import { Audit } from './admin/audit.ts';
-import { standingOf } from './admin/conditions.ts';
+import { standingOf } from './admin/concerns.ts';
 import { Gate } from './admin/guard.ts';
 import { createMetrics, isFailure, type Metrics } from './admin/metrics.ts';
 import { pages } from './admin/pages.ts';
@@ -18,7 +18,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { collect } from './collect/collect.ts';
 import { Discards, NOBODY } from './collect/discards.ts';
 import { openApi } from './collect/openapi.ts';
-import type { Condition } from './condition.ts';
+import type { Concern } from './concern.ts';
 import type { Config } from './config/config.ts';
 import { Confirmations } from './deletion/confirmations.ts';
 import { Regulations } from './deletion/regulations.ts';
@@ -196,7 +196,7 @@ export class App {
       log,
       accept: this.accept,
       config: () => this.config.alerts,
-      conditions: async (before) => (await this.standing(before)).conditions,
+      concerns: async (before) => (await this.standing(before)).concerns,
     });
     this.regulations = new Regulations({
       store,
@@ -362,7 +362,7 @@ export class App {
   }
 
   /** How everything stands, with what needs a person. */
-  private standing(before: readonly Condition[] = []) {
+  private standing(before: readonly Concern[] = []) {
     const { store, clock, sync, config } = this;
     const destinations = this.destinations();
     const { rules } = config.alerts;

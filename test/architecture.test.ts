@@ -52,7 +52,7 @@ function uses(sources: readonly Source[], pattern: RegExp, isExcepted: (path: st
 
 const leaves = [
   'clock',
-  'condition',
+  'concern',
   'lease-time',
   'keep-lease',
   'retry',

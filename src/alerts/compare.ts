@@ -1,9 +1,9 @@
 import memoize from 'lodash/memoize.js';
-import type { Condition } from '../condition.ts';
+import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Alert } from '../store/port.ts';
 
-/** For how long a condition must be gone before people are told that it is over. */
+/** For how long a concern must be gone before people are told that it is over. */
 export const SETTLES = 60_000;
 /** What opens again within this time after its end is restless: each time its end is waited for twice as long. */
 export const RESTLESS = 60 * 60_000;
@@ -28,27 +28,25 @@ interface Changes {
  * Compares what holds now with what was known of it: what begins, lasts, ends, and what people are to be told of that.
  *
  * @param known - what is not over, and what was closed within the last hour
- * @param ageOf - for how long a condition has held, in milliseconds, as far as it says
+ * @param ageOf - for how long a concern has held, in milliseconds, as far as it says
  */
 export function compare(
   known: readonly Alert[],
-  conditions: readonly Condition[],
+  concerns: readonly Concern[],
   rules: AlertRules,
-  ageOf: (condition: Condition) => number,
+  ageOf: (concern: Concern) => number,
   moment: Moment,
 ): Changes {
   const open = new Map(known.filter(({ closedAt }) => closedAt === null).map((alert) => [keyOf(alert.about), alert]));
-  const holding = new Map(
-    conditions.filter(({ kind }) => rules[kind].isOn).map((condition) => [keyOf(condition), condition]),
-  );
-  const begun = [...holding].flatMap(([key, condition]) =>
-    open.has(key) ? [] : [begin(condition, known, ageOf(condition), moment)],
+  const holding = new Map(concerns.filter(({ kind }) => rules[kind].isOn).map((concern) => [keyOf(concern), concern]));
+  const begun = [...holding].flatMap(([key, concern]) =>
+    open.has(key) ? [] : [begin(concern, known, ageOf(concern), moment)],
   );
   const gone = [...open].filter(([key, { openedAt }]) => openedAt === null && !holding.has(key));
   const left = known.filter(({ openedAt, about }) => openedAt !== null || holding.has(keyOf(about)));
   const next = [...left, ...begun].map((alert) => {
-    const condition = alert.closedAt === null ? holding.get(keyOf(alert.about)) : undefined;
-    return condition ? hold(alert, condition, rules, moment) : rest(alert, rules, moment);
+    const concern = alert.closedAt === null ? holding.get(keyOf(alert.about)) : undefined;
+    return concern ? hold(alert, concern, rules, moment) : rest(alert, rules, moment);
   });
   const told = tell(next, moment);
   const before = new Map(known.map((alert) => [alert.id, JSON.stringify(alert)]));
@@ -58,9 +56,9 @@ export function compare(
   };
 }
 
-const keyOf = ({ kind, subject }: Condition) => `${kind} ${subject}`;
+const keyOf = ({ kind, subject }: Concern) => `${kind} ${subject}`;
 
-function begin(about: Condition, known: readonly Alert[], age: number, { now, newId }: Moment): Alert {
+function begin(about: Concern, known: readonly Alert[], age: number, { now, newId }: Moment): Alert {
   const last = known.findLast((alert) => alert.closedAt !== null && keyOf(alert.about) === keyOf(about));
   const isRestless = last !== undefined && now - (last.closedAt ?? 0) < RESTLESS;
   return {
@@ -70,7 +68,7 @@ function begin(about: Condition, known: readonly Alert[], age: number, { now, ne
 }
 
 /** It holds, and opens once it has for long enough. */
-function hold(alert: Alert, about: Condition, rules: AlertRules, { now }: Moment): Alert {
+function hold(alert: Alert, about: Concern, rules: AlertRules, { now }: Moment): Alert {
   const hasLasted = now - alert.firstAt >= rules[about.kind].after;
   return { ...alert, about, goneAt: null, openedAt: alert.openedAt ?? (hasLasted ? now : null) };
 }

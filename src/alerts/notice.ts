@@ -1,4 +1,4 @@
-import type { Condition, ConditionKind } from '../condition.ts';
+import type { Concern, ConcernKind } from '../concern.ts';
 import type { AlertHook, AlertsConfig } from '../config/config.ts';
 import { type Destination, endpointId } from '../destination.ts';
 import type { Message } from '../message.ts';
@@ -78,14 +78,14 @@ function itemOf({ about }: Pick<Alert, 'about'>, link: string | null) {
 }
 
 /** Where on the pages it is looked at. */
-function pageOf({ kind, subject, destination = subject, audience }: Condition): string {
+function pageOf({ kind, subject, destination = subject, audience }: Concern): string {
   if (audience !== undefined) return `/audiences/${encodeURIComponent(audience)}`;
   if (kind.startsWith('endpoint')) return `/endpoints/${encodeURIComponent(subject)}`;
   if (kind === 'backlogOld') return `/endpoints?find=${encodeURIComponent(destination)}`;
   return `/dead-letters?destination=${encodeURIComponent(destination)}`;
 }
 
-const TITLES: Readonly<Record<ConditionKind, readonly [one: string, many: string]>> = {
+const TITLES: Readonly<Record<ConcernKind, readonly [one: string, many: string]>> = {
   endpointDead: ['An endpoint does not answer', 'endpoints do not answer'],
   endpointRefusing: ['An endpoint refuses everything', 'endpoints refuse everything'],
   endpointPaused: ['An endpoint is paused', 'endpoints are paused'],
@@ -99,7 +99,7 @@ const TITLES: Readonly<Record<ConditionKind, readonly [one: string, many: string
   audienceOrphaned: ['An audience is gone from the configuration', 'audiences are gone from the configuration'],
 };
 
-function titleOf(kind: ConditionKind, count: number, isOver: boolean): string {
+function titleOf(kind: ConcernKind, count: number, isOver: boolean): string {
   const [one, many] = TITLES[kind];
   const title = count === 1 ? one : `${count} ${many}`;
   return isOver ? `Over: ${title.charAt(0).toLowerCase()}${title.slice(1)}` : title;

@@ -1,6 +1,6 @@
 import type { Accept } from '../accept.ts';
 import type { Clock } from '../clock.ts';
-import type { Condition } from '../condition.ts';
+import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
 import { keepLease, type Lease } from '../keep-lease.ts';
 import type { Alert, Fence, Store } from '../store/port.ts';
@@ -17,7 +17,7 @@ interface WatchParts {
   readonly accept: Accept;
   readonly config: () => AlertsConfig;
   /** All that needs a person now, given what did when it was last looked. */
-  readonly conditions: (before: readonly Condition[]) => Promise<readonly Condition[]>;
+  readonly concerns: (before: readonly Concern[]) => Promise<readonly Concern[]>;
 }
 
 const LEASE = 'alerts';
@@ -66,14 +66,14 @@ export class AlertWatch {
   }
 
   private async look(): Promise<void> {
-    const { store, conditions, config, clock } = this.parts;
+    const { store, concerns, config, clock } = this.parts;
     const settings = config();
     if (!settings.isOn) return this.giveUp();
     const lease = await this.leased();
     if (!lease) return;
     const known = await store.currentAlerts(store.time.now() - RESTLESS);
     const open = known.filter(({ closedAt }) => closedAt === null);
-    const found = await conditions(open.map(({ about }) => about));
+    const found = await concerns(open.map(({ about }) => about));
     const now = store.time.now();
     const { changed, gone } = compare(known, found, settings.rules, this.ageOf, { now, newId: () => clock.token(8) });
     if (changed.length > 0 || gone.length > 0) await store.saveAlerts(changed, gone, lease.fence);
@@ -94,7 +94,7 @@ export class AlertWatch {
     this.lease = null;
   }
 
-  private readonly ageOf = ({ since }: Condition): number =>
+  private readonly ageOf = ({ since }: Concern): number =>
     since === null ? 0 : Math.max(0, this.parts.clock.now() - Date.parse(since));
 
   /** What is accepted and not yet written down is accepted once more under the same ids, which changes nothing. */

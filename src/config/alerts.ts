@@ -1,6 +1,6 @@
 import ms from 'ms';
 import * as z from 'zod';
-import { CONDITIONS, type ConditionKind } from '../condition.ts';
+import { CONCERNS, type ConcernKind } from '../concern.ts';
 import { suggestion } from '../spelling.ts';
 import { ALERT_FORMATS, type AlertHook, type AlertRules, type AlertsConfig } from './config.ts';
 import { duration, flag, httpUrl, label, secret, variable, whole } from './formats.ts';
@@ -9,7 +9,7 @@ import { section } from './section.ts';
 const MINUTE = 60_000;
 
 /** How long each must last before people are told. */
-const AFTER: Readonly<Record<ConditionKind, number>> = {
+const AFTER: Readonly<Record<ConcernKind, number>> = {
   endpointDead: MINUTE,
   endpointRefusing: 0,
   endpointPaused: 0,
@@ -55,7 +55,7 @@ const hooks = z
 const off = flag.transform((isOn) => (isOn ? {} : false));
 
 /** A rule: on, off, or on with options. */
-function rule<S extends z.core.$ZodShape>(kind: ConditionKind, description: string, further: S) {
+function rule<S extends z.core.$ZodShape>(kind: ConcernKind, description: string, further: S) {
   const after = duration.prefault(ms(AFTER[kind])).describe('How long it must last before people are told.');
   const options = section({ after, ...further });
   return z
@@ -96,7 +96,7 @@ const rules = section({
     },
   ),
   audienceOrphaned: rule('audienceOrphaned', 'An audience is gone from the configuration and was not retired.', {}),
-} satisfies Record<ConditionKind, z.ZodType>);
+} satisfies Record<ConcernKind, z.ZodType>);
 
 /** `alerts` of the file. */
 export const alerts = section({
@@ -119,11 +119,11 @@ export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfi
     hooks: named([notify].flat()),
     link: link === null ? null : link.replace(/\/+$/, ''),
     keep,
-    rules: Object.fromEntries(CONDITIONS.map((kind) => [kind, ruleOf(kind, given)])) as unknown as AlertRules,
+    rules: Object.fromEntries(CONCERNS.map((kind) => [kind, ruleOf(kind, given)])) as unknown as AlertRules,
   };
 }
 
-function ruleOf(kind: ConditionKind, given: z.output<typeof rules>) {
+function ruleOf(kind: ConcernKind, given: z.output<typeof rules>) {
   const rule = given[kind] ?? {};
   const usual = { after: AFTER[kind], moreThan: 0, olderThan: 15 * MINUTE, by: 30 };
   return rule === false ? { ...usual, isOn: false } : { ...usual, ...rule, isOn: true };

@@ -1,4 +1,4 @@
-import type { ConditionKind } from '../condition.ts';
+import type { ConcernKind } from '../concern.ts';
 import type { Condition, Value } from '../definition/definition.ts';
 import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
@@ -72,7 +72,7 @@ interface AlertRule {
   readonly after: number;
 }
 
-export type AlertRules = Readonly<Record<ConditionKind, AlertRule>> & {
+export type AlertRules = Readonly<Record<ConcernKind, AlertRule>> & {
   readonly deadLetters: { readonly moreThan: number };
   /** In milliseconds. */
   readonly backlogOld: { readonly olderThan: number };

@@ -1,4 +1,4 @@
-import type { Condition } from '../condition.ts';
+import type { Concern } from '../concern.ts';
 import type { DeadReason } from '../dead-reasons.ts';
 import type { RollcallError } from '../errors.ts';
 import type { MessageType } from '../message-types.ts';
@@ -235,15 +235,15 @@ interface AlertNotice {
   readonly sent: boolean;
 }
 
-/** A condition that people are told of. Its times are the store's. */
+/** A concern that people are told of. Its times are the store's. */
 export interface Alert {
   readonly id: string;
   /** Of the same kind and subject, at most one is not closed. */
-  readonly about: Condition;
+  readonly about: Concern;
   readonly firstAt: number;
   /** When it had lasted long enough; null before. */
   readonly openedAt: number | null;
-  /** Since when the condition does not hold any more; null while it does. */
+  /** Since when the concern is gone; null while it does. */
   readonly goneAt: number | null;
   readonly closedAt: number | null;
   /** How often it opened again soon after it was closed. */

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { compare, SETTLES, WITHIN } from '../../src/alerts/compare.ts';
-import type { Condition } from '../../src/condition.ts';
+import type { Concern } from '../../src/concern.ts';
 import type { Alert } from '../../src/store/port.ts';
 import { parse, withParts } from '../config/helpers.ts';
 
 const MINUTE = 60_000;
 
-const dead = (subject = 'e1', over: Partial<Condition> = {}): Condition => ({
+const dead = (subject = 'e1', over: Partial<Concern> = {}): Concern => ({
   ...{ kind: 'endpointDead', subject, destination: `d-${subject}`, since: null, message: `${subject} does not answer` },
   ...over,
 });
@@ -19,10 +19,10 @@ function watching(top = 'alerts: {}') {
   return {
     told,
     known: () => known,
-    look(conditions: readonly Condition[], passed = 5_000, age = 0) {
+    look(concerns: readonly Concern[], passed = 5_000, age = 0) {
       now += passed;
       const newId = () => `id-${++ids}`;
-      const { changed, gone } = compare(known, conditions, rules, () => age, { now, newId });
+      const { changed, gone } = compare(known, concerns, rules, () => age, { now, newId });
       const next = new Map(known.filter(({ id }) => !gone.includes(id)).map((alert) => [alert.id, alert]));
       const notices = new Map<string, string[]>();
       for (const alert of changed) {
@@ -71,8 +71,8 @@ t.test('what comes and goes is told less and less', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   let [notices, last] = [0, 0];
   for (let step = 0; step < 24 * 6; step += 1) {
-    for (const conditions of [[dead()], [], []]) {
-      const told = look(conditions, 5 * MINUTE).length;
+    for (const concerns of [[dead()], [], []]) {
+      const told = look(concerns, 5 * MINUTE).length;
       notices += told;
       if (step >= 12) last += told;
     }

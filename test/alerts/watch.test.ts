@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { alertDestinations } from '../../src/alerts/notice.ts';
 import { AlertWatch, LOOK_EVERY } from '../../src/alerts/watch.ts';
-import type { Condition } from '../../src/condition.ts';
+import type { Concern } from '../../src/concern.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/port.ts';
 import { parse, withParts } from '../config/helpers.ts';
@@ -14,7 +14,7 @@ const TWO_HOOKS = `alerts:
   link: https://rollcall.example.com/
   rules: { endpointDead: { after: 0s }, deadLetters: { after: 0s } }`;
 
-const dead = (destination: string): Condition => ({
+const dead = (destination: string): Concern => ({
   ...{ kind: 'endpointDead', subject: `id-${destination}`, destination, since: null },
   message: `${destination} does not answer.`,
 });
@@ -23,7 +23,7 @@ interface Bench {
   readonly clock: ManualClock;
   readonly store: Store;
   /** What needs a person from now on. */
-  needs: readonly Condition[];
+  needs: readonly Concern[];
   /** What was accepted, by destination, each message id once as the store has it. */
   readonly sent: { readonly to: string; readonly body: string }[];
   /** Fails instead of accepting. */
@@ -52,7 +52,7 @@ async function bench(t: Test, top = TWO_HOOKS): Promise<Bench> {
           if (message) seen.add(message.messageId);
           return { accepted: 1, duplicates: 0, suppressed: 0 };
         },
-        conditions: async () => made.needs,
+        concerns: async () => made.needs,
       });
       watches.push(watch);
       watch.start();
@@ -116,7 +116,7 @@ t.test('a hook hears nothing about itself, and what it hears of others can never
   it.needs = [dead('rollcall:alerts:slack')];
   await it.next();
   t.same(events(it), ['rollcall:alerts:json: Alert Opened']);
-  const letters = (destination: string): Condition => ({
+  const letters = (destination: string): Concern => ({
     ...{ kind: 'deadLetters', subject: destination, destination, since: null, message: 'dead letters' },
   });
   // Both are broken, and each notice of it dies in turn.

@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -7,9 +7,10 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { runProgram } from '../../src/cli/program.ts';
-import { CONDITIONS } from '../../src/condition.ts';
+import { CONCERNS } from '../../src/concern.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
+import { needs } from '../helpers/installed.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -18,16 +19,6 @@ const COMPOSE = 'deploy/compose';
 const KUBERNETES = 'deploy/kubernetes';
 const compose = parse(read(`${COMPOSE}/compose.yaml`));
 
-/** What can't be had here is skipped with a message, never passed over. */
-function isInstalled(tool: string): boolean {
-  try {
-    execFileSync('sh', ['-c', `command -v ${tool}`], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-const needs = (tool: string) => (isInstalled(tool) ? {} : { skip: `${tool} is not installed` });
 const run = promisify(execFile);
 
 /** The Dockerfile's instructions, each on one line. */
@@ -162,7 +153,7 @@ t.test('every alert rule has a section of the incident page, and links to it', a
 t.test('the incident page has every rule of alerts, and names what to do', async (t) => {
   const [, rules = ''] = /^## Alerts of Rollcall\n(.*?)^## /ms.exec(read('docs/operations/incidents.md')) ?? [];
   const rows = [...rules.matchAll(/^\| `(\w+)` \| .+ \| \[.+\]\(#[\w-]+\) \|$/gm)].map(([, name]) => name);
-  t.same(rows, [...CONDITIONS]);
+  t.same(rows, [...CONCERNS]);
 });
 
 t.test('kustomize builds them', needs('kubectl'), async (t) => {

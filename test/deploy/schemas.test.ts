@@ -1,10 +1,11 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { parse, parseAllDocuments } from 'yaml';
+import { needs } from '../helpers/installed.ts';
 import { clean } from '../receivers/helpers/clean.ts';
 
 /** What deploy/ has, against the schemas and parsers of those who read it. */
@@ -12,16 +13,6 @@ import { clean } from '../receivers/helpers/clean.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const run = promisify(execFile);
-
-function isInstalled(tool: string): boolean {
-  try {
-    execFileSync('sh', ['-c', `command -v ${tool}`], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-const needs = (tool: string) => (isInstalled(tool) ? {} : { skip: `${tool} is not installed` });
 
 interface KubernetesObject {
   readonly apiVersion: string;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { standingOf } from '../../src/admin/conditions.ts';
+import { standingOf } from '../../src/admin/concerns.ts';
 import type { App } from '../../src/app.ts';
 import { alertsOf } from '../../src/config/alerts.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
@@ -70,8 +70,8 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     const overdue = async () => {
       const parts = { store: collector.store, destinations: [], rules: alertsOf(undefined).rules };
       const audiences = () => collector.sync.audiences();
-      const { conditions } = await standingOf({ ...parts, audiences, now: service.clock.now() });
-      return conditions.flatMap(({ kind, subject }) => (kind === 'runOverdue' && subject === 'buyers' ? [kind] : []));
+      const { concerns } = await standingOf({ ...parts, audiences, now: service.clock.now() });
+      return concerns.flatMap(({ kind, subject }) => (kind === 'runOverdue' && subject === 'buyers' ? [kind] : []));
     };
     service.advance(5 * MINUTE);
     await computed(collector);

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { CONDITIONS } from '../../condition.ts';
+import { CONCERNS } from '../../concern.ts';
 import type { Store } from '../../store/port.ts';
 import { alertLine } from '../lines.ts';
 import { type ApiRoutes, reading } from './route.ts';
@@ -7,7 +7,7 @@ import { cursorOf, given, pageOf, paging, placeOf, time } from './shapes.ts';
 
 const alert = z.object({
   alert: z.string().describe('Its id.'),
-  kind: z.enum(CONDITIONS),
+  kind: z.enum(CONCERNS),
   subject: z.string(),
   destination: z.string().nullable(),
   audience: z.string().nullable(),

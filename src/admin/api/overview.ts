@@ -1,12 +1,12 @@
 import * as z from 'zod';
-import { CONDITIONS } from '../../condition.ts';
+import { CONCERNS } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
-import type { Standing } from '../conditions.ts';
+import type { Standing } from '../concerns.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { time } from './shapes.ts';
 
-const condition = z.object({
-  kind: z.enum(CONDITIONS),
+const concern = z.object({
+  kind: z.enum(CONCERNS),
   subject: z.string().describe('What it is about: the id of an endpoint, a destination or the key of an audience.'),
   destination: z.string().optional(),
   audience: z.string().optional(),
@@ -16,7 +16,7 @@ const condition = z.object({
 });
 
 const overview = z.object({
-  attention: z.array(condition).describe('What needs a person, what stops deliveries first. Empty: all is well.'),
+  attention: z.array(concern).describe('What needs a person, what stops deliveries first. Empty: all is well.'),
   pending: z.int(),
   dead: z.int().describe('Dead letters, those held out included.'),
   heldOut: z.int(),
@@ -45,11 +45,11 @@ export function overviewRoutes(routes: ApiRoutes, { config, standing }: Overview
     answer: overview,
     handle: async () => {
       const { destinations, sources } = config();
-      const { conditions, endpoints, backlogs, audiences } = await standing();
+      const { concerns, endpoints, backlogs, audiences } = await standing();
       const inState = (state: string) => endpoints.filter((each) => each.state === state).length;
       const total = (of: 'pending' | 'dead' | 'heldOut') => backlogs.reduce((sum, backlog) => sum + backlog[of], 0);
       return {
-        attention: conditions.map(({ usual, ...condition }) => condition),
+        attention: concerns.map(({ usual, ...concern }) => concern),
         pending: total('pending'),
         dead: total('dead'),
         heldOut: total('heldOut'),

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { CONDITIONS } from '../../condition.ts';
+import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -91,7 +91,7 @@ function alertsOf({ hooks, rules }: AlertsConfig) {
     notify: hooks.map(({ name, format, url, secret }) => ({
       ...{ name, format, url: new URL(url).origin, signed: secret !== null },
     })),
-    rules: CONDITIONS.filter((kind) => rules[kind].isOn),
+    rules: CONCERNS.filter((kind) => rules[kind].isOn),
   };
 }
 

@@ -1,19 +1,12 @@
 import ms from 'ms';
+import type { LoggedRow } from '../../../src/store/event-log.ts';
 
 /** The time that `$now` stands for in most tests. */
 export const NOW = Date.parse('2026-03-01T12:00:00.000Z');
 
 /** An event as the log has it. */
-export interface LoggedEvent {
-  readonly messageId: string;
+export interface LoggedEvent extends LoggedRow {
   readonly type: 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
-  readonly event: string | null;
-  readonly userId: string | null;
-  readonly anonymousId: string | null;
-  readonly previousId: string | null;
-  /** Milliseconds since 1970; never later than its receipt. */
-  readonly timestamp: number;
-  readonly receivedAt: number;
   readonly properties: Json | null;
   readonly traits: Json | null;
   readonly context: Json | null;

@@ -1,11 +1,11 @@
 import type { AudienceStatus } from '../../jobs/index.ts';
-import type { Condition } from '../condition.ts';
+import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
 import type { Backlog, OldestUntried, Store } from '../store/port.ts';
 import { type EndpointStatus, endpointStatuses } from './endpoints.ts';
 
-interface ConditionParts {
+interface ConcernParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried'>;
   readonly audiences: () => Promise<readonly AudienceStatus[]>;
   /** The hooks of alerts too. */
@@ -14,19 +14,19 @@ interface ConditionParts {
   /** Milliseconds since 1970. */
   readonly now: number;
   /** What held when it was last looked: a size is compared with what was usual before it changed. */
-  readonly before?: readonly Condition[];
+  readonly before?: readonly Concern[];
 }
 
 /** How everything stands. */
 export interface Standing {
   /** All that needs a person now: what stops deliveries first. */
-  readonly conditions: readonly Condition[];
+  readonly concerns: readonly Concern[];
   readonly endpoints: readonly EndpointStatus[];
   readonly backlogs: readonly Backlog[];
   readonly audiences: readonly AudienceStatus[];
 }
 
-export async function standingOf(parts: ConditionParts): Promise<Standing> {
+export async function standingOf(parts: ConcernParts): Promise<Standing> {
   const { store, destinations, rules, now, before = [] } = parts;
   const [endpoints, backlogs, oldest, audiences] = await Promise.all([
     endpointStatuses(store, destinations),
@@ -34,18 +34,18 @@ export async function standingOf(parts: ConditionParts): Promise<Standing> {
     store.oldestUntried(),
     parts.audiences(),
   ]);
-  const former = new Map(before.map((condition) => [`${condition.kind} ${condition.subject}`, condition]));
-  const conditions = [
-    ...endpoints.flatMap(endpointCondition),
-    ...backlogs.flatMap((backlog) => backlogConditions(backlog, rules)),
-    ...oldest.flatMap((row) => ageCondition(row, endpoints, rules, now)),
-    ...audiences.flatMap(audienceCondition),
-    ...audiences.flatMap((status) => sizeCondition(status, rules, now, former.get(`unusualSize ${status.key}`))),
+  const former = new Map(before.map((concern) => [`${concern.kind} ${concern.subject}`, concern]));
+  const concerns = [
+    ...endpoints.flatMap(endpointConcern),
+    ...backlogs.flatMap((backlog) => backlogConcerns(backlog, rules)),
+    ...oldest.flatMap((row) => ageConcern(row, endpoints, rules, now)),
+    ...audiences.flatMap(audienceConcern),
+    ...audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(`unusualSize ${status.key}`))),
   ];
-  return { conditions, endpoints, backlogs, audiences };
+  return { concerns, endpoints, backlogs, audiences };
 }
 
-function endpointCondition({ endpoint, destination, url, state, since }: EndpointStatus): readonly Condition[] {
+function endpointConcern({ endpoint, destination, url, state, since }: EndpointStatus): readonly Concern[] {
   const about = { subject: endpoint, destination, since };
   if (state === 'refusing')
     return [
@@ -62,7 +62,7 @@ function endpointCondition({ endpoint, destination, url, state, since }: Endpoin
   return [];
 }
 
-function backlogConditions({ destination, dead, heldOut }: Backlog, rules: AlertRules): readonly Condition[] {
+function backlogConcerns({ destination, dead, heldOut }: Backlog, rules: AlertRules): readonly Concern[] {
   const about = { subject: destination, destination, since: null };
   const waiting = dead - heldOut;
   return [
@@ -82,12 +82,12 @@ function backlogConditions({ destination, dead, heldOut }: Backlog, rules: Alert
 }
 
 /** Where nothing is taken anyway, that is what people are to know. */
-function ageCondition(
+function ageConcern(
   { destination, since }: OldestUntried,
   endpoints: readonly EndpointStatus[],
   { backlogOld }: AlertRules,
   now: number,
-): readonly Condition[] {
+): readonly Concern[] {
   const isOpen = endpoints.some((each) => each.destination === destination && each.state === 'open');
   if (!isOpen || now - since < backlogOld.olderThan) return [];
   const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
@@ -99,7 +99,7 @@ function inMinutes(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-function audienceCondition({ key, todo, lastRun, overdueSince, live }: AudienceStatus): readonly Condition[] {
+function audienceConcern({ key, todo, lastRun, overdueSince, live }: AudienceStatus): readonly Concern[] {
   if (todo === null && live !== null && overdueSince !== null) {
     const since = new Date(overdueSince).toISOString();
     return [
@@ -138,12 +138,12 @@ const LEAST_CHANGE = 10;
 const DEVIATIONS = 3 * 1.4826;
 
 /** The last size against those before it, or against what was usual when it first was unusual. */
-function sizeCondition(
+function sizeConcern(
   { key, trend, lastRun }: AudienceStatus,
   { unusualSize }: AlertRules,
   now: number,
-  former: Condition | undefined,
-): readonly Condition[] {
+  former: Concern | undefined,
+): readonly Concern[] {
   const size = trend.at(-1);
   if (size === undefined || lastRun === null) return [];
   const isFresh = former?.since != null && now - Date.parse(former.since) < USUAL_AFTER;

@@ -1,5 +1,5 @@
 /** What may need a person, what stops deliveries first. Rules of alerts have these names, too. */
-export const CONDITIONS = [
+export const CONCERNS = [
   'endpointDead',
   'endpointRefusing',
   'endpointPaused',
@@ -12,11 +12,11 @@ export const CONDITIONS = [
   'unusualSize',
   'audienceOrphaned',
 ] as const;
-export type ConditionKind = (typeof CONDITIONS)[number];
+export type ConcernKind = (typeof CONCERNS)[number];
 
 /** Something that needs a person, for as long as it is so. */
-export interface Condition {
-  readonly kind: ConditionKind;
+export interface Concern {
+  readonly kind: ConcernKind;
   /** What it is about: of the same kind and subject there is only one. */
   readonly subject: string;
   readonly destination?: string;

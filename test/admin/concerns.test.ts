@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { AudienceStatus } from '../../jobs/index.ts';
-import { standingOf } from '../../src/admin/conditions.ts';
-import type { Condition } from '../../src/condition.ts';
+import { standingOf } from '../../src/admin/concerns.ts';
+import type { Concern } from '../../src/concern.ts';
 import type { Backlog, EndpointState, OldestUntried } from '../../src/store/port.ts';
 import { parse, withParts } from '../config/helpers.ts';
 
@@ -15,11 +15,11 @@ interface Given {
   readonly backlogs?: readonly Backlog[];
   readonly oldest?: readonly OldestUntried[];
   readonly audiences?: readonly AudienceStatus[];
-  readonly before?: readonly Condition[];
+  readonly before?: readonly Concern[];
   readonly now?: number;
 }
 
-async function conditions({ top = '', endpoints = [], backlogs = [], oldest = [], ...given }: Given) {
+async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], ...given }: Given) {
   const { destinations, alerts } = parse(withParts({ top }));
   const store = {
     time: { now: () => NOW, toWall: (time: number) => time },
@@ -29,7 +29,7 @@ async function conditions({ top = '', endpoints = [], backlogs = [], oldest = []
   };
   const { audiences = [], before = [], now = NOW } = given;
   const parts = { store, audiences: async () => audiences, destinations, rules: alerts.rules, now, before };
-  return (await standingOf(parts)).conditions;
+  return (await standingOf(parts)).concerns;
 }
 
 const status = (trend: readonly number[], over: Partial<AudienceStatus> = {}): AudienceStatus => ({
@@ -40,8 +40,7 @@ const status = (trend: readonly number[], over: Partial<AudienceStatus> = {}): A
 });
 
 t.test('a size is unusual where it is far from those before it, as far as they say anything', async (t) => {
-  const kinds = async (...trend: number[]) =>
-    (await conditions({ audiences: [status(trend)] })).map(({ kind }) => kind);
+  const kinds = async (...trend: number[]) => (await concerns({ audiences: [status(trend)] })).map(({ kind }) => kind);
   t.same(await kinds(1_000, 1_010, 990, 1_000, 0), [], 'four runs say nothing');
   t.same(await kinds(1_000, 1_010, 990, 1_000, 1_005, 690), ['unusualSize']);
   t.same(await kinds(1_000, 1_010, 990, 1_000, 1_005, 710), []);
@@ -49,7 +48,7 @@ t.test('a size is unusual where it is far from those before it, as far as they s
   t.same(await kinds(500, 1_500, 700, 1_300, 1_000, 400), [], 'of one that varies much, little is unusual');
   t.same(await kinds(3, 4, 5, 3, 4, 13), [], 'ten people more are nothing');
   t.same(await kinds(5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 0), ['unusualSize']);
-  const off = await conditions({
+  const off = await concerns({
     top: 'alerts: { rules: { unusualSize: { by: 90% } } }',
     audiences: [status([9, 9, 9, 9, 9, 3].map((n) => n * 100))],
   });
@@ -57,14 +56,14 @@ t.test('a size is unusual where it is far from those before it, as far as they s
 });
 
 t.test('a new size is compared with what was usual before it, for a day', async (t) => {
-  const [first] = await conditions({ audiences: [status([1_000, 1_000, 1_000, 1_000, 1_000, 100])] });
+  const [first] = await concerns({ audiences: [status([1_000, 1_000, 1_000, 1_000, 1_000, 100])] });
   t.match(first, { message: 'a has 100 members; usual are 700 to 1300.', usual: { low: 700, high: 1_300 } });
   const stays = status([1_000, 100, 100, 100, 100, 100, 100]);
   const before = first ? [first] : [];
-  t.same(await conditions({ audiences: [stays] }), [], 'who did not see it take the new one for usual');
-  t.match(await conditions({ audiences: [stays], before }), [{ since: first?.since, usual: first?.usual }]);
-  t.same(await conditions({ audiences: [status([1_000, 100, 100, 100, 100, 100, 950])], before }), [], 'it is back');
-  t.same(await conditions({ audiences: [stays], before, now: NOW + 24 * HOUR }), [], 'after a day it is usual');
+  t.same(await concerns({ audiences: [stays] }), [], 'who did not see it take the new one for usual');
+  t.match(await concerns({ audiences: [stays], before }), [{ since: first?.since, usual: first?.usual }]);
+  t.same(await concerns({ audiences: [status([1_000, 100, 100, 100, 100, 100, 950])], before }), [], 'it is back');
+  t.same(await concerns({ audiences: [stays], before, now: NOW + 24 * HOUR }), [], 'after a day it is usual');
 });
 
 t.test('a delivery that waits for long is a matter of the backlog only where something is open', async (t) => {
@@ -76,23 +75,23 @@ t.test('a delivery that waits for long is a matter of the backlog only where som
     } = { name: '', endpoints: [] },
   ] = destinations;
   const oldest = [{ destination: name, since: NOW - 16 * MINUTE }];
-  t.match(await conditions({ oldest }), [{ kind: 'backlogOld', destination: name, message: /for 16 min/ }]);
-  t.same(await conditions({ oldest: [{ destination: name, since: NOW - 14 * MINUTE }] }), []);
-  t.same(await conditions({ oldest, top: 'alerts: { rules: { backlogOld: { olderThan: 1h } } }' }), []);
+  t.match(await concerns({ oldest }), [{ kind: 'backlogOld', destination: name, message: /for 16 min/ }]);
+  t.same(await concerns({ oldest: [{ destination: name, since: NOW - 14 * MINUTE }] }), []);
+  t.same(await concerns({ oldest, top: 'alerts: { rules: { backlogOld: { olderThan: 1h } } }' }), []);
   const dead = { endpoint: id, destination: name, pausedAt: null, deadSince: NOW - HOUR };
-  t.match(await conditions({ oldest, endpoints: [dead] }), [{ kind: 'endpointDead' }], 'that says it all');
+  t.match(await concerns({ oldest, endpoints: [dead] }), [{ kind: 'endpointDead' }], 'that says it all');
 });
 
 t.test('dead letters count from a number on, runs that are overdue unless something else is to be done', async (t) => {
   const backlogs = [{ destination: 'crm', pending: 0, queued: 0, dead: 5, heldOut: 0 }];
-  t.match(await conditions({ backlogs }), [{ kind: 'deadLetters', message: 'crm has dead letters: 5.' }]);
-  t.same(await conditions({ backlogs, top: 'alerts: { rules: { deadLetters: { moreThan: 5 } } }' }), []);
+  t.match(await concerns({ backlogs }), [{ kind: 'deadLetters', message: 'crm has dead letters: 5.' }]);
+  t.same(await concerns({ backlogs, top: 'alerts: { rules: { deadLetters: { moreThan: 5 } } }' }), []);
   const late = { overdueSince: NOW - HOUR };
-  t.match(await conditions({ audiences: [status([1], late)] }), [
+  t.match(await concerns({ audiences: [status([1], late)] }), [
     { kind: 'runOverdue', message: /^a is overdue: it last ran/ },
   ]);
   const todo = { do: 'repair', run: 'r1', code: 'sql_failed', reason: 'no table', since: NOW - 3 * HOUR } as const;
-  t.match(await conditions({ audiences: [status([1], { ...late, todo })] }), [
+  t.match(await concerns({ audiences: [status([1], { ...late, todo })] }), [
     { kind: 'runFailed', run: 'r1', since: new Date(NOW - 3 * HOUR).toISOString() },
   ]);
 });
