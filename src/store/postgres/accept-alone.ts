@@ -1,6 +1,7 @@
 import type { DeadReason } from '../../dead-reasons.ts';
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
+import { Changes } from '../changes.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
@@ -9,7 +10,7 @@ import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
 import { stateOf } from './conflicts.ts';
 import type { Context } from './context.ts';
-import { Changes, countersOf } from './counters.ts';
+import { countersOf, writeChanges } from './counters.ts';
 import type { Session } from './database.ts';
 import { logColumns, logSql } from './event-log.ts';
 import { remember } from './seen.ts';
@@ -31,10 +32,10 @@ export function acceptAlone(context: Context, { messages, step, live, logged }: 
     const wanted = messages.filter((message) => !out.has(message));
     const fresh = await notSeen(context, session, wanted);
     if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
-    const changes = new Changes();
+    const changes = new Changes<string>();
     const queues = await Queues.of(context, session, fresh, changes);
     for (const pass of passes(fresh)) await insert(context, session, pass, step?.run ?? null, changes, queues);
-    await changes.write(context.db.now, session, context.parts.accept);
+    await writeChanges(context.db.now, session, context.parts.accept, changes);
     failpoint('commit');
     return {
       accepted: fresh.length,
@@ -84,7 +85,7 @@ const TAKE_BACK = `
   )
   DELETE FROM rollcall.delivery
   WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}
-  RETURNING destination, run, tries, rank`;
+  RETURNING destination, run, tries`;
 
 const COLUMNS = {
   ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
@@ -110,7 +111,7 @@ async function insert(
   session: Session,
   messages: readonly NewMessage[],
   run: string | null,
-  changes: Changes,
+  changes: Changes<string>,
   queues: Queues,
 ): Promise<void> {
   const rows = messages.flatMap((message) => message.destinations.map((destination) => ({ ...message, destination })));
@@ -119,10 +120,7 @@ async function insert(
     await takeBack(session, keyed, changes);
     // Last: what was in flight may have died while its row was waited for.
     const dropped = await session.rows<[string, string | null, DeadReason]>(DROP_DEAD, keysOf(keyed));
-    for (const [destination, olderRun, reason] of dropped) {
-      if (reason !== 'queue_full') changes.add({ destination, run: null, dead: -1 });
-      else changes.add({ destination, run: olderRun, dead: -1, heldOut: -1, superseded: 1, untried: -1 });
-    }
+    for (const letter of dropped) changes.letterGone(...letter, 'superseded');
   }
   const queued: Row[] = [];
   const heldOut: Row[] = [];
@@ -130,7 +128,7 @@ async function insert(
     const { destination, lane } = row;
     const isHeldOut = lane !== 'deletion' && queues.isFull(destination);
     const counts = isHeldOut ? { dead: 1, heldOut: 1 } : { pending: 1, queued: lane === 'deletion' ? 0 : 1 };
-    changes.add({ destination, run, deliveries: 1, untried: 1, ...counts });
+    changes.add(destination, run, { deliveries: 1, untried: 1, ...counts });
     (isHeldOut ? heldOut : queued).push(row);
   }
   await session.run(insertSql(db.now), valuesOf(queued, run));
@@ -164,27 +162,29 @@ const keysOf = (keys: readonly Key[]) => [
 ];
 
 /** Takes back what newer changes supersede and is not in flight. */
-export async function takeBack(session: Session, keys: readonly Key[], changes: Changes): Promise<void> {
-  const older = await session.rows<[string, string | null, number, number]>(TAKE_BACK, keysOf(keys));
-  for (const [destination, run, tries, rank] of older) {
-    const untried = tries === 0 ? -1 : 0;
-    changes.add({ destination, run, pending: -1, queued: rank % 3 === 0 ? 0 : untried, superseded: 1, untried });
-  }
+export async function takeBack(session: Session, keys: readonly Key[], changes: Changes<string>): Promise<void> {
+  const older = await session.rows<[string, string | null, number]>(TAKE_BACK, keysOf(keys));
+  for (const delivery of older) changes.takenBack(...delivery);
 }
 
 /** How full the queues are while a transaction adds to them. Deletion notices never ask: they always find room. */
 class Queues {
   private readonly before: ReadonlyMap<string, { readonly queued: number; readonly heldOut: number }>;
-  private readonly changes: Changes;
+  private readonly changes: Changes<string>;
   private readonly maxQueued: number;
 
-  private constructor(before: Queues['before'], changes: Changes, maxQueued: number) {
+  private constructor(before: Queues['before'], changes: Changes<string>, maxQueued: number) {
     this.before = before;
     this.changes = changes;
     this.maxQueued = maxQueued;
   }
 
-  static async of({ maxQueued, parts }: Context, session: Session, messages: readonly NewMessage[], changes: Changes) {
+  static async of(
+    { maxQueued, parts }: Context,
+    session: Session,
+    messages: readonly NewMessage[],
+    changes: Changes<string>,
+  ) {
     const names = new Set(messages.flatMap(({ destinations }) => destinations));
     const rows = await session.rows<[string, number, number]>(COUNTERS, [text([...names]), parts.since]);
     const before = new Map(rows.map(([name, queued, heldOut]) => [name, { queued, heldOut }]));

@@ -6,7 +6,7 @@ import { Batch } from './accept-batch.ts';
 import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, countersOf, QUEUED } from './counters.ts';
+import { countersOf, counting, QUEUED_ONES } from './counters.ts';
 import { logSql } from './event-log.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
@@ -106,6 +106,7 @@ type Answer = readonly [
 ];
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();
+const OWN_PART = '$17::bigint';
 
 /** Of the destinations that more comes to than notices: how much, and how full their queues are. */
 const QUEUES = `
@@ -115,9 +116,8 @@ const QUEUES = `
 interface Added {
   /** SQL for whether nothing is to be written, since a queue would be too full. */
   readonly isFull: string;
-  /** Parts of a WITH clause that write `d`; `counts` are what they add to the backlog. @param rows - a query for `d` */
+  /** Parts of a WITH clause that write `d`, and what they add to counters. @param rows - a query for `d` */
   readonly parts: (now: string, rows: string) => string;
-  readonly counts: string;
   /** SQL for the number of deliveries that were held out. */
   readonly heldOut: string;
 }
@@ -125,8 +125,8 @@ interface Added {
 /** While there is room for all: one insert, and no row is looked at twice. */
 const ADDED: Added = {
   isFull: `EXISTS (SELECT 1 FROM (${QUEUES}) AS q WHERE q.held_out > 0 OR q.queued + q.added > $4::bigint)`,
-  parts: (now, rows) => `added AS (${insertSql(now, rows)})`,
-  counts: `SELECT destination, count(*), 0, ${QUEUED}, 0 FROM added GROUP BY destination`,
+  parts: (now, rows) =>
+    `added AS (${insertSql(now, rows)}), ${counting(now, OWN_PART, 'added', { pending: 'count(*)', queued: QUEUED_ONES })}`,
   heldOut: '0',
 };
 
@@ -146,10 +146,14 @@ room AS MATERIALIZED (
     (id, destination, lane, tries, type, source, message_id, user_id, accepted_at, last_at, reason, body)
   SELECT id, destination, lane, 0, type, source, message_id, user_id, ${now}, ${now}, 'queue_full', body
   FROM sorted WHERE is_held_out RETURNING destination
-)`,
-  counts: `SELECT destination, sum(pending), sum(held_out), sum(queued), sum(held_out) FROM (
-    SELECT destination, 1 AS pending, (rank <> 0)::int AS queued, 0 AS held_out FROM added
-    UNION ALL SELECT destination, 0, 0, 1 FROM held_out) AS c GROUP BY destination`,
+), both_kinds AS (
+  SELECT destination, rank, false AS is_held_out FROM added UNION ALL SELECT destination, NULL, true FROM held_out
+), ${counting(now, OWN_PART, 'both_kinds', {
+    pending: 'count(*) FILTER (WHERE NOT is_held_out)',
+    queued: QUEUED_ONES,
+    dead: 'count(*) FILTER (WHERE is_held_out)',
+    heldOut: 'count(*) FILTER (WHERE is_held_out)',
+  })}`,
   heldOut: '(SELECT count(*) FROM held_out)',
 };
 
@@ -167,7 +171,7 @@ function insertSql(now: string, rows: string): string {
  * `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which the planner, knowing nothing of the
  * size of an array, makes a nested loop.
  */
-const acceptSql = (now: string, { isFull, parts, counts, heldOut }: Added, log: string) => `
+const acceptSql = (now: string, { isFull, parts, heldOut }: Added, log: string) => `
 WITH guard AS MATERIALIZED (
   SELECT NOT $1::boolean AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
     EXISTS (SELECT 1 FROM rollcall.owner WHERE id = $18::bigint AND lease_until > ${now}) AS can_hand
@@ -180,7 +184,7 @@ WITH guard AS MATERIALIZED (
     ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
     ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
   })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
-)}, counted AS (${addToBacklog(now, '$17::bigint', counts)})${log}
+)}${log}
 SELECT unhashed, is_full, can_hand,
   CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

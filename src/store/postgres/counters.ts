@@ -1,3 +1,4 @@
+import { BACKLOG_COUNTS, type Changes, type Counts, RUN_COUNTS } from '../changes.ts';
 import { raw, sql } from '../sql.ts';
 import { int4, text } from './arrays.ts';
 import type { Session } from './database.ts';
@@ -36,15 +37,27 @@ export const PERIOD = 10_000;
 /** By the database's time, which is also that by which parts are folded: what is written is never before what is folded. */
 const partOf = (now: string, own: string) => `${now} / ${PERIOD} * ${PARTS} + ${own}`;
 
+/** What the rows of a query change in counters: of each an aggregate, as SQL. What is not named stays. */
+type Additions = { readonly [N in keyof Counts]?: string };
+
 /**
- * SQL that adds to the backlog.
+ * Parts of a WITH clause that add to the counters of destinations, and to those of runs where any of them is named.
  *
  * @param own - which of the parts that are written to at this time
- * @param rows - a query for destination, pending, dead, queued, held_out
+ * @param rows - the name of what to sum up, which has `destination`, and `run` where that counts
  */
-export const addToBacklog = (now: string, own: string, rows: string) => addToPart(partOf(now, own), rows);
+export function counting(now: string, own: string, rows: string, additions: Additions): string {
+  const part = partOf(now, own);
+  const backlog = `counted AS (${addToPart(part, `SELECT destination, ${listOf(BACKLOG_COUNTS, additions)} FROM ${rows} GROUP BY destination`)})`;
+  if (!RUN_COUNTS.some((name) => name in additions)) return backlog;
+  const runs = `SELECT run, ${listOf(RUN_COUNTS, additions)} FROM ${rows} WHERE run IS NOT NULL GROUP BY run`;
+  return `${backlog}, progressed AS (${addToProgress(part, runs)})`;
+}
 
-/** As `addToBacklog`, to a part that is named. */
+const listOf = (names: readonly (keyof Counts)[], additions: Additions) =>
+  names.map((name) => additions[name] ?? '0').join(', ');
+
+/** @param rows - a query for destination, pending, dead, queued, held_out */
 export const addToPart = (part: string, rows: string) => `
   INSERT INTO rollcall.backlog (destination, part, pending, dead, queued, held_out)
   SELECT r.destination, ${part}, r.pending, r.dead, r.queued, r.held_out
@@ -53,77 +66,38 @@ export const addToPart = (part: string, rows: string) => `
     pending = backlog.pending + excluded.pending, dead = backlog.dead + excluded.dead,
     queued = backlog.queued + excluded.queued, held_out = backlog.held_out + excluded.held_out`;
 
-/** SQL for how many of a query's deliveries counted towards the limit of their queue. */
-export const QUEUED = 'count(*) FILTER (WHERE rank IN (1, 2, 7, 8))';
-
-/** As `addToBacklog`, for the progress of runs; `rows` is a query for run, deliveries, untried, delivered, dead, superseded. */
-export const addToProgress = (now: string, own: string, rows: string) => `
+/** @param rows - a query for run, deliveries, untried, delivered, dead, superseded */
+const addToProgress = (part: string, rows: string) => `
   INSERT INTO rollcall.run_progress (run, part, deliveries, untried, delivered, dead, superseded)
-  SELECT r.run, ${partOf(now, own)}, r.deliveries, r.untried, r.delivered, r.dead, r.superseded
+  SELECT r.run, ${part}, r.deliveries, r.untried, r.delivered, r.dead, r.superseded
   FROM (${rows}) AS r (run, deliveries, untried, delivered, dead, superseded) ORDER BY r.run
   ON CONFLICT (run, part) DO UPDATE SET
     deliveries = run_progress.deliveries + excluded.deliveries, untried = run_progress.untried + excluded.untried,
     delivered = run_progress.delivered + excluded.delivered, dead = run_progress.dead + excluded.dead,
     superseded = run_progress.superseded + excluded.superseded`;
 
-interface Change {
-  readonly destination: string;
-  readonly run: string | null;
-  readonly pending?: number;
-  readonly dead?: number;
-  readonly queued?: number;
-  readonly heldOut?: number;
-  readonly deliveries?: number;
-  readonly untried?: number;
-  readonly delivered?: number;
-  readonly died?: number;
-  readonly superseded?: number;
-}
+/** Aggregates over deliveries: those that were never tried, and those of them that count towards the limit of their queue. */
+export const UNTRIED_ONES = 'count(*) FILTER (WHERE tries = 0)';
+export const QUEUED_ONES = 'count(*) FILTER (WHERE rank IN (1, 2, 7, 8))';
+/** Over dead letters: those that a full queue held out. */
+export const HELD_OUT_ONES = "count(*) FILTER (WHERE reason = 'queue_full')";
 
-const backlogSql = (now: string) =>
-  addToBacklog(now, '$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[])');
-const progressSql = (now: string) =>
-  addToProgress(now, '$1', 'SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[])');
+const listParameters = (names: readonly string[]) => names.map((_, index) => `$${index + 3}::int[]`).join(', ');
+const givenSql = (names: readonly string[]) => `SELECT * FROM unnest($2::text[], ${listParameters(names)})`;
 
-type Sums = Required<Omit<Change, 'destination' | 'run'>>;
-const NOTHING: Sums = {
-  ...{ pending: 0, dead: 0, queued: 0, heldOut: 0 },
-  ...{ deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 },
-};
-
-/** Sums up what a transaction of several statements changes, to write it at its end: then no counter is held for long. */
-export class Changes {
-  private readonly backlog = new Map<string, Sums>();
-  private readonly progress = new Map<string, Sums>();
-
-  add({ destination, run, ...change }: Change): void {
-    sum(this.backlog, destination, change);
-    if (run !== null) sum(this.progress, run, change);
-  }
-
-  /** What a destination's counters have changed by so far. */
-  of(destination: string): Pick<Sums, 'queued' | 'heldOut'> {
-    return this.backlog.get(destination) ?? NOTHING;
-  }
-
-  async write(now: string, session: Session, part: number): Promise<void> {
-    const names = ['pending', 'dead', 'queued', 'heldOut'] as const;
-    const backlog = [...this.backlog].filter(([, sums]) => names.some((name) => sums[name] !== 0));
-    if (backlog.length > 0) {
-      const columns = names.map((name) => int4(backlog, ([, sums]) => sums[name]));
-      await session.run(backlogSql(now), [part, text(backlog, ([name]) => name), ...columns]);
-    }
-    const progress = [...this.progress];
-    if (progress.length > 0) {
-      const column = (name: keyof Sums) => int4(progress, ([, sums]) => sums[name]);
-      const columns = (['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const).map(column);
-      await session.run(progressSql(now), [part, text(progress, ([run]) => run), ...columns]);
-    }
-  }
-}
-
-function sum(into: Map<string, Sums>, key: string, change: Partial<Sums>): void {
-  const sums = { ...(into.get(key) ?? NOTHING) };
-  for (const [name, value] of Object.entries(change)) sums[name as keyof Sums] += value;
-  into.set(key, sums);
+/** Writes what a transaction of several statements changed, at its end: then no counter is held for long. */
+export async function writeChanges(
+  now: string,
+  session: Session,
+  own: number,
+  changes: Changes<string>,
+): Promise<void> {
+  const part = partOf(now, '$1');
+  const write = async (sql: string, names: readonly (keyof Counts)[], all: Changes<string>['runs']) => {
+    if (all.length === 0) return;
+    const columns = names.map((name) => int4(all, ([, counts]) => counts[name]));
+    await session.run(sql, [own, text(all, ([name]) => name), ...columns]);
+  };
+  await write(addToPart(part, givenSql(BACKLOG_COUNTS)), BACKLOG_COUNTS, changes.destinations);
+  await write(addToProgress(part, givenSql(RUN_COUNTS)), RUN_COUNTS, changes.runs);
 }

@@ -5,7 +5,7 @@ import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
-import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import { counting, HELD_OUT_ONES, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 import type { Cursors } from './cursors.ts';
 import type { Session } from './database.ts';
 import { giveUpHeldOut, type Letter, queueAgain } from './held-out.ts';
@@ -23,6 +23,15 @@ const WANTED = `wanted AS (
     WHERE o.conflict = gone.conflict AND o.destination = gone.destination AND o.reason = 'queue_full')
 )`;
 
+/** Counts what left the letters (`gone`) and what is in the queue again (`queued`). */
+const queuedAgain = (now: string, part: string) => `both_kinds AS (
+  SELECT destination, rank, true AS is_queued FROM queued UNION ALL SELECT destination, NULL, false FROM gone
+), ${counting(now, part, 'both_kinds', {
+  pending: 'count(*) FILTER (WHERE is_queued)',
+  queued: QUEUED_ONES,
+  dead: '-count(*) FILTER (WHERE NOT is_queued)',
+})}`;
+
 /**
  * A changed body gets a new id, since receivers take the same id for the same message. The letters are deleted first: an
  * accept of a newer change waits for that, or was before and has deleted them.
@@ -37,14 +46,7 @@ WITH gone AS (
   SELECT CASE WHEN new_body IS NULL THEN id ELSE nextval(pg_get_serial_sequence('rollcall.delivery', 'id')) END,
     destination, lane, ${READY}, ${now}, 0, type, source, message_id, user_id, ${now}, conflict, coalesce(new_body, body)
   FROM wanted RETURNING destination, rank
-), counted AS (${addToBacklog(
-  now,
-  '$3::bigint',
-  `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
-     SELECT destination, 1 AS pending, 0 AS dead, (rank <> 0)::int AS queued FROM queued
-     UNION ALL SELECT destination, 0, -1, 0 FROM gone
-   ) AS c GROUP BY destination`,
-)})
+), ${queuedAgain(now, '$3::bigint')}
 SELECT count(*) FROM queued`;
 
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
@@ -75,7 +77,7 @@ WITH lettered AS (
     d.source, d.message_id, d.user_id, d.conflict, 'refused', coalesce(r.body, d.body)
   FROM unnest($1::bigint[], $2::text[]) AS r (id, body) JOIN rollcall.delivered d ON d.delivery = r.id
   RETURNING id, destination
-), counted AS (${addToBacklog(now, '$3::bigint', 'SELECT destination, 0, count(*), 0, 0 FROM lettered GROUP BY destination')})
+), ${counting(now, '$3::bigint', 'lettered', { dead: 'count(*)' })}
 SELECT id FROM lettered`;
 
 export function deliverAgain(context: Context, replays: readonly Replay[]): Promise<number> {
@@ -129,14 +131,7 @@ WITH gone AS (
   SELECT id, destination, ${again('lane')}, ${READY}, ${now}, 0, type, source, message_id, user_id, accepted_at, first_at,
     conflict, nullif(marks, '{}'), body
   FROM wanted ORDER BY accepted_at, id RETURNING destination, rank
-), counted AS (${addToBacklog(
-  now,
-  '$2::bigint',
-  `SELECT destination, sum(pending), sum(dead), sum(queued), 0 FROM (
-     SELECT destination, 1 AS pending, 0 AS dead, (rank % 3 <> 0)::int AS queued FROM queued
-     UNION ALL SELECT destination, 0, -1, 0 FROM gone
-   ) AS c GROUP BY destination`,
-)})
+), ${queuedAgain(now, '$2::bigint')}
 SELECT count(*) FROM queued`;
 
 export function resend(
@@ -166,19 +161,15 @@ export function resend(
   });
 }
 
-const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
 const dropSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING destination, run, reason
-), counted AS (${addToBacklog(
-  now,
-  '$2::bigint',
-  `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`,
-)}), progressed AS (${addToProgress(
-  now,
-  '$2::bigint',
-  `SELECT run, 0, -${HELD_OUT}, 0, ${HELD_OUT}, 0 FROM gone WHERE run IS NOT NULL GROUP BY run`,
-)})
+), ${counting(now, '$2::bigint', 'gone', {
+  dead: '-count(*)',
+  heldOut: `-${HELD_OUT_ONES}`,
+  untried: `-${HELD_OUT_ONES}`,
+  died: HELD_OUT_ONES,
+})}
 SELECT count(*) FROM gone`;
 
 export async function drop(context: Context, ids: readonly string[]): Promise<number> {
@@ -202,16 +193,13 @@ WITH gone AS (
     (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
   SELECT id, accepted_at, first_at, ${now}, tries, rank % 3, type, destination, source, message_id, user_id, run, conflict, $1, body
   FROM gone WHERE NOT ${IS_DROPPED}
-), counted AS (${addToBacklog(
-  now,
-  '$2::bigint',
-  `SELECT destination, -count(*), count(*) FILTER (WHERE NOT ${IS_DROPPED}), -${QUEUED}, 0 FROM gone GROUP BY destination`,
-)}
-), progressed AS (${addToProgress(
-  now,
-  '$2::bigint',
-  'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
-)})
+), ${counting(now, '$2::bigint', 'gone', {
+  pending: '-count(*)',
+  dead: `count(*) FILTER (WHERE NOT ${IS_DROPPED})`,
+  queued: `-${QUEUED_ONES}`,
+  untried: `-${UNTRIED_ONES}`,
+  died: 'count(*)',
+})}
 SELECT count(*) FROM gone`;
 
 /** A query for ready deliveries of a destination ($3) from its cursors ($5) on, $4 at most; they are locked. */

@@ -3,7 +3,7 @@ import { aliasNeedles } from '../alias.ts';
 import { CLAIMED } from '../states.ts';
 import { text } from './arrays.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import { counting, HELD_OUT_ONES, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 
 /** Rows looked at in one statement, so that others get their turn. */
 const ERASE_STEP = 20_000;
@@ -17,8 +17,6 @@ const IS_FORMER = (needles: string) =>
   `type = ${ALIAS} AND EXISTS (SELECT 1 FROM unnest(${needles}::text[]) AS f WHERE strpos(body, f) > 0)`;
 const IS_THEIRS = `${IN_PART} AND (user_id = ANY ($3::text[]) OR ${IS_FORMER('$6')})`;
 
-const HELD_OUT = "count(*) FILTER (WHERE reason = 'queue_full')";
-
 /** Each answers with the number of deliveries that are being posted and so were left. */
 const eraseSql = (now: string) => ({
   attempt: `
@@ -28,12 +26,12 @@ const eraseSql = (now: string) => ({
     WITH gone AS (DELETE FROM rollcall.delivered WHERE ${IS_THEIRS} AND $4::bigint IS NOT NULL) SELECT 0`,
   dead_letter: `
     WITH gone AS (DELETE FROM rollcall.dead_letter WHERE ${IS_THEIRS} RETURNING destination, run, reason),
-    counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, 0, -count(*), 0, -${HELD_OUT} FROM gone GROUP BY destination`)}),
-    progressed AS (${addToProgress(
-      now,
-      '$4::bigint',
-      `SELECT run, 0, -${HELD_OUT}, 0, 0, ${HELD_OUT} FROM gone WHERE run IS NOT NULL GROUP BY run`,
-    )})
+    ${counting(now, '$4::bigint', 'gone', {
+      dead: '-count(*)',
+      heldOut: `-${HELD_OUT_ONES}`,
+      untried: `-${HELD_OUT_ONES}`,
+      superseded: HELD_OUT_ONES,
+    })}
     SELECT 0`,
   // Locked first: what is claimed or given back at this very moment is either erased or counted, never neither.
   delivery: `
@@ -41,12 +39,12 @@ const eraseSql = (now: string) => ({
     gone AS (
       DELETE FROM rollcall.delivery WHERE id IN (SELECT id FROM theirs WHERE state <> ${CLAIMED})
       RETURNING destination, run, tries, rank
-    ), counted AS (${addToBacklog(now, '$4::bigint', `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`)}),
-    progressed AS (${addToProgress(
-      now,
-      '$4::bigint',
-      `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, 0, count(*) FROM gone WHERE run IS NOT NULL GROUP BY run`,
-    )})
+    ), ${counting(now, '$4::bigint', 'gone', {
+      pending: '-count(*)',
+      queued: `-${QUEUED_ONES}`,
+      untried: `-${UNTRIED_ONES}`,
+      superseded: 'count(*)',
+    })}
     SELECT count(*) FROM theirs WHERE state = ${CLAIMED}`,
 });
 

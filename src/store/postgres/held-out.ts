@@ -1,10 +1,11 @@
 import type { DeadReason } from '../../dead-reasons.ts';
+import { Changes } from '../changes.ts';
 import { CLAIMED } from '../states.ts';
 import { takeBack } from './accept-alone.ts';
 import { int8 } from './arrays.ts';
 import { stateOf } from './conflicts.ts';
 import type { Context } from './context.ts';
-import { addToBacklog, addToProgress, Changes, countersOf, QUEUED } from './counters.ts';
+import { countersOf, counting, QUEUED_ONES, writeChanges } from './counters.ts';
 import type { Session } from './database.ts';
 
 /** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
@@ -26,11 +27,12 @@ WITH gone AS (
   SELECT id, destination, lane, ${stateOf('gone')}, ${now}, 0, type, source, message_id, user_id,
     accepted_at, run, conflict, body
   FROM gone ORDER BY accepted_at, id RETURNING destination, rank
-), counted AS (${addToBacklog(
-  now,
-  '$2::bigint',
-  `SELECT destination, count(*), -count(*), ${QUEUED}, -count(*) FROM queued GROUP BY destination`,
-)})
+), ${counting(now, '$2::bigint', 'queued', {
+  pending: 'count(*)',
+  queued: QUEUED_ONES,
+  dead: '-count(*)',
+  heldOut: '-count(*)',
+})}
 SELECT count(*) FROM queued`;
 
 const COUNTERS = countersOf('SELECT $1::text', '$2');
@@ -78,11 +80,11 @@ export async function queueAgain(
   letters: readonly Letter[],
   part: number,
 ): Promise<number> {
-  const changes = new Changes();
+  const changes = new Changes<string>();
   const keyed = letters.flatMap(([, conflict]) => (conflict === null ? [] : [{ conflict, destination }]));
   if (keyed.length > 0) await takeBack(session, keyed, changes);
   const [row] = await session.rows<[number]>(requeueSql(db.now), [int8(letters, ([id]) => id), part]);
-  await changes.write(db.now, session, part);
+  await writeChanges(db.now, session, part, changes);
   return row?.[0] ?? 0;
 }
 
@@ -98,12 +100,7 @@ WITH chosen AS (
 ), given AS (
   UPDATE rollcall.dead_letter SET reason = $1, last_at = ${now}
   WHERE id = ANY (ARRAY(SELECT id FROM chosen)) AND reason = 'queue_full' RETURNING destination, run
-), counted AS (${addToBacklog(now, '$5::bigint', 'SELECT destination, 0, 0, 0, -count(*) FROM given GROUP BY destination')}
-), progressed AS (${addToProgress(
-  now,
-  '$5::bigint',
-  'SELECT run, 0, -count(*), 0, count(*), 0 FROM given WHERE run IS NOT NULL GROUP BY run',
-)})
+), ${counting(now, '$5::bigint', 'given', { heldOut: '-count(*)', untried: '-count(*)', died: 'count(*)' })}
 SELECT count(*) FROM given`;
 
 /** Gives up letters accepted until `before` (or all): they wait for a person from then on, under another reason. */

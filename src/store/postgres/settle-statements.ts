@@ -5,7 +5,7 @@ import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import { type Context, idNumber } from './context.ts';
-import { addToBacklog, addToProgress, QUEUED } from './counters.ts';
+import { counting, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 import type { Session } from './database.ts';
 import { again } from './ranks.ts';
 
@@ -143,18 +143,14 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
 const goneSql = (now: string, also: string, columns = 'destination, run, tries, rank') => `
 WITH gone AS (
   DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING ${columns}
-)${also}, counted AS (${addToBacklog(
-  now,
-  '$3::bigint',
-  `SELECT destination, -count(*), 0, -${QUEUED}, 0 FROM gone GROUP BY destination`,
-)}
-), progressed AS (${addToProgress(
-  now,
-  '$3::bigint',
-  `SELECT run, 0, -count(*) FILTER (WHERE tries = 0), count(*) FILTER (WHERE $4::text = 'delivered'),
-     count(*) FILTER (WHERE $4::text = 'dead'), count(*) FILTER (WHERE $4::text = 'superseded')
-   FROM gone WHERE run IS NOT NULL GROUP BY run`,
-)})
+)${also}, ${counting(now, '$3::bigint', 'gone', {
+  pending: '-count(*)',
+  queued: `-${QUEUED_ONES}`,
+  untried: `-${UNTRIED_ONES}`,
+  delivered: "count(*) FILTER (WHERE $4::text = 'delivered')",
+  died: "count(*) FILTER (WHERE $4::text = 'dead')",
+  superseded: "count(*) FILTER (WHERE $4::text = 'superseded')",
+})}
 SELECT 1`;
 
 /** A notice names someone who is to be forgotten. */
@@ -186,15 +182,9 @@ WITH changed AS (
   FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
   WHERE d.id = g.id AND d.owner = $1
   RETURNING d.destination, d.rank % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
-), counted AS (${addToBacklog(
-  now,
-  '$7::bigint',
-  'SELECT destination, 0, 0, -count(*), 0 FROM changed WHERE first_try AND lane <> 0 GROUP BY destination',
-)}), progressed AS (${addToProgress(
-  now,
-  '$7::bigint',
-  'SELECT run, 0, -count(*), 0, 0, 0 FROM changed WHERE run IS NOT NULL AND first_try GROUP BY run',
-)})
+), tried AS (
+  SELECT * FROM changed WHERE first_try
+), ${counting(now, '$7::bigint', 'tried', { queued: '-count(*) FILTER (WHERE lane <> 0)', untried: '-count(*)' })}
 SELECT 1`;
 
 const deadSql = (now: string) => `
@@ -209,10 +199,11 @@ WITH gone AS (
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, rank % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
-), counted AS (${addToBacklog(now, '$6::bigint', `SELECT destination, -count(*), count(*), -${QUEUED}, 0 FROM gone GROUP BY destination`)}
-), progressed AS (${addToProgress(
-  now,
-  '$6::bigint',
-  'SELECT run, 0, -count(*) FILTER (WHERE tries = 0), 0, count(*), 0 FROM gone WHERE run IS NOT NULL GROUP BY run',
-)})
+), ${counting(now, '$6::bigint', 'gone', {
+  pending: '-count(*)',
+  dead: 'count(*)',
+  queued: `-${QUEUED_ONES}`,
+  untried: `-${UNTRIED_ONES}`,
+  died: 'count(*)',
+})}
 SELECT 1`;

@@ -1,6 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { usersIn } from '../alias.ts';
+import { Changes } from '../changes.ts';
 import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
@@ -9,7 +10,7 @@ import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { userHash } from '../user-hash.ts';
 import { dropDeadChange, supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
-import { BacklogChanges, RunChanges } from './counters.ts';
+import { Queues, writeChanges } from './counters.ts';
 import { TailWriter } from './event-log.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
@@ -61,8 +62,8 @@ export function acceptAll(
 
 /** What accepts of one transaction have in common. */
 class Shared {
-  readonly backlog: BacklogChanges;
-  readonly runs: RunChanges;
+  readonly changes = new Changes<number>();
+  readonly queues: Queues;
   readonly isSuppressed: ((source: string, userId: string) => boolean) | null;
   hasDeadConflicts: boolean;
   private readonly db: Connection;
@@ -71,8 +72,7 @@ class Shared {
 
   constructor(db: Connection) {
     this.db = db;
-    this.backlog = new BacklogChanges(db);
-    this.runs = new RunChanges(db);
+    this.queues = new Queues(db, this.changes);
     this.isSuppressed = suppressionCheck(db);
     this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   }
@@ -96,15 +96,14 @@ class Shared {
   }
 
   write(): void {
-    this.backlog.write();
-    this.runs.write();
+    writeChanges(this.db, this.changes);
     this.log?.write();
   }
 }
 
 function write(db: Connection, now: number, request: AcceptArguments, shared: Shared): Accepted {
   failpoint('accept');
-  const { backlog, runs, isSuppressed } = shared;
+  const { changes, queues, isSuppressed } = shared;
   const messages = new Unpacked(request.messages);
   const run = request.step ? db.nameId(request.step.run) : null;
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
@@ -133,15 +132,14 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
     for (const [name, destination] of routes[messages.route] ?? []) {
       let state = READY;
       if (conflict !== null) {
-        state = supersede(db, conflict, destination, backlog, runs);
-        if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, backlog, runs);
+        state = supersede(db, conflict, destination, changes);
+        if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, changes);
       }
-      if (run !== null) runs.add(run, { deliveries: 1, untried: 1 });
       // A full queue must not keep a user's data alive: deletion notices always find room.
       const isNotice = lane === DELETION_LANE;
-      if (!isNotice && backlog.isFull(destination, request.maxQueued)) {
+      if (!isNotice && queues.isFull(destination, request.maxQueued)) {
         holdOut(db, now, { destination, lane, source: sourceId, type, messageId, userId, run, conflict, body });
-        backlog.add(destination, { dead: 1, heldOut: 1 });
+        changes.add(destination, run, { deliveries: 1, untried: 1, dead: 1, heldOut: 1 });
         shared.hasDeadConflicts ||= conflict !== null;
         continue;
       }
@@ -165,7 +163,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
         body,
       );
       if (owner !== null) taking.handed.push([index, name, id]);
-      backlog.add(destination, { pending: 1, queued: isNotice ? 0 : 1 });
+      changes.add(destination, run, { deliveries: 1, untried: 1, pending: 1, queued: isNotice ? 0 : 1 });
     }
   }
   const accepted = count - duplicates - suppressed;

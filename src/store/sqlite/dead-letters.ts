@@ -1,11 +1,12 @@
 import type { DeadReason } from '../../dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
+import { Changes } from '../changes.ts';
 import { LANES } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
 import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { DELETION_LANE, READY } from '../states.ts';
 import type { Connection } from './connection.ts';
-import { BacklogChanges, RunChanges } from './counters.ts';
+import { writeChanges } from './counters.ts';
 import { giveUpHeldOut, isHeldOut, nextDeliveryId, queueAgain } from './held-out.ts';
 import { SqliteSession } from './session.ts';
 import type { Row } from './statements.ts';
@@ -33,8 +34,7 @@ export async function replay(db: Connection, now: number, { replays }: ReplayArg
     session,
     replays.map(({ id }) => id),
   );
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
+  const changes = new Changes<number>();
   let queued = 0;
   for (const { id, body } of replays) {
     const letter = db.get<ReplayedLetter>(
@@ -45,7 +45,7 @@ export async function replay(db: Connection, now: number, { replays }: ReplayArg
     const { destination, lane, conflict, reason } = letter;
     if (reason === 'queue_full') {
       const heldOut = body === null ? id : renew(db, id, body);
-      queueAgain(db, now, heldOut, destination, conflict, backlog, runs);
+      queueAgain(db, now, heldOut, destination, conflict, changes);
       queued += 1;
       continue;
     }
@@ -60,14 +60,13 @@ export async function replay(db: Connection, now: number, { replays }: ReplayArg
         body,
         id,
       );
-      backlog.add(destination, { pending: 1, queued: lane === DELETION_LANE ? 0 : 1 });
+      changes.add(destination, null, { pending: 1, queued: lane === DELETION_LANE ? 0 : 1 });
       queued += 1;
     }
     db.run('DELETE FROM dead_letter WHERE id = ?', id);
-    backlog.add(destination, { dead: -1 });
+    changes.add(destination, null, { dead: -1 });
   }
-  backlog.write();
-  runs.write();
+  writeChanges(db, changes);
   return queued;
 }
 
@@ -78,7 +77,7 @@ export async function deliverAgain(db: Connection, now: number, { replays }: Rep
   const session = new SqliteSession(db, { now, ahead: 0 });
   const ids = replays.map(({ id }) => id);
   const out = await rowsBeingDeleted(session, 'delivered', 'delivery', ids);
-  const backlog = new BacklogChanges(db);
+  const changes = new Changes<number>();
   const letters = replays.flatMap(({ id, body }) => {
     if (out.has(id)) return [];
     const next = nextDeliveryId(db);
@@ -93,10 +92,10 @@ export async function deliverAgain(db: Connection, now: number, { replays }: Rep
       id,
     );
     if (!letter) return [];
-    backlog.add(letter.destination, { dead: 1 });
+    changes.add(letter.destination, null, { dead: 1 });
     return [{ id: next, body: null }];
   });
-  backlog.write();
+  writeChanges(db, changes);
   return replay(db, now, { replays: letters });
 }
 
@@ -138,7 +137,7 @@ export async function resend(
     from,
     limit,
   );
-  const backlog = new BacklogChanges(db);
+  const changes = new Changes<number>();
   const session = new SqliteSession(db, { now, ahead: 0 });
   const out = await lettersBeingDeleted(
     session,
@@ -155,34 +154,27 @@ export async function resend(
         now,
         letter.id,
       );
-      backlog.add(id, { pending: 1, queued: letter.lane === DELETION_LANE ? 0 : 1 });
+      changes.add(id, null, { pending: 1, queued: letter.lane === DELETION_LANE ? 0 : 1 });
     }
     db.run('DELETE FROM dead_letter WHERE id = ?', letter.id);
-    backlog.add(id, { dead: -1 });
+    changes.add(id, null, { dead: -1 });
   }
-  backlog.write();
+  writeChanges(db, changes);
   return letters.length < limit ? null : (letters.at(-1)?.id ?? null);
 }
 
 export function drop(db: Connection, _now: number, { ids }: { readonly ids: readonly number[] }): number {
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
-  let dropped = 0;
-  for (const id of ids) {
-    const row = db.get<{ destination: number; reason: string; run: number | null; type: number }>(
-      'DELETE FROM dead_letter WHERE id = ? RETURNING destination, reason, run, type',
-      id,
-    );
-    if (!row) continue;
-    if (row.type === DELETE_TYPE) db.holdsTraces = true;
-    const heldOut = row.reason === 'queue_full' ? -1 : 0;
-    backlog.add(row.destination, { dead: -1, heldOut });
-    if (heldOut !== 0 && row.run !== null) runs.add(row.run, { dead: 1, untried: -1 });
-    dropped += 1;
+  const changes = new Changes<number>();
+  const dropped = db.tuples<[number, DeadReason, number | null, number]>(
+    `DELETE FROM dead_letter WHERE id IN (SELECT value FROM json_each(?)) RETURNING destination, reason, run, type`,
+    JSON.stringify(ids),
+  );
+  for (const [destination, reason, run, type] of dropped) {
+    if (type === DELETE_TYPE) db.holdsTraces = true;
+    changes.letterGone(destination, run, reason, 'died');
   }
-  backlog.write();
-  runs.write();
-  return dropped;
+  writeChanges(db, changes);
+  return dropped.length;
 }
 
 interface ExpireArguments {
@@ -251,33 +243,25 @@ export async function bury(db: Connection, now: number, { destination, limit, un
 
 /** Of a destination that is gone, notices of deletions are dropped: a letter would keep the user's id. */
 function buryAll(db: Connection, now: number, ids: readonly (readonly [number])[], reason: DeadReason): number {
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
-  const drops = reason === 'destination_removed';
-  for (const [id] of ids) {
-    const row = db.get<{ destination: number; run: number | null; tries: number; lane: number; type: number }>(
-      'SELECT destination, run, tries, lane, type FROM delivery WHERE id = ?',
-      id,
-    );
-    if (!row) continue;
-    const isDropped = drops && row.type === DELETE_TYPE;
-    if (isDropped) db.holdsTraces = true;
-    else {
-      db.run(
-        `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
-           ?, NULL, tries, accepted_at, first_at, ?, body, NULL FROM delivery WHERE id = ?`,
-        reason,
-        now,
-        id,
-      );
-    }
-    db.run('DELETE FROM delivery WHERE id = ?', id);
-    const dead = isDropped ? 0 : 1;
-    const untried = row.tries === 0 ? -1 : 0;
-    backlog.add(row.destination, { pending: -1, dead, queued: row.lane === DELETION_LANE ? 0 : untried });
-    if (row.run !== null) runs.add(row.run, { dead: 1, untried });
+  const isDropped = (type: number) => type === DELETE_TYPE && reason === 'destination_removed';
+  const changes = new Changes<number>();
+  const theirs = 'id IN (SELECT value FROM json_each(?))';
+  const list = JSON.stringify(ids.flat());
+  db.run(
+    `INSERT INTO dead_letter SELECT id, destination, lane, source, type, message_id, user_id, run, conflict,
+       ?, NULL, tries, accepted_at, first_at, ?, body, NULL FROM delivery WHERE ${theirs} AND type <> ?`,
+    ...[reason, now, list, isDropped(DELETE_TYPE) ? DELETE_TYPE : -1],
+  );
+  const gone = db.tuples<[number, number | null, number, number, number]>(
+    `DELETE FROM delivery WHERE ${theirs} RETURNING destination, run, tries, lane, type`,
+    list,
+  );
+  for (const [destination, run, tries, lane, type] of gone) {
+    if (isDropped(type)) db.holdsTraces = true;
+    const untried = tries === 0 ? -1 : 0;
+    const queued = lane === DELETION_LANE ? 0 : untried;
+    changes.add(destination, run, { pending: -1, dead: isDropped(type) ? 0 : 1, queued, died: 1, untried });
   }
-  backlog.write();
-  runs.write();
-  return ids.length;
+  writeChanges(db, changes);
+  return gone.length;
 }

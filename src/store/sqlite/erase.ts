@@ -1,8 +1,10 @@
+import type { DeadReason } from '../../dead-reasons.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { aliasNeedles } from '../alias.ts';
+import { Changes } from '../changes.ts';
 import { CLAIMED } from '../states.ts';
 import type { Connection } from './connection.ts';
-import { BacklogChanges, RunChanges } from './counters.ts';
+import { writeChanges } from './counters.ts';
 
 /** Rows looked at in one transaction, so that others get their turn. */
 const ERASE_STEP = 20_000;
@@ -55,37 +57,20 @@ export function erase(db: Connection, _now: number, { users, sources, cursor }: 
 }
 
 function eraseRange(db: Connection, table: (typeof PHASES)[number], scope: Scope, start: number, end: number): void {
-  const isTheirs = `${IN_SCOPE[table]} AND id > ?4 AND id <= ?5`;
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
-  if (table === 'attempt' || table === 'delivered')
-    db.run(`DELETE FROM ${table} WHERE ${isTheirs}`, ...scope, start, end);
+  const gone = `DELETE FROM ${table} WHERE ${IN_SCOPE[table]} AND id > ?4 AND id <= ?5`;
+  const values = [...scope, start, end];
+  const changes = new Changes<number>();
   if (table === 'dead_letter') {
-    for (const [destination, reason, run] of db.tuples<[number, string, number | null]>(
-      `DELETE FROM dead_letter WHERE ${isTheirs} RETURNING destination, reason, run`,
-      ...scope,
-      start,
-      end,
-    )) {
-      const heldOut = reason === 'queue_full' ? -1 : 0;
-      backlog.add(destination, { dead: -1, heldOut });
-      if (heldOut !== 0 && run !== null) runs.add(run, { superseded: 1, untried: -1 });
+    type Gone = [number, number | null, DeadReason];
+    for (const letter of db.tuples<Gone>(`${gone} RETURNING destination, run, reason`, ...values)) {
+      changes.letterGone(...letter, 'superseded');
     }
-  }
-  if (table === 'delivery') {
-    for (const [destination, run, tries] of db.tuples<[number, number | null, number]>(
-      `DELETE FROM delivery WHERE ${isTheirs} AND state <> ${CLAIMED} RETURNING destination, run, tries`,
-      ...scope,
-      start,
-      end,
-    )) {
-      const untried = tries === 0 ? -1 : 0;
-      backlog.add(destination, { pending: -1, queued: untried });
-      if (run !== null) runs.add(run, { superseded: 1, untried });
-    }
-  }
-  backlog.write();
-  runs.write();
+  } else if (table === 'delivery') {
+    type Gone = [number, number | null, number];
+    const left = `${gone} AND state <> ${CLAIMED} RETURNING destination, run, tries`;
+    for (const delivery of db.tuples<Gone>(left, ...values)) changes.takenBack(...delivery);
+  } else db.run(gone, ...values);
+  writeChanges(db, changes);
 }
 
 function inFlight(db: Connection, scope: Scope): number {

@@ -1,8 +1,9 @@
 import type { DeadReason } from '../../dead-reasons.ts';
-import { CLAIMED, READY } from '../states.ts';
+import { Changes } from '../changes.ts';
+import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
-import { BacklogChanges, RunChanges } from './counters.ts';
+import { Queues, writeChanges } from './counters.ts';
 
 /** Letters are queued again once the queue is down to this part of its limit: in batches, not one by one. */
 const REFILL_BELOW = 0.75;
@@ -67,14 +68,12 @@ interface RequeueArguments {
 export function requeue(db: Connection, now: number, { destination, maxQueued, limit }: RequeueArguments): number {
   const id = db.knownNameId(destination);
   if (id === null) return 0;
-  const backlog = new BacklogChanges(db);
-  const { queued, heldOut } = backlog.now(id);
+  const changes = new Changes<number>();
+  const { queued, heldOut } = new Queues(db, changes).of(id);
   if (heldOut === 0 || queued > maxQueued * REFILL_BELOW) return 0;
   const letters = oldest(db, id, Math.min(limit, maxQueued - queued));
-  const runs = new RunChanges(db);
-  for (const { id: letter, conflict } of letters) queueAgain(db, now, letter, id, conflict, backlog, runs);
-  backlog.write();
-  runs.write();
+  for (const { id: letter, conflict } of letters) queueAgain(db, now, letter, id, conflict, changes);
+  writeChanges(db, changes);
   return letters.length;
 }
 
@@ -85,10 +84,9 @@ export function queueAgain(
   letter: number,
   destination: number,
   conflict: string | null,
-  backlog: BacklogChanges,
-  runs: RunChanges,
+  changes: Changes<number>,
 ): void {
-  const state = conflict === null ? READY : supersede(db, conflict, destination, backlog, runs);
+  const state = conflict === null ? READY : supersede(db, conflict, destination, changes);
   const row = db.get<{ lane: number }>(
     `INSERT INTO delivery
      (id, destination, lane, state, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
@@ -99,7 +97,7 @@ export function queueAgain(
     letter,
   );
   db.run('DELETE FROM dead_letter WHERE id = ?', letter);
-  backlog.add(destination, { pending: 1, dead: -1, queued: row?.lane === 0 ? 0 : 1, heldOut: -1 });
+  changes.add(destination, null, { pending: 1, dead: -1, queued: row?.lane === DELETION_LANE ? 0 : 1, heldOut: -1 });
 }
 
 interface Letter extends Record<string, number | string | null> {
@@ -127,20 +125,17 @@ export function giveUpHeldOut(
   before: number,
   limit: number,
 ): number {
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
+  const changes = new Changes<number>();
   let given = 0;
   for (const { id, conflict, run, accepted_at } of oldest(db, destination, limit)) {
     if (accepted_at > before) break;
     // Whether it has taken the older one's place is told by its reason: it keeps that until the older one has ended.
     if (conflict !== null && isInFlight(db, conflict, destination)) continue;
     db.run('UPDATE dead_letter SET reason = ?, last_at = ? WHERE id = ?', reason, now, id);
-    backlog.add(destination, { heldOut: -1 });
-    if (run !== null) runs.add(run, { dead: 1, untried: -1 });
+    changes.add(destination, run, { heldOut: -1, died: 1, untried: -1 });
     given += 1;
   }
-  backlog.write();
-  runs.write();
+  writeChanges(db, changes);
   return given;
 }
 

@@ -1,9 +1,10 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { RETRY_WINDOW } from '../../retry.ts';
+import { Changes } from '../changes.ts';
 import { CLAIMED, DELETION_LANE, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
-import { BacklogChanges, RunChanges } from './counters.ts';
+import { writeChanges } from './counters.ts';
 import { isHeldOut } from './held-out.ts';
 import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
 
@@ -26,8 +27,7 @@ export function settle(
   now: number,
   { owner, names, deliveries, attempts, keeps }: SettleColumns,
 ): void {
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
+  const changes = new Changes<number>();
   const nameIds = names.map((name) => db.nameId(name));
   logAttempts(db, nameIds, attempts);
   if (keeps) keepDelivered(db, now, owner, deliveries);
@@ -35,12 +35,11 @@ export function settle(
   for (const ending of endings(nameIds, deliveries)) {
     const { verdict } = ending;
     if (verdict === null) delivered.push(ending);
-    else settleOne(db, now, owner, { ...ending, verdict }, backlog, runs);
+    else settleOne(db, now, owner, { ...ending, verdict }, changes);
   }
   freeNewer(db, owner, delivered);
-  removeDelivered(db, owner, delivered, backlog, runs);
-  backlog.write();
-  runs.write();
+  removeDelivered(db, owner, delivered, changes);
+  writeChanges(db, changes);
   failpoint('settle');
 }
 
@@ -89,13 +88,7 @@ function keepDelivered(db: Connection, now: number, owner: number, { id, verdict
 }
 
 /** Those that count alike go in one statement. */
-function removeDelivered(
-  db: Connection,
-  owner: number,
-  delivered: readonly Ending[],
-  backlog: BacklogChanges,
-  runs: RunChanges,
-): void {
+function removeDelivered(db: Connection, owner: number, delivered: readonly Ending[], changes: Changes<number>): void {
   const alike = Map.groupBy(
     delivered,
     (ending) => `${ending.destination} ${ending.run} ${ending.tries === 0} ${countsAsQueued(ending)}`,
@@ -108,10 +101,10 @@ function removeDelivered(
       ids,
       owner,
     );
-    backlog.add(first.destination, { pending: -removed, queued: countsAsQueued(first) ? -removed : 0 });
-    if (first.run !== null) {
-      runs.add(first.run, { delivered: removed, untried: first.tries === 0 ? -removed : 0 });
-    }
+    changes.add(first.destination, first.run, {
+      ...{ pending: -removed, queued: countsAsQueued(first) ? -removed : 0 },
+      ...{ delivered: removed, untried: first.tries === 0 ? -removed : 0 },
+    });
   }
 }
 
@@ -125,8 +118,7 @@ function settleOne(
   now: number,
   owner: number,
   ending: Ending & { readonly verdict: VerdictTuple },
-  backlog: BacklogChanges,
-  runs: RunChanges,
+  changes: Changes<number>,
 ): void {
   const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
@@ -138,8 +130,7 @@ function settleOne(
   const newerWaits = conflict !== null && isReplaced(conflict);
   if (newerWaits && (verdict[0] === 'retry' || verdict[0] === 'release')) {
     if (db.run('DELETE FROM delivery WHERE id = ? AND owner = ?', id, owner) === 0) return;
-    backlog.add(destination, { pending: -1, queued });
-    if (run !== null) runs.add(run, { superseded: 1, untried });
+    changes.takenBack(destination, run, tries);
   } else if (verdict[0] === 'retry') {
     const [, dueAt, firstAt, marks] = verdict;
     const changed = db.run(
@@ -152,14 +143,12 @@ function settleOne(
       id,
       owner,
     );
-    if (changed > 0 && queued !== 0) backlog.add(destination, { queued });
-    if (changed > 0 && run !== null && untried !== 0) runs.add(run, { untried });
+    if (changed > 0) changes.add(destination, run, { queued, untried });
     failpoint('retry');
   } else if (verdict[0] === 'release') {
     release(db, id, owner, verdict[1]);
   } else if (bury(db, id, owner, verdict, now, newerWaits)) {
-    backlog.add(destination, { pending: -1, dead: newerWaits ? 0 : 1, queued });
-    if (run !== null) runs.add(run, { dead: 1, untried });
+    changes.add(destination, run, { pending: -1, dead: newerWaits ? 0 : 1, queued, died: 1, untried });
   }
 }
 
@@ -261,8 +250,7 @@ function recallAbsurd(db: Connection, now: number): void {
 
 /** Gives back everything that an owner holds; with `isCrashed` it ended abnormally. */
 export function freeClaims(db: Connection, owner: number, isCrashed: boolean): number {
-  const backlog = new BacklogChanges(db);
-  const runs = new RunChanges(db);
+  const changes = new Changes<number>();
   const claims = db.all<{
     id: number;
     destination: number;
@@ -278,13 +266,10 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
       conflict !== null && (freeWaiting(db, conflict, destination) || isHeldOut(db, conflict, destination));
     if (isReplaced) {
       db.run('DELETE FROM delivery WHERE id = ?', id);
-      const untried = tries === 0 ? -1 : 0;
-      backlog.add(destination, { pending: -1, queued: untried });
-      if (run !== null) runs.add(run, { superseded: 1, untried });
+      changes.takenBack(destination, run, tries);
     } else release(db, id, owner, null, isCrashed);
   }
-  backlog.write();
-  runs.write();
+  writeChanges(db, changes);
   return claims.length;
 }
 

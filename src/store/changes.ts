@@ -1,0 +1,65 @@
+import type { DeadReason } from '../dead-reasons.ts';
+
+/** Counters of a destination: what waits, its dead letters, what counts towards its limit, what that held out. */
+export const BACKLOG_COUNTS = ['pending', 'dead', 'queued', 'heldOut'] as const;
+/** Counters of a run's deliveries. */
+export const RUN_COUNTS = ['deliveries', 'untried', 'delivered', 'died', 'superseded'] as const;
+
+export type Counts = Record<(typeof BACKLOG_COUNTS)[number] | (typeof RUN_COUNTS)[number], number>;
+
+const NOTHING: Readonly<Counts> = {
+  ...{ pending: 0, dead: 0, queued: 0, heldOut: 0 },
+  ...{ deliveries: 0, untried: 0, delivered: 0, died: 0, superseded: 0 },
+};
+
+/**
+ * Sums up what a transaction changes in counters, to write it once, at its end. Destinations and runs go by their names, or
+ * by the numbers that stand for them.
+ */
+export class Changes<K> {
+  private readonly ofDestinations = new Map<K, Counts>();
+  private readonly ofRuns = new Map<K, Counts>();
+
+  add(destination: K, run: K | null, change: Partial<Counts>): void {
+    sum(this.ofDestinations, destination, change);
+    if (run !== null) sum(this.ofRuns, run, change);
+  }
+
+  /** A delivery leaves the queue, and neither was delivered nor died. Notices of deletions never do. */
+  takenBack(destination: K, run: K | null, tries: number): void {
+    const untried = tries === 0 ? -1 : 0;
+    this.add(destination, run, { pending: -1, queued: untried, superseded: 1, untried });
+  }
+
+  /** A letter is gone. One that a full queue held out still belonged to its run. */
+  letterGone(destination: K, run: K | null, reason: DeadReason, as: 'died' | 'superseded'): void {
+    if (reason !== 'queue_full') this.add(destination, null, { dead: -1 });
+    else this.add(destination, run, { dead: -1, heldOut: -1, [as]: 1, untried: -1 });
+  }
+
+  /** What a destination's counters have changed by so far. */
+  of(destination: K): Readonly<Counts> {
+    return this.ofDestinations.get(destination) ?? NOTHING;
+  }
+
+  get destinations(): readonly (readonly [K, Readonly<Counts>])[] {
+    return changed(this.ofDestinations, BACKLOG_COUNTS);
+  }
+
+  get runs(): readonly (readonly [K, Readonly<Counts>])[] {
+    return changed(this.ofRuns, RUN_COUNTS);
+  }
+}
+
+function sum<K>(into: Map<K, Counts>, key: K, change: Partial<Counts>): void {
+  let sums = into.get(key);
+  if (!sums) {
+    sums = { ...NOTHING };
+    into.set(key, sums);
+  }
+  for (const name in change) sums[name as keyof Counts] += change[name as keyof Counts] ?? 0;
+}
+
+function changed<K>(sums: ReadonlyMap<K, Counts>, names: readonly (keyof Counts)[]) {
+  return [...sums].filter(([, counts]) => names.some((name) => counts[name] !== 0));
+}
