@@ -11,7 +11,7 @@ import type { Terminal } from './terminal.ts';
 export async function confirm(terminal: Terminal, question: string, yes = false): Promise<boolean> {
   if (yes) return true;
   if (!canAsk(terminal)) {
-    throw new RollcallError('bad_usage', `${question} There is no terminal to ask at: add --yes.`);
+    throw new RollcallError('bad_usage', `${question} There is no terminal: add --yes.`);
   }
   const [answer = false] = await ask(terminal, [question], false);
   return answer;

@@ -46,7 +46,7 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
   t.match(await rollcall(['forget', 'ada', '-c', config]), { code: 0, stdout: /FINISHED, 1 user\./ });
   t.match(await rollcall(['retire', 'big_spenders', '-c', config]), {
     code: 2,
-    stderr: /2 members of big_spenders would be told false\. There is no terminal to ask at: add --yes/,
+    stderr: /2 members of big_spenders would be told false\. There is no terminal: add --yes/,
   });
   t.match(await rollcall(['retire', 'big_spenders', '--yes', '-c', config]), {
     code: 0,

@@ -21,9 +21,9 @@ Alerts are what \`alerts\` of the configuration tells people: see docs/alerts.md
 {"alert","kind","subject","destination","audience","run","message","openedAt","closedAt","told"}.`;
 
 export function addAlerts(program: Command, context: Context): void {
-  addAppOptions(program.command('alerts').description('what people were told needs them, newest first'))
-    .option('--all', 'those that are over, too')
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+  addAppOptions(program.command('alerts').description('show the alerts that are open, newest first'))
+    .option('--all', 'also those that are over')
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: AlertOptions) => alerts(options, context));
 }

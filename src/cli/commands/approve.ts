@@ -10,7 +10,7 @@ const HELP = `
 Examples:
   $ rollcall runs --held
   $ rollcall approve mf1x2k3l-9a4c71d0
-  $ rollcall approve mf1x2k3l-9a4c71d0 --yes        where there is no terminal to ask at
+  $ rollcall approve mf1x2k3l-9a4c71d0 --yes        without a terminal
 
 It sends the plan as it was staged. Exit codes and --json as of rollcall sync --once.`;
 
@@ -19,7 +19,7 @@ interface ApproveOptions extends AppCommandOptions {
 }
 
 export function addApprove(program: Command, context: Context): void {
-  addAppOptions(program.command('approve').description('let a run go on that a guard or an expectation holds'))
+  addAppOptions(program.command('approve').description('approve a held run: its changes are sent'))
     .argument('<run>', 'its id, as rollcall runs shows it')
     .option('-y, --yes', 'do not ask')
     .addHelpText('after', HELP)

@@ -31,7 +31,7 @@ With --json an audience is {"key","kind","engine","source","state","members","tr
 "overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
 {"do":"decide","run","reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the
 failures in a row began.
-live is null or {"lag","ids","due","hold"}: milliseconds behind, ids kept, people to whom time alone may do something, why nothing is sent.`;
+live is null or {"lag","ids","due","hold"}: milliseconds behind, ids kept, people who may change by time alone, and why nothing is sent.`;
 
 const PAUSE_HELP = `
 Example:
@@ -56,8 +56,8 @@ export function addAudiences(program: Command, context: Context): void {
     .addHelpText('after', HELP)
     .action((options: AppCommandOptions) => audiences(options, context));
   for (const [verb, description, help] of [
-    ['pause', 'have nothing sync it until it is resumed', PAUSE_HELP],
-    ['resume', 'have it synced again', RESUME_HELP],
+    ['pause', 'stop syncing them until they are resumed', PAUSE_HELP],
+    ['resume', 'sync them again', RESUME_HELP],
   ] as const) {
     addAppOptions(command.command(verb).description(description))
       .argument('<key...>', 'audiences and computed traits')

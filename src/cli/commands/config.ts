@@ -15,9 +15,7 @@ It asks the service at the listen address of the file, with --token, ROLLCALL_TO
 If listen.port is 0, send SIGHUP instead.`;
 
 export function addConfig(program: Command, context: Context): void {
-  const config = program
-    .command('config')
-    .description('check the configuration, print its JSON Schema, or have it applied');
+  const config = program.command('config').description('check the configuration, print its JSON Schema, or apply it');
   config
     .command('check')
     .description('report every mistake in the configuration at once')
@@ -36,7 +34,7 @@ export function addConfig(program: Command, context: Context): void {
     .action((options: JsonOption) => printSchema(options, context));
   config
     .command('reload')
-    .description('have the running service apply the changed file')
+    .description('make the running service apply the changed file')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(tokenOption())

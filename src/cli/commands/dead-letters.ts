@@ -70,15 +70,15 @@ Dropped letters cannot be brought back: \`dead-letters list --json --body\` with
 export function addDeadLetters(program: Command, context: Context): void {
   const command = program
     .command('dead-letters')
-    .description('look at what could not be delivered, send it again, or give up');
+    .description('show what could not be delivered, send it again, or give it up');
   filtered(command.command('list', { isDefault: true }).description('show dead letters'))
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
-    .option('--after <id>', 'only those behind this one')
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
+    .option('--after <id>', 'only those after this one')
     .option('--body', 'with their bodies')
     .addHelpText('after', LIST_HELP)
     .action((options: ListOptions) => list(options, context));
   chosen(command.command('replay').description('send dead letters again'))
-    .option('--rate <n>', 'at most so many a second', wholeNumber(1))
+    .option('--rate <n>', 'at most this many a second', wholeNumber(1))
     .addHelpText('after', REPLAY_HELP)
     .action((ids: string[], options: ChosenOptions) => replay(ids, options, context));
   chosen(command.command('drop').description('give dead letters up for good'))

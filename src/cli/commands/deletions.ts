@@ -24,7 +24,7 @@ With --json a request is {"id","type","status","sources","users","by","createdAt
 
 export function addDeletions(program: Command, context: Context): void {
   addAppOptions(program.command('deletions').description('who asked for deletions, and which destinations confirmed'))
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: DeletionOptions) => deletions(options, context));
 }

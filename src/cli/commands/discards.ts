@@ -17,16 +17,16 @@ const HELP = `
 Example:
   $ rollcall discards --source shop
 
-Clients get the reason, but hardly any reads it. docs/errors.md says what each code means. The newest 200 samples of each source
+Clients get the reason, but few look at it. docs/errors.md says what each code means. The newest 200 samples of each source
 are kept; the metric rollcall_discards_total counts all. Samples contain no ids and no personal data.`;
 
 /** Characters of a sample that fit into a line. */
 const SAMPLE_WIDTH = 160;
 
 export function addDiscards(program: Command, context: Context): void {
-  addAppOptions(program.command('discards').description('what collection did not take, newest first'))
+  addAppOptions(program.command('discards').description('show messages that collection refused, newest first'))
     .option('--source <id>', 'only of this source')
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 200)
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 200)
     .addHelpText('after', HELP)
     .action((options: DiscardOptions) => discards(options, context));
 }

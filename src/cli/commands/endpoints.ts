@@ -89,7 +89,7 @@ export function addEndpoints(program: Command, context: Context): void {
     .option('--user <id>', 'only about this user')
     .addOption(new Option('--outcome <outcome>', 'only with this outcome').choices(OUTCOMES))
     .option('--since <iso>', 'only since then', instantOption)
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', ATTEMPTS_HELP)
     .action((options: AttemptOptions) => attempts(options, context));
 }

@@ -66,7 +66,7 @@ export function addMessages(program: Command, context: Context): void {
     .option('--since <iso>', 'only since then', instantOption)
     .option('--until <iso>', 'only before then', instantOption)
     .option('--body', 'with their bodies and attempts')
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1), 50)
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1), 50)
     .addHelpText('after', HELP)
     .action((options: MessageOptions) => messages(options, context));
   addAppOptions(program.command('resend').description('send messages again, by the ids that `messages` shows'))

@@ -34,7 +34,7 @@ Examples:
   $ rollcall migrate --from /backups/2026-11-21/store.postgres --to "$STORE_URL"
 
 With --json it prints {"applied":[VERSION…]}. For a move it prints {"from","to","file","rows":{TABLE:ROWS…}}; "rows" is null if an
-earlier one had only the file left to put aside. For a restore it prints {"from","to","madeAt","rows":{TABLE:ROWS…}}.
+earlier move had copied everything, and only had to put the file aside. For a restore it prints {"from","to","madeAt","rows":{TABLE:ROWS…}}.
 
 Exit codes: 0 done, 1 failed (nothing was changed), 2 bad usage, which includes a store that is in use or not empty.`;
 

@@ -29,7 +29,7 @@ export function addPlan(program: Command, context: Context): void {
   addAppOptions(program.command('plan').description('show what a sync would send; writes nothing'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .addOption(nowOption())
-    .option('--sql', 'print the SQL instead, that of short definitions too; --now fills $now in')
+    .option('--sql', 'print the SQL instead, also of short definitions; --now fills in $now')
     .addHelpText('after', HELP)
     .action((keys: string[], options: PlanOptions) => (options.sql ? showSql : plan)(keys, options, context));
 }

@@ -11,7 +11,9 @@ Example:
 Nothing is sent; the next sync computes anew.`;
 
 export function addReject(program: Command, context: Context): void {
-  addAppOptions(program.command('reject').description('throw a held run away; the snapshot stays as it is'))
+  addAppOptions(
+    program.command('reject').description('reject a held run: nothing is sent, and the snapshot stays as it is'),
+  )
     .argument('<run>', 'its id, as rollcall runs shows it')
     .addHelpText('after', HELP)
     .action((run: string, options: AppCommandOptions) =>

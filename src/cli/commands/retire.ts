@@ -9,7 +9,7 @@ import { type AppCommandOptions, addAppOptions, type Opened } from '../with-app.
 const HELP = `
 Examples:
   $ rollcall retire big_spenders
-  $ rollcall retire big_spenders --yes        where there is no terminal to ask at
+  $ rollcall retire big_spenders --yes        without a terminal
 
 Take the audience out of the configuration too, or pause it: its next sync is a first one. A destination that is away gets it
 once it is back.`;

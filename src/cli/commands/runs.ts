@@ -31,7 +31,7 @@ Exit codes: 0 done, 1 there is no such run or audience.`;
 export function addRuns(program: Command, context: Context): void {
   addAppOptions(program.command('runs').description('show the sync runs, newest first, or one run'))
     .argument('[key|run]', 'one audience or computed trait, or the id of one run')
-    .option('-n, --limit <n>', 'at most so many', wholeNumber(1, 10_000), 20)
+    .option('-n, --limit <n>', 'at most this many', wholeNumber(1, 10_000), 20)
     .option('--held', 'only those that wait for approval')
     .option('--changes', 'who entered, left or changed by one run')
     .addHelpText('after', HELP)

@@ -21,7 +21,7 @@ export function addTypes(program: Command, context: Context): void {
   addAppOptions(
     program.command('types').description("write the TypeScript types of audiences and traits, for receivers' handlers"),
   )
-    .option('-o, --output <file>', 'write there instead of to the standard output')
+    .option('-o, --output <file>', 'write to this file instead of standard output')
     .addHelpText('after', HELP)
     .action((options: TypesOptions) => types(options, context));
 }
