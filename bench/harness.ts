@@ -98,9 +98,21 @@ export interface Part {
   stop(): Promise<void>;
 }
 
-/** Starts `file` with Node and waits for its first `process.send(…)`; it ends with {@link Part.stop}. */
-export async function startPart(file: string | URL, args: string[] = []): Promise<Part> {
-  const child = fork(file, args, { stdio: ['ignore', 2, 2, 'ipc'] });
+/** How `deploy/` has Node run the service. */
+export const DEPLOYED: readonly string[] = ['--max-semi-space-size=16'];
+
+/**
+ * Starts `file` with Node and waits for its first `process.send(…)`; it ends with {@link Part.stop}.
+ *
+ * @param options - Node's, beside those that this process has
+ */
+export async function startPart(
+  file: string | URL,
+  args: string[] = [],
+  options: readonly string[] = [],
+): Promise<Part> {
+  const execArgv = [...process.execArgv, ...options];
+  const child = fork(file, args, { stdio: ['ignore', 2, 2, 'ipc'], execArgv });
   const exited = once(child, 'exit');
   const ready = await Promise.race([
     once(child, 'message').then(([message]) => message),

@@ -10,15 +10,21 @@ import type { Window } from './window.ts';
 /** A message that goes in a batch. */
 export interface BatchItem {
   readonly claim: Claim;
-  readonly body: Buffer;
-  /** Whether it may still be posted. */
-  readonly mayPost: () => boolean;
+  /** Whether messages may still be posted is asked once for all of a generation. */
+  readonly generation: number;
+  /** Called once. */
+  readonly done: (result: BatchResult) => void;
 }
 
-/** What became of one message: its part in an exchange and when that began, or why there was none. */
-type BatchResult =
-  | { readonly exchange: Exchange; readonly at: number; readonly denial: Denial | null }
-  | { readonly skipped: SkipCause };
+/** A message's part in an exchange, and when that began. Messages to which the same came share it. */
+export interface Posted {
+  readonly exchange: Exchange;
+  readonly at: number;
+  readonly denial: Denial | null;
+}
+
+/** What became of one message: its part in an exchange, why there was none, or why it can't be made into a request. */
+export type BatchResult = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
 
 /** Bodies that wait for, or are in, requests with several messages, over all endpoints of a process. */
 export interface BatchMemory {
@@ -41,8 +47,10 @@ export interface BatcherOptions {
   readonly clock: Clock;
   readonly outlet: Places;
   readonly memory: BatchMemory;
+  /** Whether messages of a generation may still be posted. */
+  readonly mayPost: (generation: number) => boolean;
   /** Posts an envelope. */
-  readonly post: (items: readonly BatchItem[]) => Promise<Exchange>;
+  readonly post: (claims: readonly Claim[]) => Promise<Exchange>;
   /** Counts an exchange in the endpoint's window; says whether it was a refusal that may be of everything. */
   readonly leave: (exchange: Exchange, begun: number, claim: Claim) => Denial | null;
   /** Called when there may be room for more. */
@@ -50,43 +58,24 @@ export interface BatcherOptions {
 }
 
 /** A message until its request is answered, or can't be made. It counts in the memory meanwhile. */
-class Waiting implements BatchItem {
-  readonly claim: Claim;
-  readonly body: Buffer;
-  readonly mayPost: () => boolean;
+class Waiting {
+  readonly item: BatchItem;
+  readonly bytes: number;
   private readonly memory: BatchMemory;
-  private readonly resolve: (result: BatchResult) => void;
-  private readonly reject: (error: unknown) => void;
   private hasEnded = false;
 
-  constructor(
-    { claim, body, mayPost }: BatchItem,
-    memory: BatchMemory,
-    resolve: Waiting['resolve'],
-    reject: Waiting['reject'],
-  ) {
-    this.claim = claim;
-    this.body = body;
-    this.mayPost = mayPost;
+  constructor(item: BatchItem, memory: BatchMemory) {
+    this.item = item;
+    this.bytes = Buffer.byteLength(item.claim.body);
     this.memory = memory;
-    this.resolve = resolve;
-    this.reject = reject;
-    memory.bytes += body.length;
+    memory.bytes += this.bytes;
   }
 
   end(result: BatchResult): void {
-    this.letGo();
-    this.resolve(result);
-  }
-
-  fail(error: unknown): void {
-    this.letGo();
-    this.reject(error);
-  }
-
-  private letGo(): void {
-    if (!this.hasEnded) this.memory.bytes -= this.body.length;
+    if (this.hasEnded) return;
     this.hasEnded = true;
+    this.memory.bytes -= this.bytes;
+    this.item.done(result);
   }
 }
 
@@ -156,28 +145,40 @@ export class Batcher {
     return this.gathered < places * this.size && this.options.memory.bytes < MEMORY_LIMIT;
   }
 
-  /** Resolves once the message's request is answered, or can't be made. */
-  add(item: BatchItem): Promise<BatchResult> {
+  add(item: BatchItem): void {
     const into = item.claim.tries > 0 ? this.retries : this.firsts;
-    return new Promise((resolve, reject) => {
-      into.items.push(new Waiting(item, this.options.memory, resolve, reject));
-      into.bytes += envelopeBytes(item.body.length, item.claim.id);
-      this.look(into);
-    });
+    const waiting = new Waiting(item, this.options.memory);
+    into.items.push(waiting);
+    into.bytes += envelopeBytes(waiting.bytes, item.claim.id);
+    this.look(into);
   }
 
   /** Gives back what may not be posted any more; with `all`, whatever it is. */
   cut(all = false): void {
-    const isKept = (item: Waiting) => {
-      if (!all && item.mayPost()) return true;
-      item.end({ skipped: 'cut' });
+    const mayPost = this.permission();
+    const isKept = (waiting: Waiting) => {
+      if (!all && mayPost(waiting)) return true;
+      waiting.end(CUT);
       return false;
     };
     for (const each of [this.firsts, this.retries]) {
+      if (count(each) === 0) continue;
       each.parts = each.parts.map((part) => part.filter(isKept)).filter((part) => part.length > 0);
+      const { length } = each.items;
       each.items = each.items.filter(isKept);
-      each.bytes = bytesOf(each.items);
+      if (each.items.length < length) each.bytes = bytesOf(each.items);
     }
+  }
+
+  /** Whether messages may be posted now. All of one generation get the same answer. */
+  private permission(): (waiting: Waiting) => boolean {
+    let asked: number | null = null;
+    let answer = false;
+    return ({ item: { generation } }) => {
+      if (generation !== asked) answer = this.options.mayPost(generation);
+      asked = generation;
+      return answer;
+    };
   }
 
   private look(from: Gathering): void {
@@ -203,7 +204,7 @@ export class Batcher {
     const { outlet } = this.options;
     from.isSending = true;
     while (this.isReady(from)) {
-      const skipped = await outlet.enter(() => [...from.parts.flat(), ...from.items].some(({ mayPost }) => mayPost()));
+      const skipped = await outlet.enter(() => this.mayPostAny(from));
       if (skipped !== null) {
         for (const item of [...from.parts.splice(0).flat(), ...from.items.splice(0)]) item.end({ skipped });
         from.bytes = 0;
@@ -216,6 +217,11 @@ export class Batcher {
     }
     from.isSending = false;
     this.look(from);
+  }
+
+  private mayPostAny({ parts, items }: Gathering): boolean {
+    const mayPost = this.permission();
+    return items.some(mayPost) || parts.some((part) => part.some(mayPost));
   }
 
   private next(from: Gathering): readonly Waiting[] {
@@ -235,19 +241,19 @@ export class Batcher {
     const { begun } = outlet.window;
     let exchange: Exchange;
     try {
-      exchange = await post(items);
+      exchange = await post(items.map(({ item }) => item.claim));
     } catch (error) {
       outlet.withdraw();
       // One of them can't be made into a request: the others can.
       if (items.length > 1) this.split(items, from);
-      else for (const item of items) item.fail(error);
+      else for (const item of items) item.end({ error });
       return;
     }
     try {
       this.answered(items, from, exchange, { at, begun });
       onRoom();
     } catch (error) {
-      for (const item of items) item.fail(error);
+      for (const item of items) item.end({ error });
     }
   }
 
@@ -261,12 +267,15 @@ export class Batcher {
     const exchanges = readAnswer(exchange, items.length);
     // A handler that takes none of a whole batch says what a 5xx would say.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
-    const denial = this.options.leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.claim);
+    const denial = this.options.leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.item.claim);
     if (isTooMuch(exchange) && items.length > 1) this.split(items, from);
     else {
       this.adapt(exchange, items.length);
-      for (const [index, item] of items.entries()) {
-        item.end({ exchange: exchanges[index] ?? exchange, at, denial });
+      let result = { exchange, at, denial };
+      for (let index = 0; index < items.length; index += 1) {
+        const own = exchanges[index] ?? exchange;
+        if (own !== result.exchange) result = { exchange: own, at, denial };
+        items[index]?.end(result);
       }
     }
   }
@@ -292,17 +301,19 @@ const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum,
 /** A body that the endpoint does not understand, or that is too large, may be one message's fault. */
 const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
+const CUT: BatchResult = { skipped: 'cut' };
+
 /** What the items take in an envelope. */
-const bytesOf = (items: readonly BatchItem[]) =>
-  items.reduce((sum, { claim, body }) => sum + envelopeBytes(body.length, claim.id), 0);
+const bytesOf = (items: readonly Waiting[]) =>
+  items.reduce((sum, { item, bytes }) => sum + envelopeBytes(bytes, item.claim.id), 0);
 
 /** How many of the first items go into one request: one at least, and `most` at most. */
-function fitting(items: readonly BatchItem[], most: number): number {
-  let bytes = envelopeBytes();
+function fitting(items: readonly Waiting[], most: number): number {
+  let sum = envelopeBytes();
   let count = 0;
-  for (const { claim, body } of items) {
-    bytes += envelopeBytes(body.length, claim.id);
-    if (count > 0 && (count >= most || bytes > BATCH_BYTES)) break;
+  for (const { item, bytes } of items) {
+    sum += envelopeBytes(bytes, item.claim.id);
+    if (count > 0 && (count >= most || sum > BATCH_BYTES)) break;
     count += 1;
   }
   return count;

@@ -1,26 +1,20 @@
 import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
-import { failpoint } from '../failpoint.ts';
-import { type Attempt, type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
-import { Batcher, type BatcherOptions, type BatchItem, type BatchMemory } from './batcher.ts';
+import { type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
+import type { BatchMemory, BatchResult } from './batcher.ts';
 import type { Exchange, PostRequest } from './exchange.ts';
 import type { Outlet } from './outlet.ts';
 import { Outlets } from './outlets.ts';
 import { Rate } from './rate.ts';
-import { isDenial } from './refusals.ts';
-import { batchRequest, singleRequest } from './request.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
-import { type Denial, type EndpointResult, isExpired, judge, released } from './verdict.ts';
+import { Tries } from './tries.ts';
+import { isExpired, released } from './verdict.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
 /** Deliveries claimed beyond what the endpoints take at once, at most. */
 const AHEAD_LIMIT = 256;
-
-/** How much one attempt counts in the share of retries that are taken, and below which share they are in vain. */
-const RETRY_WEIGHT = 1 / 16;
-const VAIN = 0.25;
 
 export interface QueueHooks {
   /** Its time is the store's. */
@@ -47,12 +41,6 @@ export interface QueueHooks {
   readonly onRoom: (queue: DestinationQueue) => void;
 }
 
-interface Try {
-  readonly claim: Claim;
-  readonly body: Buffer;
-  readonly generation: number;
-}
-
 /** What is claimed for one destination and on its way to the destination's endpoints. */
 export class DestinationQueue {
   readonly name: string;
@@ -61,6 +49,7 @@ export class DestinationQueue {
   private buffer: Claim[] = [];
   private readonly hooks: QueueHooks;
   private readonly rate: Rate;
+  private readonly tries: Tries;
   /** Null while the destination is left to other processes. */
   private share: Share | null = WHOLE;
   private running = 0;
@@ -70,8 +59,6 @@ export class DestinationQueue {
   private ended = 0;
   private endedBefore = 0;
   private readonly onDrained: (() => void)[] = [];
-  /** How often a message that was tried before is taken, of late: 1 for always. */
-  private retryYield = 1;
   /** Rises when everything in hand is given up: what was begun before settles nothing. */
   private generation = 0;
   /** When it was last enabled after having been disabled; 0 if it never was. */
@@ -88,6 +75,7 @@ export class DestinationQueue {
     this.hooks = hooks;
     this.outlets = new Outlets(hooks.clock, hooks.onEndpointChange);
     this.rate = new Rate(hooks.clock, destination.ratePerSecond);
+    this.tries = this.createTries();
     this.configure(destination, serviceName, states);
   }
 
@@ -97,32 +85,23 @@ export class DestinationQueue {
     this.destination = destination;
     this.changeRate();
     this.outlets.configure(destination, serviceName, states, this.share);
-    for (const outlet of this.outlets.list) this.configureBatches(outlet);
+    for (const outlet of this.outlets.list) this.tries.configureBatches(outlet);
     this.halt();
   }
 
-  private configureBatches(outlet: Outlet): void {
-    const { batch } = outlet.prepared.endpoint;
-    // Who does not ask for batches never gets one.
-    if (!batch) outlet.batcher?.cut(true);
-    if (batch && outlet.batcher) outlet.batcher.configure(batch);
-    else outlet.batcher = batch ? new Batcher(batch, this.batcherOptions(outlet)) : null;
-  }
-
-  private batcherOptions(outlet: Outlet): BatcherOptions {
-    const { clock, wallTime, post, onRoom, batchMemory: memory } = this.hooks;
-    const keyed = ({ claim, body }: BatchItem) => ({ key: claim.id, body });
-    return {
-      clock,
-      outlet,
-      memory,
-      post: (items) => post(batchRequest(outlet.prepared, items.map(keyed), wallTime)),
-      leave: (exchange, begun, claim) => this.leave(outlet, exchange, begun, claim),
-      onRoom: () => {
+  private createTries(): Tries {
+    const { name: destination, outlets, hooks } = this;
+    return new Tries({
+      ...hooks,
+      destination,
+      outlets,
+      require: () => this.destination.require,
+      mayPost: (outlet, generation) => this.mayPost(outlet, generation),
+      onFree: (outlet) => {
         this.pump();
-        onRoom(this);
+        if (outlet.batcher || outlets.list.length > 1) hooks.onRoom(this);
       },
-    };
+    });
   }
 
   /** Takes its part in serving the destination; with null it finishes what it has begun, and leaves the rest to others. */
@@ -192,7 +171,7 @@ export class DestinationQueue {
 
   /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
   get retriesAreVain(): boolean {
-    return this.retryYield < VAIN;
+    return this.tries.retriesAreVain;
   }
 
   /** Since when the endpoints may have been asked: neither a downtime nor a time in which it was disabled counts. */
@@ -266,14 +245,16 @@ export class DestinationQueue {
   /** Begins what there is room for, and gives back what has no prospect of it. */
   private pump(): void {
     const { isStopping, holdsClaims } = this.hooks;
-    while (this.buffer.length > 0 && !isStopping() && holdsClaims()) {
+    // What takes its time asks again before it posts.
+    const mayBegin = holdsClaims();
+    while (this.buffer.length > 0 && !isStopping() && mayBegin) {
       if (!this.outlets.hasRoom) {
         if (this.outlets.areClosed) break;
         return;
       }
       if (!this.rate.take()) break;
       this.running += 1;
-      void this.deliver(this.buffer.shift() as Claim);
+      this.start(this.buffer.shift() as Claim);
     }
     this.releaseBuffer();
   }
@@ -289,7 +270,30 @@ export class DestinationQueue {
     this.running -= 1;
     this.ended += 1;
     if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
-    this.hooks.onRoom(this);
+  }
+
+  /** Most go to one endpoint. What that takes in batches has no promise of its own: there are hundreds for each request. */
+  private start(claimed: Claim): void {
+    const [only, another] = this.outlets.list;
+    const { crashes, marks, firstAt } = claimed;
+    const isPlain = crashes === 0 && marks === NO_MARKS && firstAt === null;
+    if (!only?.batcher || another || !isPlain) void this.deliver(claimed);
+    else {
+      const { generation } = this;
+      const claim = this.startClock(claimed);
+      only.batcher.add({ claim, generation, done: (result) => this.batched(only, claim, generation, result) });
+    }
+  }
+
+  private batched(outlet: Outlet, claim: Claim, generation: number, result: BatchResult): void {
+    try {
+      if (generation === this.generation) this.hooks.onSettled(this.tries.batched(outlet, claim, result));
+    } catch (error) {
+      if (generation === this.generation) this.giveUp(claim, error);
+    }
+    this.finished();
+    // After a request there is room for all that it brought.
+    if (!('exchange' in result)) this.hooks.onRoom(this);
   }
 
   /** Brings a claim to its settlement, and makes room for the next. */
@@ -307,99 +311,23 @@ export class DestinationQueue {
       if (generation === this.generation) this.giveUp(claimed, error);
     } finally {
       this.finished();
+      this.hooks.onRoom(this);
     }
   }
 
   /** Only a try of what was held at an abnormal end is recorded: nothing else is written before a post. */
   private begin(claim: Claim, generation: number): Promise<Settlement> {
-    return claim.crashes > 0 ? this.tryRecorded(claim, generation) : this.try(claim, generation);
+    return claim.crashes > 0 ? this.tryRecorded(claim, generation) : this.tries.make(claim, generation);
   }
 
   private async tryRecorded(claim: Claim, generation: number): Promise<Settlement> {
-    return (await this.hooks.record(claim)) ? this.try(claim, generation) : released(claim);
-  }
-
-  /** One try: every endpoint that has not answered for good is posted to, at once. */
-  private async try(claim: Claim, generation: number): Promise<Settlement> {
-    const body = Buffer.from(claim.body);
-    const { list } = this.outlets;
-    const open = claim.marks === NO_MARKS ? list : list.filter(({ id }) => claim.marks[id] === undefined);
-    const [only] = open;
-    // Most have one endpoint, for which Promise.all would make promises of its own.
-    const results =
-      only && open.length === 1
-        ? [await this.tryEndpoint(only, { claim, body, generation })]
-        : await Promise.all(open.map((outlet) => this.tryEndpoint(outlet, { claim, body, generation })));
-    const { clock } = this.hooks;
-    const now = clock.now();
-    const { require } = this.destination;
-    const endpoints = this.outlets.ids;
-    const verdict = judge({ claim, require, endpoints, results, now, random: clock.random() });
-    return {
-      claim,
-      verdict,
-      attempts: verdict.kind === 'release' ? [] : attemptsOf(claim, results, this.hooks.wallTime()),
-    };
+    return (await this.hooks.record(claim)) ? this.tries.make(claim, generation) : released(claim);
   }
 
   /** A probe that was held back before its first attempt: its four hours began when it was. */
   private startClock(claim: Claim): Claim {
     const heldSince = claim.firstAt === null ? this.heldBackSince : null;
     return heldSince === null ? claim : { ...claim, firstAt: Math.max(claim.acceptedAt, heldSince) };
-  }
-
-  private tryEndpoint(outlet: Outlet, each: Try): Promise<EndpointResult> {
-    const { batcher } = outlet;
-    return batcher ? this.tryInBatch(outlet, batcher, each) : this.tryAlone(outlet, each);
-  }
-
-  private async tryAlone(outlet: Outlet, { claim, body, generation }: Try): Promise<EndpointResult> {
-    const endpoint = outlet.id;
-    // Most find a place at once, and every promise counts here.
-    if (!this.mayPost(outlet, generation) || !outlet.tryEnter()) {
-      const skipped = await outlet.enter(() => this.mayPost(outlet, generation));
-      if (skipped) return { endpoint, skipped, until: this.hooks.clock.now() + outlet.nextChance };
-    }
-    const at = this.hooks.clock.now();
-    const { begun } = outlet.window;
-    let exchange: Exchange;
-    try {
-      exchange = await this.hooks.post(singleRequest(outlet.prepared, { id: claim.id, body }, this.hooks.wallTime));
-    } catch (error) {
-      outlet.withdraw();
-      throw error;
-    }
-    const denial = this.leave(outlet, exchange, begun, claim);
-    if (claim.tries > 0) this.noteRetry(outlet, exchange);
-    // The endpoint is free for the next delivery, though this one may wait for another endpoint.
-    this.pump();
-    if (this.outlets.list.length > 1) this.hooks.onRoom(this);
-    return { endpoint, exchange, at, denial };
-  }
-
-  private async tryInBatch(
-    outlet: Outlet,
-    batcher: Batcher,
-    { claim, body, generation }: Try,
-  ): Promise<EndpointResult> {
-    const endpoint = outlet.id;
-    const mayPost = () => this.mayPost(outlet, generation);
-    const result = mayPost() ? await batcher.add({ claim, body, mayPost }) : ({ skipped: 'cut' } as const);
-    if ('skipped' in result) return { endpoint, ...result, until: this.hooks.clock.now() + outlet.nextChance };
-    if (claim.tries > 0) this.noteRetry(outlet, result.exchange);
-    return { endpoint, ...result };
-  }
-
-  /** Counts what a request came to; says whether it was a refusal that may be of everything. */
-  private leave(outlet: Outlet, exchange: Exchange, begun: number, claim: Claim): Denial | null {
-    failpoint('post');
-    if (outlet.leave(exchange, begun, claim)) this.hooks.onEndpointChange(outlet.stateIn(this.name));
-    return isDenial(exchange) ? outlet.standing : null;
-  }
-
-  private noteRetry({ window }: Outlet, { outcome }: Exchange): void {
-    if (outcome === 'success') this.retryYield += (1 - this.retryYield) * RETRY_WEIGHT;
-    else if (!window.isAiling) this.retryYield -= this.retryYield * RETRY_WEIGHT;
   }
 
   private mayPost(outlet: Outlet, generation: number): boolean {
@@ -412,19 +340,4 @@ export class DestinationQueue {
 /** Without a time, no try is charged. */
 function expired(claim: Claim): Settlement {
   return { claim, verdict: { kind: 'dead', reason: 'expired', status: null, firstAt: null }, attempts: [] };
-}
-
-function attemptsOf(claim: Claim, results: readonly EndpointResult[], now: number): Attempt[] {
-  const attempts: Attempt[] = [];
-  for (const result of results) {
-    const { endpoint } = result;
-    if ('exchange' in result) {
-      const { at, ms, outcome, status, error, response } = result.exchange;
-      attempts.push({ endpoint, at, ms, outcome, status, error, response });
-    } else if (claim.tries === 0 && result.skipped !== 'cut') {
-      const error = `endpoint_${result.skipped}`;
-      attempts.push({ endpoint, at: now, ms: 0, outcome: 'skipped', status: null, error, response: null });
-    }
-  }
-  return attempts;
 }

@@ -6,7 +6,7 @@ export const BATCH_BYTES = 1_000_000;
 /** A message in a batch, and the id of its delivery. */
 export interface EnvelopeItem {
   readonly key: string;
-  readonly body: Buffer;
+  readonly body: string | Buffer;
 }
 
 const [START, BETWEEN, BEFORE_TIME, END] = ['{"batch":[', '],"keys":', ',"sentAt":"', '"}'];
@@ -19,21 +19,15 @@ export function envelopeBytes(bodyBytes = 0, key: string | null = null): number 
 
 /** The body of a request that carries several messages (docs/wire.md). Each is exactly what would be sent alone. */
 export function envelope(items: readonly EnvelopeItem[], sentAt: number): Buffer {
-  const parts: Buffer[] = [Buffer.from(START)];
-  for (const [index, { body }] of items.entries()) {
-    if (index > 0) parts.push(COMMA);
-    parts.push(body);
-  }
+  let bodies = '';
+  for (const { body } of items) bodies += bodies === '' ? `${body}` : `,${body}`;
   const keys = JSON.stringify(items.map(({ key }) => key));
-  parts.push(Buffer.from(`${BETWEEN}${keys}${BEFORE_TIME}${new Date(sentAt).toISOString()}${END}`));
-  return Buffer.concat(parts);
+  return Buffer.from(`${START}${bodies}${BETWEEN}${keys}${BEFORE_TIME}${new Date(sentAt).toISOString()}${END}`);
 }
-
-const COMMA = Buffer.from(',');
 
 /** Names a batch by what is in it. */
 export function batchId(items: readonly EnvelopeItem[]): string {
-  const hash = createHash('sha256');
-  for (const { key } of items) hash.update(key).update('\n');
-  return hash.digest('hex');
+  return createHash('sha256')
+    .update(items.map(({ key }) => `${key}\n`).join(''))
+    .digest('hex');
 }

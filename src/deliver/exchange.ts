@@ -90,7 +90,8 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (status < 200 || this.finished || this.status !== null) return;
     this.status = status;
     this.ms = this.clock.monotonic() - this.startedAt;
-    this.retryAfter = retryAfter(single(headers['retry-after']), single(headers['date']), this.clock.now());
+    const wait = single(headers['retry-after']);
+    if (wait !== undefined) this.retryAfter = retryAfter(wait, single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
     this.isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(single(headers['content-type']) ?? '');
   }

@@ -55,7 +55,7 @@ export function singleRequest(
   wallTime: () => number,
 ) {
   const headers = [...prepared.headers, 'idempotency-key', id];
-  addSignatures(headers, prepared, { id, body, wallTime });
+  addSignatures(headers, prepared, { id: () => id, body, wallTime });
   return { origin: prepared.origin, path: prepared.path, headers, body };
 }
 
@@ -63,18 +63,19 @@ export function singleRequest(
 export function batchRequest(prepared: PreparedEndpoint, items: readonly EnvelopeItem[], wallTime: () => number) {
   const body = envelope(items, wallTime());
   const headers = [...prepared.headers];
-  addSignatures(headers, prepared, { id: batchId(items), body, wallTime });
+  addSignatures(headers, prepared, { id: () => batchId(items), body, wallTime });
   return { origin: prepared.origin, path: prepared.path, headers, body, readsAnswer: true };
 }
 
 /**
- * Signs the very bytes that are sent (docs/wire.md). Standard Webhooks sign the time, too, in milliseconds since 1970.
+ * Signs the very bytes that are sent (docs/wire.md). Standard Webhooks sign an id, which is only made for them, and the time, too.
  */
 function addSignatures(
   headers: string[],
   { key, standardKeys }: PreparedEndpoint,
-  { id, body, wallTime }: { readonly id: string; readonly body: Buffer; readonly wallTime: () => number },
+  { id, body, wallTime }: { readonly id: () => string; readonly body: Buffer; readonly wallTime: () => number },
 ): void {
   if (key) headers.push('x-signature', sign(body, key));
-  if (standardKeys) headers.push(...Object.entries(signStandard(body, standardKeys, { id, at: wallTime() })).flat());
+  if (standardKeys)
+    headers.push(...Object.entries(signStandard(body, standardKeys, { id: id(), at: wallTime() })).flat());
 }

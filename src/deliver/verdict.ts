@@ -34,9 +34,11 @@ interface TryInput {
 }
 
 /** What is to become of a delivery after a try (docs/delivery.md); the only place that decides it. */
-export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
+export function judge(input: TryInput): Verdict {
+  const { claim, require, endpoints, results } = input;
   // Nearly all deliveries: the only endpoint that was tried took it, and any success will do.
   if (require === 'any' && results.length === 1 && isTaken(results[0])) return DELIVERED;
+  const { now, random } = input;
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
   const begun = results.flatMap((result) => ('exchange' in result ? [result.at] : []));

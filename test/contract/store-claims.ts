@@ -1,4 +1,4 @@
-import type { Claim } from '../../src/store/port.ts';
+import type { Attempt, Claim } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -32,6 +32,67 @@ export const claimCases: Cases = {
     }
     t.equal(claimed.length, 300);
     t.equal(new Set(ids(claimed)).size, 300);
+  },
+  'what is claimed is what was accepted, whatever is in it and however much it is': async (t, store) => {
+    const texts = ['plain', 'naïve', 'Ω ≈ 1', '🛒 cart', ''];
+    const sent = Array.from({ length: 40 }, (_, n) =>
+      message({
+        userId: n % 7 === 0 ? null : `user ${texts[n % 5]} ${n}`,
+        messageId: `id ${texts[n % 3]} ${n}`,
+        destinations: [n % 2 === 0 ? 'a' : 'b'],
+        lane: n % 3 === 0 ? 'backfill' : 'live',
+        conflict: n % 4 === 0 ? `key ${texts[n % 4]} ${n}` : null,
+        body: JSON.stringify({ n, text: `${texts[n % 5]}`.repeat(n * 10) }),
+      }),
+    );
+    await accept(store, ...sent);
+    const owner = await store.join(TTL);
+    const requests = ['a', 'none', 'b'].map((destination) => ({ destination, limit: 40, order: 'usual' as const }));
+    const { claims } = await store.claim(owner, requests);
+    t.same(
+      claims.map(({ length }) => length),
+      [20, 0, 20],
+    );
+    const fields = ({ source, messageId, type, userId, body, lane, conflict }: Claim | (typeof sent)[number]) =>
+      JSON.stringify([source, messageId, type, userId, body, lane, conflict]);
+    t.same(claims.flat().map(fields).sort(), sent.map(fields).sort());
+    for (const { tries, firstAt, run, marks, crashes, acceptedAt } of claims.flat()) {
+      t.same([tries, firstAt, run, marks, crashes, acceptedAt], [0, null, null, {}, 0, START]);
+    }
+  },
+  'an attempt of many deliveries is logged for each, also for those that are held no more': async (t, store) => {
+    await accept(store, ...Array.from({ length: 12 }, (_, n) => message({ userId: `käufer ${n}` })));
+    await accept(store, message({ type: 'delete', lane: 'deletion', userId: 'gone' }));
+    const owner = await store.join(TTL);
+    const claims = await claim(store, owner);
+    await settle(store, owner, claims.slice(0, 3), DELIVERED);
+    const [failed, taken] = [
+      attempt({ status: 503, outcome: 'retry', error: 'http_503', response: 'busy' }),
+      attempt(),
+    ];
+    const shared = { failed: [failed], taken: [taken] };
+    // They came to the same in one request, in two, and by themselves.
+    await store.settle(owner, [
+      ...claims.slice(0, 8).map((each) => settlement(each, DELIVERED, shared.taken)),
+      ...claims.slice(8, 12).map((each) => settlement(each, retryAt(START + 1_000), shared.failed)),
+      ...claims.slice(12).map((each) => settlement(each, DELIVERED, [attempt({ endpoint: 'e2' }), failed])),
+    ]);
+    const log = await store.attempts({ limit: 100 });
+    const shown = (of: Claim, { endpoint, status, error, response }: Attempt) =>
+      JSON.stringify([of.id, of.messageId, of.type === 'delete' ? null : of.userId, endpoint, status, error, response]);
+    t.same(
+      log
+        .map(({ delivery, messageId, userId, endpoint, status, error, response }) =>
+          JSON.stringify([delivery, messageId, userId, endpoint, status, error, response]),
+        )
+        .sort(),
+      [
+        ...claims.slice(0, 8).map((each) => shown(each, taken)),
+        ...claims.slice(8, 12).map((each) => shown(each, failed)),
+        ...claims.slice(12).flatMap((each) => [shown(each, attempt({ endpoint: 'e2' })), shown(each, failed)]),
+      ].sort(),
+    );
+    t.same(await backlogOf(store), { pending: 4, dead: 0 });
   },
   'one claim serves many destinations, each up to its own limit': async (t, store) => {
     const names = ['a', 'b', 'c', 'none'];

@@ -28,13 +28,14 @@ export class Connection implements Statements {
   private readonly tupleStatements = new Map<string, StatementSync>();
   private readonly idOfName = new Map<string, number>();
   private readonly nameOfId = new Map<number, string>();
+  /** Whether commits are synced to disk before they return. */
+  private isSynced = true;
 
   constructor(path: string) {
     this.database = new DatabaseSync(path, { timeout: LOCK_WAIT });
     // Rows carry their bodies; larger pages take a tenth of the CPU off (see docs/decisions.md).
     this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');
-    // FULL: in WAL mode each commit is synced to disk before it returns.
     this.exec('PRAGMA synchronous = FULL');
     this.exec('PRAGMA cache_size = -32768');
     this.checkpointAfter(CHECKPOINT_AFTER);
@@ -75,8 +76,13 @@ export class Connection implements Statements {
     return statement.all(...values) as unknown as T[];
   }
 
-  /** Runs `work` in one transaction that holds the write lock from its start. */
-  async transaction<T>(work: () => T | Promise<T>): Promise<T> {
+  /**
+   * Runs `work` in one transaction that holds the write lock from its start.
+   *
+   * @param isSynced - whether it must outlive a loss of power; if not, it may be undone by one, with nothing that was before it
+   */
+  async transaction<T>(work: () => T | Promise<T>, isSynced = true): Promise<T> {
+    this.syncCommits(isSynced);
     this.exec('BEGIN IMMEDIATE');
     try {
       const result = await work();
@@ -194,6 +200,13 @@ export class Connection implements Statements {
     } finally {
       this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
     }
+  }
+
+  /** FULL: in WAL mode each commit is synced to disk before it returns. NORMAL: with the next one that is, or with the log. */
+  private syncCommits(isSynced: boolean): void {
+    if (isSynced === this.isSynced) return;
+    this.exec(`PRAGMA synchronous = ${isSynced ? 'FULL' : 'NORMAL'}`);
+    this.isSynced = isSynced;
   }
 
   /** After how many bytes of the log that is done by itself. */

@@ -1,21 +1,19 @@
-import { isAscii } from 'node:buffer';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { LANES, type NewMessage } from '../port.ts';
+import { movableText, type PackedText, Places, packText, unpackText } from './packed-text.ts';
 
 /** Messages as they cross to the store's thread. What crosses costs by the piece, so that all their strings are one. */
 export interface PackedMessages {
   /** Eight for each: see `NUMBERS`. */
   readonly numbers: Int32Array;
-  /** Their strings in a row; as bytes, of which nothing is copied, where they are many. */
-  readonly text: string | Uint8Array;
+  /** Their strings. */
+  readonly text: PackedText;
   readonly sources: readonly string[];
   readonly routes: readonly (readonly string[])[];
 }
 
 /** Places in `sources`, of the type, in `routes` and of the lane; lengths of id, user, body and conflict key, -1 for null. */
 const NUMBERS = 8;
-/** Characters from which on they cross as bytes; below it, a buffer of its own costs more than it saves. */
-const MANY = 4_096;
 
 export function pack(messages: readonly NewMessage[]): PackedMessages {
   const sources = new Places<string>();
@@ -38,14 +36,10 @@ export function pack(messages: readonly NewMessage[]): PackedMessages {
     if (conflict !== null) text += conflict;
     at += NUMBERS;
   }
-  // What is not well-formed gets a character that takes as much room, as it would in the database.
-  return { numbers, text: text.length < MANY ? text : Buffer.from(text), sources: sources.list, routes: routes.list };
+  return { numbers, text: packText(text), sources: sources.list, routes: routes.list };
 }
 
-/** What may be moved instead of copied: a buffer that is nobody else's. */
-export function movable({ text }: PackedMessages): ArrayBuffer[] {
-  return typeof text !== 'string' && text.byteLength === text.buffer.byteLength ? [text.buffer as ArrayBuffer] : [];
-}
+export const movable = ({ text }: PackedMessages): ArrayBuffer[] => movableText(text);
 
 /** Reads them one after the other: {@link next}, then the fields. */
 export class Unpacked {
@@ -69,7 +63,7 @@ export class Unpacked {
   constructor(packed: PackedMessages) {
     this.packed = packed;
     this.count = packed.numbers.length / NUMBERS;
-    this.text = textOf(packed.text);
+    this.text = unpackText(packed.text);
   }
 
   next(): void {
@@ -91,31 +85,5 @@ export class Unpacked {
     const start = this.at;
     this.at += length;
     return this.text.slice(start, this.at);
-  }
-}
-
-function textOf(text: string | Uint8Array): string {
-  if (typeof text === 'string') return text;
-  const bytes = Buffer.from(text.buffer, text.byteOffset, text.byteLength);
-  return bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8');
-}
-
-/** Each of them once, with its place in the list. */
-class Places<T> {
-  readonly list: T[] = [];
-  private last: T | undefined;
-  private lastPlace = 0;
-  private readonly places = new Map<T, number>();
-
-  of(value: T): number {
-    if (value === this.last && this.list.length > 0) return this.lastPlace;
-    let place = this.places.get(value);
-    if (place === undefined) {
-      place = this.list.push(value) - 1;
-      this.places.set(value, place);
-    }
-    this.last = value;
-    this.lastPlace = place;
-    return place;
   }
 }

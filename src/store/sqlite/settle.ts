@@ -2,15 +2,22 @@ import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { RETRY_WINDOW } from '../../retry.ts';
 import { Changes } from '../changes.ts';
-import { CLAIMED, DELETION_LANE, READY, WAITING } from '../states.ts';
+import { CLAIMED, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { writeChanges } from './counters.ts';
 import { isHeldOut } from './held-out.ts';
-import type { SettleColumns, VerdictTuple } from './settle-columns.ts';
+import {
+  countsAsQueued,
+  type DeliveredGroup,
+  type PackedAttempts,
+  type PackedSettlements,
+  UnpackedAttempts,
+  type VerdictTuple,
+} from './packed-settlements.ts';
 
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
-/** A claim that ends. */
+/** A claim that ends, and was not delivered. */
 interface Ending {
   readonly id: number;
   readonly destination: number;
@@ -18,106 +25,94 @@ interface Ending {
   readonly run: number | null;
   readonly tries: number;
   readonly lane: number;
-  /** Null when it was delivered. */
-  readonly verdict: VerdictTuple | null;
+  readonly verdict: VerdictTuple;
 }
 
 export function settle(
   db: Connection,
   now: number,
-  { owner, names, deliveries, attempts, keeps }: SettleColumns,
+  { owner, names, delivered, others, attempts, keeps }: PackedSettlements,
 ): void {
   const changes = new Changes<number>();
   const nameIds = names.map((name) => db.nameId(name));
-  logAttempts(db, nameIds, attempts);
-  if (keeps) keepDelivered(db, now, owner, deliveries);
-  const delivered: Ending[] = [];
-  for (const ending of endings(nameIds, deliveries)) {
-    const { verdict } = ending;
-    if (verdict === null) delivered.push(ending);
-    else settleOne(db, now, owner, { ...ending, verdict }, changes);
+  logAttempts(db, nameIds, attempts, owner);
+  for (const ending of endings(nameIds, others)) settleOne(db, now, owner, ending, changes);
+  for (const group of delivered) {
+    const ids = JSON.stringify(group.ids);
+    if (keeps) keepDelivered(db, now, owner, ids);
+    if (group.hasConflicts) freeNewer(db, owner, ids);
+    removeDelivered(db, owner, ids, { ...group, ...namedIn(nameIds, group) }, changes);
   }
-  freeNewer(db, owner, delivered);
-  removeDelivered(db, owner, delivered, changes);
   writeChanges(db, changes);
   failpoint('settle');
 }
 
-function endings(nameIds: readonly number[], columns: SettleColumns['deliveries']): Ending[] {
-  return columns.id.map((id, index) => {
-    const run = columns.run[index] ?? null;
-    return {
+function* endings(nameIds: readonly number[], others: PackedSettlements['others']): Generator<Ending> {
+  for (const [place, id] of others.id.entries()) {
+    const names = { destination: others.destination[place] as number, run: others.run[place] ?? null };
+    yield {
       id,
-      destination: nameIds[columns.destination[index] as number] as number,
-      conflict: columns.conflict[index] ?? null,
-      run: run === null ? null : (nameIds[run] as number),
-      tries: columns.tries[index] as number,
-      lane: columns.lane[index] as number,
-      verdict: columns.verdict[index] ?? null,
+      ...namedIn(nameIds, names),
+      conflict: others.conflict[place] ?? null,
+      tries: others.tries[place] as number,
+      lane: others.lane[place] as number,
+      verdict: others.verdict[place] as VerdictTuple,
     };
-  });
+  }
+}
+
+/** The numbers that stand for the names. */
+function namedIn(
+  nameIds: readonly number[],
+  { destination, run }: { readonly destination: number; readonly run: number | null },
+) {
+  return { destination: nameIds[destination] as number, run: run === null ? null : (nameIds[run] as number) };
 }
 
 /** Sets free what waited for these changes; whoever holds a delivery now does that for it. */
-function freeNewer(db: Connection, owner: number, delivered: readonly Ending[]): void {
-  const changes = delivered.filter(({ conflict }) => conflict !== null).map(({ id }) => id);
-  if (changes.length === 0) return;
+function freeNewer(db: Connection, owner: number, ids: string): void {
   db.run(
     `UPDATE delivery SET state = ${READY} WHERE id IN (
        SELECT newer.id FROM json_each(?) AS ended
        CROSS JOIN delivery AS held ON held.id = ended.value AND held.owner = ?
        CROSS JOIN delivery AS newer INDEXED BY delivery_conflict
          ON newer.conflict = held.conflict AND newer.destination = held.destination AND newer.state = ${WAITING})`,
-    JSON.stringify(changes),
+    ids,
     owner,
   );
 }
 
 /** Before they are removed. A notice names someone who is to be forgotten. */
-function keepDelivered(db: Connection, now: number, owner: number, { id, verdict }: SettleColumns['deliveries']): void {
-  const delivered = id.filter((_, place) => (verdict[place] ?? null) === null);
-  if (delivered.length === 0) return;
+function keepDelivered(db: Connection, now: number, owner: number, ids: string): void {
   db.run(
     `INSERT INTO delivered (at, delivery, destination, source, type, message_id, user_id, accepted_at, conflict, body)
      SELECT ?, id, destination, source, type, message_id, user_id, accepted_at, conflict, body FROM delivery
      WHERE id IN (SELECT value FROM json_each(?)) AND owner = ? AND type <> ${NOTICE} ON CONFLICT DO NOTHING`,
     now,
-    JSON.stringify(delivered),
+    ids,
     owner,
   );
 }
 
-/** Those that count alike go in one statement. */
-function removeDelivered(db: Connection, owner: number, delivered: readonly Ending[], changes: Changes<number>): void {
-  const alike = Map.groupBy(
-    delivered,
-    (ending) => `${ending.destination} ${ending.run} ${ending.tries === 0} ${countsAsQueued(ending)}`,
-  );
-  for (const [first, ...others] of alike.values()) {
-    if (!first) continue;
-    const ids = JSON.stringify([first.id, ...others.map(({ id }) => id)]);
-    const removed = db.run(
-      'DELETE FROM delivery WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?',
-      ids,
-      owner,
-    );
-    changes.add(first.destination, first.run, {
-      ...{ pending: -removed, queued: countsAsQueued(first) ? -removed : 0 },
-      ...{ delivered: removed, untried: first.tries === 0 ? -removed : 0 },
-    });
-  }
-}
-
-/** Whether it counted towards the limit of its queue so far. */
-function countsAsQueued({ tries, lane }: Pick<Ending, 'tries' | 'lane'>): boolean {
-  return tries === 0 && lane !== DELETION_LANE;
+function removeDelivered(
+  db: Connection,
+  owner: number,
+  ids: string,
+  { destination, run, isUntried, isQueued }: DeliveredGroup,
+  changes: Changes<number>,
+): void {
+  const removed = db.run('DELETE FROM delivery WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?', ids, owner);
+  changes.add(destination, run, {
+    ...{ pending: -removed, queued: isQueued ? -removed : 0 },
+    ...{ delivered: removed, untried: isUntried ? -removed : 0 },
+  });
 }
 
 function settleOne(
   db: Connection,
   now: number,
   owner: number,
-  ending: Ending & { readonly verdict: VerdictTuple },
+  ending: Ending,
   changes: Changes<number>,
 ): void {
   const { id, destination, conflict, run, tries, verdict } = ending;
@@ -273,26 +268,45 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
   return claims.length;
 }
 
-function logAttempts(db: Connection, nameIds: readonly number[], columns: SettleColumns['attempts']): void {
-  const { delivery, destination, endpoint, source, type, messageId, userId } = columns;
-  if (type.includes(NOTICE)) db.holdsTraces = true;
-  for (const [index, at] of columns.at.entries()) {
-    db.run(
-      `INSERT INTO attempt (at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      at,
-      delivery[index] as number,
-      nameIds[destination[index] as number] as number,
-      nameIds[endpoint[index] as number] as number,
-      nameIds[source[index] as number] as number,
-      type[index] as number,
-      messageId[index] as string,
-      userId[index] ?? null,
-      columns.outcome[index] as number,
-      columns.status[index] ?? null,
-      columns.ms[index] as number,
-      columns.error[index] ?? null,
-      columns.response[index] ?? null,
-    );
+function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedAttempts, owner: number): void {
+  if (packed.type.includes(NOTICE)) db.holdsTraces = true;
+  const attempts = new UnpackedAttempts(packed, nameIds);
+  for (const { request, first, count } of attempts.requests()) {
+    const isLogged =
+      count < MANY ? null : logHeld(db, attempts, request, packed.delivery.slice(first, first + count), owner);
+    for (let place = first; place < first + count; place += 1) {
+      if (isLogged?.(packed.delivery[place] as number)) continue;
+      db.run(
+        `INSERT INTO attempt (${ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        ...attempts.row(request, place),
+      );
+    }
   }
+}
+
+/** Attempts of so many deliveries by one request are written by one statement. */
+const MANY = 4;
+const ATTEMPT_COLUMNS =
+  'at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response';
+
+/** Logs a request for those deliveries that the owner still holds: the database knows them. Says which these were. */
+function logHeld(
+  db: Connection,
+  attempts: UnpackedAttempts,
+  request: number,
+  deliveries: readonly number[],
+  owner: number,
+): (delivery: number) => boolean {
+  const ids = JSON.stringify(deliveries);
+  const held = 'FROM delivery WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?';
+  const logged = db.run(
+    `INSERT INTO attempt (${ATTEMPT_COLUMNS})
+     SELECT ?, id, destination, ?, source, type, message_id, user_id, ?, ?, ?, ?, ? ${held}`,
+    ...attempts.head(request),
+    ids,
+    owner,
+  );
+  if (logged === deliveries.length) return () => true;
+  const known = new Set(db.tuples<[number]>(`SELECT id ${held}`, ids, owner).map(([id]) => id));
+  return (delivery) => known.has(delivery);
 }

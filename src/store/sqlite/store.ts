@@ -1,16 +1,15 @@
 import type { Clock } from '../../clock.ts';
-import { MESSAGE_TYPES } from '../../message-types.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import { recordsBy } from '../records/records.ts';
 import type { HandedTuple } from './accept.ts';
 import { checkFile } from './check.ts';
-import type { ClaimTuple } from './claim.ts';
 import { fileLog } from './file-log.ts';
 import { damaged } from './files.ts';
+import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
-import { SettleColumns } from './settle-columns.ts';
+import { movableSettlements, PackedSettlements } from './packed-settlements.ts';
 import { StoreThread } from './store-thread.ts';
 
 interface SqliteOptions {
@@ -68,13 +67,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
     claim: async (owner, requests) => {
       const { claims, nextDue } = await thread.call('claim', { owner, requests });
-      const named = requests.map(({ destination }, place) =>
-        (claims[place] ?? []).map((row) => claimOf(ids, destination, row)),
-      );
-      return { claims: named, nextDue };
+      return { claims: unpackClaims(claims, requests, ids), nextDue };
     },
-    settle: (owner, settlements, keeps = false) =>
-      thread.call('settle', new SettleColumns(owner, settlements, ahead(), (id) => ids.number(id), keeps)),
+    settle: (owner, settlements, keeps = false) => {
+      const packed = new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps);
+      return thread.call('settle', packed, { movable: movableSettlements(packed) });
+    },
     expire: (destination, before, untriedToo, limit) =>
       thread.call('expire', { destination, before, untriedToo, limit }),
     restNotices: (destination, limit) => thread.call('restNotices', { destination, limit }),
@@ -131,30 +129,4 @@ function handedClaims(
       crashes: 0,
     };
   });
-}
-
-function claimOf(ids: DeliveryIds, destination: string, tuple: ClaimTuple): port.Claim {
-  const [id, source, messageId, type, userId, body, lane, conflict, run, tries, acceptedAt, firstAt, marks, crashes] =
-    tuple;
-  return {
-    id: ids.name(id),
-    destination,
-    source,
-    messageId,
-    type: typeOf(type),
-    userId,
-    body,
-    lane: port.LANES[lane] as port.Lane,
-    conflict,
-    run,
-    tries,
-    acceptedAt,
-    firstAt,
-    marks: marks === null ? port.NO_MARKS : (JSON.parse(marks) as port.EndpointMarks),
-    crashes,
-  };
-}
-
-function typeOf(index: number): port.Claim['type'] {
-  return MESSAGE_TYPES[index] as port.Claim['type'];
 }

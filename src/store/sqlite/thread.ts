@@ -6,9 +6,17 @@ import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
 import { checkFiles, markFile } from './files.ts';
 import { migrate } from './migrate.ts';
+import { movableClaims } from './packed-claims.ts';
 import { performInSpace, Reserve } from './reserve.ts';
 import { quickLook } from './soundness.ts';
-import { type Operation, type OperationResult, perform, type VerbArguments } from './verbs.ts';
+import {
+  type Operation,
+  type OperationResult,
+  perform,
+  type VerbArguments,
+  type VerbName,
+  type VerbResult,
+} from './verbs.ts';
 
 /** What the thread is started with. */
 export interface ThreadData {
@@ -58,13 +66,22 @@ async function serve(port: NonNullable<typeof parentPort>, data: ThreadData): Pr
       const results = await performInSpace(connection, reserve, request.operations, (some) =>
         performAll(connection, data.path, some),
       );
-      port.postMessage({ results } satisfies ThreadReply);
+      port.postMessage({ results } satisfies ThreadReply, movable(request.operations, results));
     }
   };
   let last = Promise.resolve();
   port.on('message', (request: ThreadRequest) => {
     // One after the other; what fails here ends the thread, as nobody handles it.
     last = last.then(() => hear(request));
+  });
+}
+
+/** What of the answers may be moved instead of copied. */
+function movable(operations: readonly Operation[], results: readonly OperationResult[]): ArrayBuffer[] {
+  return results.flatMap((result, index) => {
+    const operation = operations[index] as Operation;
+    const isClaim = 'verb' in operation && operation.verb === 'claim' && 'value' in result;
+    return isClaim ? movableClaims((result.value as VerbResult<'claim'>).claims) : [];
   });
 }
 
@@ -103,12 +120,16 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
   }
 }
 
+/** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
+const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
+
 /** All operations share one commit; an operation that is refused undoes itself only. */
 async function performAll(
   connection: Connection,
   path: string,
   operations: readonly Operation[],
 ): Promise<OperationResult[]> {
+  const isSynced = operations.some((operation) => !('verb' in operation) || !UNSYNCED.has(operation.verb));
   try {
     const results = await connection.transaction(async () => {
       const done: OperationResult[] = [];
@@ -120,7 +141,7 @@ async function performAll(
       }
       failpoint('commit');
       return done;
-    });
+    }, isSynced);
     connection.tidy();
     return results;
   } catch (error) {

@@ -1,0 +1,203 @@
+import type { BatchOptions } from '../destination.ts';
+import { failpoint } from '../failpoint.ts';
+import { type Attempt, type Claim, NO_MARKS, type Settlement, type Verdict } from '../store/port.ts';
+import { Batcher, type BatchResult, type Posted } from './batcher.ts';
+import type { QueueHooks } from './destination-queue.ts';
+import type { Exchange } from './exchange.ts';
+import type { Outlet } from './outlet.ts';
+import type { Outlets } from './outlets.ts';
+import { isDenial } from './refusals.ts';
+import { batchRequest, singleRequest } from './request.ts';
+import { type Denial, type EndpointResult, judge } from './verdict.ts';
+
+/** How much one attempt counts in the share of retries that are taken, and below which share they are in vain. */
+const RETRY_WEIGHT = 1 / 16;
+const VAIN = 0.25;
+
+export interface TriesOptions
+  extends Pick<QueueHooks, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
+  readonly destination: string;
+  readonly outlets: Outlets;
+  readonly require: () => 'any' | 'all';
+  /** Whether claims of a generation may be posted to an endpoint now. */
+  readonly mayPost: (outlet: Outlet, generation: number) => boolean;
+  /** Called when an endpoint is free for the next delivery, though this one may wait for another endpoint. */
+  readonly onFree: (outlet: Outlet) => void;
+}
+
+/** What messages of a batch have in common to which the same came. */
+interface Shared {
+  readonly posted: Posted;
+  readonly results: readonly EndpointResult[];
+  readonly attempts: readonly Attempt[];
+}
+
+/** Posts the deliveries of one destination to its endpoints, each by itself or in batches, and judges what comes of it. */
+export class Tries {
+  private readonly options: TriesOptions;
+  /** How often a message that was tried before is taken, of late: 1 for always. */
+  private retryYield = 1;
+  private shared: Shared | null = null;
+
+  constructor(options: TriesOptions) {
+    this.options = options;
+  }
+
+  /** Whether what is tried again mostly fails again, while the endpoints take other messages. */
+  get retriesAreVain(): boolean {
+    return this.retryYield < VAIN;
+  }
+
+  /** Gives an endpoint its batches, or takes them away. */
+  configureBatches(outlet: Outlet): void {
+    const { batch } = outlet.prepared.endpoint;
+    // Who does not ask for batches never gets one.
+    if (!batch) outlet.batcher?.cut(true);
+    if (batch && outlet.batcher) outlet.batcher.configure(batch);
+    else outlet.batcher = batch ? this.createBatcher(outlet, batch) : null;
+  }
+
+  private createBatcher(outlet: Outlet, batch: BatchOptions): Batcher {
+    const { clock, wallTime, post, batchMemory: memory, mayPost, onFree } = this.options;
+    return new Batcher(batch, {
+      clock,
+      outlet,
+      memory,
+      mayPost: (generation) => mayPost(outlet, generation),
+      post: (claims) => {
+        const items = claims.map(({ id: key, body }) => ({ key, body }));
+        return post(batchRequest(outlet.prepared, items, wallTime));
+      },
+      leave: (exchange, begun, claim) => this.leave(outlet, exchange, begun, claim),
+      onRoom: () => onFree(outlet),
+    });
+  }
+
+  /** One try: every endpoint that has not answered for good is posted to, at once. */
+  make(claim: Claim, generation: number): Promise<Settlement> {
+    const { list } = this.options.outlets;
+    const open = claim.marks === NO_MARKS ? list : list.filter(({ id }) => claim.marks[id] === undefined);
+    const [only, another] = open;
+    // Most have one endpoint, and every promise counts here.
+    return only && !another
+      ? this.tryEndpoint(only, claim, generation).then((result) => this.settlement(claim, [result]))
+      : Promise.all(open.map((outlet) => this.tryEndpoint(outlet, claim, generation))).then((results) =>
+          this.settlement(claim, results),
+        );
+  }
+
+  /** What a delivery comes to whose only endpoint took it in a batch, or not. */
+  batched(outlet: Outlet, claim: Claim, result: BatchResult): Settlement {
+    if (!('exchange' in result)) return this.settlement(claim, [this.resultOf(outlet, claim, result)]);
+    // Worked out once for all messages to which the same came.
+    if (this.shared?.posted !== result) {
+      const results = [{ endpoint: outlet.id, ...result }];
+      this.shared = { posted: result, results, attempts: attemptsOf(claim, results, this.options.wallTime) };
+    }
+    if (claim.tries > 0) this.noteRetry(outlet, result.exchange);
+    const { results, attempts } = this.shared;
+    return { claim, verdict: this.judge(claim, results), attempts };
+  }
+
+  private resultOf(outlet: Outlet, claim: Claim, result: BatchResult): EndpointResult {
+    if ('error' in result) throw result.error;
+    const endpoint = outlet.id;
+    if ('skipped' in result) return { endpoint, ...result, until: this.options.clock.now() + outlet.nextChance };
+    if (claim.tries > 0) this.noteRetry(outlet, result.exchange);
+    return { endpoint, ...result };
+  }
+
+  private settlement(claim: Claim, results: readonly EndpointResult[]): Settlement {
+    const verdict = this.judge(claim, results);
+    const attempts = verdict.kind === 'release' ? [] : attemptsOf(claim, results, this.options.wallTime);
+    return { claim, verdict, attempts };
+  }
+
+  private judge(claim: Claim, results: readonly EndpointResult[]): Verdict {
+    const { clock, outlets, require } = this.options;
+    return judge({
+      claim,
+      require: require(),
+      endpoints: outlets.ids,
+      results,
+      // What was taken at once needs neither.
+      get now() {
+        return clock.now();
+      },
+      get random() {
+        return clock.random();
+      },
+    });
+  }
+
+  private tryEndpoint(outlet: Outlet, claim: Claim, generation: number): Promise<EndpointResult> {
+    const { batcher } = outlet;
+    return batcher ? this.tryInBatch(outlet, batcher, claim, generation) : this.tryAlone(outlet, claim, generation);
+  }
+
+  private async tryAlone(outlet: Outlet, claim: Claim, generation: number): Promise<EndpointResult> {
+    const { clock, wallTime, post, mayPost, onFree } = this.options;
+    const endpoint = outlet.id;
+    // Most find a place at once, and every promise counts here.
+    if (!mayPost(outlet, generation) || !outlet.tryEnter()) {
+      const skipped = await outlet.enter(() => mayPost(outlet, generation));
+      if (skipped) return { endpoint, skipped, until: clock.now() + outlet.nextChance };
+    }
+    const at = clock.now();
+    const { begun } = outlet.window;
+    let exchange: Exchange;
+    try {
+      const body = Buffer.from(claim.body);
+      exchange = await post(singleRequest(outlet.prepared, { id: claim.id, body }, wallTime));
+    } catch (error) {
+      outlet.withdraw();
+      throw error;
+    }
+    const denial = this.leave(outlet, exchange, begun, claim);
+    if (claim.tries > 0) this.noteRetry(outlet, exchange);
+    onFree(outlet);
+    return { endpoint, exchange, at, denial };
+  }
+
+  private async tryInBatch(
+    outlet: Outlet,
+    batcher: Batcher,
+    claim: Claim,
+    generation: number,
+  ): Promise<EndpointResult> {
+    if (!this.options.mayPost(outlet, generation)) return this.resultOf(outlet, claim, { skipped: 'cut' });
+    return this.resultOf(
+      outlet,
+      claim,
+      await new Promise<BatchResult>((done) => batcher.add({ claim, generation, done })),
+    );
+  }
+
+  /** Counts what a request came to; says whether it was a refusal that may be of everything. */
+  private leave(outlet: Outlet, exchange: Exchange, begun: number, claim: Claim): Denial | null {
+    const { destination, onEndpointChange } = this.options;
+    failpoint('post');
+    if (outlet.leave(exchange, begun, claim)) onEndpointChange(outlet.stateIn(destination));
+    return isDenial(exchange) ? outlet.standing : null;
+  }
+
+  private noteRetry({ window }: Outlet, { outcome }: Exchange): void {
+    if (outcome === 'success') this.retryYield += (1 - this.retryYield) * RETRY_WEIGHT;
+    else if (!window.isAiling) this.retryYield -= this.retryYield * RETRY_WEIGHT;
+  }
+}
+
+function attemptsOf(claim: Claim, results: readonly EndpointResult[], wallTime: () => number): Attempt[] {
+  const attempts: Attempt[] = [];
+  for (const result of results) {
+    const { endpoint } = result;
+    if ('exchange' in result) {
+      const { at, ms, outcome, status, error, response } = result.exchange;
+      attempts.push({ endpoint, at, ms, outcome, status, error, response });
+    } else if (claim.tries === 0 && result.skipped !== 'cut') {
+      const error = `endpoint_${result.skipped}`;
+      attempts.push({ endpoint, at: wallTime(), ms: 0, outcome: 'skipped', status: null, error, response: null });
+    }
+  }
+  return attempts;
+}
