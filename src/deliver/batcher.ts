@@ -43,7 +43,7 @@ interface Places {
   withdraw(): void;
 }
 
-export interface BatcherOptions {
+interface BatcherOptions {
   readonly clock: Clock;
   readonly outlet: Places;
   readonly memory: BatchMemory;

@@ -1,29 +1,25 @@
-import type { Clock } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
-import type { BatchMemory, BatchResult } from './batcher.ts';
-import type { Exchange, PostRequest } from './exchange.ts';
+import type { BatchResult } from './batcher.ts';
 import type { Outlet } from './outlet.ts';
 import { Outlets } from './outlets.ts';
 import { Rate } from './rate.ts';
 import { type Share, WHOLE } from './share.ts';
 import { ALONE_AFTER } from './suspects.ts';
-import { Tries } from './tries.ts';
+import { Tries, type TriesOptions } from './tries.ts';
 import { isExpired, released } from './verdict.ts';
 
 /** First attempts that may wait for a busy endpoint before the destination's claims wait too. */
 const WAITING_LIMIT = 256;
 /** Deliveries claimed beyond what the endpoints take at once, at most. */
 const AHEAD_LIMIT = 256;
+/** Characters that bodies are taken to have before any were seen: more than most. */
+const LONG = 8_192;
 
-export interface QueueHooks {
-  /** Its time is the store's. */
-  readonly clock: Clock;
-  readonly wallTime: () => number;
-  readonly batchMemory: BatchMemory;
+export interface QueueHooks
+  extends Pick<TriesOptions, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
   /** Since when deliveries are served: what was before says nothing of the endpoints. */
   readonly servedSince: () => number;
-  readonly post: (request: PostRequest) => Promise<Exchange>;
   /** Whether this process still holds its claims. */
   readonly holdsClaims: () => boolean;
   /** Whether no more attempts may begin. */
@@ -35,8 +31,6 @@ export interface QueueHooks {
   readonly onSuspect: (claim: Claim) => void;
   /** Called with a delivery that failed in a way that no endpoint is to blame for. */
   readonly onUndeliverable: (claim: Claim, error: unknown) => void;
-  /** Called when an endpoint dies, comes back, or is paused. */
-  readonly onEndpointChange: (state: EndpointState) => void;
   /** Called when there may be room for more. */
   readonly onRoom: (queue: DestinationQueue) => void;
 }
@@ -53,6 +47,9 @@ export class DestinationQueue {
   /** Null while the destination is left to other processes. */
   private share: Share | null = WHOLE;
   private running = 0;
+  /** Characters of all bodies in hand, and of one as the last claims had them. */
+  heldCharacters = 0;
+  usualCharacters = LONG;
   /** Deliveries that should be in hand beyond those that the endpoints take at once. */
   private ahead = 0;
   /** Deliveries ended so far, and at the start of the claim under way. */
@@ -193,10 +190,16 @@ export class DestinationQueue {
     // Twice what ended during this claim, so that a fast endpoint does not wait for the next one.
     const needed = Math.min(AHEAD_LIMIT, 2 * (this.ended - this.endedBefore));
     this.ahead = Math.max(needed, Math.floor(this.ahead / 2));
+    let characters = 0;
     for (const claim of claims) {
-      if (claim.crashes < ALONE_AFTER) this.buffer.push(claim);
-      else this.hooks.onSuspect(claim);
+      if (claim.crashes >= ALONE_AFTER) this.hooks.onSuspect(claim);
+      else {
+        this.buffer.push(claim);
+        characters += claim.body.length;
+      }
     }
+    this.heldCharacters += characters;
+    if (characters > 0) this.usualCharacters = characters / claims.length;
     this.pump();
   }
 
@@ -209,6 +212,7 @@ export class DestinationQueue {
   async postAlone(claim: Claim): Promise<void> {
     this.rate.take();
     this.running += 1;
+    this.heldCharacters += claim.body.length;
     await this.deliver(claim);
   }
 
@@ -219,9 +223,7 @@ export class DestinationQueue {
 
   /** Gives back what has not begun, uncharged. */
   releaseBuffer(): void {
-    const buffer = this.buffer;
-    this.buffer = [];
-    for (const claim of buffer) this.hooks.onSettled(released(claim));
+    for (const claim of this.takeBuffer()) this.hooks.onSettled(released(claim));
   }
 
   /** Gives back what has not begun, and has attempts that wait for a busy endpoint look again whether they may begin. */
@@ -233,7 +235,7 @@ export class DestinationQueue {
   /** Drops what is in hand without a word: the claims are no longer ours. */
   abandon(): void {
     this.generation += 1;
-    this.buffer = [];
+    this.takeBuffer();
     this.outlets.wakeAll();
   }
 
@@ -266,8 +268,16 @@ export class DestinationQueue {
     this.hooks.onSettled({ claim, verdict, attempts: [] });
   }
 
-  private finished(): void {
+  private takeBuffer(): readonly Claim[] {
+    const { buffer } = this;
+    this.buffer = [];
+    for (const { body } of buffer) this.heldCharacters -= body.length;
+    return buffer;
+  }
+
+  private finished({ body }: Claim): void {
     this.running -= 1;
+    this.heldCharacters -= body.length;
     this.ended += 1;
     if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
   }
@@ -291,7 +301,7 @@ export class DestinationQueue {
     } catch (error) {
       if (generation === this.generation) this.giveUp(claim, error);
     }
-    this.finished();
+    this.finished(claim);
     // After a request there is room for all that it brought.
     if (!('exchange' in result)) this.hooks.onRoom(this);
   }
@@ -310,7 +320,7 @@ export class DestinationQueue {
       // What is no longer ours is not ours to give up.
       if (generation === this.generation) this.giveUp(claimed, error);
     } finally {
-      this.finished();
+      this.finished(claimed);
       this.hooks.onRoom(this);
     }
   }

@@ -64,6 +64,13 @@ export class Settler {
     return this.queue.length + this.batch.length;
   }
 
+  /** Characters of their bodies. */
+  get characters(): number {
+    const sum = (settlements: readonly Settlement[]) =>
+      settlements.reduce((all, { claim }) => all + claim.body.length, 0);
+    return sum(this.batch) + sum(this.queue);
+  }
+
   add(settlement: Settlement): void {
     this.queue.push(settlement);
     if (this.queue.length >= ENOUGH || isAwaited(settlement)) this.hurry();

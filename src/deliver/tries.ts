@@ -1,9 +1,16 @@
+import type { Clock } from '../clock.ts';
 import type { BatchOptions } from '../destination.ts';
 import { failpoint } from '../failpoint.ts';
-import { type Attempt, type Claim, NO_MARKS, type Settlement, type Verdict } from '../store/port.ts';
-import { Batcher, type BatchResult, type Posted } from './batcher.ts';
-import type { QueueHooks } from './destination-queue.ts';
-import type { Exchange } from './exchange.ts';
+import {
+  type Attempt,
+  type Claim,
+  type EndpointState,
+  NO_MARKS,
+  type Settlement,
+  type Verdict,
+} from '../store/port.ts';
+import { Batcher, type BatchMemory, type BatchResult, type Posted } from './batcher.ts';
+import type { Exchange, PostRequest } from './exchange.ts';
 import type { Outlet } from './outlet.ts';
 import type { Outlets } from './outlets.ts';
 import { isDenial } from './refusals.ts';
@@ -14,8 +21,14 @@ import { type Denial, type EndpointResult, judge } from './verdict.ts';
 const RETRY_WEIGHT = 1 / 16;
 const VAIN = 0.25;
 
-export interface TriesOptions
-  extends Pick<QueueHooks, 'clock' | 'wallTime' | 'batchMemory' | 'post' | 'onEndpointChange'> {
+export interface TriesOptions {
+  /** Its time is the store's. */
+  readonly clock: Clock;
+  readonly wallTime: () => number;
+  readonly batchMemory: BatchMemory;
+  readonly post: (request: PostRequest) => Promise<Exchange>;
+  /** Called when an endpoint dies, comes back, or is paused. */
+  readonly onEndpointChange: (state: EndpointState) => void;
   readonly destination: string;
   readonly outlets: Outlets;
   readonly require: () => 'any' | 'all';

@@ -2,9 +2,11 @@ import type { Clock } from '../clock.ts';
 import type { ClaimRequest } from '../store/port.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 
-/** Destinations asked for in one claim, and deliveries in hand at most, over all destinations. */
+/** Destinations asked for in one claim. */
 const REQUESTS_LIMIT = 128;
+/** Deliveries in hand at most, over all destinations, and the characters of their bodies, as far as their size can be told before. */
 const HELD_LIMIT = 4_096;
+const HELD_CHARACTERS = 16_000_000;
 
 /** A destination that is served, and what is known of its work in the store. */
 interface Turn {
@@ -106,23 +108,28 @@ export class Turns {
   /**
    * The claims to make now; those destinations leave the line.
    *
-   * @param unsettled - deliveries that have ended and are not written yet
+   * @param unsettled - deliveries that have ended and are not written yet, and the characters of their bodies
    */
-  next(unsettled: number): Planned[] {
+  next(unsettled: { readonly size: number; readonly characters: number }): Planned[] {
     const planned: Planned[] = [];
     if (this.ready.size === 0) return planned;
-    let held = unsettled;
-    for (const { queue } of this.turns.values()) held += queue.held;
+    let { size: held, characters } = unsettled;
+    for (const { queue } of this.turns.values()) {
+      held += queue.held;
+      characters += queue.heldCharacters;
+    }
     for (const turn of this.ready) {
-      if (planned.length >= REQUESTS_LIMIT || held >= HELD_LIMIT) break;
+      if (planned.length >= REQUESTS_LIMIT || held >= HELD_LIMIT || characters >= HELD_CHARACTERS) break;
       this.ready.delete(turn);
       const { queue, hints } = turn;
-      const limit = Math.min(queue.room(), HELD_LIMIT - held);
+      const fitting = Math.ceil((HELD_CHARACTERS - characters) / queue.usualCharacters);
+      const limit = Math.min(queue.room(), HELD_LIMIT - held, fitting);
       if (limit <= 0) {
         this.offer(queue.name);
         continue;
       }
       held += limit;
+      characters += limit * queue.usualCharacters;
       queue.claiming();
       planned.push({ turn, hints, request: requestOf(turn, limit) });
     }

@@ -417,7 +417,7 @@ export class Worker {
 
   private async claimLoop(): Promise<void> {
     for (let failures = 0; !this.stopping; ) {
-      const planned = this.holdsClaims() && !this.suspects.isAlone ? this.turns.next(this.settler.size) : [];
+      const planned = this.holdsClaims() && !this.suspects.isAlone ? this.turns.next(this.settler) : [];
       if (planned.length === 0) {
         await this.sleep();
         continue;

@@ -1,43 +1,15 @@
 import t from 'tap';
 import { DestinationQueue, type QueueHooks } from '../../src/deliver/destination-queue.ts';
 import type { Exchange } from '../../src/deliver/exchange.ts';
-import type { Claim } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { claims, queueHooks } from './helpers/queue.ts';
 import { destination } from './helpers/rig.ts';
 
 /** As many as a new endpoint's window holds. */
-function sixteen(name: string): Claim[] {
-  const claim = {
-    ...({ destination: 'crm', source: 'shop', messageId: 'm', type: 'track', userId: null, body: '{}' } as const),
-    ...({
-      lane: 'live',
-      conflict: null,
-      run: null,
-      tries: 0,
-      acceptedAt: 0,
-      firstAt: null,
-      marks: {},
-      crashes: 0,
-    } as const),
-  };
-  return Array.from({ length: 16 }, (_, index) => ({ ...claim, id: `${name}-${index}` }));
-}
+const sixteen = (name: string) => claims(16, name);
 
 function hooks(clock: ManualClock, settled: string[]): Omit<QueueHooks, 'post'> {
-  return {
-    clock,
-    wallTime: () => clock.now(),
-    batchMemory: { bytes: 0 },
-    servedSince: () => 0,
-    holdsClaims: () => true,
-    isStopping: () => false,
-    onSettled: ({ verdict }) => void settled.push(verdict.kind),
-    record: async () => true,
-    onSuspect: () => {},
-    onUndeliverable: () => {},
-    onEndpointChange: () => {},
-    onRoom: () => {},
-  };
+  return queueHooks(clock, ({ verdict }) => settled.push(verdict.kind));
 }
 
 t.test('what fails by a fault of ours once the claims are another’s is not given up', async (t) => {

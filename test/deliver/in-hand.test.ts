@@ -1,0 +1,77 @@
+import t from 'tap';
+import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
+import type { Exchange } from '../../src/deliver/exchange.ts';
+import { Turns } from '../../src/deliver/turns.ts';
+import type { Settlement } from '../../src/store/port.ts';
+import { ManualClock } from '../helpers/clock.ts';
+import { claims, queueHooks } from './helpers/queue.ts';
+import { destination } from './helpers/rig.ts';
+
+const LIMIT = 16_000_000;
+const NOTHING = { size: 0, characters: 0 };
+
+/** A destination that takes thousands at once, in batches, and answers when it is told to. */
+function served(batch = { size: 500, wait: 50 }) {
+  const clock = new ManualClock();
+  const settled: Settlement[] = [];
+  const waiting: ((exchange: Exchange) => void)[] = [];
+  const plain = destination('http://127.0.0.1:9/');
+  const crm = { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch })) };
+  const queue = new DestinationQueue(crm, 'Rollcall', new Map(), {
+    ...queueHooks(clock, (settlement) => void settled.push(settlement)),
+    post: () => new Promise((resolve) => waiting.push(resolve)),
+  });
+  const turns = new Turns(clock, () => {});
+  turns.add(queue);
+  const claim = (unsettled = NOTHING) => {
+    turns.wake([queue.name]);
+    return turns.next(unsettled)[0]?.request.limit ?? 0;
+  };
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const answer = async () => {
+    await turn();
+    const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
+    for (const resolve of waiting.splice(0)) resolve({ ...exchange, at: clock.now(), startedAt: 0, ms: 1 });
+    await turn();
+  };
+  return { queue, claim, turn, answer, settled };
+}
+
+t.test(
+  'what is in hand is bounded by the characters of its bodies, those included that are not written yet',
+  async (t) => {
+    const { queue, claim, turn } = served();
+    t.equal(claim(), Math.ceil(LIMIT / 8_192), 'until some are seen, bodies are taken to be long');
+    queue.add(claims(1_000, 'small', { body: 'x'.repeat(400) }));
+    await turn();
+    t.equal(claim(), 4_096 - 1_000);
+    t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 - 400 }), 1);
+    t.equal(claim({ size: 1_000, characters: LIMIT - 400_000 }), 0);
+
+    const other = served();
+    other.queue.add(claims(300, 'large', { body: 'x'.repeat(32_000) }));
+    await turn();
+    t.equal(other.claim(), (LIMIT - 300 * 32_000) / 32_000);
+  },
+);
+
+t.test('what has ended, was given back or given up is in hand no more', async (t) => {
+  const { queue, claim, answer, settled } = served();
+  const body = 'x'.repeat(1_000);
+  queue.add(claims(1_200, 'first', { body }));
+  t.equal(queue.heldCharacters, 1_200_000);
+  await answer();
+  t.equal(settled.length, 1_000, 'two whole batches');
+  t.equal(queue.heldCharacters, 200_000);
+  queue.retire();
+  t.equal(queue.heldCharacters, 0, 'the others are given back');
+  t.equal(settled.length, 1_200);
+
+  const other = served({ size: 1, wait: 50 });
+  other.queue.add(claims(40, 'lost', { body }));
+  t.equal(other.queue.heldCharacters, 40_000);
+  other.queue.abandon();
+  await other.answer();
+  t.equal(other.queue.heldCharacters, 0);
+  t.ok(claim() === 0 && other.claim() > 0);
+});
