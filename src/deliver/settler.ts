@@ -45,6 +45,8 @@ export class Settler {
   private limit = BATCH_LIMIT;
   /** Of those that failed by themselves: how often, with others written in between. */
   private readonly refusals = new Map<Settlement, number>();
+  /** Characters of the bodies whose settlements are not yet written. */
+  characters = 0;
   private writtenSinceRefusal = false;
   private writing: Promise<void> | null = null;
   /** Whether something waits for what is in the queue. */
@@ -64,15 +66,9 @@ export class Settler {
     return this.queue.length + this.batch.length;
   }
 
-  /** Characters of their bodies. */
-  get characters(): number {
-    const sum = (settlements: readonly Settlement[]) =>
-      settlements.reduce((all, { claim }) => all + claim.body.length, 0);
-    return sum(this.batch) + sum(this.queue);
-  }
-
   add(settlement: Settlement): void {
     this.queue.push(settlement);
+    this.characters += settlement.claim.body.length;
     if (this.queue.length >= ENOUGH || isAwaited(settlement)) this.hurry();
     this.writing ??= this.write().catch((error) => {
       this.writing = null;
@@ -93,6 +89,7 @@ export class Settler {
   handIn(): void {
     const rest = this.queue;
     this.queue = [];
+    this.characters -= charactersOf(rest);
     if (rest.length > 0) this.settle(rest).catch((error) => this.hooks.onFailure(error));
   }
 
@@ -100,6 +97,7 @@ export class Settler {
   clear(): void {
     this.queue = [];
     this.batch = [];
+    this.characters = 0;
     this.refusals.clear();
   }
 
@@ -117,6 +115,7 @@ export class Settler {
     if (refusals < REFUSALS_LIMIT) this.queue.push(settlement);
     else {
       this.refusals.delete(settlement);
+      this.characters -= charactersOf([settlement]);
       this.hooks.onGivenUp(settlement, error);
     }
   }
@@ -149,6 +148,8 @@ export class Settler {
       this.batch = batch;
       try {
         await this.settle(batch);
+        // Unless they were cleared in between.
+        if (this.batch === batch) this.characters -= charactersOf(batch);
         this.batch = [];
         failures = 0;
         this.limit = Math.min(BATCH_LIMIT, this.limit * 2);
@@ -158,7 +159,6 @@ export class Settler {
       } catch (error) {
         failures += 1;
         this.hooks.onFailure(error);
-        // Unless they were cleared in between.
         if (this.batch === batch) this.takeBack(batch, error);
         this.batch = [];
         if (this.isHopeless()) break;
@@ -169,6 +169,9 @@ export class Settler {
     this.writing = null;
   }
 }
+
+const charactersOf = (settlements: readonly Settlement[]) =>
+  settlements.reduce((sum, { claim }) => sum + claim.body.length, 0);
 
 /** Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the others. */
 function isAwaited({ claim, verdict }: Settlement): boolean {

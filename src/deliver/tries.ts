@@ -15,7 +15,7 @@ import type { Outlet } from './outlet.ts';
 import type { Outlets } from './outlets.ts';
 import { isDenial } from './refusals.ts';
 import { batchRequest, singleRequest } from './request.ts';
-import { type Denial, type EndpointResult, judge } from './verdict.ts';
+import { type Denial, type EndpointResult, judge, judgeTaken } from './verdict.ts';
 
 /** How much one attempt counts in the share of retries that are taken, and below which share they are in vain. */
 const RETRY_WEIGHT = 1 / 16;
@@ -127,20 +127,12 @@ export class Tries {
   }
 
   private judge(claim: Claim, results: readonly EndpointResult[]): Verdict {
-    const { clock, outlets, require } = this.options;
-    return judge({
-      claim,
-      require: require(),
-      endpoints: outlets.ids,
-      results,
-      // What was taken at once needs neither.
-      get now() {
-        return clock.now();
-      },
-      get random() {
-        return clock.random();
-      },
-    });
+    const { clock, outlets } = this.options;
+    const require = this.options.require();
+    // What is taken at once needs no clock, which costs more to read than to judge.
+    const taken = judgeTaken({ require, results });
+    if (taken) return taken;
+    return judge({ claim, require, endpoints: outlets.ids, results, now: clock.now(), random: clock.random() });
   }
 
   private tryEndpoint(outlet: Outlet, claim: Claim, generation: number): Promise<EndpointResult> {

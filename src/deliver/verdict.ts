@@ -34,11 +34,7 @@ interface TryInput {
 }
 
 /** What is to become of a delivery after a try (docs/delivery.md); the only place that decides it. */
-export function judge(input: TryInput): Verdict {
-  const { claim, require, endpoints, results } = input;
-  // Nearly all deliveries: the only endpoint that was tried took it, and any success will do.
-  if (require === 'any' && results.length === 1 && isTaken(results[0])) return DELIVERED;
-  const { now, random } = input;
+export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));
   const begun = results.flatMap((result) => ('exchange' in result ? [result.at] : []));
@@ -61,6 +57,11 @@ export function judge(input: TryInput): Verdict {
   const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
   if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt };
   return { kind: 'retry', dueAt, firstAt, marks };
+}
+
+/** Of nearly all deliveries: the only endpoint that was tried took it, and any success will do. Null where it takes more to judge. */
+export function judgeTaken({ require, results }: Pick<TryInput, 'require' | 'results'>): Verdict | null {
+  return require === 'any' && results.length === 1 && isTaken(results[0]) ? DELIVERED : null;
 }
 
 const DELIVERED: Verdict = { kind: 'delivered' };

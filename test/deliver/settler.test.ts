@@ -4,7 +4,7 @@ import type { Claim, Settlement } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
 const settlement = (id: number): Settlement => ({
-  claim: { id: `d-${id}`, destination: 'crm', conflict: null } as Claim,
+  claim: { id: `d-${id}`, destination: 'crm', conflict: null, body: '{}' } as Claim,
   verdict: { kind: 'delivered' },
   attempts: [],
 });
@@ -47,7 +47,7 @@ t.test('a settlement that the store refuses for good is given up, and every othe
   const ids = written.map(({ claim }) => claim.id);
   t.equal(new Set(ids).size, ids.length, 'once');
   t.ok(Array.from({ length: 1_500 }, (_, id) => `d-${id}`).every((id) => poison.has(id) || ids.includes(id)));
-  t.equal(settler.size, 0);
+  t.same([settler.size, settler.characters], [0, 0]);
 });
 
 t.test('nothing is given up while the store takes nothing at all', async (t) => {
@@ -132,4 +132,25 @@ t.test('before a stop nothing is gathered', async (t) => {
   settler.add(settlement(1));
   await settler.flush(() => false);
   t.same(batches, [1]);
+});
+
+t.test('the characters of what waits count until it is written, cleared or handed in', async (t) => {
+  const { hooks } = rig(() => {});
+  const writing: (() => void)[] = [];
+  const settle = () => new Promise<void>((resolve) => writing.push(resolve));
+  const settler = new Settler({ settle, clock: new ManualClock(), interval: 0, hooks });
+  const add = (...ids: number[]) => {
+    for (const id of ids) settler.add(settlement(id));
+    return new Promise((resolve) => setImmediate(resolve));
+  };
+  await add(1, 2);
+  await add(3);
+  t.equal(settler.characters, 6, 'two are being written, one waits');
+  settler.handIn();
+  t.equal(settler.characters, 4);
+  settler.clear();
+  t.equal(settler.characters, 0);
+  writing.shift()?.();
+  await add(4);
+  t.equal(settler.characters, 2, 'what was cleared is not taken off twice');
 });

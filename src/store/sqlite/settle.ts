@@ -108,13 +108,7 @@ function removeDelivered(
   });
 }
 
-function settleOne(
-  db: Connection,
-  now: number,
-  owner: number,
-  ending: Ending,
-  changes: Changes<number>,
-): void {
+function settleOne(db: Connection, now: number, owner: number, ending: Ending, changes: Changes<number>): void {
   const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
   const queued = countsAsQueued(ending) ? -1 : 0;
