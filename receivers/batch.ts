@@ -1,66 +1,86 @@
+import { Timed } from './deadlines.ts';
+import type { Asker, Job } from './job.ts';
 import { batched, type Rejection, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled at once. */
 const CONCURRENCY = 16;
-/** After so many begun there is a break, in which other requests and the deadline can come. */
-const BREAK_AFTER = 64;
+/** After so many messages, or milliseconds, there is a break, in which other requests and the deadline can come. */
+const BREAK_AFTER = 512;
+const BREAK_MS = 4;
+/** The clock is looked at before each of so many. */
+const LOOK_EVERY = 16;
 
 /** Not every runtime has the quick one. */
 const later: (callback: () => void) => void = globalThis.setImmediate ?? ((callback) => setTimeout(callback, 0));
 
 export interface BatchParts {
   readonly size: number;
-  /** Handles a message: its answer if that is there at once, else it goes to `answered`. */
-  handle(index: number, answered: (reply: Reply) => void): Reply | undefined;
-  /** Called once all messages have their answers. */
-  finished(reply: Reply): void;
+  /** When what is not done is to be sent again, in milliseconds since 1970. */
+  readonly deadline: number;
+  now(): number;
+  /** Handles a message: its answer if that is there at once, else the job that will have it. */
+  handle(index: number): Reply | Job;
+  /** Called once all messages have their answers, or at the deadline. */
+  finished(reply: Reply, run: BatchRun): void;
 }
 
-/** Handles the messages of one request, a few at a time. By callbacks: promises cost as much as checking a message. */
-export class BatchRun {
+/** Handles the messages of one request, a few at a time. */
+export class BatchRun extends Timed implements Asker {
   readonly #parts: BatchParts;
   readonly #replies: (Reply | undefined)[];
+  readonly #working = new Map<number, Job>();
   #next = 0;
-  #working = 0;
   #left: number;
   #begun = 0;
+  #since: number;
   #hasBreak = false;
   #hasEnded = false;
 
   constructor(parts: BatchParts) {
+    super(parts.deadline);
     this.#parts = parts;
     this.#left = parts.size;
     this.#replies = new Array(parts.size).fill(undefined);
+    this.#since = parts.now();
   }
 
   start(): void {
-    while (this.#next < this.#parts.size && this.#working < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
-      if (this.#begun === BREAK_AFTER) this.#pause();
+    while (this.#next < this.#parts.size && this.#working.size < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
+      if (this.#isBreakDue()) this.#pause();
       else this.#begin(this.#next++);
     }
   }
 
-  /** Nothing more is begun. The answer for now: what is not done yet is to be sent again. */
-  end(): Reply {
+  answered(reply: Reply, index: number): void {
+    this.#working.delete(index);
+    this.#answer(index, reply);
+    this.start();
+  }
+
+  /** Nothing more is begun, and what is not done yet is to be sent again. */
+  expired(): void {
     this.#hasEnded = true;
-    return batchReply(this.#replies);
+    this.#parts.finished(batchReply(this.#replies), this);
+    for (const job of this.#working.values()) job.request.expire();
   }
 
   #begin(index: number): void {
     this.#begun += 1;
-    const reply = this.#parts.handle(index, (given) => {
-      this.#working -= 1;
-      this.#answer(index, given);
-      this.start();
-    });
-    if (reply === undefined) this.#working += 1;
-    else this.#answer(index, reply);
+    const given = this.#parts.handle(index);
+    if ('status' in given) return void this.#answer(index, given);
+    this.#working.set(index, given);
+    given.ask(this, index);
   }
 
   #answer(index: number, reply: Reply): void {
     this.#replies[index] = reply;
     this.#left -= 1;
-    if (this.#left === 0) this.#parts.finished(batchReply(this.#replies));
+    if (this.#left === 0 && !this.#hasEnded) this.#parts.finished(batchReply(this.#replies), this);
+  }
+
+  #isBreakDue(): boolean {
+    if (this.#begun >= BREAK_AFTER) return true;
+    return this.#begun > 0 && this.#begun % LOOK_EVERY === 0 && this.#parts.now() - this.#since >= BREAK_MS;
   }
 
   #pause(): void {
@@ -68,18 +88,19 @@ export class BatchRun {
     later(() => {
       this.#hasBreak = false;
       this.#begun = 0;
+      this.#since = this.#parts.now();
       this.start();
     });
   }
 }
 
 /** The answer to a batch, from those to its messages; those that have none are to be sent again. */
-export const batchReply = (replies: readonly (Reply | undefined)[]): Reply =>
-  batched(replies.flatMap((each, index) => rejection(index, each) ?? []));
-
-/** What would have been refused alone is not to come again; what would have been retried is. */
-function rejection(index: number, reply: Reply | undefined): Rejection | undefined {
-  if (reply === undefined) return { index, code: 'deadline', retry: true };
-  if (reply.status < 300) return undefined;
-  return { index, code: reply.code ?? 'failed', retry: reply.status >= 500 };
+export function batchReply(replies: readonly (Reply | undefined)[]): Reply {
+  const rejected: Rejection[] = [];
+  for (const [index, reply] of replies.entries()) {
+    // What would have been refused alone is not to come again; what would have been retried is.
+    if (reply === undefined) rejected.push({ index, code: 'deadline', retry: true });
+    else if (reply.status >= 300) rejected.push({ index, code: reply.code ?? 'failed', retry: reply.status >= 500 });
+  }
+  return batched(rejected);
 }

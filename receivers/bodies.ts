@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isObject, pageKeys } from './objects.ts';
 
 /** The seven kinds of message, as the `type` field of a webhook body spells them. */
 export const kinds = ['identify', 'track', 'page', 'screen', 'group', 'alias', 'delete'] as const;
@@ -106,9 +107,6 @@ export interface DeleteBody {
 /** Body of one webhook request (docs/wire.md of the service). */
 export type WebhookBody = IdentifyBody | TrackBody | PageBody | ScreenBody | GroupBody | AliasBody | DeleteBody;
 
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 // The descriptions are those of docs/wire.md, whose tables `npm run reference` makes of these schemas.
 // z.record walks and copies every key, which costs more than parsing the JSON did.
 const object = z.custom<JsonObject>(isObject, 'expected an object').meta({ title: 'object' });
@@ -154,7 +152,6 @@ export const trackBody = z.looseObject({
   properties: objectOrEmpty.describe('What is known about the event.'),
 });
 
-const pageKeys = ['path', 'referrer', 'title', 'url'] as const;
 /** A receiver must not lose an event for a title that is null: what is not a string is left out. */
 function pageProperties(properties: JsonObject): PageProperties {
   const others = pageKeys.filter((key) => properties[key] !== undefined && typeof properties[key] !== 'string');

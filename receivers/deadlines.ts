@@ -7,17 +7,28 @@ export interface Wait {
   end(): void;
 }
 
-class Entry extends Linked implements Wait {
+/** An entry of {@link Deadlines}. */
+export abstract class Timed extends Linked {
+  /** Milliseconds since 1970. */
   readonly at: number;
-  readonly expired: () => void;
-  readonly #open: LinkedList<Entry>;
 
-  constructor(at: number, expired: () => void, open: LinkedList<Entry>) {
+  constructor(at: number) {
     super();
     this.at = at;
+  }
+
+  /** Its time has come. */
+  abstract expired(): void;
+}
+
+class Callback extends Timed implements Wait {
+  readonly expired: () => void;
+  readonly #open: LinkedList<Timed>;
+
+  constructor(at: number, expired: () => void, open: LinkedList<Timed>) {
+    super(at);
     this.expired = expired;
     this.#open = open;
-    open.add(this);
   }
 
   end(): void {
@@ -27,6 +38,9 @@ class Entry extends Linked implements Wait {
 
 /** Calls back for what is still open when its time has come. One timer serves all: one per request would cost as much as its signature. */
 export interface Deadlines {
+  watch(each: Timed): void;
+  /** It ended; false when its time had come before. */
+  unwatch(each: Timed): boolean;
   /** @param at - milliseconds since 1970 */
   add(at: number, expired: () => void): Wait;
   /** Expires whatever is open, and from now on whatever is added. */
@@ -34,7 +48,7 @@ export interface Deadlines {
 }
 
 export function createDeadlines(clock: ReceiverClock): Deadlines {
-  const open = new LinkedList<Entry>();
+  const open = new LinkedList<Timed>();
   let armedFor = Number.POSITIVE_INFINITY;
   let disarm = () => {};
   let closed = false;
@@ -49,24 +63,31 @@ export function createDeadlines(clock: ReceiverClock): Deadlines {
     armedFor = Number.POSITIVE_INFINITY;
     const now = clock.now();
     let next = Number.POSITIVE_INFINITY;
-    for (const entry of [...open]) {
-      if (entry.at > now) next = Math.min(next, entry.at);
-      else if (open.delete(entry)) entry.expired();
+    for (const each of [...open]) {
+      if (each.at > now) next = Math.min(next, each.at);
+      else if (open.delete(each)) each.expired();
     }
     if (next < armedFor) arm(next);
   }
 
+  function watch(each: Timed): void {
+    open.add(each);
+    if (closed) queueMicrotask(() => open.delete(each) && each.expired());
+    else if (each.at < armedFor) arm(each.at);
+  }
+
   return {
+    watch,
+    unwatch: (each) => open.delete(each),
     add(at, expired) {
-      const entry = new Entry(at, expired, open);
-      if (closed) queueMicrotask(() => open.delete(entry) && expired());
-      else if (at < armedFor) arm(at);
-      return entry;
+      const callback = new Callback(at, expired, open);
+      watch(callback);
+      return callback;
     },
     close() {
       closed = true;
       disarm();
-      for (const entry of [...open]) if (open.delete(entry)) entry.expired();
+      for (const each of [...open]) if (open.delete(each)) each.expired();
     },
   };
 }

@@ -8,8 +8,17 @@ import { createDeadlines } from './deadlines.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import { type MessageOf, parseMessage } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
-import type { AckOptions, CoreOptions, Handler, Handlers, RequestHead, VerifyOptions } from './options.ts';
-import { crashed, type Reply, refusal, tooLarge, unreadable } from './reply.ts';
+import type {
+  AckOptions,
+  CoreOptions,
+  Handler,
+  Handlers,
+  ReceiverClock,
+  RequestHead,
+  VerifyOptions,
+} from './options.ts';
+import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
+import type { VerifiedFields } from './request.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
 /** What the plugins know about a request, as `request.webhook` in their scope. */
@@ -42,14 +51,32 @@ export type KindOptions<K extends Kind> = RestOfOptions & { handler: Handler<Mes
 
 type DeadlineOptions = Pick<VerifyOptions, 'deadline' | 'clock'>;
 
-const headOf = (request: FastifyRequest): RequestHead => ({
-  url: request.url,
-  header: (name) => headerOf(request.headers, name),
-});
+const nothing = Buffer.alloc(0);
+
+/** A request on its way through the plugins: one object, because each is once per request. */
+class Arrival implements RequestHead, VerifiedFields, Webhook {
+  rawBody: Buffer = nothing;
+  secret: number | undefined;
+  key: string | undefined;
+  sender = '';
+  readonly since: number;
+  readonly #request: FastifyRequest;
+
+  constructor(request: FastifyRequest, since: number) {
+    this.#request = request;
+    this.since = since;
+  }
+
+  get url(): string {
+    return this.#request.url;
+  }
+
+  header(name: string): string | undefined {
+    return headerOf(this.#request.headers, name);
+  }
+}
 
 const send = (reply: FastifyReply, { status, headers, body }: Reply) => reply.code(status).headers(headers).send(body);
-
-const nothing = Buffer.alloc(0);
 
 /** For hosts whose error handler is asked; the kit's own takes the answer as it is. */
 class Refused extends Error {
@@ -66,53 +93,66 @@ class Refused extends Error {
   }
 }
 
-/** Marks scopes whose bodies are kept, and holds the secret that matched, which is no business of the host's. */
-const marker = Symbol('rollcall.rawBody');
+/** Marks scopes whose bodies are kept, and holds what the plugins know of a request, which is no business of the host's. */
+const marker = Symbol('rollcall.arrival');
 
 interface Marked {
-  [marker]: string;
+  [marker]: Arrival | null;
 }
 
-/** Hands the body on as it came. Only the scope's own parsers are replaced. */
-function keepRawBody(scope: FastifyInstance, bodyLimit: number, deadline: ReadDeadline): void {
+/** What is known of a request, whose time begins when it is asked for first. */
+function arrivalOf(request: FastifyRequest, clock: Pick<ReceiverClock, 'now'>): Arrival {
+  const marked = request as unknown as Marked;
+  marked[marker] ??= new Arrival(request, clock.now());
+  return marked[marker];
+}
+
+/** Hands the body on as it came, if it is there by the deadline. Only the scope's own parsers are replaced. */
+function keepRawBody(
+  scope: FastifyInstance,
+  bodyLimit: number,
+  { deadline = 4500, clock = systemClock }: DeadlineOptions,
+) {
   if (scope.hasRequestDecorator(marker)) return;
   scope.decorateRequest(marker, null);
   if (!scope.hasRequestDecorator('webhook')) scope.decorateRequest('webhook', null as unknown as Webhook);
+  const reads = createDeadlines(clock);
+  scope.addHook('preClose', async () => reads.close());
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('application/json', (request, payload, done) => {
-    readBody(payload as Readable, bodyLimit, deadline, (error, rawBody) => {
+    const arrival = arrivalOf(request, clock);
+    const inTime: ReadDeadline = (cut) => reads.add(arrival.since + deadline, cut);
+    readBody(payload as Readable, bodyLimit, inTime, (error, rawBody) => {
       if (rawBody === undefined) return done(new Refused(error === undefined ? tooLarge : unreadable(error)));
       // Kept apart from request.body, which the host's hooks may replace.
-      request.webhook = { rawBody, secret: undefined, key: undefined };
+      arrival.rawBody = rawBody;
+      request.webhook = arrival;
       done(null, rawBody);
     });
   });
 }
 
-/** Bodies of a scope have until the deadline to arrive, and none of them keeps the app from closing. */
-function readDeadline(scope: FastifyInstance, { deadline = 4500, clock = systemClock }: DeadlineOptions): ReadDeadline {
-  const reads = createDeadlines(clock);
-  scope.addHook('preClose', async () => reads.close());
-  return (cut) => reads.add(clock.now() + deadline, cut);
-}
-
 function verifyScope(scope: FastifyInstance, verifier: Verifier, options: DeadlineOptions): void {
-  keepRawBody(scope, verifier.bodyLimit, readDeadline(scope, options));
+  const { clock = systemClock } = options;
+  keepRawBody(scope, verifier.bodyLimit, options);
   scope.addHook('onRequest', (request, reply, done) => {
-    const refused = verifier.head(headOf(request), request.log);
+    const refused = verifier.head(arrivalOf(request, clock), request.log);
     if (refused === undefined) done();
     else send(reply, refused);
   });
   // Not in the parser: a request without content-type and body never meets one.
   scope.addHook('preValidation', (request, reply, done) => {
-    const rawBody = request.webhook?.rawBody ?? nothing;
+    const arrival = arrivalOf(request, clock);
     const finish = (result: VerifyResult) => {
       if (!result.ok) return void send(reply, result.reply);
-      request.webhook = { rawBody, secret: result.secret, key: result.key };
-      (request as unknown as Marked)[marker] = result.sender;
+      const { secret, key, sender } = result;
+      arrival.secret = secret;
+      arrival.key = key;
+      arrival.sender = sender;
+      request.webhook = arrival;
       done();
     };
-    const result = verifier.body(headOf(request), rawBody, request.log);
+    const result = verifier.body(arrival, arrival.rawBody, request.log);
     if (result instanceof Promise) result.then(finish, done);
     else finish(result);
   });
@@ -144,7 +184,7 @@ export interface BodiesOptions {
 
 /** Parses the bodies of the scope: `request.body` becomes a `Message`, or an `UnknownMessage`; 400 for anything else. */
 export const bodies = fp<BodiesOptions>(async (scope, options) => {
-  keepRawBody(scope, options.bodyLimit ?? 1024 * 1024, readDeadline(scope, {}));
+  keepRawBody(scope, options.bodyLimit ?? 1024 * 1024, {});
   scope.addHook('preValidation', (request, reply, next) => {
     const parsed = parseMessage(request.webhook?.rawBody ?? nothing);
     if (!parsed.ok) return void send(reply, refusal(400, parsed.reason, parsed.detail));
@@ -160,25 +200,13 @@ const receive: FastifyPluginAsync<ReceiverOptions> = async (scope, options) => {
   scope.addHook('onReady', () => core.resume(scope.log));
   scope.addHook('onClose', () => core.close());
   scope.post(options.path ?? '/', { bodyLimit: core.verifier.bodyLimit }, (request, reply) => {
-    const { rawBody, key, secret } = request.webhook as Webhook;
-    const sender = (request as unknown as Marked)[marker];
-    const since = core.now() - reply.elapsedTime;
-    const answer = core.accept({ rawBody, key, secret, sender, url: request.url, since }, request.log);
-    if (!(answer instanceof Promise)) send(reply, answer);
-    else {
-      const answered = (later: Reply) => {
-        try {
-          send(reply, later);
-        } catch (error) {
-          core.report(error, { stage: 'host' }, request.log);
-        }
-      };
-      // One promise less than by `catch`: this is once per request.
-      answer.then(answered, (error) => {
+    core.accept(arrivalOf(request, core), request.log, (answer) => {
+      try {
+        send(reply, answer);
+      } catch (error) {
         core.report(error, { stage: 'host' }, request.log);
-        answered(crashed);
-      });
-    }
+      }
+    });
   });
 };
 

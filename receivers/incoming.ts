@@ -43,11 +43,11 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
   let size = 0;
   let finished = false;
 
-  // The listener for errors stays: one that comes later must not end the process.
+  // The listeners stay, and an error that comes later does not end the process; only what is not read any more is let pass.
   function finish(error: Error | undefined, body: Buffer | undefined): void {
-    stream.off('data', onData).off('end', onEnd).off('close', onClose);
     if (finished) return;
     finished = true;
+    if (body === undefined) stream.off('data', onData);
     wait.end();
     done(error, body);
   }

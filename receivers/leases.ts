@@ -1,5 +1,5 @@
 import { attempt } from './after.ts';
-import { Linked, LinkedList } from './linked.ts';
+import { Linked, type LinkedList } from './linked.ts';
 import type { Log, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
@@ -7,6 +7,8 @@ import type { OpenRequest } from './request.ts';
 import type { ReceiverStore } from './store.ts';
 
 interface Parts {
+  /** What is at work, for as long as it is. */
+  readonly open: LinkedList<Held>;
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
   /** Milliseconds after which a handler is taken to never return. */
@@ -14,20 +16,20 @@ interface Parts {
   readonly report: Report;
 }
 
-class Held extends Linked {
-  readonly request: OpenRequest;
-  readonly since: number;
+/** What the store may hold for a handler. */
+export class Held extends Linked {
+  request: OpenRequest;
   readonly log: Log;
-  readonly giveUp: () => void;
+  /** When its handler began, in milliseconds since 1970. */
+  since: number | undefined;
+  givenUp: ((held: never) => void) | undefined;
   isGivenUp = false;
   hasEnded = false;
 
-  constructor(request: OpenRequest, since: number, log: Log, giveUp: () => void) {
+  constructor(request: OpenRequest, log: Log) {
     super();
     this.request = request;
-    this.since = since;
     this.log = log;
-    this.giveUp = giveUp;
   }
 }
 
@@ -36,7 +38,7 @@ export interface Leases {
   /** Names whoever handles one request. */
   newHolder(): string;
   /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
-  hold(request: OpenRequest, giveUp: () => void, log: Log): Held;
+  hold<H extends Held>(held: H, givenUp: (held: H) => void): void;
   /** The handler has returned; false when it has been given up. */
   end(held: Held): boolean;
   /** The outcome of a handler, whose request is held meanwhile. */
@@ -44,10 +46,9 @@ export interface Leases {
   close(): void;
 }
 
-export function createLeases({ store, clock, stuckAfter, report }: Parts): Leases {
+export function createLeases({ open, store, clock, stuckAfter, report }: Parts): Leases {
   const process = crypto.randomUUID();
   const interval = Math.min(store.lease / 3, stuckAfter);
-  const held = new LinkedList<Held>();
   let holders = 0;
   let disarm: (() => void) | undefined;
 
@@ -71,40 +72,37 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
   function giveUp(each: Held): void {
     const { request, log } = each;
     each.isGivenUp = true;
+    each.hasEnded = true;
     request.expire();
     const error = new Error(`the handler has not returned for ${stuckAfter} ms: it is given up`);
     report(error, { stage: 'handler', late: true, gaveUp: true, request }, log);
-    each.giveUp();
+    each.givenUp?.(each as never);
   }
 
   function look(): void {
     disarm = undefined;
     const now = clock.now();
-    for (const each of [...held]) {
+    for (const each of [...open]) {
+      if (each.since === undefined || each.hasEnded) continue;
       if (now - each.since < stuckAfter) renew(each);
-      else {
-        end(each);
-        giveUp(each);
-      }
+      else giveUp(each);
     }
-    arm();
+    if ([...open].some(({ since }) => since !== undefined)) arm();
   }
 
   function arm(): void {
-    if (!held.isEmpty) disarm ??= clock.after(interval, look, { background: true });
+    disarm ??= clock.after(interval, look, { background: true });
   }
 
-  function hold(request: OpenRequest, giveUp: () => void, log: Log): Held {
-    const entry = new Held(request, clock.now(), log, giveUp);
-    held.add(entry);
+  function hold<H extends Held>(held: H, givenUp: (held: H) => void): void {
+    held.since = clock.now();
+    held.givenUp = givenUp;
     arm();
-    return entry;
   }
 
-  function end(entry: Held): boolean {
-    entry.hasEnded = true;
-    held.delete(entry);
-    return !entry.isGivenUp;
+  function end(held: Held): boolean {
+    held.hasEnded = true;
+    return !held.isGivenUp;
   }
 
   return {
@@ -116,12 +114,21 @@ export function createLeases({ store, clock, stuckAfter, report }: Parts): Lease
     end,
     keep: (request, work, log) =>
       new Promise((resolve, reject) => {
-        const entry = hold(request, () => resolve(reply.failed), log);
-        work.finally(() => end(entry)).then(resolve, reject);
+        const held = new Held(request, log);
+        open.add(held);
+        hold(held, () => {
+          open.delete(held);
+          resolve(reply.failed);
+        });
+        const ended = () => {
+          end(held);
+          open.delete(held);
+        };
+        work.finally(ended).then(resolve, reject);
       }),
     close() {
       disarm?.();
-      for (const entry of [...held]) end(entry);
+      for (const each of open) each.hasEnded = true;
     },
   };
 }

@@ -11,9 +11,11 @@ import {
   type PageBody,
   type ScreenBody,
   type TrackBody,
+  type WebhookBody,
   webhookBody,
 } from './bodies.ts';
 import { textOf } from './bytes.ts';
+import { isPlain } from './plain.ts';
 
 /** Alias with names that can be typed; on the wire they are `"Previous ID"` and `"User ID"`. */
 export interface AliasMessage {
@@ -62,7 +64,7 @@ function parseJson(text: string): unknown {
   return JSON.parse(text, (key, value) => (key === '__proto__' ? undefined : value));
 }
 
-function fromWire(body: z.output<typeof webhookBody>): Message {
+function fromWire(body: WebhookBody): Message {
   if (body.type !== 'alias') return body;
   const { version, timestamp, context } = body satisfies AliasBody;
   return { type: 'alias', version, previousId: body['Previous ID'], userId: body['User ID'], timestamp, context };
@@ -82,8 +84,11 @@ export interface Batch {
 /** Messages of one batch at most; a sender puts fewer into its million bytes. */
 const BATCH_LIMIT = 10_000;
 
+/** What a request brought. */
+export type ParsedBody = Parsed | { ok: true; batch: Batch };
+
 /** Turns the bytes of a request body into a message or a batch; never throws. */
-export function parseBody(bytes: Uint8Array): Parsed | { ok: true; batch: Batch } {
+export function parseBody(bytes: Uint8Array): ParsedBody {
   if (bytes.length === 0) return fault('empty_body', 'the body is empty');
   let value: unknown;
   try {
@@ -101,7 +106,7 @@ export function parseMessage(bytes: Uint8Array): Parsed {
   return 'batch' in parsed ? fault('invalid_body', 'expected one message, got a batch') : parsed;
 }
 
-function parseBatch(value: { batch: unknown; keys?: unknown; sentAt?: unknown }): Parsed | { ok: true; batch: Batch } {
+function parseBatch(value: { batch: unknown; keys?: unknown; sentAt?: unknown }): ParsedBody {
   const { batch: items, keys, sentAt } = value;
   if (!Array.isArray(items) || items.length === 0 || items.length > BATCH_LIMIT) {
     return fault('invalid_batch', `batch is a list of 1 to ${BATCH_LIMIT} messages`);
@@ -118,12 +123,18 @@ function parseBatch(value: { batch: unknown; keys?: unknown; sentAt?: unknown })
   return { ok: true, batch: { items, keys, sentAt: at } };
 }
 
+/** The messages of a body that {@link parseBody} has found to be a batch, as no handler has changed them. */
+export function itemsOf(bytes: Uint8Array): readonly unknown[] {
+  return (parseJson(textOf(bytes)) as { batch: readonly unknown[] }).batch;
+}
+
 /** Checks what JSON gave; never throws. */
 export function parseValue(value: unknown): Parsed {
   if (Array.isArray(value)) return fault('array_body', 'expected one message, got an array');
   if (typeof value !== 'object' || value === null) return fault('invalid_body', 'expected an object');
   const { type } = value as JsonObject;
   if (typeof type === 'string' && !known.has(type)) return { ok: true, known: false, message: value as UnknownMessage };
+  if (isPlain(value as JsonObject)) return { ok: true, known: true, message: fromWire(value as WebhookBody) };
   const result = webhookBody.safeParse(value);
   if (!result.success) return fault('invalid_body', z.prettifyError(result.error));
   return { ok: true, known: true, message: fromWire(result.data) };

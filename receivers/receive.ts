@@ -49,7 +49,8 @@ export async function receive(core: Core, incoming: () => Incoming, log: Log): P
     const checked = await check(core, request, since, log);
     if (!checked.ok) return checked.reply;
     const { rawBody, key, secret, sender } = checked;
-    return await core.accept({ rawBody, key, secret, sender, url: request.url, since }, log);
+    const verified = { rawBody, key, secret, sender, url: request.url, since };
+    return await new Promise((answered) => core.accept(verified, log, answered));
   } catch (error) {
     core.report(error, { stage: 'host' }, log);
     return reply.crashed;

@@ -1,4 +1,5 @@
 import { bytesOf } from './bytes.ts';
+import { itemsOf } from './messages.ts';
 import type { ReceivedRequest } from './options.ts';
 import type { Opening } from './store.ts';
 
@@ -20,35 +21,52 @@ export interface VerifiedFields extends RequestFields {
 
 /** One message of a batch, verified by the signature of all. */
 export class BatchItem implements VerifiedFields {
-  readonly item: unknown;
   readonly key: string | undefined;
-  readonly #batch: VerifiedFields;
+  readonly #batch: BatchSource;
+  readonly #index: number;
 
-  constructor(item: unknown, key: string | undefined, batch: VerifiedFields) {
-    this.item = item;
+  constructor(batch: BatchSource, index: number, key: string | undefined) {
     this.key = key;
     this.#batch = batch;
+    this.#index = index;
   }
 
   /** As it would have come alone; made only for handlers that look at it. */
   get rawBody(): Buffer {
-    return bytesOf(JSON.stringify(this.item));
+    return this.#batch.bytesOf(this.#index);
   }
 
   get url(): string {
-    return this.#batch.url;
+    return this.#batch.fields.url;
   }
 
   get secret(): number | undefined {
-    return this.#batch.secret;
+    return this.#batch.fields.secret;
   }
 
   get sender(): string {
-    return this.#batch.sender;
+    return this.#batch.fields.sender;
   }
 
   get since(): number {
-    return this.#batch.since;
+    return this.#batch.fields.since;
+  }
+}
+
+/** The request that brought a batch. */
+export class BatchSource {
+  readonly fields: VerifiedFields;
+  #items: readonly unknown[] | undefined;
+
+  /** @param items - the messages, where no handler gets them and could change them */
+  constructor(fields: VerifiedFields, items?: readonly unknown[]) {
+    this.fields = fields;
+    this.#items = items;
+  }
+
+  bytesOf(index: number): Buffer {
+    this.#items ??= itemsOf(this.fields.rawBody);
+    return bytesOf(JSON.stringify(this.#items[index]));
   }
 }
 

@@ -143,12 +143,18 @@ export function createVerifier(
   }
 
   function compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
-    return after(known.prepared.verifyStandard(body, standardHeaders(request.header)), (result) => {
-      if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-      if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
-      // The signature changes with each attempt, the id does not.
-      return trusted(known, result.secret, result.id);
-    });
+    return after(
+      known.prepared.verifyStandard(
+        body,
+        standardHeaders((name) => request.header(name)),
+      ),
+      (result) => {
+        if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
+        if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+        // The signature changes with each attempt, the id does not.
+        return trusted(known, result.secret, result.id);
+      },
+    );
   }
 
   function compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
@@ -166,7 +172,9 @@ export function createVerifier(
 
   async function compareLater(request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
     try {
-      const work = Promise.resolve((lookUp as NonNullable<typeof lookUp>)(request));
+      // Apart from its object, as a function that takes its argument to pieces uses it.
+      const head = { url: request.url, header: (name: string) => request.header(name) };
+      const work = Promise.resolve((lookUp as NonNullable<typeof lookUp>)(head));
       const found = await within(clock, deadline, work, () => {
         throw new Error('the secret was not found in time');
       });
@@ -180,7 +188,7 @@ export function createVerifier(
   function fault(request: RequestHead): Fault | undefined {
     if (secret === false) return undefined;
     if (!isStandard(request)) return headerFault(request.header('x-signature'));
-    const claim = standardClaim(standardHeaders(request.header));
+    const claim = standardClaim(standardHeaders((name) => request.header(name)));
     return typeof claim === 'string' ? claim : undefined;
   }
 

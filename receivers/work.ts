@@ -1,19 +1,13 @@
 import { type Awaitable, after, isThenable } from './after.ts';
-import type { IdentifyBody } from './bodies.ts';
+import type { Job } from './job.ts';
 import type { Leases } from './leases.ts';
-import { type Computed, computedOf, type Message, type Parsed, type UnknownMessage } from './messages.ts';
-import type { ComputedBody, Handler, Handlers, Log, ReceivedRequest, ReceiverClock } from './options.ts';
+import type { Parsed } from './messages.ts';
+import type { Handlers, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
 import type { OpenRequest } from './request.ts';
+import { createSteps } from './steps.ts';
 import type { Opened, Opening, ReceiverStore } from './store.ts';
-
-/** One message on its way through the store to its handlers. */
-export interface Task {
-  readonly parsed: Parsed;
-  readonly request: OpenRequest;
-  readonly log: Log;
-}
 
 export interface WorkParts {
   readonly on: Handlers;
@@ -21,172 +15,177 @@ export interface WorkParts {
   readonly leases: Leases;
   readonly clock: ReceiverClock;
   readonly report: Report;
+  /** Takes the answer of a job that went on. */
+  ended(job: Job, answer: reply.Reply): void;
 }
 
 export interface Work {
   /** Runs the handlers; fails as they fail. */
   handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply>;
-  /** Begins a task in the store, handles it if it is ours, and ends it there. Never fails. */
-  run(task: Task): Awaitable<reply.Reply>;
+  /** Begins a job in the store, handles it if it is ours, and ends it there. Never fails. */
+  run(job: Job): Answer;
 }
+
+/** The answer if it is there at once; else `ended` gets it. */
+type Answer = reply.Reply | undefined;
 
 /** Milliseconds between two looks at a change of the same name that another process has. */
 const BUSY_STEP = 100;
 const TAKEN = 'another process has handled it meanwhile';
 
-export function createWork({ on, store, leases, clock, report }: WorkParts): Work {
-  const dispatch = createDispatch(on);
+export function createWork({ on, store, leases, clock, report, ended }: WorkParts): Work {
+  const stepOf = createSteps(on);
 
   function handle(parsed: Parsed, request: OpenRequest): Awaitable<reply.Reply> {
-    if (parsed.ok)
-      return on.around === undefined ? dispatch(parsed.message, parsed.known, request) : within(parsed, request);
-    const { reason, detail } = parsed;
+    if (!parsed.ok) return refused(parsed, request);
+    if (on.around !== undefined) return around(parsed, request);
+    const { call, answer } = stepOf(parsed.message, parsed.known);
+    return after(call(parsed.message as never, request), () => answer);
+  }
+
+  function refused({ reason, detail }: Parsed & { ok: false }, request: OpenRequest): Awaitable<reply.Reply> {
     if (on.invalid === undefined) return reply.refusal(400, reason, detail);
     return after(on.invalid({ reason, detail }, request), () => reply.quarantined);
   }
 
-  async function within(parsed: Parsed & { ok: true }, request: OpenRequest): Promise<reply.Reply> {
-    let answer: reply.Reply | undefined;
-    await on.around?.(parsed.message, request, async () => {
-      answer = await dispatch(parsed.message, parsed.known, request);
+  async function around({ message, known }: Parsed & { ok: true }, request: OpenRequest): Promise<reply.Reply> {
+    const { call, answer } = stepOf(message, known);
+    let hasReturned = false;
+    await on.around?.(message, request, async () => {
+      await call(message as never, request);
+      hasReturned = true;
     });
-    if (answer === undefined) throw new Error('around has not called next, or has not waited for it');
+    if (!hasReturned) throw new Error('around has not called next, or has not waited for it');
     return answer;
   }
 
-  // No closures from here to the handler: they are once per request, and cost a busy receiver as much as its signature.
+  // No closure and no promise from here to the handler that is not needed: they are once per message, and cost a busy
+  // receiver as much as its signature.
 
-  function begin(task: Task, opening: Opening): Awaitable<reply.Reply> {
+  function run(job: Job): Answer {
+    const { opening } = job.request;
+    try {
+      return opening === undefined ? work(job) : begin(opening, job);
+    } catch (error) {
+      return unforeseen(error, job);
+    }
+  }
+
+  /** Takes the next step with what a promise brings. */
+  function later<T>(promise: Promise<T>, job: Job, done: Next<T>, failed: Next<unknown>): undefined {
+    Promise.resolve(promise).then(
+      (value) => goOn(job, done, value),
+      (error) => goOn(job, failed, error),
+    );
+  }
+
+  function goOn<T>(job: Job, next: Next<T>, value: T): void {
+    let answer: Answer;
+    try {
+      answer = next(value, job);
+    } catch (error) {
+      answer = unforeseen(error, job);
+    }
+    if (answer !== undefined) ended(job, answer);
+  }
+
+  function unforeseen(error: unknown, { request, log }: Job): reply.Reply {
+    report(error, { stage: 'host', request }, log);
+    return reply.crashed;
+  }
+
+  function begin(opening: Opening, job: Job): Answer {
     let state: Awaitable<Opened>;
     try {
       state = store.begin(opening);
     } catch (error) {
-      return notBegun(error, task);
+      return notBegun(error, job);
     }
-    if (!isThenable(state)) return begun(state, task, opening);
-    return state.then(
-      (opened) => begun(opened, task, opening),
-      (error) => notBegun(error, task),
-    );
+    return isThenable(state) ? later(state, job, begun, notBegun) : begun(state, job);
   }
 
-  function notBegun(error: unknown, { request, log }: Task): reply.Reply {
+  function notBegun(error: unknown, { request, log }: Job): reply.Reply {
     report(error, { stage: 'store', request }, log);
     return reply.storeFailed;
   }
 
   /** A change of the same user that another process has will soon be done: only the deadline ends the wait. */
-  function begun(state: Opened, task: Task, opening: Opening): Awaitable<reply.Reply> {
-    if (state === 'new') return work(task, opening);
+  function begun(state: Opened, job: Job): Answer {
+    if (state === 'new') return work(job);
     if (state === 'done') return reply.duplicate;
     if (state === 'stale') return reply.stale;
-    if (state === 'running' || task.request.isExpired) return reply.inProgress;
-    return new Promise<void>((resolve) => clock.after(BUSY_STEP, resolve)).then(() => begin(task, opening));
+    const { isExpired, opening } = job.request;
+    if (state === 'running' || isExpired || opening === undefined) return reply.inProgress;
+    clock.after(BUSY_STEP, () => goOn(job, begin, opening));
+    return undefined;
   }
 
-  function work(task: Task, opening: Opening | undefined): Awaitable<reply.Reply> {
-    let handled: Awaitable<reply.Reply>;
+  function work(job: Job): Answer {
+    const { parsed, request } = job;
+    let result: unknown;
     try {
-      handled = handle(task.parsed, task.request);
+      if (parsed.ok && on.around === undefined) {
+        const { call, answer } = stepOf(parsed.message, parsed.known);
+        job.answer = answer;
+        result = call(parsed.message as never, request);
+      } else result = handle(parsed, request);
     } catch (error) {
-      return failed(error, task, opening);
+      return failed(error, job);
     }
-    return isThenable(handled) ? held(handled, task, opening) : settle(handled, task, opening);
+    if (!isThenable(result)) return handled(result, job);
+    leases.hold(job, giveUp);
+    return later(result, job, handledLater, failedLater);
   }
 
-  /** The outcome of a handler that goes on, whose request is held meanwhile. */
-  function held(handled: Promise<reply.Reply>, task: Task, opening: Opening | undefined): Promise<reply.Reply> {
-    return new Promise((resolve) => {
-      const lease = leases.hold(task.request, () => resolve(settle(reply.failed, task, opening)), task.log);
-      handled.then(
-        (answer) => leases.end(lease) && resolve(settle(answer, task, opening)),
-        (error) => leases.end(lease) && resolve(failed(error, task, opening)),
-      );
-    });
+  /** What `handle` brings is the answer itself. */
+  function handled(result: unknown, job: Job): Answer {
+    return settle(job.answer ?? (result as reply.Reply), job);
   }
 
-  function failed(error: unknown, task: Task, opening: Opening | undefined): Awaitable<reply.Reply> {
-    const { parsed, request, log } = task;
+  function handledLater(result: unknown, job: Job): Answer {
+    return leases.end(job) ? handled(result, job) : undefined;
+  }
+
+  function failedLater(error: unknown, job: Job): Answer {
+    return leases.end(job) ? failed(error, job) : undefined;
+  }
+
+  function failed(error: unknown, job: Job): Answer {
+    const { parsed, request, log } = job;
     const message = parsed.ok ? parsed.message : undefined;
     report(error, { stage: parsed.ok ? 'handler' : 'invalid', late: request.isExpired, message, request }, log);
-    return settle(reply.failed, task, opening);
+    return settle(reply.failed, job);
+  }
+
+  function giveUp(job: Job): void {
+    goOn(job, settle, reply.failed);
   }
 
   /** Failures of the store that come after the handlers' verdict do not change the answer. */
-  function settle(answer: reply.Reply, task: Task, opening: Opening | undefined): Awaitable<reply.Reply> {
+  function settle(answer: reply.Reply, job: Job): Answer {
+    const { opening } = job.request;
+    job.answer = answer;
     if (opening === undefined) return answer;
     let ours: Awaitable<boolean>;
     try {
       ours = answer.status === 200 ? store.done(opening) : after(store.release(opening), () => true);
     } catch (error) {
-      return notSettled(error, task, answer);
+      return notSettled(error, job);
     }
-    if (!isThenable(ours)) return ours ? answer : notSettled(new Error(TAKEN), task, answer);
-    return ours.then(
-      (isOurs) => (isOurs ? answer : notSettled(new Error(TAKEN), task, answer)),
-      (error) => notSettled(error, task, answer),
-    );
+    return isThenable(ours) ? later(ours, job, settled, notSettled) : settled(ours, job);
   }
 
-  function notSettled(error: unknown, { request, log }: Task, answer: reply.Reply): reply.Reply {
+  function settled(isOurs: boolean, job: Job): Answer {
+    return isOurs ? job.answer : notSettled(new Error(TAKEN), job);
+  }
+
+  function notSettled(error: unknown, { request, log, answer }: Job): Answer {
     report(error, { stage: 'store', request }, log);
     return answer;
   }
 
-  return {
-    handle,
-    run(task) {
-      const { opening } = task.request;
-      return opening === undefined ? work(task, undefined) : begin(task, opening);
-    },
-  };
+  return { handle, run };
 }
 
-type Dispatch = (message: Message | UnknownMessage, known: boolean, request: ReceivedRequest) => Awaitable<reply.Reply>;
-
-type ComputedHandler = Handler<ComputedBody>;
-
-/** Makes the function that gives a message to the handlers that want it. */
-function createDispatch(on: Handlers): Dispatch {
-  // Keys come from outside: no look-up in an object.
-  const audiences = new Map(Object.entries(on.audience ?? {}));
-  const traits = new Map(Object.entries(on.trait ?? {}));
-
-  /** The handler of this audience or trait, or of all (`*`); undefined where they are left to `identify`. */
-  function computedHandler({ kind, key }: Computed, { traits: values }: IdentifyBody): ComputedHandler | undefined {
-    if (kind === 'audience') {
-      const handlers = audiences.get(key) ?? audiences.get('*');
-      const member = Object.hasOwn(values, key) ? values[key] : undefined;
-      if (handlers === undefined || typeof member !== 'boolean') return undefined;
-      return (member ? handlers.entered : handlers.exited) ?? ignored;
-    }
-    const handlers = traits.get(key) ?? traits.get('*');
-    if (handlers === undefined) return undefined;
-    const isGone = Object.values(values).every((value) => value === null);
-    return (isGone ? handlers.gone : handlers.changed) ?? ignored;
-  }
-
-  function leave(message: Message | UnknownMessage, request: ReceivedRequest): Awaitable<reply.Reply> {
-    return after(on.unhandled?.(message, request), isLeft);
-  }
-
-  function specific(message: Message, request: ReceivedRequest): Awaitable<reply.Reply> {
-    const computed = message.type === 'identify' ? computedOf(message) : undefined;
-    const special = computed && computedHandler(computed, message as IdentifyBody);
-    const handler = (special ?? on[message.type]) as Handler<Message> | undefined;
-    if (handler === undefined && on.any === undefined) return leave(message, request);
-    return after(handler?.(message, request), isHandled);
-  }
-
-  return (message, known, request) => {
-    if (!known) return leave(message, request);
-    if (on.any === undefined) return specific(message as Message, request);
-    return after(on.any(message as Message, request), () => specific(message as Message, request));
-  };
-}
-
-const isHandled = () => reply.handled;
-const isLeft = () => reply.unhandled;
-
-/** For changes that an audience's handlers leave out. */
-const ignored: ComputedHandler = () => {};
+/** A step of a job: its answer, unless it goes on. */
+type Next<T> = (value: T, job: Job) => Answer;

@@ -123,6 +123,45 @@ t.test('changes of one user in one batch keep their order, and those of others d
   t.same(seen, ['-u2', '+u1', '-u1']);
 });
 
+t.test("a message's bytes are those that were sent, whatever a handler does to the message", async (t) => {
+  const seen: string[] = [];
+  const { send } = start({
+    on: {
+      track(message, request) {
+        Object.assign(message, { event: 'changed' }).properties['more'] = true;
+        seen.push(request.rawBody.toString());
+      },
+    },
+  });
+  const bodies = ['a', 'b'].map((event) => JSON.stringify(webhook('track', { event })));
+  await send(bodies);
+  t.same(seen, bodies);
+});
+
+t.test('a thousand changes of one user that wait for a slow one follow it in order', async (t) => {
+  const [release, seen] = [signal(), [] as unknown[]];
+  const { send } = start({
+    on: {
+      async identify({ context }) {
+        if (context.personas?.sequence === 1) await release.promise;
+        seen.push(context.personas?.sequence);
+      },
+    },
+  });
+  const change = (sequence: number) => membership('vips', 'u1', sequence % 2 === 1, sequence);
+  const answers = Array.from({ length: 100 }, (_, round) =>
+    send(Array.from({ length: 16 }, (_, place) => change(round * 16 + place + 1))),
+  );
+  for (let turns = 0; turns < 10; turns += 1) await turn();
+  t.same(seen, []);
+  release.resolve();
+  for (const answer of await Promise.all(answers)) t.same(answer, { status: 200, received: true });
+  t.same(
+    seen,
+    Array.from({ length: 1600 }, (_, place) => place + 1),
+  );
+});
+
 t.test('keys are kept apart by sender: one can not have the messages of another taken for repetitions', async (t) => {
   const { send } = start({ secret: ['secret of a', 'secret of b'], on: { any() {} } });
   let calls = 0;

@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
-import { type WebhookBody, webhookBody } from '../../receivers/bodies.ts';
+import { kinds, type WebhookBody, webhookBody } from '../../receivers/bodies.ts';
+import { isPlain } from '../../receivers/plain.ts';
 import { samples as bodies } from './helpers/samples.ts';
 
 const timestamp = '2026-01-02T03:04:05.678Z';
@@ -60,4 +63,46 @@ t.test('__proto__ as a key of the free-form parts stays a plain key', async (t) 
   t.equal(parsed.admin, undefined);
   t.equal(parsed.type === 'identify' && parsed.traits['admin'], undefined);
   t.equal(({} as { admin?: boolean }).admin, undefined);
+});
+
+/** Without what is undefined. */
+const overTheWire = (body: object): Record<string, unknown> => JSON.parse(JSON.stringify(body));
+
+/** What clients and their mistakes make of the fields that a schema looks at. */
+const anything = fc.oneof(
+  { weight: 3, arbitrary: fc.constantFrom<unknown>({}, 'text', timestamp, undefined) },
+  fc.constantFrom<unknown>(null, 0, 1, true, [], ['x'], '', '2026-02-30T00:00:00.000Z', '2026-01-02T03:04:05Z', {
+    a: 1,
+  }),
+);
+const fields = [
+  ...['version', 'timestamp', 'receivedAt', 'originalTimestamp', 'messageId', 'anonymousId', 'integrations', 'context'],
+  ...['userId', 'traits', 'event', 'properties', 'name', 'category', 'groupId', 'Previous ID', 'User ID', 'channel'],
+];
+const page = fc.record({ path: anything, title: anything, url: anything, other: anything }, { requiredKeys: [] });
+
+t.test('what is taken without its schema is what the schema would have made of it', (t) => {
+  let taken = 0;
+  const changed = fc.record({
+    kind: fc.constantFrom(...kinds),
+    changes: fc.dictionary(fc.constantFrom(...fields), anything, { maxKeys: 3 }),
+    properties: fc.option(page, { nil: undefined }),
+  });
+  fc.assert(
+    fc.property(changed, ({ kind, changes, properties }) => {
+      const body = overTheWire({ ...samples[kind], ...(properties && { properties }), ...changes });
+      if (!isPlain(body)) return;
+      taken += 1;
+      assert.deepEqual(webhookBody.parse(body), body);
+    }),
+    { numRuns: 3_000 },
+  );
+  t.ok(taken > 300, `${taken} were taken`);
+  t.end();
+});
+
+t.test('and every body that is complete is taken without it', (t) => {
+  for (const [kind, body] of Object.entries(samples)) t.ok(isPlain(body), kind);
+  for (const body of [[], {}, { type: 'toString' }, { type: '__proto__' }]) t.notOk(isPlain(body as never));
+  t.end();
 });

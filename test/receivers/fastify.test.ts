@@ -1,10 +1,11 @@
+import { setImmediate as immediate } from 'node:timers/promises';
 import { createGunzip, gzipSync } from 'node:zlib';
 import rateLimit from '@fastify/rate-limit';
 import Fastify, { type FastifyInstance } from 'fastify';
 import t from 'tap';
-import { bodies, onDelete, onIdentify, receiver, signature } from '../../receivers/index.ts';
+import { bodies, onDelete, onIdentify, type RequestHead, receiver, signature } from '../../receivers/index.ts';
 import { conformance, signed, webhook } from '../../receivers/testing.ts';
-import { signal } from './helpers/clock.ts';
+import { manualClock, signal } from './helpers/clock.ts';
 import { listen } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
@@ -160,6 +161,57 @@ t.test('bodies parses into messages, verified or not', async (t) => {
     });
     const refused = await send({ type: 'track' });
     t.match({ status: refused.statusCode, ...refused.json() }, { status: 400, code: 'invalid_body' });
+  }
+});
+
+t.test('the deadline counts from the head of the request, also where the app keeps no log', async (t) => {
+  const clock = manualClock();
+  const [arrived, started, release] = [signal(), signal(), signal()];
+  const app = Fastify();
+  app.addHook('onRequest', async () => arrived.resolve());
+  app.register(receiver, {
+    path: '/hooks',
+    secret,
+    clock,
+    deadline: 4500,
+    on: {
+      async track() {
+        started.resolve();
+        await release.promise;
+      },
+    },
+  });
+  t.after(() => app.close());
+  const url = `${await listen(app)}/hooks`;
+  const { headers, body } = signed(webhook('track'), secret);
+  const upload = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = upload.writable.getWriter();
+  const answer = fetch(url, { method: 'POST', headers, body: upload.readable, duplex: 'half' });
+  void writer.write(Buffer.from(body.slice(0, 10)));
+  await arrived.promise;
+  await immediate();
+  clock.advance(3000);
+  void writer.write(Buffer.from(body.slice(10)));
+  void writer.close();
+  await started.promise;
+  await immediate();
+  clock.advance(1500);
+  t.equal((await answer).status, 503);
+  release.resolve();
+});
+
+t.test('a function that finds the secret may take its request to pieces', async (t) => {
+  const app = Fastify();
+  const find = ({ url, header }: RequestHead) => (header('x-tenant') === 'a' && url === '/hooks' ? secret : undefined);
+  app.register(receiver, { path: '/hooks', secret: find, on: { track() {} } });
+  t.after(() => app.close());
+  const { headers, body } = signed(webhook('track'), secret);
+  for (const [tenant, status] of [
+    ['a', 200],
+    ['b', 401],
+  ] as const) {
+    const sent = { ...headers, 'x-tenant': tenant };
+    t.equal((await app.inject({ method: 'POST', url: '/hooks', headers: sent, payload: body })).statusCode, status);
   }
 });
 
