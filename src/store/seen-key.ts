@@ -6,5 +6,8 @@ import type { NewMessage } from './port.ts';
  * user ids into their message ids, and what is remembered outlives a deletion.
  */
 export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {
-  return hash('sha1', `${source}\0${messageId}`).slice(0, 32);
+  return hash('sha1', seenText(source, messageId)).slice(0, 32);
 }
+
+/** What the hash is made of. */
+export const seenText = (source: string, messageId: string) => `${source}\0${messageId}`;

@@ -9,6 +9,7 @@ import { migratePostgres } from '../postgres/migrate.ts';
 import { remember } from '../postgres/seen.ts';
 import { storeError } from '../sqlite/connection.ts';
 import { markerOf } from '../sqlite/files.ts';
+import { KEY_BYTES } from '../sqlite/seen-keys.ts';
 import { openSqliteStore } from '../sqlite/store.ts';
 import { type MovedTable, TABLES, type Type } from './move-tables.ts';
 import type { CopyProgress } from './postgres-copy.ts';
@@ -207,19 +208,26 @@ const TYPES: Readonly<Record<Type, { readonly sql: string; readonly encode: Enco
 
 /** Message ids get another full day. */
 async function copySeen({ source, session, now, onProgress }: Move): Promise<number> {
-  const total = countOf(source, SEEN);
+  const total =
+    Number(source.prepare(`SELECT coalesce(sum(length(keys)), 0) AS n FROM (${SEEN})`).get()?.['n']) / KEY_BYTES;
   let count = 0;
   for (const rows of batches(source, SEEN)) {
-    const keys = uuid(rows.map(([key]) => String(key)));
-    await session.run(`WITH ${remember(now, 'SELECT unnest($1::uuid[])')} SELECT 1`, [keys]);
-    count += rows.length;
+    const keys = rows.flatMap(([stored]) => digitsOf(stored as Uint8Array));
+    await session.run(`WITH ${remember(now, 'SELECT unnest($1::uuid[])')} SELECT 1`, [uuid(keys)]);
+    count += keys.length;
     onProgress('seen', count, total);
   }
   return count;
 }
 
-/** The hash of every message id that is remembered. */
-const SEEN = 'SELECT value FROM seen, json_each(seen.keys) UNION SELECT value FROM seen_log, json_each(seen_log.keys)';
+/** The hashes of all message ids that are remembered, many in a row. */
+const SEEN = 'SELECT keys FROM seen UNION ALL SELECT keys FROM seen_log';
+
+/** Those of a row, as Postgres has them. */
+function digitsOf(stored: Uint8Array): string[] {
+  const digits = Buffer.from(stored).toString('hex');
+  return Array.from({ length: stored.length / KEY_BYTES }, (_, at) => digits.slice(32 * at, 32 * (at + 1)));
+}
 
 /** No id that was ever given out comes again. */
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {

@@ -14,6 +14,7 @@ import { Queues, writeChanges } from './counters.ts';
 import { TailWriter } from './event-log.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
+import { NewDeliveries } from './new-deliveries.ts';
 import { type PackedMessages, Unpacked } from './packed-messages.ts';
 import { SqliteSession } from './session.ts';
 
@@ -26,8 +27,8 @@ interface AcceptArguments {
   readonly take: Take | null;
 }
 
-/** Index of the message, its destination, and the delivery's id. */
-export type HandedTuple = readonly [message: number, destination: string, id: number];
+/** Index of the message, its destination, and the delivery's id, which is there once the row is. */
+export type HandedTuple = [message: number, destination: string, id: number];
 
 interface Accepted extends AcceptResult {
   readonly handed: readonly HandedTuple[];
@@ -64,6 +65,7 @@ export function acceptAll(
 class Shared {
   readonly changes = new Changes<number>();
   readonly queues: Queues;
+  readonly deliveries: NewDeliveries;
   readonly isSuppressed: ((source: string, userId: string) => boolean) | null;
   hasDeadConflicts: boolean;
   private readonly db: Connection;
@@ -73,6 +75,7 @@ class Shared {
   constructor(db: Connection) {
     this.db = db;
     this.queues = new Queues(db, this.changes);
+    this.deliveries = new NewDeliveries(db);
     this.isSuppressed = suppressionCheck(db);
     this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   }
@@ -96,6 +99,7 @@ class Shared {
   }
 
   write(): void {
+    this.deliveries.write();
     writeChanges(this.db, this.changes);
     this.log?.write();
   }
@@ -103,7 +107,7 @@ class Shared {
 
 function write(db: Connection, now: number, request: AcceptArguments, shared: Shared): Accepted {
   failpoint('accept');
-  const { changes, queues, isSuppressed } = shared;
+  const { changes, queues, deliveries, isSuppressed } = shared;
   const messages = new Unpacked(request.messages);
   const run = request.step ? db.nameId(request.step.run) : null;
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
@@ -132,12 +136,14 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
     for (const [name, destination] of routes[messages.route] ?? []) {
       let state = READY;
       if (conflict !== null) {
+        deliveries.writeIfChanged(destination, conflict);
         state = supersede(db, conflict, destination, changes);
         if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, changes);
       }
       // A full queue must not keep a user's data alive: deletion notices always find room.
       const isNotice = lane === DELETION_LANE;
       if (!isNotice && queues.isFull(destination, request.maxQueued)) {
+        deliveries.writeOf(destination);
         holdOut(db, now, { destination, lane, source: sourceId, type, messageId, userId, run, conflict, body });
         changes.add(destination, run, { deliveries: 1, untried: 1, dead: 1, heldOut: 1 });
         shared.hasDeadConflicts ||= conflict !== null;
@@ -145,24 +151,9 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
       }
       // A change that is not in flight yet can still be superseded.
       const owner = conflict === null ? taking.next(name) : null;
-      const id = db.insert(
-        `INSERT INTO delivery (destination, lane, state, owner, due_at, tries, source, type, message_id, user_id, accepted_at, run, conflict, body)
-         VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        destination,
-        lane,
-        owner === null ? state : CLAIMED,
-        owner,
-        now,
-        sourceId,
-        type,
-        messageId,
-        userId,
-        now,
-        run,
-        conflict,
-        body,
-      );
-      if (owner !== null) taking.handed.push([index, name, id]);
+      const handed = owner === null ? null : taking.hand(index, name);
+      const common = { destination, lane, state: owner === null ? state : CLAIMED, owner, source: sourceId, run };
+      deliveries.add(common, { now, type, messageId, userId, conflict, body }, handed);
       changes.add(destination, run, { deliveries: 1, untried: 1, pending: 1, queued: isNotice ? 0 : 1 });
     }
   }
@@ -187,6 +178,12 @@ class Taking {
     if (this.owner === null || left === 0) return null;
     this.left.set(destination, left - 1);
     return this.owner;
+  }
+
+  hand(message: number, destination: string): HandedTuple {
+    const handed: HandedTuple = [message, destination, 0];
+    this.handed.push(handed);
+    return handed;
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Key } from './seen-keys.ts';
+
 /** Bits of a filter for each id, and how many an id sets: one that is not there is taken to be there once in 175,000 times. */
 const BITS_PER_ID = 32;
 const PROBES = 8;
@@ -6,25 +8,10 @@ const GROUP_SIZE = 32;
 
 export type Hashes = readonly [number, number];
 
-/** Two numbers, of which the filter's probes are made: the first of the 32 hexadecimal digits that a key is, a hash itself. */
-export function hashesOf(key: string): Hashes {
-  return [numberAt(key, 0), (numberAt(key, 8) | 1) >>> 0];
+/** Two numbers, of which the filter's probes are made: the start of a key, which is a hash itself. */
+export function hashesOf([first = 0, second = 0]: Key): Hashes {
+  return [first >>> 0, (second | 1) >>> 0];
 }
-
-/** Eight hexadecimal digits, in lower case. */
-function numberAt(key: string, start: number): number {
-  let number = 0;
-  for (let at = start; at < start + 8; at += 1) {
-    const code = key.charCodeAt(at);
-    number = (number << 4) | (code - (code > NINE ? BEFORE_A : ZERO));
-  }
-  return number >>> 0;
-}
-
-const ZERO = 0x30;
-const NINE = 0x39;
-/** What an `a` has ten more than. */
-const BEFORE_A = 0x57;
 
 interface Group {
   /** The filters' ids, rising. */

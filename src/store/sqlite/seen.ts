@@ -1,5 +1,5 @@
-import { seenKey } from '../seen-key.ts';
 import { BloomFilters, type Hashes, hashesOf } from './bloom-filters.ts';
+import { isAmong, type Key, newKey, SeenKeys, writeKey } from './seen-keys.ts';
 import type { Statements } from './statements.ts';
 
 /** Message ids are remembered for at least this long, in milliseconds (field notes: 24 hours). */
@@ -17,14 +17,16 @@ export class SeenIds {
   private readonly db: Statements;
   private readonly bucketSize: number;
   /** Ids in the log; null when they must be read anew. */
-  private recent: Set<string> | null = null;
+  private recent: SeenKeys | null = null;
   /** Those of the buckets; what was pruned may still be among them, and is then looked for in vain. */
   private filters: BloomFilters;
   /** SQLite's count of what other processes have written. */
   private dataVersion = -1;
   private firstLogged = 0;
   private lastLogged = 0;
-  private added: string[] = [];
+  /** How many there were in the log before the operation. */
+  private before = 0;
+  private readonly key = newKey();
 
   /** @param bucketSize - a power of two */
   constructor(db: Statements, bucketSize = BUCKET_SIZE) {
@@ -41,7 +43,11 @@ export class SeenIds {
 
   /** Catches up with other processes; must precede the first `add` of an operation. */
   begin(): void {
-    this.added = [];
+    this.refresh();
+    this.before = this.recent?.size ?? 0;
+  }
+
+  private refresh(): void {
     const version = this.db.get<{ data_version: number }>('PRAGMA data_version')?.data_version ?? 0;
     if (this.recent !== null && version === this.dataVersion) return;
     this.dataVersion = version;
@@ -51,31 +57,27 @@ export class SeenIds {
 
   /** Notes an id, by its hash; false when it was known. */
   add(source: string, messageId: string): boolean {
-    const key = seenKey({ source, messageId });
-    const recent = this.recent as Set<string>;
-    const count = recent.size;
-    // One look at the set answers whether it was there, and has it there if not.
-    if (recent.add(key).size === count) return false;
-    if (this.isInBucket(key)) {
-      recent.delete(key);
-      return false;
-    }
-    this.added.push(key);
+    const { key } = this;
+    const recent = this.recent as SeenKeys;
+    writeKey(key, source, messageId);
+    if (recent.has(key) || this.isInBucket(key)) return false;
+    recent.add(key);
     return true;
   }
 
   /** Takes back what was added since `begin`. */
   undo(): void {
-    for (const key of this.added) this.recent?.delete(key);
+    this.recent?.truncate(this.before);
   }
 
   /** Writes what was added since `begin`. */
   write(now: number): void {
-    if (this.added.length === 0) return;
-    const { db, recent } = this;
-    this.lastLogged = db.insert('INSERT INTO seen_log (at, keys) VALUES (?, ?)', now, JSON.stringify(this.added));
+    const { db, recent, before } = this;
+    if (recent === null || recent.size === before) return;
+    const added = recent.stored(placesFrom(before, recent.size), recent.size - before);
+    this.lastLogged = db.insert('INSERT INTO seen_log (at, keys) VALUES (?, ?)', now, added);
     if (this.firstLogged === 0) this.firstLogged = this.lastLogged;
-    if (recent && recent.size >= this.bucketSize) this.makeBucket(now, recent);
+    if (recent.size >= this.bucketSize) this.makeBucket(now, recent);
   }
 
   /** Forgets ids that are older than the window, a bucket at a time; false once none are. */
@@ -91,32 +93,33 @@ export class SeenIds {
     return old !== undefined;
   }
 
-  private makeBucket(now: number, keys: ReadonlySet<string>): void {
+  private makeBucket(now: number, keys: SeenKeys): void {
     const { db, filters } = this;
-    const parts: string[][] = Array.from({ length: this.partCount }, () => []);
+    const parts: number[][] = Array.from({ length: this.partCount }, () => []);
     const hashes: Hashes[] = [];
-    for (const key of keys) {
-      const pair = hashesOf(key);
+    for (let place = 0; place < keys.size; place += 1) {
+      const pair = hashesOf(keys.at(place));
       hashes.push(pair);
-      parts[this.partOf(pair)]?.push(key);
+      parts[this.partOf(pair)]?.push(place);
     }
     const filter = filters.make(hashes);
     const id = db.insert('INSERT INTO seen_bucket (at, filter) VALUES (?, ?)', now, filter);
-    for (const [index, part] of parts.entries()) {
-      if (part.length > 0) db.run('INSERT INTO seen VALUES (?, ?)', this.rowOf(id, index), JSON.stringify(part));
+    for (const [index, places] of parts.entries()) {
+      if (places.length === 0) continue;
+      db.run('INSERT INTO seen VALUES (?, ?)', this.rowOf(id, index), keys.stored(places, places.length));
     }
     db.run('DELETE FROM seen_log');
     filters.add(id, filter);
-    this.recent = new Set();
+    this.recent = new SeenKeys(this.bucketSize);
     this.firstLogged = 0;
   }
 
-  private isInBucket(key: string): boolean {
+  private isInBucket(key: Key): boolean {
     const hashes = hashesOf(key);
     return this.filters.candidates(hashes).some((bucket) => {
       const row = this.rowOf(bucket, this.partOf(hashes));
-      const part = this.db.get<{ keys: string }>('SELECT keys FROM seen WHERE id = ?', row);
-      return part !== undefined && (JSON.parse(part.keys) as string[]).includes(key);
+      const part = this.db.get<{ keys: Uint8Array }>('SELECT keys FROM seen WHERE id = ?', row);
+      return part !== undefined && isAmong(key, part.keys);
     });
   }
 
@@ -149,16 +152,20 @@ export class SeenIds {
     const first = this.db.get<{ id: number | null }>('SELECT min(id) AS id FROM seen_log')?.id ?? 0;
     // Another process has made a bucket of the log, or has pruned it.
     if (this.recent === null || first !== this.firstLogged) {
-      this.recent = new Set();
+      this.recent = new SeenKeys(this.bucketSize);
       this.firstLogged = first;
       this.lastLogged = 0;
     }
-    for (const { id, keys } of this.db.all<{ id: number; keys: string }>(
+    for (const { id, keys } of this.db.all<{ id: number; keys: Uint8Array }>(
       'SELECT id, keys FROM seen_log WHERE id > ? ORDER BY id',
       this.lastLogged,
     )) {
-      for (const key of JSON.parse(keys) as string[]) this.recent.add(key);
+      this.recent.addStored(keys);
       this.lastLogged = id;
     }
   }
+}
+
+function* placesFrom(first: number, end: number): Generator<number> {
+  for (let place = first; place < end; place += 1) yield place;
 }

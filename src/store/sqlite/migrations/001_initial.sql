@@ -87,11 +87,11 @@ CREATE TABLE backlog (
   held_out INTEGER NOT NULL
 ) STRICT;
 
--- Message ids of the last 24 hours (see seen.ts): the newest as JSON lists, one of each accept, the others in buckets, whose
--- ids lie in parts by their hash. AUTOINCREMENT, because other processes notice by the ids what is new to them.
-CREATE TABLE seen_log (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, keys TEXT NOT NULL) STRICT;
+-- Message ids of the last 24 hours (see seen.ts), 16 bytes each: the newest in rows, one of each group of accepts, the others
+-- in buckets, whose ids lie in parts by their hash. AUTOINCREMENT, because other processes notice by the ids what is new to them.
+CREATE TABLE seen_log (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, keys BLOB NOT NULL) STRICT;
 CREATE TABLE seen_bucket (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, filter BLOB NOT NULL) STRICT;
-CREATE TABLE seen (id INTEGER PRIMARY KEY, keys TEXT NOT NULL) STRICT;
+CREATE TABLE seen (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
 
 -- The event log (docs/event-log.md). Its hot tail: one row for each accept and source, with a body of JSON on each line, until
 -- it is sealed into files. AUTOINCREMENT, because readers know by the ids how far they are.
