@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
@@ -47,10 +47,19 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.decorateRequest('collectSource', null);
   app.decorateRequest('collectHold', null);
   app.decorateRequest('collectUnread', null);
-  app.addHook('onRequest', async (request, reply) => {
-    if (request.is404) return;
+  // A promise for each request would cost as much as what it does.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.is404) return done();
     // Clients send JSON as text, as a form, under types that are none.
-    delete request.raw.headers['content-type'];
+    request.raw.headers['content-type'] = undefined;
+    try {
+      begin(request, reply);
+    } catch (error) {
+      return done(error as Error);
+    }
+    done();
+  });
+  const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
     const account = writeKey === null ? strangers : recognise(request, writeKey);
     const { bodyLimit } = request.routeOptions;
@@ -64,7 +73,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     const hold = new Hold(account);
     request.collectHold = hold;
     reply.raw.once('close', () => hold.end());
-  });
+  };
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
     const { collectHold: hold, collectSource, headers, routeOptions } = request;
@@ -84,9 +93,9 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
     return body;
   });
-  app.addHook('preHandler', async ({ body, method, is404 }) => {
-    if (is404 || method !== 'POST' || body !== undefined) return;
-    throw new RollcallError('invalid_json', 'The request has no body.');
+  app.addHook('preHandler', ({ body, method, is404 }, _reply, done) => {
+    const isMissing = !is404 && method === 'POST' && body === undefined;
+    done(isMissing ? new RollcallError('invalid_json', 'The request has no body.') : undefined);
   });
   // The schemas are for the documentation; messages are checked one by one.
   app.setValidatorCompiler(() => () => true);

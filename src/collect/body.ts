@@ -29,10 +29,12 @@ export function readBytes(payload: Readable, hold: Hold, maxBytes: number): Prom
   let length = 0;
   const done = (settle: () => void) => {
     hold.whenEvicted(() => {});
-    payload.off('data', onData).off('end', onEnd).off('error', onError);
+    payload.off('data', onData).off('end', onEnd).off('error', onBrokenOff);
     settle();
   };
   const onError = (error: Error) => done(() => reject(error));
+  // The client's doing, or its network's, and nothing that our log should speak of.
+  const onBrokenOff = () => onError(new RollcallError('request_timeout', 'The request broke off.'));
   const onEnd = () => done(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)));
   const onData = (chunk: Buffer) => {
     length += chunk.length;
@@ -45,7 +47,7 @@ export function readBytes(payload: Readable, hold: Hold, maxBytes: number): Prom
     }
   };
   hold.whenEvicted(onError);
-  payload.on('data', onData).on('end', onEnd).on('error', onError);
+  payload.on('data', onData).on('end', onEnd).on('error', onBrokenOff);
   return promise;
 }
 

@@ -16,13 +16,16 @@ declare module 'fastify' {
 /** Per source, where one has a limit; a rate below a whole number gets a longer window. */
 export async function limitRate(app: FastifyInstance): Promise<void> {
   const rateOf = (request: FastifyRequest) => sourceOf(request).ratePerSecond ?? Number.POSITIVE_INFINITY;
-  await app.register(rateLimit, {
-    hook: 'preHandler',
+  await app.register(rateLimit, { global: false });
+  const limit = app.rateLimit({
     keyGenerator: (request) => sourceOf(request).id,
-    allowList: (request) => rateOf(request) === Number.POSITIVE_INFINITY,
     max: (request) => Math.ceil(rateOf(request)),
     timeWindow: (request: FastifyRequest) => (1000 * Math.ceil(rateOf(request))) / rateOf(request),
     errorResponseBuilder: () => new RollcallError('rate_limited', 'This source sends too many requests; try again.'),
+  });
+  app.addHook('preHandler', (request, reply, done) => {
+    if (request.is404 || (request.collectSource?.ratePerSecond ?? null) === null) return done();
+    limit.call(app, request, reply).then(() => done(), done);
   });
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 
@@ -55,5 +55,5 @@ export function queryWriteKey(query: unknown): string | null {
 }
 
 function digest(writeKey: string): string {
-  return createHash('sha256').update(writeKey).digest('base64');
+  return hash('sha256', writeKey, 'base64');
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import t from 'tap';
@@ -137,10 +138,17 @@ t.test('a client that hangs up in the middle gives its share back', { timeout: 2
   const url = `${await service.url()}/v1/batch`;
   const halves = request(url, { method: 'POST', headers: { authorization, 'content-length': 500_000 } });
   halves.on('error', () => {});
-  const arrived = once(service.app.server, 'request');
+  const arrived = new Promise<IncomingMessage>((resolve) => {
+    service.app.server.once('request', (incoming) => {
+      let read = 0;
+      incoming.on('data', ({ length }: Buffer) => {
+        read += length;
+        if (read === 400_000) resolve(incoming);
+      });
+    });
+  });
   halves.write('x'.repeat(400_000));
-  const [incoming] = (await arrived) as [IncomingMessage];
-  for (let read = 0; read < 400_000; ) read += ((await once(incoming, 'data')) as [Buffer])[0].length;
+  const incoming = await arrived;
   const closed = once(incoming.socket, 'close');
   halves.destroy();
   await closed;
@@ -148,6 +156,29 @@ t.test('a client that hangs up in the middle gives its share back', { timeout: 2
   const again = request(url, { method: 'POST', headers: { authorization, 'content-length': body.length } }).end(body);
   const [answer] = await once(again, 'response');
   t.strictSame(await json(answer), { success: true });
+});
+
+t.test('a request that breaks off leaves nothing in the log, and is no discard', async (t) => {
+  const log = new PassThrough();
+  const discards: string[] = [];
+  const onDiscard = (_source: string | null, code: string) => discards.push(code);
+  const service = startService(t, { onDiscard }, { logger: { level: 'warn', stream: log } });
+  const { hostname, port } = new URL(await service.url());
+  const heads = ['content-length: 50\r\n', `authorization: ${authorization}\r\ncontent-length: 50\r\n`];
+  for (const head of [...heads, 'transfer-encoding: chunked\r\n']) {
+    const arrived = once(service.app.server, 'request');
+    const socket = connect(Number(port), hostname);
+    socket.write(`POST /v1/track HTTP/1.1\r\nhost: a\r\n${head}\r\n5\r\n{"use\r\n`);
+    const [incoming] = (await arrived) as [IncomingMessage];
+    incoming.on('error', () => {});
+    const ended = new Promise((resolve) => incoming.once('close', resolve));
+    socket.destroy();
+    await ended;
+  }
+  // Whoever answers what broke off has done it before this is answered.
+  t.equal((await fetch(`${await service.url()}/v1/track`, { method: 'POST', headers: { authorization } })).status, 400);
+  t.equal(log.read(), null);
+  t.strictSame(discards, ['invalid_json']);
 });
 
 t.test('a source over its rate is answered 429 with Retry-After, its neighbours are not', async (t) => {
