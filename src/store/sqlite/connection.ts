@@ -37,7 +37,8 @@ export class Connection implements Statements {
     this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');
     this.exec('PRAGMA synchronous = FULL');
-    this.exec('PRAGMA cache_size = -32768');
+    // The system has the pages in its own cache: four times as much took 50 MB more, and not a hundredth of the CPU off.
+    this.exec('PRAGMA cache_size = -8192');
     this.checkpointAfter(CHECKPOINT_AFTER);
     this.exec('PRAGMA journal_size_limit = 67108864');
     // What is deleted is overwritten: a deletion request must leave nothing of its users in the file.

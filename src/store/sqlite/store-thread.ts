@@ -87,7 +87,7 @@ export class StoreThread {
       workerData,
       execArgv: THREAD_ARGUMENTS,
       // Its garbage is short-lived; the default would let 100 MB of it lie about.
-      resourceLimits: { maxYoungGenerationSizeMb: 24 },
+      resourceLimits: { maxYoungGenerationSizeMb: 16 },
     });
     const reply = await firstReply(worker);
     if ('failed' in reply) {
