@@ -9,7 +9,7 @@ import type { Subjects } from './subjects.ts';
 import { rejectRun, unfinishedRuns } from './unfinished.ts';
 
 /** What is asked of one audience or trait. */
-export interface Request {
+interface Request {
   readonly action: Order['action'];
   /** The run's time; that of now unless given. */
   readonly now?: number | undefined;
@@ -22,7 +22,7 @@ export interface Request {
 }
 
 /** What people and schedules ask for, carried out under the lease and reported. */
-export interface Orders {
+interface Orders {
   order(subject: Subject, request: Request): Promise<SyncReport>;
   /** Lets a held run go on. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;

@@ -93,7 +93,7 @@ async function keep(
   return staying;
 }
 
-export interface Batch {
+interface Batch {
   readonly lane: Lane;
   readonly to: readonly string[];
   readonly run: string;

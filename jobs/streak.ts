@@ -6,7 +6,7 @@ const RECENT = 10;
 const UNDER_WAY: ReadonlySet<RunState> = new Set<RunState>(['staged', 'sending', 'committed']);
 
 /** Whether it failed, or goes on failing where it was. */
-export function hasFailed({ state, code }: Pick<Run, 'state' | 'code'>): boolean {
+function hasFailed({ state, code }: Pick<Run, 'state' | 'code'>): boolean {
   return state === 'failed' || (UNDER_WAY.has(state) && code !== null);
 }
 

@@ -47,7 +47,7 @@ import {
 } from './store/port.ts';
 import { VERSION } from './version.ts';
 
-export interface AppOptions {
+interface AppOptions {
   readonly log: Logger;
   readonly clock?: Clock;
   /** Reads the configuration file again, for a reload; throws `bad_configuration`. */

@@ -45,7 +45,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 
 /** How requests are signed: `X-Signature`, the headers of Standard Webhooks, or both. */
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
-export type Signing = (typeof SIGNINGS)[number];
+type Signing = (typeof SIGNINGS)[number];
 
 /** What a destination wants of all that its sources say. What is absent is everything. */
 export interface Wants {

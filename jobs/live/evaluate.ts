@@ -6,7 +6,7 @@ import { compareDated, type Dated, type Kept } from './kept.ts';
 import { passesAll, valueAt } from './look.ts';
 
 /** What a definition says of a person, and until when, as long as nothing happens. */
-export interface Verdict {
+interface Verdict {
   /** Of an audience true; undefined for those who are not in it. */
   readonly value: unknown;
   /** When it may become another by time alone; null for never. */

@@ -31,7 +31,7 @@ export interface Standings {
   readonly causes: ReadonlyMap<string, LiveEvent>;
 }
 
-export interface Step {
+interface Step {
   /** To be written. */
   readonly rows: readonly Row[];
   readonly standings: readonly Standings[];

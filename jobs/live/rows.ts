@@ -5,7 +5,7 @@ import { idOf, isUser } from './identity.ts';
 import { readKept, writeKept } from './kept.ts';
 import type { Row, Rows } from './people.ts';
 
-export const readRow = ({ kept, links, ...row }: LiveRow): Row => ({
+const readRow = ({ kept, links, ...row }: LiveRow): Row => ({
   ...row,
   kept: readKept(kept),
   links: JSON.parse(links) as Link[],

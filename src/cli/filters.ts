@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts';
 import type { Destination, Wants } from '../destination.ts';
 
 /** What the filters of a destination let through; what is not named is not filtered. */
-export interface Filter extends Wants {
+interface Filter extends Wants {
   readonly destination: string;
 }
 

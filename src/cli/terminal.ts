@@ -30,7 +30,7 @@ export function printError(terminal: Terminal, error: Failure, json = false): vo
 }
 
 /** A failure as scripts read it. */
-export interface Failure {
+interface Failure {
   readonly code: string;
   readonly message: string;
   /** Which audience or trait it is about, where it is about one. */

@@ -9,7 +9,7 @@ export function rosterOf(destinations: readonly Destination[], removedAfter: num
   return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
 }
 
-export interface FleetOptions {
+interface FleetOptions {
   readonly store: Pick<Store, 'owners' | 'publish' | 'rosters'>;
   /** This process, which gets a new number with each lease. */
   readonly owner: () => number;

@@ -89,3 +89,15 @@ export interface HistoryFilter {
 
 /** The beginning of the step that a moment is in. */
 export const stepOf = (at: number, step: HistoryStep): number => at - (at % STEP_LENGTH[step]);
+
+/** What came to pass, step by step. */
+export interface HistoryRecords {
+  /** Adds to the minute, the hour and the day that `at` is in, by the wall clock. */
+  addHistory(at: number, entries: readonly HistoryEntry[]): Promise<void>;
+  /** In the order of time; steps in which nothing came to pass are missing. */
+  history(filter: HistoryFilter): Promise<readonly HistoryPoint[]>;
+  /** Of each subject of a kind the sums over the steps from `since` on; those to which nothing came to pass are missing. */
+  historySums(subject: HistorySubject, step: HistoryStep, since: number): Promise<readonly HistorySum[]>;
+  /** Drops what is older than it is kept; at most `limit` rows. */
+  pruneHistory(now: number, limit: number): Promise<number>;
+}

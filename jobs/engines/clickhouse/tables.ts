@@ -7,7 +7,7 @@ import { literal, literals, whole } from './types.ts';
  * ClickHouse has no transactions, so nothing is changed in place: what belongs together becomes visible by one row, written
  * last. `snapshots` says up to which version the states of a key count, `plans` that a plan is whole.
  */
-export interface Tables {
+interface Tables {
   readonly plans: string;
   readonly snapshots: string;
   readonly history: string;

@@ -5,8 +5,6 @@ import { RollcallError } from '../../errors.ts';
 
 export const time = z.iso.datetime().describe('ISO 8601, UTC.');
 export const iso = (at: number): string => new Date(at).toISOString();
-export const isoOrNull = (at: number | null): string | null => (at === null ? null : iso(at));
-
 /** An instant in a query, as milliseconds since 1970. */
 export const instant = z.iso
   .datetime({ offset: true })

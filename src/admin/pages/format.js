@@ -59,13 +59,3 @@ export function bytes(bytes) {
   if (bytes < 1_024) return `${bytes} B`;
   return bytes < 1_024 ** 2 ? `${(bytes / 1_024).toFixed(1)} KB` : `${(bytes / 1_024 ** 2).toFixed(1)} MB`;
 }
-
-/** JSON with indents where it is JSON. @param {string | null | undefined} text */
-export function pretty(text) {
-  if (!text) return '';
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}

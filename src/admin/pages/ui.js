@@ -53,7 +53,7 @@ setInterval(() => {
 }, TICK);
 
 /** The time, now and then. */
-export function useNow() {
+function useNow() {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
     clocks.add(setNow);
@@ -188,7 +188,7 @@ export function Section({ title, aside, children }) {
 }
 
 /** @type {{ say: (text: string, tone?: Tone) => void }} */
-export const voice = { say() {} };
+const voice = { say() {} };
 
 /** Says what has happened, to eyes and to screen readers; it goes by itself. */
 export function Voice() {

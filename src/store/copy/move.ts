@@ -26,7 +26,7 @@ interface MoveOptions {
   readonly onProgress?: CopyProgress;
 }
 
-export interface Moved {
+interface Moved {
   /** Where the SQLite file is now. */
   readonly file: string;
   /** Rows that were moved, by table; null when an earlier move had got that far. */

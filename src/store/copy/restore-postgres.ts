@@ -31,7 +31,7 @@ interface RestoreOptions {
   readonly onProgress?: CopyProgress;
 }
 
-export interface Restored {
+interface Restored {
   /** When the copy was made, in ISO 8601. */
   readonly madeAt: string;
   /** Rows that were restored, by table. */

@@ -1,5 +1,5 @@
+import { createHash } from 'node:crypto';
 import type { Fence, Orphan, Owner, Roster } from '../port.ts';
-import { rosterId } from '../roster.ts';
 import { raw, sql } from '../sql.ts';
 import { checkFence } from './fence.ts';
 import type { Session } from './session.ts';
@@ -86,4 +86,9 @@ export async function isUnknownFor(session: Session, destination: string, unknow
   const query = sql`SELECT 1 FROM rollcall.orphan
     WHERE destination = ${destination} AND unknown_for >= ${unknownFor} ${session.dialect.forUpdate}`;
   return (await session.rows(query)).length > 0;
+}
+
+/** Processes that know the same publish the same id, so that a roster is written and read once for all of them. */
+function rosterId(roster: Roster): string {
+  return createHash('sha256').update(JSON.stringify(roster)).digest('hex').slice(0, 32);
 }

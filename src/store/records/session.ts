@@ -49,7 +49,7 @@ export interface Times {
 }
 
 /** The processes that hold leases, as far as this one can see them. */
-export interface Processes {
+interface Processes {
   /** Stands for this process. */
   readonly own: string;
   hasExited(holder: string): boolean;

@@ -11,7 +11,7 @@ const LOG_HEADER = 32;
 const LOG_PAGE_SIZE_AT = 8;
 
 /** What to do about a damaged file. */
-export const REPAIR =
+const REPAIR =
   'Stop Rollcall, keep a copy of the file, and put the newest backup in its place (docs/deployment.md); rollcall doctor says what is damaged';
 
 export function damaged(path: string, what: string): RollcallError {
