@@ -213,14 +213,41 @@ const PUBLISHED = ['jobs/engines/index.ts', 'jobs/engines/contract/index.ts'];
 const EXPORT =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
 
-/** `file: name` of each export that no other file names. */
+const IMPORT =
+  /(?:import|export)\s+(?:type\s+)?(?:\{(?<names>[^}]*)\}|\*(?:\s+as\s+(?<all>\w+))?)\s+from\s+'(?<from>\.[^']+)'|\{(?<later>[^}]*)\}\s*=\s*await import\(\s*'(?<lazily>\.[^']+)'/g;
+
+/** What a file takes of others: `file: name`, and `file: *` where it hands on all of it. */
+function taken({ path, text }: Source): string[] {
+  return [...text.matchAll(IMPORT)].flatMap(({ groups = {} }) => {
+    const home = relative(root, resolve(root, dirname(path), groups['from'] ?? groups['lazily'] ?? ''));
+    const listed = (groups['names'] ?? groups['later'] ?? '')
+      .split(',')
+      .flatMap((each) => /\w+(?=\s*(?: as |:|$))/.exec(each) ?? []);
+    const all = groups['all'];
+    const used =
+      all === undefined ? [] : [...text.matchAll(new RegExp(`\\b${all}\\.(\\w+)`, 'g'))].map(([, name]) => name);
+    const names = listed.length + used.length > 0 ? [...listed, ...used] : ['*'];
+    return names.map((name) => `${home}: ${name}`);
+  });
+}
+
+/** `file: name` of each export that no other file takes, from it or from one that hands it on. */
 function unusedExports(sources: readonly Source[], users: readonly Source[]): string[] {
-  const words = new Map(users.map(({ path, text }) => [path, new Set(text.match(/\w+/g))]));
-  const isUsed = (name: string, home: string) => [...words].some(([path, known]) => path !== home && known.has(name));
+  const known = new Set(users.flatMap(taken));
+  const handers = Map.groupBy(
+    users.flatMap((user) =>
+      taken(user)
+        .filter((each) => each.endsWith(': *'))
+        .map((each) => [each.slice(0, -3), user.path]),
+    ),
+    ([home]) => home,
+  );
+  const isUsed = (home: string, name: string): boolean =>
+    known.has(`${home}: ${name}`) || (handers.get(home)?.some(([, by = '']) => isUsed(by, name)) ?? false);
   return sources.flatMap(({ path, text }) =>
     [...text.matchAll(EXPORT)]
       .map(([, name = '']) => name)
-      .filter((name) => !isUsed(name, path))
+      .filter((name) => !isUsed(path, name))
       .map((name) => `${path}: ${name}`),
   );
 }
