@@ -5,7 +5,7 @@ import { keepLease } from '../keep-lease.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
-import { dayOf } from './days.ts';
+import { dayOf } from '../timestamp.ts';
 import { type Erasure, eraseUsers } from './erasure.ts';
 import { applyToRestored, DeletionNotes, noteInTable } from './notes.ts';
 import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';

@@ -144,8 +144,8 @@ export interface MessageRecords {
   messagePage(filter: MessageFilter, cursor: string | null): Promise<MessagePage>;
   /** By the delivery's id; null where its body is not there. */
   message(id: string): Promise<KeptMessage | null>;
-  /** Drops what was delivered before `before`; at most `limit`. */
-  pruneDelivered(before: number, limit: number): Promise<number>;
+  /** Drops what was delivered until `until`; at most `limit`. */
+  pruneDelivered(until: number, limit: number): Promise<number>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
   /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
   deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;

@@ -6,6 +6,7 @@ import { classifyError } from '../../deliver/classify.ts';
 import { createAddressGuard } from '../../deliver/http/address-guard.ts';
 import { createResolve } from '../../deliver/http/resolve.ts';
 import { type Destination, shownUrl } from '../../destination.ts';
+import { dayOf } from '../../timestamp.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 const TIMEOUT = 5_000;
@@ -90,7 +91,7 @@ function badCertificate(check: string, where: string, error: Error): Finding {
 function goodUntil(check: string, where: string, { valid_to }: Pick<PeerCertificate, 'valid_to'>): Finding {
   const end = Date.parse(valid_to);
   const days = Math.floor((end - systemClock.now()) / DAY);
-  const until = `its certificate is good until ${new Date(end).toISOString().slice(0, 10)}`;
+  const until = `its certificate is good until ${dayOf(end)}`;
   if (end - systemClock.now() < SOON) return warning(check, `${where}; ${until}, in ${days} days: renew it`);
   return ok(check, `${where}; ${until}`);
 }

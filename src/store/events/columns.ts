@@ -9,15 +9,13 @@ const TEXTS = [
   ...['$.name', '$.timestamp', '$.receivedAt'],
 ];
 const OBJECTS = ['$.properties', '$.traits', '$.context'];
-/** What has a column of its own, in a merge patch that takes it out. */
-const PROMOTED = JSON.stringify(
-  Object.fromEntries(
-    [
-      ...['version', 'messageId', 'type', 'event', 'userId', 'User ID', 'anonymousId', 'Previous ID', 'groupId'],
-      ...['name', 'timestamp', 'receivedAt', 'properties', 'traits', 'context'],
-    ].map((name) => [name, null]),
-  ),
-);
+/** Keys of a body that have columns of their own. */
+export const PROMOTED = [
+  ...['version', 'messageId', 'type', 'event', 'userId', 'User ID', 'anonymousId', 'Previous ID', 'groupId', 'name'],
+  ...['timestamp', 'receivedAt', 'properties', 'traits', 'context'],
+];
+/** A merge patch that takes them out. */
+const WITHOUT_PROMOTED = JSON.stringify(Object.fromEntries(PROMOTED.map((name) => [name, null])));
 
 const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 
@@ -37,7 +35,7 @@ export function eventsOf(parts: string): string {
       CASE WHEN json_keys(rest) <> [] THEN rest END AS rest
     FROM (
       SELECT source, text, CAST(text[11] AS TIMESTAMP) AS received_at,
-        json_extract(body, ${list(OBJECTS)}) AS object, json_merge_patch(body, '${PROMOTED}') AS rest
+        json_extract(body, ${list(OBJECTS)}) AS object, json_merge_patch(body, '${WITHOUT_PROMOTED}') AS rest
       FROM (
         SELECT source, body, json_extract_string(body, ${list(TEXTS)}) AS text
         FROM (SELECT source, unnest(string_split(bodies, chr(10))) AS body FROM ${parts})

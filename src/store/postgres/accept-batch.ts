@@ -2,7 +2,7 @@ import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
 import { seenKey } from '../seen-key.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
-import { type Context, idName } from './context.ts';
+import type { Context } from './context.ts';
 import { logColumns } from './event-log.ts';
 
 interface Keyed {
@@ -121,7 +121,7 @@ export class Batch {
       if (handed[index] !== true || isFresh?.has(key) === false) continue;
       const { source, messageId, type, userId, body, lane, conflict } = message;
       claims[request]?.push({
-        id: idName(context, ids[index] as number),
+        id: context.ids.name(ids[index] as number),
         destination,
         source: storable(source),
         messageId: storable(messageId),

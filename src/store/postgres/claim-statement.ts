@@ -3,7 +3,7 @@ import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type Claim, type ClaimRequest, type ClaimResult, type EndpointMarks, LANES, NO_MARKS } from '../port.ts';
 import { CLAIMED, READY } from '../states.ts';
 import { int2, int4, int8, text } from './arrays.ts';
-import { type Context, idName } from './context.ts';
+import type { Context } from './context.ts';
 import type { Cursors, Line, Taken } from './cursors.ts';
 import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
@@ -95,7 +95,7 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
     row;
   const crashes = row[15];
   return {
-    id: idName(context, id),
+    id: context.ids.name(id),
     destination,
     source,
     messageId,

@@ -1,6 +1,6 @@
 import type { Claim, ClaimRequest, ClaimResult, Settlement } from '../port.ts';
 import { ClaimStatement } from './claim-statement.ts';
-import { type Context, idName } from './context.ts';
+import type { Context } from './context.ts';
 import { Cursors } from './cursors.ts';
 import { heldBy } from './settle.ts';
 
@@ -60,7 +60,7 @@ export class Claims {
       await this.taking;
       let freed = 0;
       for (const [owner, held] of this.held) {
-        const untold = (await heldBy(this.context, owner)).filter((id) => !held.has(idName(this.context, id)));
+        const untold = (await heldBy(this.context, owner)).filter((id) => !held.has(this.context.ids.name(id)));
         if (untold.length > 0) freed += await free(owner, untold);
       }
       this.doubts -= 1;

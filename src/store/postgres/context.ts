@@ -11,11 +11,3 @@ export interface Context {
   readonly maxQueued: number;
   readonly parts: Parts;
 }
-
-export function idName({ ids }: Pick<Context, 'ids'>, id: number): string {
-  return ids.name(id);
-}
-
-export function idNumber({ ids }: Pick<Context, 'ids'>, name: string): number {
-  return ids.number(name);
-}

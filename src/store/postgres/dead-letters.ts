@@ -4,7 +4,7 @@ import { isUnknownFor } from '../records/fleet.ts';
 import { lettersBeingDeleted, rowsBeingDeleted } from '../records/letters.ts';
 import { READY } from '../states.ts';
 import { int8, text } from './arrays.ts';
-import { type Context, idNumber } from './context.ts';
+import type { Context } from './context.ts';
 import { counting, HELD_OUT_ONES, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 import type { Cursors } from './cursors.ts';
 import type { Session } from './database.ts';
@@ -50,7 +50,7 @@ WITH gone AS (
 SELECT count(*) FROM queued`;
 
 export async function replay(context: Context, replays: readonly Replay[]): Promise<number> {
-  const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
+  const byId = new Map(replays.map(({ id, body }) => [context.ids.number(id), body]));
   return context.db.transaction((session) => replayWithin(context, session, byId));
 }
 
@@ -82,7 +82,7 @@ SELECT id FROM lettered`;
 
 export function deliverAgain(context: Context, replays: readonly Replay[]): Promise<number> {
   return context.db.transaction(async (session) => {
-    const byId = new Map(replays.map(({ id, body }) => [idNumber(context, id), body]));
+    const byId = new Map(replays.map(({ id, body }) => [context.ids.number(id), body]));
     const out = await rowsBeingDeleted(sessionOf(context, session), 'delivered', 'delivery', [...byId.keys()]);
     for (const id of out) byId.delete(id);
     const values = [int8([...byId.keys()]), text([...byId.values()]), context.parts.settle];
@@ -173,7 +173,7 @@ WITH gone AS (
 SELECT count(*) FROM gone`;
 
 export async function drop(context: Context, ids: readonly string[]): Promise<number> {
-  const numbers = int8(ids, (id) => idNumber(context, id));
+  const numbers = int8(ids, (id) => context.ids.number(id));
   const [row] = await context.db.rows<[number]>(dropSql(context.db.now), [numbers, context.parts.settle]);
   return row?.[0] ?? 0;
 }

@@ -1,5 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
+import { dayOf } from '../../timestamp.ts';
 import type { TableLog } from '../event-log.ts';
+import { PROMOTED } from '../events/columns.ts';
 import { personOf } from '../events/person.ts';
 import { readable } from '../events/readable.ts';
 import { EVENT_COLUMNS, POSTGRES_VIEWS, eventViews as viewsOf } from '../events/views.ts';
@@ -26,11 +28,6 @@ export function eventViews(): readonly string[] {
     ({ name, query }) => `CREATE OR REPLACE VIEW ${SCHEMA}.${name} AS ${query((other) => `${SCHEMA}.${other}`)}`,
   );
 }
-
-const PROMOTED = [
-  ...['version', 'messageId', 'type', 'event', 'userId', 'User ID', 'anonymousId', 'Previous ID', 'groupId', 'name'],
-  ...['timestamp', 'receivedAt', 'properties', 'traits', 'context'],
-];
 
 /**
  * A statement that writes what `logColumns` has, from parameter `first` on. Times beyond what Postgres knows are no times to
@@ -173,5 +170,3 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     size: () => during(size),
   };
 }
-
-const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);

@@ -1,3 +1,4 @@
+import { dayOf } from '../../timestamp.ts';
 import type { LoggedRow, OnEvents, TablePlace, Wanted } from '../event-log.ts';
 import { BY_ID, parsed, wantedSql } from '../events/scan.ts';
 import { int8 } from './arrays.ts';
@@ -81,5 +82,3 @@ export function scanEvents(
     }
   });
 }
-
-const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);

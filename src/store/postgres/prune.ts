@@ -1,4 +1,4 @@
-import { pruneAttempts } from '../records/attempts.ts';
+import { pruneOldest } from '../records/prune-oldest.ts';
 import type { Context } from './context.ts';
 import { forget } from './seen.ts';
 import { Seldom } from './seldom.ts';
@@ -25,7 +25,7 @@ export class Pruning {
       this.attempt = (row?.[0] ?? 0) - 1;
       this.seenBatch = (row?.[1] ?? 0) - 1;
     });
-    const attempts = await pruneAttempts(sessionOf(this.context), before, limit, this.attempt);
+    const attempts = await pruneOldest(sessionOf(this.context), 'attempt', before, limit, this.attempt);
     this.attempt = attempts.last;
     const ids = await forget(this.context, limit - attempts.count, this.seenBatch);
     this.seenBatch = ids.last;

@@ -1,4 +1,4 @@
-import type { Pruned } from '../records/attempts.ts';
+import type { Pruned } from '../records/prune-oldest.ts';
 import type { Context } from './context.ts';
 
 /** How long a message id is remembered at least, in milliseconds. */

@@ -17,8 +17,6 @@ const POSTGRES: Dialect = {
   jsonRows: (list) => sql`(SELECT * FROM json_array_elements(${list}::json) AS list (value))`,
   name: (value) => sql`${value}`,
   nameOf: (column) => column,
-  item: (column, place, type) =>
-    sql`(${column}::json ->> ${raw(String(place))})${raw(type === 'id' ? '::bigint' : '')}`,
   contains: (column, text) => sql`strpos(${column}, ${text}) > 0`,
   startsWith: (column, prefix) => sql`left(${column}, length(${prefix})) = ${prefix}`,
   untriedIn: (lane) => sql`rank = ${lane}`,

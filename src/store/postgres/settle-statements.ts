@@ -4,7 +4,7 @@ import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { READY } from '../states.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
-import { type Context, idNumber } from './context.ts';
+import type { Context } from './context.ts';
 import { counting, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 import type { Session } from './database.ts';
 import { again } from './ranks.ts';
@@ -45,7 +45,7 @@ export class Statements {
   async delivered(session: Session, owner: number, settlements: readonly Settlement[], keeps: boolean) {
     await session.run(this.deliveredSql[keeps ? 'keeping' : 'dropping'], [
       owner,
-      int8(settlements, ({ claim }) => idNumber(this.context, claim.id)),
+      int8(settlements, ({ claim }) => this.context.ids.number(claim.id)),
       this.context.parts.settle,
       'delivered',
       ...this.attempts(settlements),
@@ -119,7 +119,7 @@ export class Statements {
     const rows = settlements.flatMap(({ claim, attempts }) => attempts.map((attempt) => ({ claim, attempt })));
     return [
       int8(rows, ({ attempt }) => db.fromWallNow(attempt.at)),
-      int8(rows, ({ claim }) => idNumber(this.context, claim.id)),
+      int8(rows, ({ claim }) => this.context.ids.number(claim.id)),
       int4(rows, ({ attempt }) => attempt.status),
       int4(rows, ({ attempt }) => Math.round(attempt.ms)),
       int2(rows, ({ claim }) => MESSAGE_TYPES.indexOf(claim.type)),

@@ -2,7 +2,7 @@ import { failpoint } from '../../failpoint.ts';
 import type { Claim, Settlement } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import { bool, int8, text } from './arrays.ts';
-import { type Context, idNumber } from './context.ts';
+import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
 import { again } from './ranks.ts';
@@ -58,7 +58,7 @@ export class Settlements {
   async begin(owner: number, claims: readonly Claim[]): Promise<void> {
     await this.context.db.run(
       'UPDATE rollcall.delivery SET begun = true WHERE id = ANY ($1::bigint[]) AND owner = $2',
-      [int8(claims, ({ id }) => idNumber(this.context, id)), owner],
+      [int8(claims, ({ id }) => this.context.ids.number(id)), owner],
     );
   }
 
@@ -102,7 +102,7 @@ export class Settlements {
   }
 
   private endings(settlements: readonly Settlement[]): Ending[] {
-    return settlements.map(({ claim, verdict }) => ({ id: idNumber(this.context, claim.id), verdict }));
+    return settlements.map(({ claim, verdict }) => ({ id: this.context.ids.number(claim.id), verdict }));
   }
 
   private async settlePlain(owner: number, settlements: readonly Settlement[]): Promise<void> {

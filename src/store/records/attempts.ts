@@ -92,28 +92,3 @@ async function found(
     ];
   });
 }
-
-/** How many rows were pruned, and the id of the last one; that of the last before if there were none. */
-export interface Pruned {
-  readonly count: number;
-  readonly last: number;
-}
-
-/**
- * Drops attempts made before `before`, `limit` at most, from the id `after` on. They stand in the order of time: the oldest
- * have the smallest ids.
- */
-export async function pruneAttempts(
-  { rows, run, time }: Session,
-  before: number,
-  limit: number,
-  after = 0,
-): Promise<Pruned> {
-  const old = sql`at < ${time.at(before)}`;
-  const [[end] = [null]] = await rows<[number | null]>(sql`
-    SELECT max(id) FROM (SELECT id, at FROM rollcall.attempt WHERE id > ${after} ORDER BY id LIMIT ${limit}) AS oldest
-    WHERE ${old}`);
-  if (end === null) return { count: 0, last: after };
-  const count = await run(sql`DELETE FROM rollcall.attempt WHERE id > ${after} AND id <= ${end} AND ${old}`);
-  return { count, last: end };
-}

@@ -1,5 +1,6 @@
 import { LANES, type LastSuccess, type OldestUntried, type Run } from '../port.ts';
 import { raw, sql } from '../sql.ts';
+import { READY } from '../states.ts';
 import type { Session } from './session.ts';
 
 /** Of each audience that the store knows the newest run that was done, found by the index of runs by key. */
@@ -21,7 +22,7 @@ export async function oldestUntried({ rows, dialect, time, backlog }: Session): 
     const found = await rows<[string, number | null]>(sql`
       SELECT ${dialect.nameOf(raw('known.destination'))}, ${time.read(sql`(
         SELECT min(due_at) FROM rollcall.delivery
-        WHERE destination = known.destination AND state = 0 AND ${dialect.untriedIn(lane)})`)}
+        WHERE destination = known.destination AND state = ${READY} AND ${dialect.untriedIn(lane)})`)}
       FROM (SELECT DISTINCT destination FROM ${backlog}) AS known`);
     for (const [destination, at] of found) {
       const since = time.wall(at);

@@ -14,6 +14,7 @@ import {
   stepOf,
 } from '../history.ts';
 import { join, raw, type Sql, sql } from '../sql.ts';
+import { listed } from './listed.ts';
 import type { Session } from './session.ts';
 
 const BUCKETS = Array.from({ length: HISTORY_BUCKETS }, (_, place) => `took_${place}`);
@@ -37,12 +38,10 @@ export async function addHistory(session: Session, at: number, entries: readonly
   if (entries.length === 0) return;
   const sorted = entries.toSorted((a, b) => subjectCode(a) - subjectCode(b) || (a.name < b.name ? -1 : 1));
   const rows = sorted.flatMap((entry) => HISTORY_STEPS.map((step) => rowOf(entry, at, step)));
-  const values = COLUMNS.map((column, place) => {
-    const value = sql`rows.value ->> ${raw(String(place))}`;
-    return column === 'name' ? value : sql`CAST(${value} AS bigint)`;
-  });
+  const { from, text, number } = listed(session.dialect, rows);
+  const values = COLUMNS.map((column, place) => (column === 'name' ? text(place) : number(place)));
   await session.run(sql`INSERT INTO rollcall.rollup AS h (${list(COLUMNS)})
-    SELECT ${join(values, ', ')} FROM ${session.dialect.jsonRows(JSON.stringify(rows))} AS rows WHERE true
+    SELECT ${join(values, ', ')} FROM ${from} WHERE true
     ON CONFLICT (subject, name, step, at) DO UPDATE SET ${ADDED}`);
 }
 

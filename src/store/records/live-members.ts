@@ -3,7 +3,8 @@ import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LiveWhi
 import { raw, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
-import { dropRows, listed, liveMoved, moveSource, saveRows } from './live-state.ts';
+import { listed } from './listed.ts';
+import { dropRows, liveMoved, moveSource, saveRows } from './live-state.ts';
 import type { Session } from './session.ts';
 
 type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];

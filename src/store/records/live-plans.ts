@@ -1,6 +1,6 @@
 import type { LivePlan, LivePlanRow } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';
-import { listed } from './live-state.ts';
+import { listed } from './listed.ts';
 import type { Session } from './session.ts';
 
 export async function saveLivePlan(

@@ -3,17 +3,8 @@ import type { Fence } from '../fence.ts';
 import type { LiveRow, LiveSource } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { checkFence } from './fence.ts';
-import type { Dialect, Session } from './session.ts';
-
-/** Rows of values, and the SQL for a place in each. */
-export function listed(dialect: Dialect, rows: readonly (readonly (string | number | null)[])[]) {
-  const texts = rows.map((row) => JSON.stringify(row));
-  return {
-    from: dialect.rowsOf('text', texts),
-    text: (place: number) => dialect.item(raw('value'), place, 'text'),
-    number: (place: number) => dialect.item(raw('value'), place, 'id'),
-  };
-}
+import { listed } from './listed.ts';
+import type { Session } from './session.ts';
 
 type SourceRow = readonly [asked: string, position: string, at: number, revision: number, building: number];
 

@@ -8,6 +8,7 @@ import {
   OUTCOMES,
 } from '../port.ts';
 import { raw, type Sql, sql, where } from '../sql.ts';
+import { pruneOldest } from './prune-oldest.ts';
 import type { Session } from './session.ts';
 
 /** Where messages are, in the order in which they are searched; each is read from its newest row on. */
@@ -198,11 +199,7 @@ export async function message({ rows, dialect, time, ids }: Session, id: string)
   return null;
 }
 
-/** They stand in the order of time: the oldest have the smallest ids. */
-export async function pruneDelivered({ rows, run, time }: Session, before: number, limit: number): Promise<number> {
-  const [[end] = [null]] = await rows<[number | null]>(sql`
-    SELECT max(id) FROM (SELECT id, at FROM rollcall.delivered ORDER BY id LIMIT ${limit}) AS oldest
-    WHERE at <= ${time.at(before)}`);
-  if (end === null) return 0;
-  return run(sql`DELETE FROM rollcall.delivered WHERE id <= ${end} AND at <= ${time.at(before)}`);
+/** Also what was delivered at that very moment: where nothing is to be kept, that is now. */
+export async function pruneDelivered(session: Session, until: number, limit: number): Promise<number> {
+  return (await pruneOldest(session, 'delivered', until + 1, limit)).count;
 }

@@ -19,8 +19,6 @@ export interface Dialect {
   nameOf(column: Sql): Sql;
   /** The items of a JSON list as rows of one column, `value`, for a FROM clause that names it. */
   jsonRows(list: string): Sql;
-  /** An item of the JSON list that a column has as text. */
-  item(column: Sql, place: number, type: 'text' | 'id'): Sql;
   contains(column: Sql, text: string | Sql): Sql;
   startsWith(column: Sql, prefix: string): Sql;
   /** That a delivery was never tried and is in this lane. */

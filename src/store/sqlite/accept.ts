@@ -38,8 +38,8 @@ const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   const { step, live } = request;
-  if (live) await commitLive(new SqliteSession(db, { now, ahead: 0 }), live);
-  if (step) await moveCursor(new SqliteSession(db, { now, ahead: 0 }), step, new Unpacked(request.messages).count);
+  if (live) await commitLive(new SqliteSession(db, now), live);
+  if (step) await moveCursor(new SqliteSession(db, now), step, new Unpacked(request.messages).count);
   return acceptAll(db, [{ now, request }])[0] as Accepted;
 }
 

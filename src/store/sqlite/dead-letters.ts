@@ -29,7 +29,7 @@ interface ReplayArguments {
  * deleted stay where the deletion finds them.
  */
 export async function replay(db: Connection, now: number, { replays }: ReplayArguments): Promise<number> {
-  const session = new SqliteSession(db, { now, ahead: 0 });
+  const session = new SqliteSession(db, now);
   const out = await lettersBeingDeleted(
     session,
     replays.map(({ id }) => id),
@@ -74,7 +74,7 @@ const LIVE = LANES.indexOf('live');
 
 /** They become letters for the moment, with new ids, and are replayed as such. */
 export async function deliverAgain(db: Connection, now: number, { replays }: ReplayArguments): Promise<number> {
-  const session = new SqliteSession(db, { now, ahead: 0 });
+  const session = new SqliteSession(db, now);
   const ids = replays.map(({ id }) => id);
   const out = await rowsBeingDeleted(session, 'delivered', 'delivery', ids);
   const changes = new Changes<number>();
@@ -138,7 +138,7 @@ export async function resend(
     limit,
   );
   const changes = new Changes<number>();
-  const session = new SqliteSession(db, { now, ahead: 0 });
+  const session = new SqliteSession(db, now);
   const out = await lettersBeingDeleted(
     session,
     letters.map((letter) => letter.id),
@@ -228,7 +228,7 @@ interface BuryArguments {
 export async function bury(db: Connection, now: number, { destination, limit, unknownFor }: BuryArguments) {
   const id = db.knownNameId(destination);
   if (id === null) return 0;
-  const session = new SqliteSession(db, { now, ahead: 0 });
+  const session = new SqliteSession(db, now);
   if (unknownFor !== null && !(await isUnknownFor(session, destination, unknownFor))) return 0;
   const ids = db.tuples<[number]>(
     `SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${READY} AND destination = ?

@@ -195,5 +195,5 @@ function add(db: Connection, files: readonly LogFile[]): void {
 }
 
 function check(db: Connection, now: number, fence: Fence): Promise<void> {
-  return checkFence(new SqliteSession(db, { now, ahead: 0 }), fence);
+  return checkFence(new SqliteSession(db, now), fence);
 }

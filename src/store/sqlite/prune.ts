@@ -1,4 +1,4 @@
-import { pruneAttempts } from '../records/attempts.ts';
+import { pruneOldest } from '../records/prune-oldest.ts';
 import type { Connection } from './connection.ts';
 import { SqliteSession } from './session.ts';
 
@@ -9,7 +9,7 @@ interface PruneArguments {
 
 export async function prune(db: Connection, now: number, { before, limit }: PruneArguments): Promise<number> {
   const mayHaveMore = db.seen.prune(now);
-  const { count } = await pruneAttempts(new SqliteSession(db, { now, ahead: 0 }), before, limit);
+  const { count } = await pruneOldest(new SqliteSession(db, now), 'attempt', before, limit);
   // A bucket is as many rows as may go in one step: with one in each look, a day of heavy traffic would take weeks to go.
   return mayHaveMore ? limit : count;
 }

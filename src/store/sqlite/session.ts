@@ -18,7 +18,6 @@ export const SQLITE: Dialect = {
   jsonRows: (list) => sql`json_each(${list})`,
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
   nameOf: (column) => sql`(SELECT value FROM name WHERE id = ${column})`,
-  item: (column, place) => sql`${column} ->> ${raw(String(place))}`,
   contains: (column, text) => sql`instr(${column}, ${text}) > 0`,
   // As a range, which an index knows how to find.
   startsWith: (column, prefix) => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10ffff}`}`,
@@ -33,22 +32,15 @@ export const SQLITE: Dialect = {
 /** SQLite has one schema only. */
 export const textOf = (query: Sql): string => query.text(() => '?').replaceAll('rollcall.', '');
 
-/** The moment of an operation. */
-export interface Moment {
-  /** The store's time. */
-  readonly now: number;
-  /** How far that is ahead of the wall clock. */
-  readonly ahead: number;
-}
-
 export class SqliteSession implements Session {
   readonly dialect = SQLITE;
   readonly time: Times;
   private readonly db: Connection;
 
-  constructor(db: Connection, moment: Moment) {
+  /** @param ahead - how far the store's time is ahead of the wall clock, for what is in the wall clock's */
+  constructor(db: Connection, now: number, ahead = 0) {
     this.db = db;
-    this.time = timesAt(moment);
+    this.time = timesAt(now, ahead);
   }
 
   get processes() {
@@ -81,7 +73,7 @@ export class SqliteSession implements Session {
   }
 }
 
-function timesAt({ now, ahead }: Moment): Times {
+function timesAt(now: number, ahead: number): Times {
   const plain = <T extends number | null>(time: T): T => time;
   const wall = (time: number | null) => (time === null ? null : time - ahead);
   return {

@@ -7,7 +7,6 @@ import { READING_RECORDS, type RecordVerb } from '../records/records.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 import { startOffset } from './clock.ts';
 import { damaged } from './files.ts';
-import type { Moment } from './session.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
@@ -113,7 +112,8 @@ export class StoreThread {
     return this.perform({ ...this.moment(), record: verb, args });
   }
 
-  private moment(): Moment {
+  /** Of an operation. */
+  private moment(): Pick<Operation, 'now' | 'ahead'> {
     const now = this.time.now();
     return { now, ahead: this.time.offset };
   }

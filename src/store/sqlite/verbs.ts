@@ -59,8 +59,8 @@ export type Operation = {
 );
 
 export function perform(db: Connection, operation: Operation): unknown {
-  const { now } = operation;
-  if ('record' in operation) return performRecord(new SqliteSession(db, operation), operation.record, operation.args);
+  const { now, ahead } = operation;
+  if ('record' in operation) return performRecord(new SqliteSession(db, now, ahead), operation.record, operation.args);
   const work = VERBS[operation.verb] as (db: Connection, now: number, args: unknown) => unknown;
   return work(db, now, operation.args);
 }
