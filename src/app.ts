@@ -93,14 +93,14 @@ export class App {
   private server: FastifyInstance | null = null;
   private starting: Promise<void> = Promise.resolve();
   private started = false;
-  /** What was said of schedules at the start; null without any. */
+  /** The options that schedules were started with; null without any. */
   private scheduling: { readonly renames: boolean } | null = null;
   private cancelResume = () => {};
   private stopping = false;
   private readonly failure = Promise.withResolvers<never>();
   /** Why it can't go on. */
   private fault: RollcallError | null = null;
-  /** What is wrong with what is stored. */
+  /** The damage of the store, if there is any. */
   private damage: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {
@@ -378,7 +378,7 @@ export class App {
     return sendTestEvent(destination, { agent, clock, serviceName, body });
   }
 
-  /** What the pages show of the event log. */
+  /** The event log's state, for the pages. */
   private readonly logForPeople = {
     summary: async () => (this.config.eventLog === null ? null : summaryOf(this.store.events)),
     verify: async () => {
@@ -475,7 +475,7 @@ export class App {
     log.info({ stage: 'collect', address: this.address }, 'Listening');
   }
 
-  /** What people and their programs ask, beside messages. */
+  /** Routes beside collection: pages, management, metrics. */
   private async registerAdmin(server: FastifyInstance, readConfig: AppOptions['readConfig']): Promise<void> {
     const { audit, clock, store, sync } = this;
     const { log } = this.options;

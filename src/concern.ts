@@ -1,4 +1,4 @@
-/** What may need a person, what stops deliveries first. Rules of alerts have these names, too. */
+/** Kinds of concerns; those that stop deliveries come first. Alert rules have these names, too. */
 export const CONCERNS = [
   'endpointDead',
   'endpointRefusing',
@@ -17,7 +17,7 @@ export type ConcernKind = (typeof CONCERNS)[number];
 /** Something that needs a person, for as long as it is so. */
 export interface Concern {
   readonly kind: ConcernKind;
-  /** What it is about: of the same kind and subject there is only one. */
+  /** The thing it is about. There is only one concern of the same kind and subject. */
   readonly subject: string;
   readonly destination?: string;
   readonly audience?: string;

@@ -7,7 +7,7 @@ const SUMMARY_EVERY = 60_000;
 /** Endpoints that one summary names. */
 const ENDPOINTS = 1_000;
 
-/** What failed at one endpoint since the last summary. */
+/** Failures at one endpoint since the last summary. */
 interface Failures {
   readonly destination: string;
   /** How often, by status or cause. */

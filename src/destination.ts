@@ -47,7 +47,7 @@ export const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 export const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 type Signing = (typeof SIGNINGS)[number];
 
-/** What a destination wants of all that its sources say. What is absent is everything. */
+/** The filters of a destination. An absent one lets everything pass. */
 export interface Wants {
   readonly types?: readonly MessageType[];
   /** Names of track events; other kinds pass. */
@@ -81,7 +81,7 @@ export interface Source {
   readonly enabled: boolean;
   /** Collection requests per second at most; absent means no limit. */
   readonly ratePerSecond?: number;
-  /** What becomes of people's addresses; kept where absent. */
+  /** How people's IP addresses are treated; kept where absent. */
   readonly ip?: IpMode;
 }
 

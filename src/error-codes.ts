@@ -18,7 +18,7 @@ const code = (status: number, meaning: string, remedy: string, look: string | nu
   ...{ status, meaning, remedy, look },
 });
 
-/** What clients of the collection API are answered; an operator sees it in `rollcall discards`. */
+/** A code that collection answers with; an operator sees it in `rollcall discards`. */
 const discard = (status: number, meaning: string, remedy: string) =>
   code(status, meaning, remedy, '`rollcall discards`');
 

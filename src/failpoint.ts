@@ -26,7 +26,7 @@ export type Failpoint =
   | 'log_altered'
   | 'log_erased';
 
-/** What happens there: the process ends as by `kill -9`, or only the thread that comes by fails. */
+/** The fault: the process ends as by `kill -9`, or only the thread that comes by fails. */
 export type Fault = 'kill' | 'throw' | 'memory' | 'hang';
 
 /** A failpoint that waits to be passed so many times. */
@@ -45,7 +45,7 @@ export function armFailpoint(name: Failpoint, passes: number, fault: Fault = 'ki
   left = passes;
 }
 
-/** What was armed, to hand on to a worker thread. */
+/** The armed failpoint, to hand on to a worker thread. */
 export function armedFailpoint(): Armed | null {
   return armed;
 }

@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { ERROR_CODES } from './error-codes.ts';
 import { type ErrorCode, RollcallError } from './errors.ts';
 
-/** What every failed request is answered with; clients of the ecosystem read one or the other field. */
+/** The body of every failed request; clients of the ecosystem read one or the other field. */
 interface ErrorBody {
   readonly code: ErrorCode;
   readonly message: string;
@@ -83,7 +83,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   );
 }
 
-/** What a failure is answered as. */
+/** The error that a failure is answered with. */
 export function knownError(error: FastifyError | RollcallError): RollcallError {
   if (error instanceof RollcallError) return error;
   const status = error.statusCode ?? 500;

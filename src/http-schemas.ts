@@ -8,7 +8,7 @@ const error = z.object({
   error: z.string().describe('The same as `message`.'),
 });
 
-/** What clients may send, as JSON Schema. */
+/** Messages that clients may send, as JSON Schema. */
 export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return rest;

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 
-/** What a source does with the addresses of people: as they are, without the part that names one of them, or not at all. */
+/** How a source keeps people's IP addresses: as they are, without the part that names one person, or not at all. */
 export const IP_MODES = ['keep', 'anonymise', 'drop'] as const;
 export type IpMode = (typeof IP_MODES)[number];
 

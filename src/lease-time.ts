@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-/** What all clocks said at once. */
+/** Readings of all clocks at one moment. */
 export interface Moment {
   readonly steady: number;
   readonly wall: number;

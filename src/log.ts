@@ -1,4 +1,4 @@
-/** What the service logs with; pino's shape. */
+/** The service's logger; pino's shape. */
 export interface Logger {
   debug(fields: object, message?: string): void;
   info(fields: object, message?: string): void;

@@ -27,7 +27,7 @@ export interface Rejection {
   readonly message: string;
 }
 
-/** What a message borrows from the request that brought it. */
+/** Values that a message borrows from the request that brought it. */
 export interface Envelope {
   /** The kind that the path names; items of a batch name their own. */
   readonly type?: MessageType;
@@ -36,7 +36,7 @@ export interface Envelope {
   readonly sentAt?: unknown;
   readonly context?: Readonly<Record<string, unknown>>;
   readonly integrations?: Readonly<Record<string, unknown>>;
-  /** What becomes of `context.ip`; as given where absent. */
+  /** How `context.ip` is treated; kept as given where absent. */
   readonly ip?: IpRule;
   /** Makes an id for a message that brings none. */
   readonly newId: () => string;
@@ -71,7 +71,7 @@ const common = {
   integrations: object('integrations_not_object'),
 };
 
-/** What clients may send, by kind. Every other field passes through: the check reads the input, which stays what counts. */
+/** Schemas of what clients may send, by kind. Other fields pass through: the check only reads the input, and the input is kept. */
 export const messageSchemas = {
   identify: z.object({ ...common, traits: object('traits_not_object') }),
   track: z.object({
@@ -313,7 +313,7 @@ function isTooLarge(input: Record<string, unknown>, body: string, bytes: number 
   return json === null || Buffer.byteLength(json) > MAX_MESSAGE_BYTES;
 }
 
-/** What the request says of all its messages, overruled by what the message says; null when neither says anything. */
+/** The batch's `integrations`, overruled by those of the message; null when neither has any. */
 function merged(shared: Readonly<Record<string, unknown>> | undefined, own: unknown): Record<string, unknown> | null {
   const given = isPlainObject(own) ? own : isEmptyList(own) ? {} : null;
   return shared === undefined ? given : { ...shared, ...built(given) };

@@ -1,4 +1,4 @@
-/** What was seen of a database or an engine: whether it stands in the way, and what to do about it. */
+/** A remark about a database or an engine: whether it stands in the way, and how to mend it. */
 export interface Remark {
   readonly state: 'ok' | 'warning' | 'failed';
   readonly message: string;

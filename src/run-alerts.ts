@@ -4,7 +4,7 @@ import type { Config } from './config/config.ts';
 import { type Destination, endpointId } from './destination.ts';
 import { isoTime } from './timestamp.ts';
 
-/** What people are told of: a held, failed or overdue run. */
+/** An alert about a run: held, failed or overdue. */
 interface RunAlert {
   readonly event: 'held' | 'failed' | 'overdue';
   readonly key: string;

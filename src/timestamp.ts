@@ -17,7 +17,7 @@ export function isoInstant(value: unknown): number | null {
   return inRange(Date.parse(`${date}T${time.replace(',', '.')}${normalOffset(offset)}`));
 }
 
-/** What `toISOString` writes is worth more haste than Date.parse has; null for anything else, and for the ends of months. */
+/** A fast path for the form that `toISOString` writes; null for anything else, and for the ends of months. */
 function usualInstant(text: string): number | null {
   if (text.length !== 24 || !isUsual(text)) return null;
   const [year, month, day] = [digitsAt(text, 0, 4), digitsAt(text, 5, 7), digitsAt(text, 8, 10)];
@@ -135,7 +135,7 @@ export function correctedTime(receivedAt: number, given: number, sentAt: number 
   return (sentAt === null ? null : inRange(receivedAt - (sentAt - given))) ?? given;
 }
 
-/** What times of the same second have in common, by the last bits of that second. */
+/** The parts that times of one second share, by the last bits of that second. */
 const SECONDS = 16;
 const seconds = new Array<number>(SECONDS).fill(Number.NaN);
 const prefixes = new Array<string>(SECONDS).fill('');

@@ -5,7 +5,7 @@ import type { Alert } from '../store/port.ts';
 
 /** For how long a concern must be gone before people are told that it is over. */
 export const SETTLES = 60_000;
-/** What opens again within this time after its end is restless: each time its end is waited for twice as long. */
+/** An alert that opens again within this time after its end is restless: each time, its end is awaited twice as long. */
 export const RESTLESS = 60 * 60_000;
 /** Of the same kind, so many notices go out within the time; what comes then waits, and goes together. */
 const NOTICES = 5;
@@ -17,7 +17,7 @@ interface Moment {
   readonly newId: () => string;
 }
 
-/** What there is to write of the alerts that are known. */
+/** The alerts to write. */
 interface Changes {
   readonly changed: readonly Alert[];
   /** Ids of those that never lasted long enough to be told of. */

@@ -7,7 +7,7 @@ interface Item {
   readonly link: string | null;
 }
 
-/** What people are to read. */
+/** A notice as people read it. */
 interface Notice {
   /** How long it lasted stands in it, where it is over. */
   readonly title: string;

@@ -59,7 +59,7 @@ export function noticeMessage(hook: AlertHook, told: Told, { link, at }: NoticeO
   return { type: 'track', messageId, userId: null, integrations: null, body: JSON.stringify(body) };
 }
 
-/** What a hook is tried with: an alert that there is not. */
+/** A made-up alert, for trying a hook. */
 export function sampleNotice(hook: AlertHook, link: string | null, at: number): string {
   const about = { kind: 'endpointDead', subject: 'example', destination: 'example', since: isoTime(at) } as const;
   const message = 'This is a test: rollcall test posted it, and nothing is wrong.';

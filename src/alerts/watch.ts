@@ -97,7 +97,7 @@ export class AlertWatch {
   private readonly ageOf = ({ since }: Concern): number =>
     since === null ? 0 : Math.max(0, this.parts.clock.now() - Date.parse(since));
 
-  /** What is accepted and not yet written down is accepted once more under the same ids, which changes nothing. */
+  /** After a crash between accepting and saving, the same ids are accepted again, which changes nothing. */
   private async send(told: Told, settings: AlertsConfig, fence: Fence): Promise<void> {
     const { accept, store, clock, log } = this.parts;
     const [title] = told.alerts.map(({ about }) => about.message);
@@ -124,7 +124,7 @@ export class AlertWatch {
   }
 }
 
-/** What is to be sent, put together as it was decided. */
+/** Notices to send, grouped as they were decided on. */
 function notices(alerts: readonly Alert[]): readonly Told[] {
   return (['opening', 'closing'] as const).flatMap((when) => {
     const unsent = alerts.filter((alert) => alert[when]?.sent === false);

@@ -111,7 +111,7 @@ export const alerts = section({
 
 const DEFAULT_KEEP = 90 * 24 * 60 * MINUTE;
 
-/** What is compared also where nobody is to be told: the pages show it. */
+/** Rules count even if there is nobody to tell: the pages show concerns, too. */
 export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfig {
   const { notify = [], link = null, keep = DEFAULT_KEEP, rules: given = rules.parse({}) } = file ?? {};
   return {

@@ -39,11 +39,11 @@ export interface Config {
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly alerts: AlertsConfig;
   readonly logLevel: string;
-  /** What is allowed and most likely not meant. */
+  /** Things that are allowed, and most likely not meant. */
   readonly warnings: readonly ShownMistake[];
 }
 
-/** What a token lets its bearer do: look, change what runs, delete people. */
+/** Rights of a token: look, change what runs, delete people. */
 export const RIGHTS = ['read', 'operate', 'delete'] as const;
 export type Right = (typeof RIGHTS)[number];
 
@@ -80,7 +80,7 @@ export type AlertRules = Readonly<Record<ConcernKind, AlertRule>> & {
   readonly unusualSize: { readonly by: number };
 };
 
-/** What needs a person, and who is told. */
+/** Alerts: their rules, and who gets them. */
 export interface AlertsConfig {
   /** Whether the file asks for alerts; the pages show what needs a person in any case. */
   readonly isOn: boolean;
@@ -184,7 +184,7 @@ export interface TraitConfig extends ComputationConfig {
   readonly value?: Value;
 }
 
-/** What may change in one run without a person's approval. */
+/** The guard: how much may change in one run without a person's approval. */
 export interface GuardConfig {
   readonly maxExits: Threshold | null;
   readonly maxEntries: Threshold | null;
@@ -193,7 +193,7 @@ export interface GuardConfig {
   readonly allowEmpty: boolean;
 }
 
-/** What a source must look like to be believed. */
+/** Expectations: how a source must look to be believed. */
 export interface ExpectConfig {
   /** The greatest value of a column must be no older than this, in milliseconds. */
   readonly freshness: { readonly column: string; readonly within: number } | null;

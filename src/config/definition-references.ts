@@ -66,7 +66,7 @@ function otherEngine(audience: Outlined, other: Outlined | undefined): string | 
   return `names ${other.key}, which is computed by the engine ${other.engine}, and ${audience.key} by ${audience.engine}. Give both the same engine`;
 }
 
-/** What is live knows of other audiences what they say, not what some SQL returns. */
+/** A live definition can only refer to audiences with short definitions, not to SQL. */
 function sqlOfLive(
   audience: Outlined,
   key: string,

@@ -43,7 +43,7 @@ export function checkLogIsSeen(config: Checked): readonly Mistake[] {
   });
 }
 
-/** What a definition asks of the log that it most likely does not have. */
+/** Warns of definitions that ask for more than the log most likely has. */
 export function logWarnings(config: Checked): readonly Mistake[] {
   return definitionsOf(config).flatMap((definition): readonly Mistake[] => {
     const { path, sql, engine } = definition;
@@ -73,7 +73,7 @@ function windowsBeyond({ eventLog }: Checked, { path, condition, value }: Defini
 
 const days = (ms: number) => `${Math.round(ms / 86_400_000)} days`;
 
-/** What a condition says of people's activity, each with its place. */
+/** The activities that a condition names, each with its place. */
 function activitiesIn(
   condition: Condition,
   path: Path,

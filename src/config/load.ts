@@ -39,7 +39,7 @@ export { ConfigurationError };
 interface ParseOptions {
   /** How mistakes name the file. */
   readonly file: string;
-  /** What relative paths resolve against; absolute. */
+  /** The folder that relative paths resolve against; absolute. */
   readonly folder: string;
   readonly env: Environment;
 }

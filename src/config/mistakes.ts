@@ -39,7 +39,7 @@ export function showMistake({ path, line, message }: ShownMistake): string {
   return `${line === null ? '' : `line ${line}: `}${path === '' ? '' : `${path} `}${message}`;
 }
 
-/** What zod found, in our words; unions are taken apart as far as one branch was plainly meant. */
+/** Puts zod's issues in our words. Unions are taken apart where one branch was plainly meant. */
 export function fromIssue(issue: $ZodIssue, parent: Path = []): readonly Mistake[] {
   const path = [...parent, ...issue.path];
   if (issue.code === 'unrecognized_keys') {

@@ -160,7 +160,7 @@ function embeddedEngine(folder: string): EngineConfig {
   return { type: 'duckdb', concurrency: 2, path, memoryLimit: null, threads: null };
 }
 
-/** What audiences and traits have in common. */
+/** The settings that audiences and traits share. */
 type Computed = Omit<ConfigFile['audiences'][number], 'when'>;
 
 function computationOf(item: Computed, defaultEngine: string): Omit<AudienceConfig, 'kind' | 'when'> {

@@ -189,7 +189,7 @@ function oneDefinition<K extends 'when' | 'value'>(
   return exactlyOne(path, item, 'sql', short);
 }
 
-/** What is live is computed all the time, from a short definition. */
+/** Checks live audiences, which are computed all the time from short definitions. */
 function checkLive(
   path: Path,
   { live, schedule, sql }: { readonly live?: unknown; readonly schedule?: unknown; readonly sql?: unknown },

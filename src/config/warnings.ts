@@ -22,7 +22,7 @@ const PERSONAL = new Set(
   ].map((key) => key.toLowerCase()),
 );
 
-/** What is allowed and most likely not meant. */
+/** Warns of things that are allowed, and most likely not meant. */
 export function warningsOf(config: Omit<Config, 'warnings'>): readonly Mistake[] {
   return [...personalKeys(config), ...logWarnings(config)];
 }

@@ -1,4 +1,4 @@
-/** What can be compared with a value in a message. */
+/** A value that a filter compares with one in a message. */
 export type Scalar = string | number | boolean;
 
 /** The keys of nested objects, from the outside in. */
@@ -66,7 +66,7 @@ export type Condition =
   | TraitCondition
   | InAudience;
 
-/** What can be computed of a property of somebody's events. */
+/** Operators on a property of somebody's events. */
 export const PROPERTY_OPERATORS = [
   'sum',
   'average',

@@ -12,7 +12,7 @@ interface Notices {
   readonly users: readonly number[];
 }
 
-/** What was found, once for each source and destination, with places for ids. */
+/** Groups what was found by source and destination, with places for ids. */
 export function withUsers(found: ToldPart['told'], userIds: readonly string[]): readonly Told[] {
   const places = new Map(userIds.map((user, place) => [user, place]));
   const told = new Map<string, { source: string; destination: string; users: Set<number> }>();

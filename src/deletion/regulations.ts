@@ -38,7 +38,7 @@ export interface RegulationParts {
   readonly giveBack?: () => Promise<void>;
   readonly sources: () => readonly Source[];
   readonly destinations: () => readonly Destination[];
-  /** What the live processes know: in a rolling update more than this one. */
+  /** The destinations that live processes know: in a rolling update, more than this one's. */
   readonly elsewhere: () => Promise<readonly Connected[]>;
   /** Which users the audiences that speak as these sources (of all when null) know, and whom they told. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
@@ -144,7 +144,7 @@ export class Regulations {
       this.awaitingLog = open.filter(({ type, userIds }) => deletes(type) && userIds.length > 0);
       for (const regulation of open) await this.carryOut(regulation);
     } catch (error) {
-      // What is open stays so, and is looked for again.
+      // Open requests stay open, and are looked for again.
       if (!(error instanceof Stopped)) log.error({ err: error }, 'Could not look for deletion requests');
     } finally {
       this.willLook = false;
@@ -262,7 +262,7 @@ export class Regulations {
     }
   }
 
-  /** What is being posted comes back if it fails, so all is gone only once nothing is in flight; false when that took too long. */
+  /** Waits until nothing is in flight, since a post that fails comes back. False if that takes too long. */
   private async eraseFromStore(regulation: Regulation): Promise<boolean> {
     const { clock, log } = this.parts;
     const deadline = clock.monotonic() + IN_FLIGHT_WAIT;

@@ -23,7 +23,7 @@ export interface RegulationsOptions {
   /** Resolves to the request's id once it is durable; the work goes on in the background. */
   readonly fileRegulation: (request: RegulationRequest, by: FastifyRequest) => Promise<string>;
   readonly findRegulation: (id: string) => Promise<Regulation | null>;
-  /** What destinations took of its notices. */
+  /** Notices that each destination took. */
   readonly confirmed?: (id: string) => Promise<readonly Confirmed[]>;
 }
 

@@ -125,7 +125,7 @@ export class EventLogKeeper {
     return nextMerge(files, this.today()) !== null;
   }
 
-  /** What was restored from a backup lacks the deletions since. */
+  /** Carries out again the deletions that a restored backup lacks. */
   private async restore(events: EventLog): Promise<void> {
     const { folder, store } = this.parts;
     if (events.kind === 'table') {

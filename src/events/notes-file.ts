@@ -64,7 +64,7 @@ export function notesOf(requests: readonly Erasure[], first: number, key: string
   }));
 }
 
-/** What notes ask for, of users whose ids are known; nothing that came after the deletion. */
+/** The deletions that notes ask for, of users whose ids are known. Events from after a deletion stay. */
 export function erasuresOf(notes: readonly Note[], ids: readonly string[], key: string): readonly Erasure[] {
   const idOf = new Map(ids.map((id) => [userHash(key, '', id).toString('base64url'), id]));
   return notes

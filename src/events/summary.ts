@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { EventLog, FileLog, LogFile } from '../store/event-log.ts';
 import { Workbench } from '../store/events/parquet.ts';
 
-/** What there is of the event log. */
+/** Size and span of the event log. */
 export interface LogSummary {
   /** All of them, those in the tail included. */
   readonly events: number;

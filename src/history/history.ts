@@ -82,7 +82,7 @@ export class History {
     for (const { state, action, entered, exited, members } of runs) {
       if (state !== 'done') continue;
       add(audience.counts, { runs: 1 });
-      // What is sent again to everybody changes nobody's membership.
+      // A resync changes nobody's membership.
       if (action === 'sync') add(audience.counts, { entered, exited });
       audience.members = action === 'retire' ? 0 : members;
     }
@@ -183,7 +183,7 @@ export class History {
     return [...destinations, { subject: 'all', name: '', pending, oldest }];
   }
 
-  /** What is live changes between runs. */
+  /** Live audiences change between runs. */
   private async liveSizes(): Promise<readonly HistoryEntry[]> {
     const all = await this.options.store.liveAudiences();
     return all.map(({ key, members }) => ({ subject: 'audience', name: key, members }));

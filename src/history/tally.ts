@@ -28,7 +28,7 @@ class Histogram implements Times {
   }
 }
 
-/** What became of the deliveries of one destination. */
+/** Outcomes of the deliveries of one destination. */
 class DestinationTally {
   /** Deliveries that were made of accepted messages. */
   accepted = 0;
@@ -37,7 +37,7 @@ class DestinationTally {
   readonly took = new Histogram(DELIVERY_BOUNDS);
 }
 
-/** What became of the attempts at one endpoint, by the places of the outcomes. */
+/** Outcomes of the attempts at one endpoint, by their places in `OUTCOMES`. */
 class EndpointTally {
   readonly destination: string;
   readonly outcomes: number[] = OUTCOMES.map(() => 0);
@@ -49,7 +49,7 @@ class EndpointTally {
 }
 
 /**
- * What this process has counted since it started: metrics and history are both read from it, so that a delivery is counted once.
+ * Counts since the process started. Metrics and history are both read from it, so that a delivery is counted once.
  * It grows with what is configured, not with what passes.
  */
 export class Tally {

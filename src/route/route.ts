@@ -21,7 +21,7 @@ export function route(
   return destinations.filter((destination) => destination.enabled && destination.sources.includes(source));
 }
 
-/** What routing asks of a message. */
+/** The parts of a message that routing looks at. */
 type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
 
 /** Routes the messages of one source; messages that differ in nothing that matters share one list of names. */

@@ -1,7 +1,7 @@
 import type { MessageType } from '../message-types.ts';
 
 /**
- * What the body of an alias holds of a user's former id. Bodies are written by JSON.stringify, so that looking for the
+ * Text that the body of an alias has of a user's former id. Bodies are written by JSON.stringify, so that looking for the
  * text tells as much as parsing it, in either database.
  */
 export function aliasNeedles(users: readonly string[]): readonly string[] {

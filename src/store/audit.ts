@@ -1,4 +1,4 @@
-/** What somebody is about to do: see the table `audit`. */
+/** An action that somebody is about to take: see the table `audit`. */
 export interface NewAudit {
   readonly at: number;
   readonly who: string;

@@ -37,7 +37,7 @@ export class Changes<K> {
     else this.add(destination, run, { dead: -1, heldOut: -1, [as]: 1, untried: -1 });
   }
 
-  /** What a destination's counters have changed by so far. */
+  /** How much a destination's counters have changed so far. */
   of(destination: K): Readonly<Counts> {
     return this.ofDestinations.get(destination) ?? NOTHING;
   }

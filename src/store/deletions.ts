@@ -20,7 +20,7 @@ export interface NoticeConfirmation {
   readonly at: number;
 }
 
-/** What a destination took of a request's notices. */
+/** Notices of a request that a destination took. */
 export interface Confirmed {
   readonly regulation: string;
   readonly destination: string;

@@ -1,4 +1,4 @@
-/** What the store remembers of an endpoint over restarts. */
+/** An endpoint's state, which the store keeps over restarts. */
 export interface EndpointState {
   readonly endpoint: string;
   readonly destination: string;
@@ -14,7 +14,7 @@ export interface EndpointState {
 export interface Refusal {
   /** Since when; null once it does no longer, or a person has it tried again. */
   readonly since: number | null;
-  /** What it refused from here on is sent again: its last success before. */
+  /** Its last success before: all that it refused since is sent again. */
   readonly from: number;
   /** When it took one again; null before. */
   readonly takenAt: number | null;
@@ -57,7 +57,7 @@ export interface Backlog {
   readonly heldOut: number;
 }
 
-/** What waits longest for its first try at a destination. */
+/** How long a destination's oldest delivery has waited for its first try. */
 export interface OldestUntried {
   readonly destination: string;
   readonly since: number;

@@ -7,7 +7,7 @@ export interface Owner {
   readonly roster: string | null;
 }
 
-/** What a process knows of destinations. Processes of one configuration share one roster. */
+/** The destinations that a process knows. Processes of one configuration share one roster. */
 export interface Roster {
   readonly destinations: readonly RosterEntry[];
   /** Its `delivery.removedAfter`, in milliseconds. */

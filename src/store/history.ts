@@ -15,12 +15,12 @@ export const HISTORY_KEPT: Readonly<Record<HistoryStep, number>> = {
   day: 400 * DAY,
 };
 
-/** What history is about; `all` is the sum over destinations, and has no name. Their places are codes of the disk format. */
+/** Subjects of history; `all` is the sum over destinations, and has no name. Their places are codes of the disk format. */
 export const HISTORY_SUBJECTS = ['all', 'source', 'destination', 'endpoint', 'audience'] as const;
 export type HistorySubject = (typeof HISTORY_SUBJECTS)[number];
 
 /**
- * What is counted. Of a destination `delivered`, `retried` and `dead` are tries by what became of them; of an endpoint, attempts
+ * Counts. Of a destination `delivered`, `retried` and `dead` are tries by what became of them; of an endpoint, attempts
  * that it took, that are made again, and that it refused for good.
  */
 export const HISTORY_COUNTS = [
@@ -40,7 +40,7 @@ export const ATTEMPT_BOUNDS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000
 /** Columns for the counts within these bounds and beyond the last. */
 export const HISTORY_BUCKETS = DELIVERY_BOUNDS.length + 1;
 
-/** What came to pass since the last entry of the kind. */
+/** Counts since the last entry of the kind. */
 export interface HistoryEntry {
   readonly subject: HistorySubject;
   readonly name: string;
@@ -60,7 +60,7 @@ interface HistoryTotals {
   readonly took: readonly number[];
 }
 
-/** What came to pass in one step. */
+/** Counts of one step. */
 export interface HistoryPoint extends HistoryTotals {
   /** When the step begins. */
   readonly at: number;
@@ -70,7 +70,7 @@ export interface HistoryPoint extends HistoryTotals {
   readonly members: number | null;
 }
 
-/** What came to pass to one subject over many steps. */
+/** Counts of one subject over many steps. */
 export interface HistorySum extends HistoryTotals {
   readonly name: string;
 }
@@ -90,7 +90,7 @@ export interface HistoryFilter {
 /** The beginning of the step that a moment is in. */
 export const stepOf = (at: number, step: HistoryStep): number => at - (at % STEP_LENGTH[step]);
 
-/** What came to pass, step by step. */
+/** Counts of the past, step by step. */
 export interface HistoryRecords {
   /** Adds to the minute, the hour and the day that `at` is in, by the wall clock. */
   addHistory(at: number, entries: readonly HistoryEntry[]): Promise<void>;

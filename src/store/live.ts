@@ -2,7 +2,7 @@ import type { Fence } from './fence.ts';
 
 /** How far the live computation of a source is. */
 export interface LiveSource {
-  /** What is kept of the log's events; another hash needs another build. */
+  /** Hash of what is kept of the log's events; another one needs another build. */
   readonly asked: string;
   /** Up to where the log has been read; as the log gave it. */
   readonly position: string;
@@ -13,7 +13,7 @@ export interface LiveSource {
   readonly isBuilding: boolean;
 }
 
-/** What is kept of one id. */
+/** The state that is kept of one id. */
 export interface LiveRow {
   readonly raw: string;
   readonly person: string | null;
@@ -38,7 +38,7 @@ export interface LiveAudience {
   readonly judgedFrom: number;
 }
 
-/** What is computed of a user, and what was told. Values are JSON; null for who is not in it. */
+/** A user's computed value, and the value that destinations were told. Values are JSON; null for users who are not in it. */
 export interface LiveMember {
   readonly key: string;
   readonly user: string;
@@ -59,7 +59,7 @@ export interface LiveChange {
   readonly cause: string | null;
 }
 
-/** What one step changes, all of it or nothing. */
+/** The changes of one step, all of them or none. */
 export interface LiveCommit {
   readonly fence: Fence;
   readonly source: string;
@@ -114,7 +114,7 @@ export interface LivePlanRow {
   readonly position: number;
   readonly user: string;
   readonly value: string | null;
-  /** What was told before. */
+  /** The value that was told before. */
   readonly told: string | null;
 }
 

@@ -17,7 +17,7 @@ export function loggedMessageId(claim: Subject): string {
   return claim.type === 'alias' ? without(claim.messageId, hiddenUser(claim)) : claim.messageId;
 }
 
-/** What an endpoint answered, without the user of a notice or the former id of an alias: receivers like to repeat ids. */
+/** An endpoint's answer, without the user of a notice or the former id of an alias: receivers like to repeat ids. */
 export function loggedResponse(claim: Subject, response: string | null): string | null {
   if (response === null || (claim.type !== 'delete' && claim.type !== 'alias')) return response;
   return without(response, hiddenUser(claim));

@@ -65,7 +65,7 @@ export interface MessageFilter {
   readonly limit: number;
 }
 
-/** What waits, then what is dead, then what was delivered; the newest first in each. */
+/** Waiting messages, then dead ones, then delivered ones; the newest first in each. */
 export interface MessagePage {
   readonly messages: readonly MessageRecord[];
   /** Where the next page begins; null after the last. */
@@ -135,7 +135,7 @@ export interface DiscardFilter {
   readonly limit: number;
 }
 
-/** What became of messages: attempts, dead letters, what was delivered and kept, what was not taken. */
+/** The past of messages: attempts, dead letters, kept bodies, discards. */
 export interface MessageRecords {
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
   /** As `attempts`, from a place of the log on. It looks at a bounded part of the log, so that a page may be short. */

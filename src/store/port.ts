@@ -24,7 +24,7 @@ export * from './messages.ts';
 export * from './queue.ts';
 export * from './runs.ts';
 
-/** What is known beside the queue, one small record at a time. `records/` has the code. */
+/** Everything beside the queue, one small record at a time. `records/` has the code. */
 export interface Records
   extends FleetRecords,
     RunRecords,
@@ -47,15 +47,15 @@ export interface StoreTime {
   toWall(time: number): number;
 }
 
-/** What a store says unasked. */
+/** Events that a store reports by itself. */
 export interface StoreEvents {
   /** It has failed for good: every verb fails from now on, until a new process opens it. */
   onFatal(error: RollcallError): void;
-  /** What it holds can't be trusted any more (`store_damaged`): it takes nothing new until it is put right and opened again. */
+  /** Its data is damaged (`store_damaged`): it takes nothing new until it is repaired and opened again. */
   onDamaged(error: RollcallError): void;
 }
 
-/** For those who learn of it by the verbs that fail. */
+/** For callers who learn of failures by the verbs that fail. */
 export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
 
 /**
@@ -64,7 +64,7 @@ export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
  */
 export interface Store extends Queue, Records {
   readonly time: StoreTime;
-  /** What is kept of the messages that are accepted as `logged`. */
+  /** The log of messages that were accepted as `logged`. */
   readonly events: EventLog;
   /** Deliveries that wait for their first try, per destination at most; deletion notices are not counted. */
   readonly maxQueued: number;

@@ -1,6 +1,6 @@
 import type { Remark } from '../remark.ts';
 
-/** What is about to use a server. */
+/** A planned use of a server. */
 interface Use {
   /** Asks it; rows as arrays. */
   rows(sql: string): Promise<readonly (readonly unknown[])[]>;

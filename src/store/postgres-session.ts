@@ -1,6 +1,6 @@
 import type { ClientBase, ClientConfig } from 'pg';
 
-/** What a session is set to, by name. */
+/** Settings of a session, by name. */
 export type Settings = Readonly<Record<string, string | number>>;
 
 /** Asked for as a session begins, each makes a pooler refuse it. */

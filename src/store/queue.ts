@@ -59,11 +59,11 @@ export interface AcceptResult {
   readonly duplicates: number;
   /** Messages of users who are to be kept out. */
   readonly suppressed: number;
-  /** What was claimed for the owner of `take`. */
+  /** The deliveries claimed for the owner of `take`. */
   readonly claims?: readonly Claim[];
 }
 
-/** What became of an endpoint within one delivery; those not named may be tried. */
+/** The outcome at each endpoint within one delivery; those not named may be tried. */
 export type EndpointMarks = Readonly<Record<string, 'ok' | 'refused'>>;
 
 /** A delivery handed to this process until it is settled or the process's lease ends. */
@@ -95,7 +95,7 @@ export const NO_MARKS: EndpointMarks = {};
 export interface ClaimRequest {
   readonly destination: string;
   readonly limit: number;
-  /** What goes first: first tries in the order of the lanes, due retries (one claim in eight), or backfills (likewise). */
+  /** Which go first: first tries in the order of the lanes, due retries (one claim in eight), or backfills (likewise). */
   readonly order: 'usual' | 'retries' | 'backfills';
   /** Retries of a lane at most; without it as many as there is room for. */
   readonly retries?: number;
@@ -126,7 +126,7 @@ export interface Attempt {
   readonly response: string | null;
 }
 
-/** What is to become of a claimed delivery. */
+/** The verdict over a claimed delivery. */
 export type Verdict =
   | { readonly kind: 'delivered' }
   /** Tried in vain; again at `dueAt`. */

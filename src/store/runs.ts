@@ -70,7 +70,7 @@ export interface LastSuccess {
   readonly at: number;
 }
 
-/** What the store remembers of an audience or computed trait. */
+/** The record of an audience or computed trait. */
 export interface AudienceRecord {
   readonly key: string;
   readonly kind: 'audience' | 'trait';

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { NewMessage } from './port.ts';
 
 /**
- * What is remembered of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. Clients like to put
+ * The key of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. Clients like to put
  * user ids into their message ids, and what is remembered outlives a deletion.
  */
 export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {

@@ -1,5 +1,5 @@
 /*
- * What a delivery is, as both databases keep it. These numbers are the disk format, and stand in the migrations' indexes:
+ * States of a delivery, as both databases keep them. These numbers are the disk format, and stand in the migrations' indexes:
  * none may change. So it is with the places in `MESSAGE_TYPES`, `LANES` and `OUTCOMES`: add at the end.
  */
 

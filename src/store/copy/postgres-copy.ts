@@ -31,7 +31,7 @@ const manifestSchema = z.object({
       crc32: z.int(),
     }),
   ),
-  /** What each goes on after. */
+  /** The last value of each. */
   sequences: z.record(z.string(), z.int()),
 });
 

@@ -23,7 +23,7 @@ import {
 } from './postgres-copy.ts';
 
 interface RestoreOptions {
-  /** What `backupPostgres` has written. */
+  /** A folder that `backupPostgres` has written. */
   readonly folder: string;
   /** `postgres://…`; its tables are made if need be. */
   readonly to: string;
@@ -65,7 +65,7 @@ export async function restorePostgres(options: RestoreOptions): Promise<Restored
     // Rows of owners stay, so that the next start frees what they had claimed; tokens of fences must not go back.
     await client.query('UPDATE rollcall.owner SET lease_until = 0');
     await client.query('UPDATE rollcall.lease SET lease_until = 0');
-    // What was deleted since is carried out again by who noted it.
+    // This has deletions since the copy carried out again.
     await client.query(
       `INSERT INTO rollcall.meta VALUES ('restored', gen_random_uuid())
        ON CONFLICT (key) DO UPDATE SET value = excluded.value`,

@@ -10,7 +10,7 @@ export function personOf(
 ): ReadonlySet<string> {
   const formerOf = Map.groupBy(aliases, ([, user]) => user);
   const ids = new Set(users);
-  // What is added is visited, too.
+  // The loop also visits ids that it adds.
   for (const id of ids) for (const [former] of formerOf.get(id) ?? []) ids.add(former);
   return ids;
 }

@@ -1,4 +1,4 @@
-/** What the databases write differently. */
+/** SQL that the databases write differently. */
 export interface ViewDialect {
   /** Has text compared by its bytes, whatever its collation. */
   readonly binary: string;

@@ -60,7 +60,7 @@ export class Batch {
     return this.logged.length > 0;
   }
 
-  /** What `logSql` takes. */
+  /** The parameters of `logSql`. */
   logColumns(): Buffer[] {
     return logColumns(this.logged);
   }

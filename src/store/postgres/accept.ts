@@ -15,7 +15,7 @@ import { suppressed } from './suppression.ts';
 
 /**
  * Everyday batches of one process share a statement, which is a transaction of its own: one round trip, one sync to disk.
- * What needs more than one statement (a run's step, membership changes) goes alone.
+ * Requests that need more than one statement (a run's step, membership changes) go alone.
  */
 export class Intake {
   private readonly context: Context;
@@ -130,7 +130,7 @@ const ADDED: Added = {
   heldOut: '0',
 };
 
-/** What a queue has no room for becomes dead letters; deletion notices always find room. */
+/** Deliveries that a queue has no room for become dead letters; deletion notices always find room. */
 const ADDED_OR_HELD_OUT: Added = {
   isFull: 'false',
   parts: (now, rows) => `

@@ -5,7 +5,7 @@ const INVALID = `SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class
   WHERE c.relnamespace = 'rollcall'::regnamespace AND NOT (indisvalid AND indisready)`;
 const CHECKSUMS = 'SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()';
 
-/** What Postgres itself knows to be damaged; databases that only speak like it look after themselves. */
+/** Damage that Postgres itself knows of. Databases that only speak its protocol look after themselves. */
 export async function check(db: Session): Promise<string | null> {
   const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
   if (!/^PostgreSQL(?!.*-YB-)/.test(version)) return null;

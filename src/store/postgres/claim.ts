@@ -4,7 +4,7 @@ import type { Context } from './context.ts';
 import { Cursors } from './cursors.ts';
 import { heldBy } from './settle.ts';
 
-/** What an owner has in hand, as far as this process knows, and what it may have without knowing. */
+/** The claims of an owner, as far as this process knows, and those it may have without knowing. */
 export class Claims {
   readonly cursors: Cursors;
   private readonly context: Context;

@@ -2,7 +2,7 @@ import type { DeliveryIds } from '../delivery-ids.ts';
 import type { Database } from './database.ts';
 import type { Parts } from './parts.ts';
 
-/** What the verbs share: the database, and what is known of this store. */
+/** Shared by the verbs: the database, and the store's own settings. */
 export interface Context {
   readonly db: Database;
   readonly url: string;

@@ -9,7 +9,7 @@ const partsOf = (destination: string, since: string) => `
   UNION ALL SELECT * FROM rollcall.backlog WHERE destination = ${destination} AND part >= ${since}`;
 
 /**
- * What counts towards the limits of destinations, and what is held out of their queues. @param names - a query for their
+ * Deliveries that count towards the limits of destinations, and those held out of their queues. @param names - a query for their
  * names
  */
 export const countersOf = (names: string, since: string) => `
@@ -37,7 +37,7 @@ export const PERIOD = 10_000;
 /** By the database's time, which is also that by which parts are folded: what is written is never before what is folded. */
 const partOf = (now: string, own: string) => `${now} / ${PERIOD} * ${PARTS} + ${own}`;
 
-/** What the rows of a query change in counters: of each an aggregate, as SQL. What is not named stays. */
+/** How the rows of a query change counters: an aggregate for each, as SQL. Counters that are not named stay. */
 type Additions = { readonly [N in keyof Counts]?: string };
 
 /**

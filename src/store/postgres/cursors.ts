@@ -12,7 +12,7 @@ const COMMIT = 500;
 const LOOK_BACK = 12_000;
 const LOOK_BACK_EVERY = 2_000;
 
-/** What a claim took of a rank: how many, and when the last of them was due. */
+/** The part of a rank that a claim took: how many, and when the last of them was due. */
 export interface Taken {
   readonly count: number;
   readonly lastDue: number;

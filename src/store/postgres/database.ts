@@ -23,7 +23,7 @@ const CONNECTIONS = 8;
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
 /**
- * What a server says that was the primary when the connection was made. It has written nothing, so that the work may be done
+ * A server answers this if it was the primary when the connection was made. It has written nothing, so the work may be done
  * again, on the next connection: each of those from before is given up as it says so.
  */
 const DEMOTED = '25006';
@@ -67,7 +67,7 @@ export class Database implements Session {
   private pooled: boolean | null = null;
   private closed = false;
   private readonly onDamaged: (error: RollcallError) => void;
-  /** What the database said of damage, once it has. */
+  /** The database's report of damage, if there was one. */
   damage: RollcallError | null = null;
 
   constructor({ url, clock, time = DATABASE_TIME, patient = false, onDamaged = () => {} }: DatabaseOptions) {
@@ -256,7 +256,7 @@ function parserOf(oid: number, format?: 'text' | 'binary') {
   return oid === INT8 ? Number : pg.types.getTypeParser(oid, format);
 }
 
-/** What a failure of Postgres means to the caller. */
+/** The error that a failure of Postgres becomes. */
 export function storeError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   const { code = '', message = '' } = error as { code?: string; message?: string };
@@ -279,7 +279,7 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
 ]);
 
-/** What a pooler's complaint means for who set it up: it has no codes of its own. */
+/** Advice on a pooler's complaint: it has no codes of its own. */
 function poolerHint(message: string): string {
   if (/statement pooling mode/.test(message)) return ' Set pool_mode = transaction, or session, in the pooler.';
   if (/unsupported startup parameter/.test(message)) return ' Remove it from `store`: poolers do not pass it on.';

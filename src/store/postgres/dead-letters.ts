@@ -91,7 +91,7 @@ export function deliverAgain(context: Context, replays: readonly Replay[]): Prom
   });
 }
 
-/** What is held out of a full queue is newer than what is in it, and still belongs to its run. */
+/** Held-out letters are newer than the queue, and still belong to their runs. */
 async function replayHeldOut(context: Context, session: Session, byId: ReadonlyMap<number, string | null>) {
   const letters = await session.rows<[...Letter, destination: string]>(
     `SELECT id, conflict, destination FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full'`,
@@ -121,7 +121,7 @@ async function renew(session: Session, byId: ReadonlyMap<number, string | null>)
   return new Map(rows);
 }
 
-/** What was accepted first is claimed first, and before what was held since. */
+/** Letters are claimed in the order of acceptance, before all that was held since. */
 const resendSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) RETURNING *

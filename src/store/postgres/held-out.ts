@@ -17,7 +17,7 @@ const OLDEST = `
 /** A letter may be seen this much later than it was accepted, while its commit is under way. Milliseconds. */
 const COMMIT = 12_000;
 
-/** What was accepted first is claimed first. Whoever queued or dropped a letter meanwhile was before. */
+/** Letters are claimed in the order of acceptance. Those that somebody queued or dropped meanwhile are passed over. */
 const requeueSql = (now: string) => `
 WITH gone AS (
   DELETE FROM rollcall.dead_letter WHERE id = ANY ($1::bigint[]) AND reason = 'queue_full' RETURNING *

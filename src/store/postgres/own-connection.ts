@@ -3,7 +3,7 @@ import { RollcallError } from '../../errors.ts';
 import { beginWith, connectionTo, ownsSession } from '../postgres-session.ts';
 import { storeError } from './database.ts';
 
-/** What would end a statement or a transaction for taking long, whoever has set it. */
+/** Timeouts that would end a long statement or transaction, whoever has set them. */
 const TIMEOUTS = `SELECT name FROM pg_settings WHERE name IN
   ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
 const CONNECT_TIMEOUT = 5_000;

@@ -11,7 +11,7 @@ import { again } from './ranks.ts';
 
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
-/** What a statement changes: the owner's claims, by id. */
+/** A claim of the owner that a statement ends. */
 export interface Ending {
   readonly id: number;
   readonly verdict: Verdict;

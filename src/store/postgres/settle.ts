@@ -134,7 +134,7 @@ export class Settlements {
   }
 }
 
-/** What an owner has claimed. Its index may have an entry for each delivery since vacuum last could remove them. */
+/** The claims of an owner. Their index may still have all entries since vacuum could last remove any. */
 export async function heldBy({ db }: Pick<Context, 'db'>, owner: number): Promise<number[]> {
   const sql = `SELECT id FROM rollcall.delivery WHERE state = ${CLAIMED} AND owner = $1`;
   return (await db.patient<[number]>(sql, [owner])).map(([id]) => id);

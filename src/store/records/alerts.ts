@@ -6,7 +6,7 @@ import type { Session } from './session.ts';
 const TIMES = ['first_at', 'opened_at', 'gone_at', 'closed_at', 'opening_at', 'closing_at'];
 const COLUMNS = [...['id', 'kind', 'subject', 'is_over', 'record'], ...TIMES];
 
-/** What stands in the column `record`. */
+/** The column `record`. */
 interface Details extends Pick<Alert, 'about' | 'flaps'> {
   readonly opening: { readonly id: string; readonly sent: boolean } | null;
   readonly closing: { readonly id: string; readonly sent: boolean } | null;

@@ -82,7 +82,7 @@ export async function advanceLive({ run }: Session, key: string, version: number
     WHERE key = ${key}`);
 }
 
-/** What is computed stays, as somebody who retires an audience may begin it anew. */
+/** The computed state stays: an audience that is retired may begin anew. */
 export function dropLive(session: Session, key: string): Promise<void> {
   return session.transaction(async ({ run }) => {
     await run(

@@ -2,7 +2,7 @@ import { raw, type Sql, sql } from '../sql.ts';
 import { IS_OPEN } from './runs.ts';
 import type { Dialect, Session } from './session.ts';
 
-/** What is unfinished, undelivered or the newest of its key stays. */
+/** Runs that are unfinished, undelivered or the newest of their key stay. */
 export const prunableRuns = (dialect: Dialect, before: number, limit: number): Sql => sql`
   SELECT r.id FROM rollcall.run AS r ${dialect.using('run_started')}
   WHERE r.started_at < ${before} AND NOT ${IS_OPEN}

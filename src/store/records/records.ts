@@ -111,7 +111,7 @@ const RECORDS = {
 
 export type RecordVerb = keyof Records;
 
-/** What is asked of damaged data too, so that people see what there is. */
+/** Verbs that also work on damaged data, so that people can see what there is. */
 export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
   ...([
     'alerts',

@@ -8,13 +8,13 @@ export interface ListTypes {
   hash: Buffer;
 }
 
-/** What the databases write differently. */
+/** SQL that the databases write differently. */
 export interface Dialect {
   /** That a column is one of these. */
   oneOf<T extends keyof ListTypes>(column: Sql, type: T, values: readonly ListTypes[T][]): Sql;
   /** These as rows of one column, `value`, for a FROM clause. */
   rowsOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T][]): Sql;
-  /** What stands for a name in the queue's tables, and the name that a column there stands for. */
+  /** The value that stands for a name in the queue's tables, and the name of such a column. */
   name(value: string): Sql;
   nameOf(column: Sql): Sql;
   /** The items of a JSON list as rows of one column, `value`, for a FROM clause that names it. */
@@ -54,7 +54,7 @@ interface Processes {
 }
 
 /**
- * What records are written over. SQL names tables as `rollcall.run`. On SQLite all this happens in the store's thread,
+ * A session of either database, for records. SQL names tables as `rollcall.run`. On SQLite all this happens in the store's thread,
  * within the transaction of its group, and the promises are resolved already: so a verb may await nothing else.
  */
 export interface Session {

@@ -61,7 +61,7 @@ export function acceptAll(
   }
 }
 
-/** What accepts of one transaction have in common. */
+/** State that accepts of one transaction share. */
 class Shared {
   readonly changes = new Changes<number>();
   readonly queues: Queues;

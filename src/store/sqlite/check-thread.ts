@@ -10,7 +10,7 @@ export interface CheckData {
   readonly thorough: boolean;
 }
 
-/** What is wrong, or why it could not be seen. */
+/** The damage found, or why it could not be looked for. */
 export type CheckReply =
   | { readonly found: string | null }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } };

@@ -2,22 +2,22 @@ import type { Clock } from '../../clock.ts';
 import { SERVED_GAP } from '../port.ts';
 import type { Connection } from './connection.ts';
 
-/** What a process that delivers says of its clocks with each heartbeat. */
+/** The clocks of a process that delivers, as each heartbeat reports them. */
 export interface ClockReading {
-  /** What it adds to its wall clock. */
+  /** Added to its wall clock. */
   readonly offset: number;
   /** Milliseconds since the machine was started. */
   readonly uptime: number;
 }
 
-/** What the store keeps of the time, for those who start. */
+/** The clock as the store keeps it, for processes that start. */
 interface KeptClock extends ClockReading {
   /** The store's time when it was kept. */
   readonly at: number;
   readonly servedSince: number;
 }
 
-/** What is known of the time when a file is opened. */
+/** The time as it is known when a file is opened. */
 export interface StartTime {
   readonly kept: KeptClock | null;
   /** Whether a process of this machine delivers from the file right now. */
@@ -63,7 +63,7 @@ export function startTime(db: Connection): StartTime {
 const SILENCE = 15_000;
 
 /**
- * What is to be added to the wall clock from now on, so that nothing that was written lies ahead. Of what would do, the
+ * The offset to add to the wall clock, so that nothing that was written lies ahead. Of what would do, the
  * least: what looks like a downtime may be a step, and too little time only makes deliveries wait longer.
  */
 export function startOffset(clock: Clock, { kept, isServed, newest }: StartTime): number {

@@ -41,9 +41,9 @@ export class Connection implements Statements {
     this.exec('PRAGMA cache_size = -8192');
     this.checkpointAfter(CHECKPOINT_AFTER);
     this.exec('PRAGMA journal_size_limit = 67108864');
-    // What is deleted is overwritten: a deletion request must leave nothing of its users in the file.
+    // Deleted rows are overwritten: a deletion request must leave nothing of its users in the file.
     this.exec('PRAGMA secure_delete = ON');
-    // What a statement may have to undo would else go to a file of its own, in the system's folder for temporary ones.
+    // Statement journals would else go to files in the system's temporary folder.
     this.exec('PRAGMA temp_store = MEMORY');
   }
 
@@ -179,7 +179,7 @@ export class Connection implements Statements {
       this.exec('PRAGMA busy_timeout = 0');
       this.holdsTraces = !this.truncateLog();
     } catch {
-      // What was to be written is on disk; the next transaction tries this again.
+      // The transaction is on disk; the next one tries this again.
     } finally {
       this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
     }
@@ -257,7 +257,7 @@ const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_CORRUPTFS = 8458;
 
 /**
- * What a failure of SQLite means to the caller.
+ * The error that a failure of SQLite becomes.
  *
  * @param path - the file that people should look at
  */

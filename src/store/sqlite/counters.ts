@@ -10,7 +10,7 @@ interface QueueSize {
 export class Queues {
   private readonly db: Connection;
   private readonly changes: Changes<number>;
-  /** What is written already, of destinations that were asked for. */
+  /** Counters as they are written, of destinations that were asked for. */
   private readonly written = new Map<number, QueueSize>();
 
   constructor(db: Connection, changes: Changes<number>) {

@@ -106,7 +106,7 @@ function renew(db: Connection, id: number, body: string): number {
   return next;
 }
 
-/** What is held out is newer than anything dead of its key. */
+/** A held-out letter is newer than any other letter of its key. */
 function hasNewer(db: Connection, conflict: string | null, destination: number): boolean {
   if (conflict === null) return false;
   const newer = 'SELECT 1 FROM delivery WHERE conflict = ? AND destination = ?';
@@ -120,7 +120,7 @@ interface ResendArguments {
   readonly limit: number;
 }
 
-/** What was accepted first is due first, and before what was held since. */
+/** Letters are due in the order of acceptance, before all that was held since. */
 export async function resend(
   db: Connection,
   now: number,

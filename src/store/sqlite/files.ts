@@ -10,7 +10,7 @@ const WRITE_VERSION_AT = 18;
 const LOG_HEADER = 32;
 const LOG_PAGE_SIZE_AT = 8;
 
-/** What to do about a damaged file. */
+/** The remedy for a damaged file. */
 const REPAIR =
   'Stop Rollcall, keep a copy of the file, and put the newest backup in its place (docs/deployment.md); rollcall doctor says what is damaged';
 
@@ -35,7 +35,7 @@ export function checkFiles(path: string): void {
   }
   if (!file.isFile()) throw new RollcallError('store_failed', `The store ${path} is not a file. Correct \`store\`.`);
   checkAccess(path, 'The file');
-  // What SQLite was doing when it was killed is undone first.
+  // SQLite first undoes the transaction in which it was killed.
   if ((find(`${path}-journal`)?.size ?? 0) > 0) return;
   if (file.size === 0) {
     const had = logSize > 0 ? `its log ${path}-wal is not` : `${markerOf(path)} says that it was in use`;

@@ -31,7 +31,7 @@ export function heartbeat(db: Connection, now: number, { owner, ttl, clock }: Ow
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
 
-/** What is claimed for an owner after its lease has ended would be freed by no one. */
+/** Nobody would free claims that are made for an owner after its lease has ended. */
 export function isOwner(db: Connection, now: number, owner: number): boolean {
   return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
 }

@@ -61,7 +61,7 @@ export class Reserve {
     const { free, size } = space;
     const wanted = Math.min(LARGEST, Math.floor(size * PART));
     if (this.isFull) {
-      // What was delivered leaves pages in the file that what is new can take: then only the log needs room, half of what there is.
+      // Delivered messages leave free pages in the file for new ones. Then only the log needs room, half of what there is.
       const half = Math.min(wanted, Math.floor(free / 2));
       const isRoomInside = half >= wanted / 8 && connection.freeBytes() >= 2 * wanted;
       if ((free >= 2 * wanted || isRoomInside) && this.take(half)) this.isFull = false;
@@ -112,12 +112,12 @@ export class Reserve {
 
   private drop(): void {
     this.isTaken = false;
-    // What can't be removed keeps its space: then the store is as full as it says.
+    // If it can't be removed, it keeps its space, and the store stays full.
     if (this.file !== null) rmSync(this.file, { force: true });
   }
 }
 
-/** What is refused while the disk is full: intake, and being told to be ready for it. */
+/** Verbs that are refused while the disk is full: intake, and the check that it is ready. */
 const REFUSED: ReadonlySet<VerbName> = new Set(['accept', 'ping']);
 const FULL = {
   code: 'store_full',

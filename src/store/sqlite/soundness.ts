@@ -9,14 +9,14 @@ export const BACKGROUND_LIMIT = 4 * 2 ** 30;
 /** So many faults say enough. */
 const FAULTS = 5;
 
-/** What is wrong with a database, as far as a look of bounded time tells; null if nothing is. */
+/** The damage of a database, as far as a look of bounded time finds any; null if there is none. */
 export function quickLook(db: Connection, path: string): string | null {
   try {
     if (path === ':memory:') return null;
     return isCutOff(db, path) ? 'its end was cut off' : statSync(path).size > LOOK_LIMIT ? null : faults(db, false);
   } catch (error) {
     const failure = storeError(error);
-    // What only passes, such as another process's lock, is no damage.
+    // A passing failure, such as another process's lock, is no damage.
     return failure.code === 'store_damaged' ? (error as Error).message : null;
   }
 }

@@ -3,7 +3,7 @@ import type { SQLInputValue } from 'node:sqlite';
 export type Row = Record<string, SQLInputValue>;
 export type Tuple = readonly SQLInputValue[];
 
-/** What can be done with an open database; each statement is prepared once. */
+/** Statements on an open database; each is prepared once. */
 export interface Statements {
   /** The number of rows changed. */
   run(sql: string, ...values: SQLInputValue[]): number;

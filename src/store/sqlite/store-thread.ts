@@ -12,7 +12,7 @@ import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 
 /**
- * What one transaction takes, until it is reached: each operation weighs as much as so many messages, beside its own. By
+ * A transaction takes operations until this weight is reached. Each weighs as much as so many messages, beside its own. By
  * operations alone, a crowd of single calls would need one commit after the other, for which everyone waits.
  */
 const GROUP_WEIGHT = 7_000;
@@ -33,7 +33,7 @@ interface ThreadOptions {
 }
 
 interface CallOptions {
-  /** What of the arguments goes to the thread as it is, and is gone here. */
+  /** Buffers of the arguments that move to the thread, and are gone here. */
   readonly movable?: readonly ArrayBuffer[];
   readonly messages?: number;
 }
@@ -179,7 +179,7 @@ export class StoreThread {
     this.worker.postMessage({ operations } satisfies ThreadRequest, moved);
   }
 
-  /** What is not an answer to what was asked would leave someone waiting for ever, or give them another's answer. */
+  /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
   private hear(reply: unknown): void {
     if (isObject(reply) && 'scrubbed' in reply && this.scrubs.length > 0) {
       this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);

@@ -48,7 +48,7 @@ export type VerbArguments<V extends VerbName> =
   Parameters<Verbs[V]> extends [unknown, unknown, infer A] ? A : undefined;
 export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
 
-/** What the store's thread is asked to do. */
+/** An operation for the store's thread. */
 export type Operation = {
   /** The store's time, and how far it is ahead of the wall clock. */
   readonly now: number;
@@ -65,5 +65,5 @@ export function perform(db: Connection, operation: Operation): unknown {
   return work(db, now, operation.args);
 }
 
-/** What became of an operation; a failure crosses threads as code and message. */
+/** The outcome of an operation; a failure crosses threads as code and message. */
 export type OperationResult = { readonly value: unknown } | { readonly code: string; readonly message: string };
