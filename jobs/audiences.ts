@@ -15,7 +15,7 @@ import { Ticks } from './ticks.ts';
 const TREND = 10;
 /** Runs looked at: those for one destination come between. */
 const RECENT = 40;
-/** What is due begins later than this only if nobody begins it, in milliseconds. */
+/** A due run that has not begun after this time is overdue, in milliseconds. */
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
 
@@ -47,7 +47,7 @@ export interface AudienceStatus {
   readonly paused: AudiencePause | null;
   /** Null for what is not live. */
   readonly live: LiveStatus | null;
-  /** What a person has to do. */
+  /** The next thing a person has to do. */
   readonly todo: Todo | null;
 }
 

@@ -72,7 +72,7 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
   };
 }
 
-/** What is configured and paused is left alone, and so is what lies in an engine that is gone. */
+/** Leaves alone audiences that are paused, and those whose engine is gone. */
 function isDue(
   record: AudienceRecord,
   config: SyncConfig,

@@ -34,7 +34,7 @@ export function wants(destination: Destination, key: string): boolean {
   return destination.wants?.audiences?.includes(key) ?? true;
 }
 
-/** What a message about `user` supersedes, and is superseded by: one value per audience and user. No key holds a `|`. */
+/** The conflict key of a message about `user`: one value per audience and user. No key holds a `|`. */
 export function conflictKey(key: string, user: string): string {
   return `${key}|${user}`;
 }

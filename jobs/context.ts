@@ -38,7 +38,7 @@ export interface Progress {
   readonly waitsFor?: readonly string[];
 }
 
-/** What people are told of: the run was held for approval, failed, or is overdue. */
+/** An alert about a run: it is held for approval, failed, or is overdue. */
 export interface RunAlert {
   readonly event: 'held' | 'failed' | 'overdue';
   readonly key: string;
@@ -47,7 +47,7 @@ export interface RunAlert {
   readonly message: string;
 }
 
-/** What is synced: an audience of the configuration, or one that is gone from it and can only be retired. */
+/** The subject of a sync: an audience of the configuration, or one that is gone from it and can only be retired. */
 export interface Subject {
   readonly key: string;
   readonly kind: Kind;
@@ -63,7 +63,7 @@ export interface Subject {
   } | null;
 }
 
-/** What is asked of one subject. */
+/** An order for one subject. */
 export interface Order {
   /** `settle`: nothing but what destinations are to be told that are behind. */
   readonly action: 'sync' | 'resync' | 'retire' | 'settle';

@@ -2,7 +2,7 @@ import type { Destination } from '../src/destination.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { reachedBy, wants } from './computation.ts';
 
-/** What a destination is to be told beside what changes. */
+/** Membership that a destination is owed beside the changes. */
 export interface Debt {
   readonly destination: string;
   /** The whole membership, or that it is over. */

@@ -11,7 +11,7 @@ const TRIES = 20;
 
 /** Takes the events of the tail. */
 interface TailReader {
-  /** What was added is no longer so: all comes again. */
+  /** Forget the parts that were added: all of them come again. */
   restart(): Promise<unknown>;
   add(parts: readonly TailPart[]): Promise<unknown>;
 }

@@ -1,6 +1,6 @@
 import { RollcallError } from '../src/errors.ts';
 
-/** What is no error of ours comes from an engine. */
+/** Errors that are not ours come from an engine. */
 export function asRollcallError(error: unknown): RollcallError {
   if (error instanceof RollcallError) return error;
   return new RollcallError('engine_failed', error instanceof Error ? error.message : String(error), { cause: error });

@@ -17,9 +17,9 @@ export interface ComputedType {
   readonly columns: readonly TraitColumn[];
 }
 
-/** What people look at; nothing of it is written. */
+/** Views for people; nothing is written. */
 interface Looks {
-  /** What a sync would send. */
+  /** The changes that a sync would send. */
   plan(subject: Subject, now?: number): Promise<SyncPlan>;
   /** What the values of an audience or trait are in JSON. */
   type(subject: Subject): Promise<ComputedType>;

@@ -26,10 +26,10 @@ export async function offerAgain(
   const isOver = new Map(reached.map((each) => [each.name, record.endedAt !== null || !wants(each, run.key)]));
   let sequence = record.sequence;
   for (let after: string | undefined; ; ) {
-    // What dies while this run goes on waits for the next one.
+    // Messages that die while this run goes on wait for the next one.
     const filter = { conflictPrefix: conflictKey(run.key, ''), until: run.startedAt, limit: PAGE };
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
-    // What is held out of a full queue comes by itself.
+    // Held-out messages come by themselves.
     const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
     sequence = await offer(context, run, { ...record, sequence }, offered, isOver, exclusions);
     await store.drop(offered.map(({ id }) => id));

@@ -11,7 +11,7 @@ import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
 import { Places } from './places.ts';
 
-/** What people and deletions ask of an engine does not wait for runs, and has places of its own. */
+/** Questions of people and deletions do not wait for runs: they have places of their own. */
 const ASIDE = 2;
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
@@ -29,7 +29,7 @@ interface OpenEngines {
   open(name: string, timeout?: number): Promise<Engine>;
   /** Opens an engine for something short, beside the runs. */
   aside: WithEngine;
-  /** What an engine says of itself. @throws RollcallError `engine_unreachable` */
+  /** Remarks of an engine about itself. @throws RollcallError `engine_unreachable` */
   examine(name: string): Promise<readonly Remark[]>;
 }
 

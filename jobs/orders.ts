@@ -8,7 +8,7 @@ import { PATIENCE, type Runner, type SyncReport } from './runner.ts';
 import type { Subjects } from './subjects.ts';
 import { rejectRun, unfinishedRuns } from './unfinished.ts';
 
-/** What is asked of one audience or trait. */
+/** An order for one audience or trait. */
 interface Request {
   readonly action: Order['action'];
   /** The run's time; that of now unless given. */
@@ -21,7 +21,7 @@ interface Request {
   readonly patience?: number;
 }
 
-/** What people and schedules ask for, carried out under the lease and reported. */
+/** Carries out the orders of people and schedules under the lease, and reports them. */
 interface Orders {
   order(subject: Subject, request: Request): Promise<SyncReport>;
   /** Lets a held run go on. @throws RollcallError `unknown_run` */

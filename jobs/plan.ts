@@ -17,7 +17,7 @@ const RECENT_RUNS = 100;
 /** Fewer say nothing about a rate. */
 const ENOUGH_CALLS = 100;
 
-/** What a sync of one audience or trait would do. */
+/** The outcome that a sync of one audience or trait would have. */
 export interface SyncPlan {
   readonly key: string;
   readonly kind: 'audience' | 'trait';

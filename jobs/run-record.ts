@@ -41,7 +41,7 @@ export function audibleTo(
 
 const namesOf = (destinations: readonly Destination[]) => destinations.map(({ name }) => name);
 
-/** What makes one run differ from another of its audience. */
+/** The choices that make one run differ from another of its audience. */
 interface RunOrder {
   readonly action: Action;
   readonly asOf: number;
@@ -89,7 +89,7 @@ export function withCounts(run: Run, staged: Staged): Run {
   return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
 }
 
-/** What is known of an audience once `told` have heard all of a run. */
+/** The record of an audience once `told` have heard all of a run. */
 export function recordAfter(
   run: Run,
   staged: Staged,

@@ -115,7 +115,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
       state: 'done',
       phase: 'done',
       held: false,
-      // What failed at an earlier try is over.
+      // Failures of earlier tries are over.
       reason: run.code === null ? run.reason : null,
       code: null,
       sent,
@@ -146,7 +146,7 @@ async function endFormer(context: RunContext, key: string, asOf: number, onRun: 
   await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
 }
 
-/** What is remembered of membership goes as far back as the runs do. */
+/** Past membership is kept as long as runs are. */
 async function pruneHistory({ engine, config, clock, log, subject }: RunContext): Promise<void> {
   const { recordRetention } = config();
   if (!recordRetention) return;

@@ -30,7 +30,7 @@ export interface SyncOptions {
   readonly notify?: (alert: RunAlert) => void | Promise<void>;
 }
 
-/** What became of one audience or trait in a sync. */
+/** The result of a sync for one audience or trait. */
 export interface SyncReport {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -50,7 +50,7 @@ interface ReportOptions {
   readonly isRetry?: boolean;
 }
 
-/** What every kind of run needs around it: a place, the lease, an engine to open, a report, an end. */
+/** The frame of every kind of run: a place, the lease, an open engine, a report, an end. */
 export interface Runner {
   /** Opens an engine for something short, beside the runs. */
   readonly withEngine: WithEngine;
@@ -115,7 +115,7 @@ export function createRunner(options: SyncOptions): Runner {
     } catch (cause) {
       const error = naming(key, asRollcallError(cause));
       await alerts.failed(subject, error, isRetry);
-      // What failed is no longer under way either.
+      // A failed run is no longer under way either.
       if (error.code !== 'run_in_progress') onProgress({ run: '', key, phase: 'done', done: 0, total: 0 });
       return { key, kind, runs, error };
     }

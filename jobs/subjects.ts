@@ -8,7 +8,7 @@ import { LIVE_ENGINE } from './live/definitions.ts';
 import { hasEngine } from './open-engines.ts';
 import { isFirst } from './run-record.ts';
 
-/** What can be synced: what is configured, and what the store still knows. */
+/** Subjects of syncs: those configured, and those that the store still knows. */
 export interface Subjects {
   /**
    * Those configured that are not paused, or of these keys those that are not.

@@ -31,7 +31,7 @@ export interface Sync extends Reading {
    * @throws RollcallError `unknown_audience`
    */
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
-  /** What `run` would send; writes nothing. */
+  /** The changes that `run` would send; writes nothing. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
@@ -99,7 +99,7 @@ export function createSync(options: SyncOptions): Sync {
   const pauseOf = async (key: string): Promise<AudiencePause | null> =>
     (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null;
 
-  /** What a person paused is passed over, and that is said. */
+  /** Passes over audiences that a person paused, and says so. */
   async function isPaused(key: string): Promise<boolean> {
     const pause = await pauseOf(key);
     if (pause === null) return false;
@@ -115,7 +115,7 @@ export function createSync(options: SyncOptions): Sync {
     ...{ store, accept: options.accept, config, clock, log },
     check: generations.check,
     settle: async (key) => {
-      // What a person paused is computed, and tells nothing.
+      // A paused live audience is computed, and sends nothing.
       if ((await pauseOf(key)) !== null) return;
       await orders.order(await subjects.find(key), { action: 'sync', renames: agreed, patience: NO_PATIENCE });
     },

@@ -35,7 +35,7 @@ export async function forgetUsers(
     });
     await forgotten.catch((cause) => failures.push(cause));
   }
-  // What is kept of people's events does not say which source each came from.
+  // The kept state of people's events does not say which source each came from.
   if (sources !== null) await place.store.rebuildLive().catch((cause) => failures.push(cause));
   // One engine that is gone or down must not keep the user in the others.
   if (failures.length > 0) throw failures[0];

@@ -7,7 +7,7 @@ const LONGEST_WAIT = 15 * 60_000;
 const UNFINISHED_WAIT = 30_000;
 /** More failures than this wait no longer. */
 const ENOUGH = 10;
-/** What only a person can mend: the next tick looks again. */
+/** Failures that only a person can mend: the next tick looks again. */
 const FOR_A_PERSON = new Set(['snapshot_lost', 'snapshot_moved', 'engine_changed', 'column_taken']);
 
 /**

@@ -22,11 +22,11 @@ export interface Story {
   readonly value: string | null;
   /** The run since which it is so; null when the user was never in, or the run is no longer known. */
   readonly since: Run | null;
-  /** What happened to the user, oldest first: changes, and what was sent again without one. */
+  /** The user's changes and resends, oldest first. */
   readonly changes: readonly Change[];
   /** Runs of this audience that are not done: what they bring is still to come. */
   readonly unfinished: readonly Run[];
-  /** What was posted about it, newest last, as far as the attempt log reaches. */
+  /** Attempts about it, newest last, as far as the attempt log reaches. */
   readonly attempts: readonly AttemptRecord[];
   readonly deadLetters: readonly DeadLetter[];
 }
@@ -35,7 +35,7 @@ export interface Change {
   readonly change: 'entered' | 'left' | 'changed' | 'sent again';
   /** JSON text of the traits object that the user had from then on (traits only). */
   readonly value: string | null;
-  /** What brought it; null once the run is no longer kept, and where none did. */
+  /** The run that brought it; null where none did, and once the run is no longer kept. */
   readonly run: Run | null;
   /** Of a live audience, the event or moment that brought it. */
   readonly cause: Cause | null;
@@ -57,7 +57,7 @@ interface StoryParts {
   readonly config: () => SyncConfig;
 }
 
-/** What an engine knows of one user. */
+/** An engine's answer about one user. */
 interface Known {
   readonly standing: Standing | undefined;
   readonly past: readonly Interval[];
@@ -167,7 +167,7 @@ interface Log {
 /** Message ids of a sync begin with the id of its run. */
 const runOf = (messageId: string) => messageId.slice(0, messageId.indexOf(':'));
 
-/** What brought each version. */
+/** The run or event that brought each version. */
 interface Origins {
   readonly key: string;
   readonly byVersion: ReadonlyMap<number, Run>;
@@ -197,7 +197,7 @@ function changesFrom(
         told: toldBy(run, log).filter(isTold),
       }),
     );
-  // What is no longer known when it was comes first.
+  // Changes whose time is no longer known come first.
   return [...changes, ...again].toSorted((a, b) => timeOf(a) - timeOf(b));
 }
 

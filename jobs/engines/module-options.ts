@@ -1,6 +1,6 @@
 import type { Engine } from './port.ts';
 
-/** What an engine of type `module` is opened with. */
+/** Options that an engine of type `module` is opened with. */
 export interface ModuleEngineOptions {
   /** `options` of the engine in the configuration. */
   readonly options: Readonly<Record<string, unknown>>;

@@ -202,7 +202,7 @@ interface CausingEvent {
   readonly timestamp: number;
 }
 
-/** What the snapshot says of a user. */
+/** A user in the snapshot. */
 export interface Standing {
   readonly present: boolean;
   /** JSON text of the traits object (traits only). */

@@ -40,7 +40,7 @@ export class Audit {
     }
   }
 
-  /** What was done is done, whether or not the store takes how it ended. */
+  /** The action is done, whether or not the store takes its outcome. */
   private async end(id: number, outcome: string): Promise<void> {
     await this.store
       .endAudit(id, outcome)

@@ -13,7 +13,7 @@ interface ConcernParts {
   readonly rules: AlertRules;
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** What held when it was last looked: a size is compared with what was usual before it changed. */
+  /** The concerns of the last look: a size is compared with the usual one before it changed. */
   readonly before?: readonly Concern[];
 }
 

@@ -67,9 +67,9 @@ export async function resumeEndpoints(
   const refusals = new Map((await store.endpoints()).map(({ endpoint, refusal }) => [endpoint, refusal]));
   const all: Resumed[] = [];
   for (const { endpoint, destination, state } of named) {
-    // What is disabled may be paused, too.
+    // A disabled one may be paused, too.
     const resumed = state !== 'open';
-    // What it refused is still sent again, once it takes a message.
+    // Messages that it refused are still sent again, once it takes one.
     const refusal = refusals.get(endpoint);
     const owed = refusal ? { refusal: { ...refusal, since: null } } : {};
     if (resumed) await store.markEndpoint({ ...ordinary(endpoint, destination), ...owed });

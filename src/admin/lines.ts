@@ -15,7 +15,7 @@ import type {
 } from '../store/port.ts';
 import { runLine } from './run-line.ts';
 
-/** What the command line prints with `--json`, and the management API answers: one form for both. */
+/** Objects as the command line prints them with `--json` and the management API answers them: one form for both. */
 
 const iso = (time: number) => new Date(time).toISOString();
 const isoOrNull = (time: number | null) => (time === null ? null : iso(time));
@@ -90,7 +90,7 @@ export function auditLine({ id, at, ...record }: AuditRecord) {
   return { at: iso(at), ...record };
 }
 
-/** What a sync would send, with its samples as bodies. */
+/** The changes that a sync would send, with samples as bodies. */
 export function planLine({ paused, sample, ...plan }: SyncPlan) {
   return { ...plan, paused: paused && pauseLine(paused), sample: sample.map((body) => JSON.parse(body) as unknown) };
 }
@@ -112,7 +112,7 @@ function shortRun({ run, state, action, startedAt, ms, code, reason }: ReturnTyp
   return { run, state, action, startedAt, ms, code, reason };
 }
 
-/** What became of the deliveries of some runs. */
+/** The outcome of the deliveries of some runs. */
 export function deliveryCounts({ deliveries, delivered, dead, superseded }: RunProgress) {
   return { total: deliveries, delivered, superseded, dead, waiting: deliveries - delivered - dead - superseded };
 }

@@ -29,7 +29,7 @@ export interface Metrics {
   liveStep(step: LiveStep): void;
 }
 
-/** What says nothing of a sync: it was not begun, or goes on at the next start. */
+/** Failures that say nothing of a sync: it was not begun, or goes on at the next start. */
 const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
 /** Whether a sync failed, as far as a report says. */
@@ -51,7 +51,7 @@ interface MetricsParts extends EventLogParts {
   readonly destinations: () => readonly Destination[];
 }
 
-/** What docs/metrics.md lists; a test holds both together. */
+/** The metrics of docs/metrics.md; a test holds both together. */
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -170,7 +170,7 @@ function storeGauges({ store, clock, destinations }: MetricsParts, registers: Re
       labelNames,
       registers,
       async collect() {
-        // What is gone since the last scrape is not shown any more.
+        // Series that are gone since the last scrape are removed.
         this.reset();
         await read(this).catch(() => undefined);
       },

@@ -10,7 +10,7 @@ export interface PageFile {
   readonly gzip: Buffer;
 }
 
-/** What the pages are made of. */
+/** The files of the pages. */
 interface PageFiles {
   /** The document. */
   readonly index: PageFile;

@@ -59,7 +59,7 @@ export const pages: FastifyPluginAsync<PagesOptions> = async (app, { admit }) =>
     const { hash, name } = request.params;
     const file = hash === pageFiles().hash ? pageFiles().files.get(name) : undefined;
     if (!file) throw new RollcallError('not_found', 'This page is of another version. Reload it.');
-    // What stands at such a path never changes: it has the hash of all files in it.
+    // A file at such a path never changes: the path has the hash of all files.
     return send(file, 'public, max-age=31536000, immutable', request, reply);
   });
 };

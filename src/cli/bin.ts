@@ -2,7 +2,7 @@
 import { complaintAbout } from './node-version.ts';
 
 /*
- * What npm installs as `rollcall`. It imports the program only once it knows that this Node can: an older one would end in a
+ * The file that npm installs as `rollcall`. It imports the program only once it knows that this Node can: an older one would end in a
  * syntax error somewhere.
  */
 const complaint = complaintAbout(process.versions.node);

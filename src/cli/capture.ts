@@ -17,7 +17,7 @@ export interface Captured {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What the JSON says, or the text itself where it is not JSON. */
+  /** The parsed JSON, or the text itself where it is not JSON. */
   readonly body: unknown;
   readonly signature: 'verified' | 'unsigned' | SignatureFault | StandardFault;
   readonly status: number;

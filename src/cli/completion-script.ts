@@ -36,7 +36,7 @@ function entriesOf(command: Command, path: string): readonly Entry[] {
 const flags = ({ short, long }: Option) => [short, long].filter((flag) => flag !== undefined);
 const takesValue = ({ required, optional }: Option) => required || optional;
 
-/** What comes after an option with choices; files after one that takes another value. */
+/** After an option with choices these are completed; after one that takes another value, files. */
 function bash(entries: readonly Entry[]): string {
   const paths = entries.filter(({ path }) => path !== '').map(({ path }) => path);
   const words = entries.map(({ path, subcommands, options, choices }) => {

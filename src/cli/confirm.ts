@@ -31,7 +31,7 @@ export async function ask(
   const lines = createInterface({ input: stdin ?? Readable.from([]), output: stderr, signal });
   const answers: boolean[] = [];
   try {
-    // What is typed ahead answers the questions to come.
+    // Lines typed ahead answer the questions to come.
     const typed = lines[Symbol.asyncIterator]();
     for (const question of questions) {
       stderr.write(`${question} ${byDefault ? '[Y/n]' : '[y/N]'} `);

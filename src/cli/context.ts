@@ -2,7 +2,7 @@ import type { Terminal } from './terminal.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, held: 3, undelivered: 4 } as const;
 
-/** What every command gets. */
+/** The context that every command gets. */
 export interface Context {
   readonly terminal: Terminal;
   /** For outcomes that are no errors; 0 unless set. */

@@ -112,7 +112,7 @@ export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCo
 }
 
 const USAGE = new Set(['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays']);
-/** What fails because a person ended the command. */
+/** A failure because a person ended the command. */
 const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
 const INTERRUPTED =
   'Interrupted. Nothing that was accepted is lost: a running service goes on with it, or the next sync or start does.';
@@ -120,7 +120,7 @@ const INTERRUPTED =
 function explain(error: unknown, terminal: Terminal, json: boolean): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done;
-    // What is wrong has been said to people by now.
+    // The message has been printed by now.
     if (json) printJson(terminal, { error: { code: 'bad_usage', message: error.message.replace(/^error: /, '') } });
     return EXIT.usage;
   }

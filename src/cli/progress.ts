@@ -5,7 +5,7 @@ import { duration } from './duration.ts';
 import { note, type Terminal } from './terminal.ts';
 
 const LINE_EVERY = 10_000;
-/** What has only begun needs no line. */
+/** Work that has only begun needs no line. */
 const WORTH_SAYING = 2_000;
 
 /** Shows how far long work is: bars on a terminal, elsewhere a line now and then. */
@@ -96,7 +96,7 @@ function createBars({ stderr }: Terminal, clock: Clock): Display {
   };
 }
 
-/** What takes long enough is told every ten seconds. */
+/** Long work prints a line every ten seconds. */
 function createLines(terminal: Terminal, clock: Clock): Display {
   const items = new Map<string, { done: number; total: number | null; readonly since: number; readonly pace: Pace }>();
   const tell = () => {

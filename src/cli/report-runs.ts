@@ -112,7 +112,7 @@ async function printLines(
   }
 }
 
-/** What is dead or waits, and was not dead before this sync. */
+/** Deliveries that wait, and those that died in this sync. */
 function reportUndelivered(
   { deliveries, deadBefore }: Outcome,
   options: AppCommandOptions,

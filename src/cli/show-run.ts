@@ -52,7 +52,7 @@ function reasonLine(reason: string, state: Run['state'], code: string | null): s
   return state === 'failed' && code !== null ? `${code}: ${line}` : line;
 }
 
-/** What a query returned beside one row per user. */
+/** Rows of a query beyond one per user. */
 export function oddRows(invalid: number, duplicates: number): readonly string[] {
   return [
     ...(invalid > 0 ? [`${count(invalid, 'row')} without a usable user_id`] : []),
@@ -65,7 +65,7 @@ export function runLines(runs: readonly Run[]) {
   return runs.map(runLine);
 }
 
-/** What became of the deliveries of some runs, in a sentence. */
+/** The outcome of the deliveries of some runs, in a sentence. */
 export function deliverySummary(progress: RunProgress, options: { readonly config: string }): string {
   const { total, delivered, superseded, dead, waiting } = deliveryCounts(progress);
   if (total === 0) return 'Nothing to deliver.';

@@ -1,6 +1,6 @@
 import { VERSION } from '../version.ts';
 
-/** What a new project is made of. */
+/** The files of a new project. */
 export interface Starter {
   /** Whether to bring orders and an audience over them. */
   readonly sample: boolean;
@@ -29,7 +29,7 @@ export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
   return files;
 }
 
-/** What must not be committed. */
+/** Files that must not be committed. */
 export const IGNORED: readonly string[] = ['.env', 'node_modules/', 'rollcall.db*', 'audiences.duckdb*'];
 
 const configuration = ({

@@ -22,7 +22,7 @@ export function printJson(terminal: Terminal, value: object): void {
   print(terminal, JSON.stringify(value));
 }
 
-/** What failed: for people on stderr, with `--json` as a line of its own too, which no result looks like. */
+/** Prints a failure: for people on stderr, with `--json` also as a line of its own, which no result looks like. */
 export function printError(terminal: Terminal, error: Failure, json = false): void {
   const { code, message } = error;
   if (json) printJson(terminal, { error });
@@ -42,7 +42,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** What people need to know beside the results. */
+/** Prints a note for people, beside the results. */
 export function note(terminal: Terminal, text: string): void {
   terminal.stderr.write(`${text}\n`);
 }

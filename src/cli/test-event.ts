@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { TestResult } from '../deliver/test-event.ts';
 import type { Destination } from '../destination.ts';
 
-/** What `rollcall test` may be given: the destinations, and the hooks of alerts. */
+/** The destinations that `rollcall test` takes, hooks of alerts included. */
 export function testable({ destinations, alerts }: Config): readonly Destination[] {
   return [...destinations, ...alertDestinations(alerts)];
 }

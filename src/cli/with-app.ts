@@ -28,7 +28,7 @@ export interface OpenOptions {
   readonly talkative?: boolean;
   /** Events that are logged only if somebody asks, because the command tells them itself. */
   readonly untold?: readonly string[];
-  /** What this command makes of the configuration, now and at every reload. */
+  /** Adapts the configuration for this command, now and at every reload. */
   readonly adapt?: (config: Config) => Config;
   readonly onProgress?: (progress: Progress) => void;
 }
@@ -62,7 +62,7 @@ export async function withApp<T>(
     closing ??= app.close();
     return closing;
   };
-  // What is being done is given up at its next safe point, and goes on at the next start.
+  // Work under way stops at its next safe point, and goes on at the next start.
   const interrupt = () => void close().catch((error) => log.error({ err: error }, 'Rollcall did not stop cleanly'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });
   const onCrash = (error: unknown) =>

@@ -5,7 +5,7 @@ import { literal, literals, whole } from './types.ts';
 
 type Value = string | null;
 
-/** What the snapshot says of these users, and then the plan, if one is named. */
+/** These users in the snapshot, and then in the plan, if one is named. */
 export async function lookupUsers(
   session: Session,
   key: string,
@@ -48,7 +48,7 @@ export async function* readMembers(session: Session, key: string): AsyncGenerato
   }
 }
 
-/** What changed at a version: states that ended with it, beside those that began. */
+/** Changes of a version: states that ended with it, beside those that began. */
 export async function* readRunChanges(
   session: Session,
   key: string,

@@ -31,7 +31,7 @@ const GRACE = 30_000;
 /** Longest statement beside definitions, in milliseconds. */
 const STATEMENT = 600_000;
 
-/** What every statement of ours relies on, whatever the profile of the user says. */
+/** Settings that every statement of ours relies on, whatever the user's profile says. */
 const SETTINGS = {
   session_timezone: 'UTC',
   // One who asks after a failed write must not find it done later.

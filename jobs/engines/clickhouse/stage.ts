@@ -6,7 +6,7 @@ import { isIncomplete, type Session } from './session.ts';
 import { readSnapshot, tablesOf } from './tables.ts';
 import { bare, idText, isIdType, jsonText, jsonType, literal, moment, name, whole } from './types.ts';
 
-/** What a definition gives, once its columns are known. */
+/** The rows of a definition, once its columns are known. */
 interface Described {
   /** A query of (id, value): text, null where unusable. */
   readonly fresh: string;

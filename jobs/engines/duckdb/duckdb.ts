@@ -22,7 +22,7 @@ interface DuckdbOptions {
   readonly clock: Clock;
   /** Nothing is written, not even the file itself. */
   readonly readOnly?: boolean;
-  /** What the SQL of definitions may read as `events` and the like. */
+  /** The views that the SQL of definitions may read, `events` and the like. */
   readonly eventLog?: LoggedEvents | null;
   /** Milliseconds to wait for another process to close the file. */
   readonly patience?: number;

@@ -4,7 +4,7 @@ import type { Session } from '../sql/session.ts';
 import { type Held, holdInstance, type OpenOptions } from './instances.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
-/** What no other SQL would cure. */
+/** Failures that no other SQL would cure. */
 const EXHAUSTED = /No space left on device|Out of Memory Error/;
 
 export interface DuckdbSession extends Session {

@@ -1,6 +1,6 @@
 import { literal, name, type ValueType } from '../sql/plan-query.ts';
 
-/** What has no form in JSON that a receiver would expect. */
+/** Types that have no form in JSON that a receiver would expect. */
 const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
 /** Told by DuckDB as we want it. */
 const PLAIN = /^(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL|ENUM)\b/;

@@ -59,7 +59,7 @@ function cancelByRequest(client: pg.Client): Promise<void> {
   });
 }
 
-/** What the server, or a pooler, knows the connection by. */
+/** The key by which the server, or a pooler, knows the connection. */
 function keyOf(client: pg.Client): { readonly processID: number; readonly secretKey: number } {
   return client as unknown as { processID: number; secretKey: number };
 }

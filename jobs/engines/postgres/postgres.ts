@@ -37,7 +37,7 @@ export async function openPostgres(
         `CREATE INDEX ON ${table} USING brin (ended_at)`,
       ],
     },
-    // What Postgres keeps in free space and in its log is its own affair.
+    // Postgres itself decides how long free space and its log keep traces.
     async scrub(tables) {
       for (const table of tables) await session.run(`VACUUM (SKIP_LOCKED) ${table}`);
     },

@@ -14,7 +14,7 @@ const CONNECT_TIMEOUT = 10_000;
 const BATCH = 5_000;
 /** Our own clock comes first: this is for statements whose process is gone or stalled. */
 const GRACE = 30_000;
-/** What every session of ours is set to. */
+/** Settings of every session of ours. */
 const SETTINGS: Settings = { TimeZone: 'UTC', extra_float_digits: 0, client_min_messages: 'warning' };
 /** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
 const NOTICE_DEATH: Settings = { client_connection_check_interval: '10s' };

@@ -2,7 +2,7 @@ import { RollcallError } from '../../../src/errors.ts';
 import type { Definition, TraitColumn } from '../port.ts';
 import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';
 
-/** What a definition gives, once its columns are known. */
+/** The rows of a definition, once its columns are known. */
 export interface Described {
   /** A query of (id, value, rows). */
   readonly fresh: string;

@@ -12,7 +12,7 @@ export async function* readMembers(database: SqlDatabase, key: string): AsyncGen
   }
 }
 
-/** What changed at a version: states that ended with it, beside those that began. */
+/** Changes of a version: states that ended with it, beside those that began. */
 export async function* readRunChanges(
   database: SqlDatabase,
   key: string,

@@ -17,7 +17,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** What an SQL engine adds to the common statements. */
+/** The part of an SQL engine that differs from the common statements. */
 export interface SqlDatabase {
   readonly dialect: Dialect;
   readonly session: Session;

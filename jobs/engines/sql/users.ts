@@ -5,7 +5,7 @@ import { HISTORY, holdPlans, leaversTable, membersTable, planTable, readSnapshot
 
 const ASKED = 'user_id IN (SELECT unnest($1::varchar[]))';
 
-/** What the snapshot says of these users, and then the plan, if one is named. */
+/** These users in the snapshot, and then in the plan, if one is named. */
 export async function lookupUsers(
   database: SqlDatabase,
   key: string,

@@ -147,7 +147,7 @@ async function* clock({ app }: Opened): AsyncGenerator<Finding> {
   }
 }
 
-/** What the configuration allows but hardly anybody wants. */
+/** Settings that are allowed but hardly anybody wants. */
 function* connections({ destinations, sources, audiences, traits, alerts }: Config): Generator<Finding> {
   const connected = new Set(destinations.flatMap((each) => (each.enabled ? each.sources : [])));
   for (const { id } of sources) if (!connected.has(id)) yield warning(id, 'no enabled destination gets its messages');

@@ -56,7 +56,7 @@ async function init(folder: string, options: InitOptions, { terminal }: Context)
   print(terminal, `\n${nextSteps(folder, starter)}`);
 }
 
-/** What the person at the terminal wants; flags and `--yes` ask nothing. */
+/** Asks the person at the terminal; flags and `--yes` ask nothing. */
 async function answered(options: InitOptions, terminal: Terminal): Promise<Starter> {
   const wanted = { sample: options.sample, receiver: options.receiver };
   if (!options.yes && !options.json && canAsk(terminal)) {

@@ -79,7 +79,7 @@ async function applyMigrations(config: StoreConfig): Promise<readonly number[]> 
   return [];
 }
 
-/** What people call the rows of a table; the others hold bookkeeping. */
+/** People's words for the rows of a table; other tables hold bookkeeping. */
 const ROWS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   delivery: ['pending delivery', 'pending deliveries'],
   dead_letter: ['dead letter', 'dead letters'],

@@ -58,7 +58,7 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
         else print(terminal, describePlan(each, options));
         if (each?.renamedFrom) renamed.push(each.renamedFrom);
       } catch (error) {
-        // What is wrong with one says nothing of the others.
+        // One failure says nothing of the others.
         if (!(error instanceof RollcallError) || error.code === 'unknown_audience') throw error;
         printError(terminal, { code: error.code, message: error.message, key }, options.json);
         setExitCode(EXIT.failed);

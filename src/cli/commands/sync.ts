@@ -72,7 +72,7 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
   }
 }
 
-/** What was asked for by its name, and what a person paused, is not passed over without a word. */
+/** Says which paused audiences are passed over, asked for by name or not. */
 async function notePaused(
   keys: readonly string[],
   reports: readonly SyncReport[],
