@@ -8,7 +8,7 @@ import type { Denial, SkipCause } from './verdict.ts';
 import type { Window } from './window.ts';
 
 /** A message that goes in a batch. */
-export interface BatchItem {
+interface BatchItem {
   readonly claim: Claim;
   /** Whether messages may still be posted is asked once for all of a generation. */
   readonly generation: number;
