@@ -1,12 +1,12 @@
 export type { AudienceStatus, Todo } from './audiences.ts';
 export type { AcceptChanges, Log, Progress, RunAlert } from './context.ts';
+export type { CurrentBody, DeadChange } from './current-bodies.ts';
 export { shownSql } from './definition.ts';
 export type { OpenEngine } from './engines/open.ts';
 export type { Engine, MemberBatch, RunChange } from './engines/port.ts';
 export type { LiveStepReport as LiveStep } from './live/loop.ts';
 export type { ComputedType } from './looks.ts';
 export type { SyncPlan } from './plan.ts';
-export type { CurrentBody, DeadChange } from './replay.ts';
 export type { SyncOptions, SyncReport } from './runner.ts';
 export { createSync, type Sync, type SyncTime } from './sync.ts';
 export type { Change, Story, ToldDestination } from './why.ts';

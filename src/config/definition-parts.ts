@@ -13,16 +13,16 @@ import { duration, flag, positive } from './formats.ts';
 import { section } from './section.ts';
 
 /** Text that both databases can hold. */
-const storable = z
+const plainText = z
   .string()
   .refine((value) => value.isWellFormed() && !value.includes('\0'), 'has a character that no database can hold');
 
-const filled = storable.refine((value) => value !== '', 'must not be empty');
+const filled = plainText.refine((value) => value !== '', 'must not be empty');
 
 const SCALAR = 'must be text, a number, true or false. For a value that is missing or null say exists: false';
 const number = z.number(SCALAR);
-const scalar = z.union([storable, number, z.boolean()], SCALAR);
-const ordered = z.union([storable, number], 'must be a number, or text such as 2026-01-31');
+const scalar = z.union([plainText, number, z.boolean()], SCALAR);
+const ordered = z.union([plainText, number], 'must be a number, or text such as 2026-01-31');
 
 /** The operators on one value. */
 export const testShape = {
@@ -103,7 +103,7 @@ export function readPath(text: string): { readonly path: KeyPath } | { readonly 
     if (!found) return { fault };
     const { quoted, plain = '' } = found.groups ?? {};
     const key = quoted === undefined ? plain : unquoted(quoted);
-    if (key === null || !storable.safeParse(key).success) return { fault };
+    if (key === null || !plainText.safeParse(key).success) return { fault };
     path.push(key);
     at = SEGMENT.lastIndex;
     if (at === text.length) return { path };
@@ -120,7 +120,7 @@ function unquoted(text: string): string | null {
 }
 
 const filterTests = z.union(
-  [storable, number, z.boolean(), section(testShape)],
+  [plainText, number, z.boolean(), section(testShape)],
   'must be a value, or operators such as { gt: 10 }',
 );
 

@@ -8,16 +8,13 @@ import { asRollcallError } from './failure.ts';
 import type { WithEngine } from './open-engines.ts';
 import { bodiesOf } from './send.ts';
 
-/** A dead letter, as far as it says for whom, and whom and what it is about. */
+/** The parts of a dead letter that say for whom it was, and whom and what it is about. */
 export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;
 
-/**
- * A body that tells what is so now; null for what is no membership change, which is sent as it is; the error where the
- * value of now is not at hand.
- */
+/** A body with the value of now; null for messages that are sent as they are; the error if that value can't be read. */
 export type CurrentBody = string | null | RollcallError;
 
-interface ReplayDeps {
+interface CurrentBodiesDeps {
   readonly store: Pick<Store, 'audience' | 'lastSequence' | 'runs'>;
   readonly clock: Clock;
   readonly config: () => SyncConfig;
@@ -43,7 +40,7 @@ export type Unreachable = Map<string, RollcallError>;
  * once, and asked once per audience.
  */
 export async function currentBodies(
-  deps: ReplayDeps,
+  deps: CurrentBodiesDeps,
   letters: readonly DeadChange[],
   unreachable: Unreachable,
 ): Promise<CurrentBody[]> {
@@ -83,7 +80,7 @@ function toChange(letter: DeadChange): Change[] {
 
 /** A failure of one audience is that audience's only. */
 async function bodiesOfNow(
-  deps: ReplayDeps,
+  deps: CurrentBodiesDeps,
   engine: Engine,
   { record, changes }: Audience,
 ): Promise<(change: Change) => CurrentBody> {
