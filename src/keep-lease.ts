@@ -40,10 +40,12 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
   time.extend(taken, TTL);
   const lost = new AbortController();
   let cancel = clock.after(RENEW_EVERY, renew);
+  let renewing: Promise<void> | null = null;
 
-  async function renew(): Promise<void> {
-    await ask();
-    if (!lost.signal.aborted) cancel = clock.after(RENEW_EVERY, renew);
+  function renew(): void {
+    renewing = ask().finally(() => {
+      if (!lost.signal.aborted) cancel = clock.after(RENEW_EVERY, renew);
+    });
   }
 
   async function ask(): Promise<void> {
@@ -74,6 +76,7 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
     async release() {
       cancel();
       lost.abort(new RollcallError('fence_lost', `The lease ${name} was given back.`));
+      await renewing;
       await leases.releaseLease(fence).catch(() => {});
     },
   };

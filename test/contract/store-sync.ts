@@ -69,6 +69,13 @@ export const syncCases: Cases = {
     const third = await leaseOf(store);
     t.ok(third.token > second.token);
   },
+  'a lease that was given back stays so, when its last renewal comes later': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const first = await leaseOf(store);
+    await store.releaseLease(first);
+    t.equal(await other.renewLease(first, 30_000), false);
+    t.ok(await other.takeLease(LEASE, 30_000));
+  },
   'of many who take a lease at once, one gets it': async (t, store, fixture) => {
     const stores = [store, await fixture.open(), await fixture.open()];
     for (let round = 0; round < 5; round += 1) {

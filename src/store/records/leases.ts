@@ -19,11 +19,12 @@ export async function takeLease(session: Session, lease: string, ttl: number): P
   return row ? { lease, token: row[0] } : null;
 }
 
+/** One that was given back is over: its last renewal may come after that, by another connection. */
 export async function renewLease({ run, time }: Session, { lease, token }: Fence, ttl: number): Promise<boolean> {
   const until = sql`${time.now} + ${ttl}`;
-  return (
-    (await run(sql`UPDATE rollcall.lease SET lease_until = ${until} WHERE name = ${lease} AND token = ${token}`)) > 0
-  );
+  const renewed = await run(sql`
+    UPDATE rollcall.lease SET lease_until = ${until} WHERE name = ${lease} AND token = ${token} AND lease_until > 0`);
+  return renewed > 0;
 }
 
 /** Ends the lease but keeps its row: the token must rise for ever. */
