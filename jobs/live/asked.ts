@@ -9,7 +9,7 @@ export type LiveDefinition =
 
 /**
  * What is kept of the events of one sort. `days`: how many, by the day of receipt. `times`: when they happened, as long as
- * that is in the window. `values`: a value of each.
+ * that is in the window. `values`: a value of each, also where the window is longer than the log and forgotten days count.
  */
 export interface Section {
   /** The same for equal sections of whatever definitions. */
@@ -51,10 +51,11 @@ export interface AskedOfAll {
 }
 
 /** Changes with the form of what is kept. */
-const FORM = 1;
+const FORM = 2;
 
-export function askedOf(definitions: readonly LiveDefinition[]): AskedOfAll {
-  const asked = definitions.map(takeApart);
+/** @param keep - how long the log keeps events, in milliseconds */
+export function askedOf(definitions: readonly LiveDefinition[], keep: number): AskedOfAll {
+  const asked = definitions.map((definition) => takeApart(definition, keep));
   const byId = new Map(asked.flatMap(sectionsOf).map((section) => [section.id, section]));
   const traits = new Set(asked.flatMap(traitsOf));
   const everybody = asked.some((each) => each.kind === 'audience' && each.holdsForAll);
@@ -94,33 +95,34 @@ export function asksFor(asked: Asked, sections: ReadonlySet<string>, traits: Rea
   return traitsOf(asked).some((trait) => traits.has(trait));
 }
 
-function takeApart(definition: LiveDefinition): Asked {
+function takeApart(definition: LiveDefinition, keep: number): Asked {
   const { key } = definition;
   if (definition.kind === 'trait') {
     const { value } = definition;
-    const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of);
+    const section = sectionOf(value.activity, value.operator === 'count' ? null : value.of, keep);
     return { key, kind: 'trait', value, section };
   }
   const { facts, formula } = factsOf(definition.when);
   return {
     key,
     kind: 'audience',
-    facts: facts.map(askedFact),
+    facts: facts.map((fact) => askedFact(fact, keep)),
     formula,
     holdsForAll: holds(formula, () => false),
   };
 }
 
-function askedFact(fact: Fact): AskedFact {
+function askedFact(fact: Fact, keep: number): AskedFact {
   if (fact.kind === 'trait') return fact;
   if (fact.kind === 'audience') throw new Error(`The audience ${fact.key} is not part of the condition.`);
   const { activity, least, most } = fact;
-  return { kind: 'performed', section: sectionOf(activity, null), least, most: most ?? Number.POSITIVE_INFINITY };
+  return { kind: 'performed', section: sectionOf(activity, null, keep), least, most: most ?? Number.POSITIVE_INFINITY };
 }
 
-function sectionOf(activity: Activity, of: Place | null): Section {
-  const keeps = of !== null ? 'values' : activity.within === null ? 'days' : 'times';
-  return { id: short(JSON.stringify([activity, of])), keeps, activity, of };
+function sectionOf(activity: Activity, of: Place | null, keep: number): Section {
+  const { within } = activity;
+  const keeps = of !== null ? 'values' : within === null ? 'days' : within > keep ? 'values' : 'times';
+  return { id: short(JSON.stringify([activity, of, keeps])), keeps, activity, of };
 }
 
 function sectionsOf(asked: Asked): readonly Section[] {

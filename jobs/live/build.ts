@@ -6,7 +6,7 @@ import type { AskedOfAll } from './asked.ts';
 import { addLink, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { keep, nothingKept, tidy } from './kept.ts';
 import type { Row } from './people.ts';
-import { written } from './rows.ts';
+import { readRow, writeRow, written } from './rows.ts';
 
 interface BuildParts {
   readonly store: Store;
@@ -124,15 +124,12 @@ class Filling {
   private async link(raws: readonly RawId[]): Promise<void> {
     const { store, source, fence, signal } = this.parts;
     signal.throwIfAborted();
-    const known = new Map((await store.liveRows(source, raws)).map((row) => [row.raw, row]));
+    const known = new Map((await store.liveRows(source, raws)).map((row) => [row.raw, readRow(row)]));
     const linksOf = (raw: RawId) => this.links.get(raw) ?? [];
-    const rows = raws.map((raw) => ({
-      raw,
-      person: personOf(raw, linksOf),
-      due: null,
-      kept: known.get(raw)?.kept ?? '{}',
-      links: JSON.stringify(linksOf(raw)),
-    }));
-    await store.fillLive(source, rows, fence);
+    const rows = raws.map((raw): Row => {
+      const kept = known.get(raw)?.kept ?? nothingKept();
+      return { raw, person: personOf(raw, linksOf), due: null, kept, links: [...linksOf(raw)] };
+    });
+    await store.fillLive(source, rows.map(writeRow), fence);
   }
 }

@@ -41,7 +41,7 @@ interface Judged {
 function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
   if (fact.kind === 'performed') return judgePerformed(fact, person, now);
   const [trait = '', ...rest] = fact.path;
-  const said = person.flatMap(({ traits }) => (traits[trait] ? [traits[trait]] : [])).toSorted(compareDated);
+  const said = person.flatMap(({ traits }) => traits[trait] ?? []).toSorted(compareDated);
   const latest = said.at(-1);
   if (latest === undefined) return { isTrue: false, due: null };
   return { isTrue: passesAll(valueAt(latest[3], rest), fact.tests) === fact.passes, due: null };
@@ -60,7 +60,8 @@ function judgePerformed(
     const count = days.reduce((sum, each) => sum + each, 0);
     return { isTrue: count >= least && count <= most, due: null };
   }
-  const times = person.flatMap(({ times }) => times[id] ?? []).filter((at) => at > now - within);
+  const all = keeps === 'times' ? person.flatMap(({ times }) => times[id] ?? []) : datesOf(id, person);
+  const times = all.filter((at) => at > now - within);
   const count = times.length;
   if (count < least) return { isTrue: false, due: null };
   const isTrue = count <= most;
@@ -69,6 +70,9 @@ function judgePerformed(
   const leaving = times.toSorted((a, b) => a - b)[last];
   return { isTrue, due: leaving === undefined ? null : leaving + within };
 }
+
+const datesOf = (section: string, person: readonly Kept[]) =>
+  person.flatMap(({ values }) => values[section] ?? []).map(([at]) => at);
 
 function traitVerdict(value: Value, section: Section, person: readonly Kept[], now: number): Verdict {
   const { id, keeps, activity } = section;

@@ -51,6 +51,11 @@ function timestampOf(said: string, receivedAt: number): number {
   return Math.min(Date.parse(said), receivedAt);
 }
 
+const DAY = 86_400_000;
+
+/** The day of a time in UTC, counted from 1970: the log forgets by the day of receipt. */
+export const dayOf = (at: number) => Math.floor(at / DAY);
+
 export function whenOf({ timestamp, receivedAt, messageId }: LiveEvent): When {
   return [timestamp, receivedAt, messageId];
 }

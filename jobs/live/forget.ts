@@ -1,6 +1,16 @@
 import type { LiveRow } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import { anonymousRaw, idOf, isUser, type Link, personOf, type RawId, userRaw } from './identity.ts';
+import {
+  anonymousRaw,
+  idOf,
+  isUser,
+  type Link,
+  personOf,
+  type RawId,
+  readLinks,
+  userRaw,
+  writeLinks,
+} from './identity.ts';
 import { nothingKept, writeKept } from './kept.ts';
 
 type ForgettingStore = Pick<Store, 'liveSources' | 'liveRows' | 'liveRowsOf' | 'liveShared' | 'rewriteLive'>;
@@ -29,7 +39,7 @@ async function forgetIn(store: ForgettingStore, source: string, users: readonly 
     const links = linksOf(row).filter(([user]) => !gone.has(user));
     const owner = firstOf(before(raw));
     const kept = !isUser(raw) && owner !== null && gone.has(owner) ? writeKept(nothingKept()) : row.kept;
-    left.set(raw, { ...row, kept, links: JSON.stringify(links) });
+    left.set(raw, { ...row, kept, links: writeLinks(links) });
   }
   const after = (id: RawId) => linksOf(left.get(id));
   const settled = [...left.values()].map((row) => ({ ...row, person: personOf(row.raw, after) }));
@@ -71,7 +81,7 @@ async function loadPeople(
   }
 }
 
-const linksOf = (row: LiveRow | undefined): readonly Link[] => (row ? (JSON.parse(row.links) as Link[]) : []);
+const linksOf = (row: LiveRow | undefined): readonly Link[] => (row ? readLinks(row.links) : []);
 
 function firstOf(links: readonly Link[]): string | null {
   return personOf('a:', (raw) => (raw === 'a:' ? links : []));

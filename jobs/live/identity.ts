@@ -1,4 +1,5 @@
-import { compareWhen, type LiveEvent, type When } from './event.ts';
+import { compareWhen, dayOf, type LiveEvent, type When } from './event.ts';
+import { addToFront } from './front.ts';
 
 /** `u:` and a user id, or `a:` and an anonymous one. */
 export type RawId = string;
@@ -8,7 +9,7 @@ export const anonymousRaw = (anonymous: string): RawId => `a:${anonymous}`;
 export const isUser = (raw: RawId) => raw.startsWith('u:');
 export const idOf = (raw: RawId) => raw.slice(2);
 
-/** That an id was said to belong to a user: the earliest time of an anonymous id, the latest of a former user id. */
+/** That an id was said to belong to a user. Of an anonymous id the earliest one decides, of a former user id the latest. */
 export type Link = readonly [user: string, ...When];
 
 /** Whom an event is of, as far as it says so itself. */
@@ -28,14 +29,26 @@ export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; reado
   return previousId === userId ? [claim] : [claim, { raw: userRaw(previousId), link }];
 }
 
-/** Adds a link; false where it says nothing new. Of each user one is enough. */
+/** Adds a link; false where it says nothing new, even when the log has forgotten others. */
 export function addLink(links: Link[], raw: RawId, link: Link): boolean {
-  const place = links.findIndex(([user]) => user === link[0]);
-  const known = links[place];
-  if (!known) links.push(link);
-  else if (isUser(raw) ? compareLinks(known, link) < 0 : compareLinks(known, link) > 0) links[place] = link;
-  else return false;
-  return true;
+  const sign = isUser(raw) ? -1 : 1;
+  return addToFront(
+    links,
+    link,
+    (one, other) => one[0] === other[0] && dayOf(one[2]) >= dayOf(other[2]) && sign * compareLinks(one, other) <= 0,
+  );
+}
+
+/** As JSON: a list for each user, so that it shows whether there are several. */
+export function writeLinks(links: readonly Link[]): string {
+  if (links.length === 0) return '[]';
+  const byUser = Map.groupBy(links, ([user]) => user);
+  return JSON.stringify([...byUser].map(([user, own]) => [user, ...own.map(([, ...when]) => when)]));
+}
+
+export function readLinks(text: string): Link[] {
+  const byUser = JSON.parse(text) as readonly (readonly [string, ...When[]])[];
+  return byUser.flatMap(([user, ...own]) => own.map((when): Link => [user, ...when]));
 }
 
 function compareLinks([, t1, r1, m1]: Link, [, t2, r2, m2]: Link): number {
@@ -44,8 +57,10 @@ function compareLinks([, t1, r1, m1]: Link, [, t2, r2, m2]: Link): number {
 
 /** The link that counts: of an anonymous id the first, of a user id the latest. */
 function decisive(raw: RawId, links: readonly Link[]): Link | null {
-  const inOrder = links.toSorted(compareLinks);
-  return (isUser(raw) ? inOrder.at(-1) : inOrder[0]) ?? null;
+  const sign = isUser(raw) ? -1 : 1;
+  let found: Link | null = null;
+  for (const link of links) if (found === null || sign * compareLinks(link, found) < 0) found = link;
+  return found;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { AskedOfAll, Section } from './asked.ts';
-import { compareWhen, type LiveEvent, type When, whenOf } from './event.ts';
+import { compareWhen, dayOf, type LiveEvent, type When, whenOf } from './event.ts';
+import { addToFront } from './front.ts';
 import { passesFilters, placeIn } from './look.ts';
 
 /** A value, when it was so. */
@@ -11,13 +12,11 @@ export interface Kept {
   readonly days: { [section: string]: { [day: string]: number } };
   readonly times: { [section: string]: number[] };
   readonly values: { [section: string]: Dated[] };
-  /** The latest of each trait. */
-  readonly traits: { [trait: string]: Dated };
+  /** Of each trait the latest, and those that are the latest once others are forgotten. */
+  readonly traits: { [trait: string]: Dated[] };
   /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
   seen: number;
 }
-
-const DAY = 86_400_000;
 
 export function nothingKept(): Kept {
   return { days: bare(), times: bare(), values: bare(), traits: bare(), seen: 0 };
@@ -57,7 +56,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 export function keep(kept: Kept, event: LiveEvent, asked: AskedOfAll): Added {
   const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
-  const day = Math.floor(event.receivedAt / DAY);
+  const day = dayOf(event.receivedAt);
   const isNews = asked.everybody && day > kept.seen;
   if (isNews) kept.seen = day;
   return { sections, traits, any: isNews || sections.size > 0 || traits.size > 0 };
@@ -75,7 +74,7 @@ function keepActivity(kept: Kept, event: LiveEvent, asked: AskedOfAll): Readonly
 
 function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boolean {
   if (keeps === 'days') {
-    const day = String(Math.floor(event.receivedAt / DAY));
+    const day = String(dayOf(event.receivedAt));
     kept.days[id] ??= {};
     const days = kept.days[id];
     days[day] = (days[day] ?? 0) + 1;
@@ -86,7 +85,8 @@ function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boole
     kept.times[id].push(event.timestamp);
     return true;
   }
-  const value = of === null ? undefined : placeIn(event, of);
+  // Without a place, what counts is that it happened.
+  const value = of === null ? true : placeIn(event, of);
   if (!isScalar(value)) return false;
   kept.values[id] ??= [];
   kept.values[id].push([...whenOf(event), value]);
@@ -103,13 +103,13 @@ function keepTraits({ traits }: Kept, event: LiveEvent, asked: AskedOfAll): Read
   for (const trait of asked.traits) {
     if (!Object.hasOwn(said, trait)) continue;
     const dated: Dated = [...whenOf(event), (said as Record<string, unknown>)[trait]];
-    const known = traits[trait];
-    if (known && compareDated(known, dated) >= 0) continue;
-    traits[trait] = dated;
-    added.add(trait);
+    traits[trait] ??= [];
+    if (addToFront(traits[trait], dated, isLaterAndStays)) added.add(trait);
   }
   return added;
 }
+
+const isLaterAndStays = (one: Dated, other: Dated) => dayOf(one[1]) >= dayOf(other[1]) && compareDated(one, other) >= 0;
 
 export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
   return compareWhen([t1, r1, m1], [t2, r2, m2]);
@@ -129,4 +129,30 @@ export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
     }
   }
   for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
+}
+
+/** The first day of receipt of anything here that the log may forget; null where that makes no difference. */
+export function oldestDay({ days, values, traits, seen }: Kept): number | null {
+  let oldest = seen > 0 ? seen : Number.POSITIVE_INFINITY;
+  for (const counts of Object.values(days))
+    for (const day of Object.keys(counts)) oldest = Math.min(oldest, Number(day));
+  for (const dated of [...Object.values(values), ...Object.values(traits)])
+    for (const [, receivedAt] of dated) oldest = Math.min(oldest, dayOf(receivedAt));
+  return Number.isFinite(oldest) ? oldest : null;
+}
+
+/** Forgets what was received before the first day of the log. Times are of windows that are shorter than the log. */
+export function forgetDays(kept: Kept, first: number): void {
+  if ((oldestDay(kept) ?? first) >= first) return;
+  if (kept.seen < first) kept.seen = 0;
+  for (const [id, counts] of Object.entries(kept.days)) {
+    for (const day of Object.keys(counts)) if (Number(day) < first) delete counts[day];
+    if (Object.keys(counts).length === 0) delete kept.days[id];
+  }
+  for (const part of [kept.values, kept.traits]) {
+    for (const [id, dated] of Object.entries(part)) {
+      part[id] = dated.filter(([, receivedAt]) => dayOf(receivedAt) >= first);
+      if (part[id].length === 0) delete part[id];
+    }
+  }
 }

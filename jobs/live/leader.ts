@@ -86,7 +86,10 @@ export class LiveLeader {
 
   private async underLease(lease: Lease<Fence>, found: readonly LiveComputation[], once: boolean): Promise<void> {
     const { store, accept, config, clock } = this.parts;
-    const asked = askedOf(found.map(({ definition }) => definition));
+    const asked = askedOf(
+      found.map(({ definition }) => definition),
+      config().eventLog?.keep ?? 0,
+    );
     const computations = new Map(found.map((each) => [each.computation.key, each]));
     const place = { store, accept, config, source: this.source, fence: lease.fence, asked, computations };
     const signal = AbortSignal.any([this.signal, lease.signal]);

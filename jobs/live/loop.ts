@@ -6,6 +6,7 @@ import type { Store } from '../../src/store/port.ts';
 import type { Log } from '../context.ts';
 import type { LiveEvent } from './event.ts';
 import { readNews } from './news.ts';
+import type { News } from './people.ts';
 import { type LivePlace, takeStep } from './step.ts';
 
 export interface LoopParts {
@@ -35,6 +36,8 @@ const LOOK_EVERY = 100;
 const SETTLE_EVERY = 2_000;
 /** How often what is old is forgotten, in milliseconds. */
 const PRUNE_EVERY = 3_600_000;
+/** How often it is looked whether the log has forgotten days, in milliseconds. */
+const DAYS_EVERY = 1_000;
 /** Persons looked at in one step because of the time, or all of them one after the other. */
 const PERSONS = 1_000;
 /** Told to nobody until a person decides. */
@@ -52,6 +55,7 @@ export class Loop {
   private onHold: ReadonlySet<string>;
   private lookedAt = Number.NEGATIVE_INFINITY;
   private prunedAt = Number.NEGATIVE_INFINITY;
+  private daysAt = Number.NEGATIVE_INFINITY;
   private isLooking = false;
 
   constructor(parts: LoopParts, place: LivePlace) {
@@ -100,7 +104,7 @@ export class Loop {
 
   private async lookAt(persons: readonly string[]): Promise<void> {
     this.parts.signal.throwIfAborted();
-    if (persons.length > 0) await this.step([], persons, this.position);
+    if (persons.length > 0) await this.step({ events: [], due: persons, old: [] }, this.position);
   }
 
   private async load(): Promise<void> {
@@ -117,12 +121,22 @@ export class Loop {
     if (news === null) throw notReady();
     const now = this.time(news.events);
     const { persons, since, next } = await store.liveDue(source, now, PERSONS);
-    if (news.events.length === 0 && persons.length === 0 && this.flush.size === 0) {
+    const old = await this.old();
+    if (news.events.length + persons.length + old.length + this.flush.size === 0) {
       this.position = news.position;
       return next ?? Number.POSITIVE_INFINITY;
     }
-    await this.step(news.events, persons, news.position, since || now);
+    await this.step({ events: news.events, due: persons, old }, news.position, since || now);
     return 0;
+  }
+
+  /** Ids of which something was received on days that the log has forgotten. */
+  private async old(): Promise<readonly string[]> {
+    const { store, clock } = this.parts;
+    if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
+    const old = await store.liveOld(this.place.source, await store.events.firstDay(), PERSONS);
+    if (old.length < PERSONS) this.daysAt = clock.monotonic();
+    return old;
   }
 
   /** Never earlier than before, nor than what has happened: no event is in the future. */
@@ -132,16 +146,17 @@ export class Loop {
   }
 
   private async step(
-    events: readonly LiveEvent[],
-    due: readonly string[],
+    given: Pick<News, 'events' | 'due' | 'old'>,
     position: string,
     dueSince = Number.POSITIVE_INFINITY,
   ): Promise<void> {
     const { store, clock, onStep } = this.parts;
     const { revision } = this;
+    const { events } = given;
     const now = this.time(events);
-    const deletions = await store.deletions(null);
-    const input = { events, due, now, position, revision, deletions, flush: [...this.flush] };
+    // Read after the events: they are part of the log.
+    const [deletions, first] = [await store.deletions(null), await store.events.firstDay()];
+    const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
     failpoint('live_step');
     const { touched, sent, flushed } = await takeStep(this.place, input);
     failpoint('live_stepped');

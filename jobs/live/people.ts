@@ -1,8 +1,8 @@
 import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
 import { evaluate, sooner } from './evaluate.ts';
-import type { LiveEvent } from './event.ts';
+import { dayOf, type LiveEvent } from './event.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { type Added, type Kept, keep, nothingKept, tidy } from './kept.ts';
+import { type Added, forgetDays, type Kept, keep, nothingKept, oldestDay, tidy } from './kept.ts';
 
 /** All that is known of one id. */
 export interface Row {
@@ -37,24 +37,27 @@ interface Step {
   readonly standings: readonly Standings[];
 }
 
-/**
- * What events and the time change, for all definitions of a source at once. Looks only at the people whom it touches.
- *
- * @param due - persons whose time has come
- * @param now - never earlier than at the step before, nor than the receipt of any event
- */
-export async function step(
-  asked: AskedOfAll,
-  rows: Rows,
-  events: readonly LiveEvent[],
-  due: readonly string[],
-  now: number,
-): Promise<Step> {
-  const working = new Working(asked, rows);
-  await working.load(events, due);
+/** What a step is computed from. */
+export interface News {
+  readonly events: readonly LiveEvent[];
+  /** Persons whose time has come. */
+  readonly due: readonly string[];
+  /** Ids of which something was received before the first day of the log. */
+  readonly old: readonly RawId[];
+  /** Never earlier than at the step before, nor than the receipt of any event. */
+  readonly now: number;
+  /** First day of the log, counted from 1970: what was received before is forgotten. */
+  readonly first: number;
+}
+
+/** What events, the time and days that the log forgets change, for all definitions at once. Looks only at whom it touches. */
+export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<Step> {
+  const events = news.events.filter(({ receivedAt }) => dayOf(receivedAt) >= news.first);
+  const working = new Working(asked, rows, news.first);
+  await working.load({ ...news, events });
   for (const event of events) working.apply(event);
   working.settlePersons();
-  return working.judge(due, now);
+  return working.judge(news.due, news.now);
 }
 
 class Working {
@@ -66,25 +69,66 @@ class Working {
   private readonly added: { readonly row: Row; readonly event: LiveEvent; readonly added: Added }[] = [];
   /** Events that said something new of who is who. */
   private readonly linking: { readonly row: Row; readonly event: LiveEvent }[] = [];
-  /** Those who are to be looked at, whatever was added: who they are has changed. */
+  /** Those who are to be looked at, whatever was added: who they are has changed, or what is known of them is forgotten. */
   private readonly moved = new Map<string, LiveEvent | null>();
+  private readonly first: number;
+  /** Whether links are forgotten. */
+  private unlinked = false;
 
-  constructor(asked: AskedOfAll, source: Rows) {
+  constructor(asked: AskedOfAll, source: Rows, first: number) {
     this.asked = asked;
     this.source = source;
+    this.first = first;
   }
 
-  async load(events: readonly LiveEvent[], due: readonly string[]): Promise<void> {
-    const raws = new Set<RawId>();
+  async load({ events, due, old }: News): Promise<void> {
+    const raws = new Set<RawId>(old);
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;
       if (own !== null) raws.add(own);
       for (const { raw, link } of linksIn(event)) raws.add(raw).add(userRaw(link[0]));
     }
-    this.take(await this.source.of([...raws]));
+    let fresh = await this.fetch(raws, due);
+    for (const id of old) {
+      const row = this.rows.get(id);
+      if (row) this.changed.add(row);
+    }
+    // Whose an id is now, another link may say: its user and all who belong to that one.
+    const asked = new Set(raws);
+    for (let next = this.forget(fresh); ; next = this.forget(fresh)) {
+      const unknown = new Set([...next].filter((raw) => !asked.has(raw)));
+      if (unknown.size === 0) return;
+      for (const raw of unknown) asked.add(raw);
+      fresh = await this.fetch(unknown, []);
+    }
+  }
+
+  /** Takes these rows, and all of the persons whom they belong to; resolves to those that were not here. */
+  private async fetch(raws: ReadonlySet<RawId>, due: readonly string[]): Promise<readonly Row[]> {
+    const found = this.take(await this.source.of([...raws]));
     const persons = new Set(due);
-    for (const { person } of this.rows.values()) if (person !== null) persons.add(person);
-    if (persons.size > 0) this.take(await this.source.ofPersons([...persons]));
+    for (const { person } of found) if (person !== null) persons.add(person);
+    if (persons.size === 0) return found;
+    return [...found, ...this.take(await this.source.ofPersons([...persons]))];
+  }
+
+  /** Forgets what the log has forgotten; returns the users that these ids may belong to now. */
+  private forget(rows: readonly Row[]): ReadonlySet<RawId> {
+    const users = new Set<RawId>();
+    for (const row of rows) {
+      const isKeptOld = (oldestDay(row.kept) ?? this.first) < this.first;
+      const links = row.links.filter(([, , at]) => dayOf(at) >= this.first);
+      const isLinkedOld = links.length < row.links.length;
+      if (!isKeptOld && !isLinkedOld) continue;
+      forgetDays(row.kept, this.first);
+      this.changed.add(row);
+      if (row.person !== null) this.moved.set(row.person, null);
+      if (!isLinkedOld) continue;
+      this.unlinked = true;
+      row.links.splice(0, row.links.length, ...links);
+      for (const [user] of links) users.add(userRaw(user));
+    }
+    return users;
   }
 
   private concerns({ event, type }: LiveEvent): boolean {
@@ -93,8 +137,10 @@ class Working {
     return event !== null && this.asked.sections.has(event);
   }
 
-  private take(rows: readonly Row[]): void {
-    for (const row of rows) if (!this.rows.has(row.raw)) this.rows.set(row.raw, row);
+  private take(rows: readonly Row[]): readonly Row[] {
+    const fresh = rows.filter(({ raw }) => !this.rows.has(raw));
+    for (const row of fresh) this.rows.set(row.raw, row);
+    return fresh;
   }
 
   private row(raw: RawId): Row {
@@ -127,8 +173,8 @@ class Working {
 
   /** Finds anew whom each id belongs to. Rows of all persons that may have changed are here. */
   settlePersons(): void {
-    const last = this.linking.at(-1)?.event;
-    if (!last) return;
+    const last = this.linking.at(-1)?.event ?? null;
+    if (last === null && !this.unlinked) return;
     const linksOf = (raw: RawId) => this.rows.get(raw)?.links ?? [];
     for (const row of this.rows.values()) {
       const person = personOf(row.raw, linksOf);

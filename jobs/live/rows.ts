@@ -1,21 +1,27 @@
 import type { LiveRow } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import type { Link } from './identity.ts';
-import { idOf, isUser } from './identity.ts';
-import { readKept, writeKept } from './kept.ts';
+import { dayOf } from './event.ts';
+import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
+import { type Kept, oldestDay, readKept, writeKept } from './kept.ts';
 import type { Row, Rows } from './people.ts';
 
-const readRow = ({ kept, links, ...row }: LiveRow): Row => ({
-  ...row,
+export const readRow = ({ raw, person, due, kept, links }: LiveRow): Row => ({
+  ...{ raw, person, due },
   kept: readKept(kept),
-  links: JSON.parse(links) as Link[],
+  links: readLinks(links),
 });
 
-const writeRow = ({ kept, links, ...row }: Row): LiveRow => ({
-  ...row,
+export const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
+  ...{ raw, person, due },
+  oldest: oldestOf(kept, links),
   kept: writeKept(kept),
-  links: JSON.stringify(links),
+  links: writeLinks(links),
 });
+
+function oldestOf(kept: Kept, links: readonly Link[]): number | null {
+  const oldest = oldestDay(kept);
+  return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayOf(at), dayOf(at)), oldest);
+}
 
 /** The rows of a source, as the store has them. */
 export function rowsOf(store: Pick<Store, 'liveRows' | 'liveRowsOf'>, source: string): Rows {

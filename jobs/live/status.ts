@@ -14,7 +14,7 @@ export interface LiveStatus {
   readonly hold: string | null;
 }
 
-type StatusStore = Pick<Store, 'liveSource' | 'liveSize' | 'liveDue' | 'events'>;
+type StatusStore = Pick<Store, 'liveSource' | 'liveSize' | 'liveDue' | 'liveOld' | 'events'>;
 
 /** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
 export async function liveStatuses(
@@ -42,7 +42,9 @@ async function lagOf(store: StatusStore, source: string, now: number): Promise<n
   const news = await readNews(store.events, known.position, now);
   if (news === null) return null;
   const { since, next } = await store.liveDue(source, 0, 1);
-  const firstDue = since ?? next ?? now;
-  const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), firstDue);
+  const old = await store.liveOld(source, await store.events.firstDay(), 1);
+  // Since when the log has forgotten a day is not known.
+  const first = Math.min(since ?? next ?? now, old.length > 0 ? now - 1 : now);
+  const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), first);
   return Math.max(0, now - oldest);
 }

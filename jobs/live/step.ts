@@ -9,7 +9,7 @@ import type { LiveComputation } from './definitions.ts';
 import type { LiveEvent } from './event.ts';
 import { whyFrozen } from './guard.ts';
 import { liveRun, traitsText } from './messages.ts';
-import { type Standings, step } from './people.ts';
+import { type News, type Standings, step } from './people.ts';
 import { rowsOf, written } from './rows.ts';
 
 /** A leader's place: what it computes, and where it writes. */
@@ -23,11 +23,7 @@ export interface LivePlace {
   readonly computations: ReadonlyMap<string, LiveComputation>;
 }
 
-interface StepInput {
-  readonly events: readonly LiveEvent[];
-  /** Persons to look at, whether or not anything happened to them. */
-  readonly due: readonly string[];
-  readonly now: number;
+interface StepInput extends News {
   readonly position: string;
   readonly revision: number;
   readonly deletions: Deletions;
@@ -49,9 +45,9 @@ const FLUSHED = 1_000;
 /** Computes one step, and has all that it changes written and accepted in one transaction. */
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, asked, computations } = place;
-  const { due, now, deletions } = input;
+  const { now, deletions } = input;
   const events = await withoutDeleted(place, input);
-  const { rows, standings } = await step(asked, rowsOf(store, source), events, due, now);
+  const { rows, standings } = await step(asked, rowsOf(store, source), { ...input, events });
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
   const members = await store.liveMembers(users, keys);

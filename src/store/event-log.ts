@@ -14,6 +14,9 @@ export interface LogFile {
   readonly bytes: number;
 }
 
+/** Later than any day: the first one of a log without events. */
+export const NO_DAY = 100_000_000;
+
 export interface LogState {
   /** Rises whenever events move between tail and files. */
   readonly version: number;
@@ -44,6 +47,8 @@ export interface TailPart {
  */
 export interface FileLog {
   readonly kind: 'files';
+  /** No event was received before this day, counted from 1970. */
+  firstDay(): Promise<number>;
   state(): Promise<LogState>;
   /** Parts after `after` up to `upTo`, in order: some megabytes, at least one part while there are any. */
   tail(after: number, upTo: number): Promise<readonly TailPart[]>;
@@ -104,6 +109,8 @@ export interface TablePlace {
 /** The log of a store that processes share: a table, in parts by the day of receipt. */
 export interface TableLog {
   readonly kind: 'table';
+  /** No event was received before this day, counted from 1970. */
+  firstDay(): Promise<number>;
   /** Makes parts for this day and the next ones. @param now - milliseconds since 1970 */
   prepare(now: number): Promise<void>;
   /** Drops what was received before this day (YYYY-MM-DD). */

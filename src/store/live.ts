@@ -18,6 +18,8 @@ export interface LiveRow {
   readonly raw: string;
   readonly person: string | null;
   readonly due: number | null;
+  /** First day of receipt, counted from 1970, of what here the log may forget; null where that makes no difference. */
+  readonly oldest: number | null;
   /** JSON. */
   readonly kept: string;
   readonly links: string;
@@ -141,6 +143,8 @@ export interface LiveRecords {
     now: number,
     limit: number,
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
+  /** Ids of which something was received before this day, counted from 1970. */
+  liveOld(source: string, first: number, limit: number): Promise<readonly string[]>;
   liveMembers(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
   commitLive(commit: LiveCommit): Promise<void>;

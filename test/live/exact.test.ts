@@ -1,5 +1,7 @@
 import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
+import { EventLogKeeper } from '../../src/events/keeper.ts';
+import { silentLogger } from '../../src/log.ts';
 import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
 import { randomEvents, seeded } from './helpers/events.ts';
 import { startReceiver } from './helpers/receiver.ts';
@@ -9,6 +11,9 @@ t.setTimeout(300_000);
 /** Instants at which all is compared; LIVE_ROUNDS makes more. */
 const ROUNDS = Number(process.env['LIVE_ROUNDS'] ?? 2);
 const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** Shorter than the windows: what the log forgets shows. */
+const KEEP = 6 * HOUR;
 
 const AUDIENCES = {
   once: { performed: 'Order' },
@@ -32,6 +37,7 @@ t.test('live audiences are what the SQL says, whoever leads, and receivers hear 
   const random = seeded(Number(process.env['LIVE_SEED'] ?? 7));
   let leader = await opened(service, receiver.url);
   const [collector] = [await opened(service, receiver.url, false)];
+  let forgotten = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
     for (let batch = 0; batch < 3; batch += 1) await send(collector, events(random, service.clock.now()));
     service.advance(Math.round(random() * 30 * HOUR));
@@ -40,9 +46,12 @@ t.test('live audiences are what the SQL says, whoever leads, and receivers hear 
       leader = await opened(service, receiver.url);
     }
     await send(collector, events(random, service.clock.now()));
+    const known = await leader.store.events.firstDay();
+    if ((await forgetDays(collector, service)) > known) forgotten += 1;
     await caughtUp(leader);
     await compare(t, leader, service.clock.now(), `round ${round}`);
   }
+  t.ok(forgotten > 0, 'the log has forgotten days');
   await collectorForgets(t, collector, leader, service);
   await delivered(leader);
   for (const key of [...Object.keys(AUDIENCES), ...Object.keys(TRAITS)]) {
@@ -59,6 +68,24 @@ async function collectorForgets(t: Test, collector: App, leader: App, service: L
   await compare(t, leader, service.clock.now(), 'after a deletion');
 }
 
+/** Now, as otherwise it happens some seconds later. Resolves to the first day that the log has then. */
+async function forgetDays({ store }: App, { clock, folder }: LoggingService): Promise<number> {
+  const oldest = Math.floor((clock.now() - KEEP) / DAY);
+  for (;;) {
+    const keeper = new EventLogKeeper({
+      store,
+      clock,
+      log: silentLogger,
+      folder: `${folder}/events`,
+      keep: () => KEEP,
+    });
+    await keeper.start();
+    await keeper.stop();
+    const first = await store.events.firstDay();
+    if (first >= oldest) return first;
+  }
+}
+
 async function opened(service: LoggingService, url: string, schedules = true): Promise<App> {
   const common = { source: 'personas', guard: { allowEmpty: true } };
   const both = <K extends string>(given: Readonly<Record<string, object>>, field: K) =>
@@ -68,6 +95,7 @@ async function opened(service: LoggingService, url: string, schedules = true): P
     ]);
   const app = await service.open([], {
     network: { allow: ['127.0.0.0/8'] },
+    eventLog: { path: './events', keep: `${KEEP / HOUR}h` },
     destinations: [
       { name: 'crm', sources: ['personas'], webhookUrl: url, audiences: Object.keys({ ...AUDIENCES, ...TRAITS }) },
     ],

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { askedOf, inlined, type LiveDefinition } from '../../jobs/live/asked.ts';
+import { dayOf } from '../../jobs/live/event.ts';
 import type { Condition } from '../../src/definition/definition.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../definitions/helpers/arbitrary.ts';
 import type { LoggedEvent } from '../definitions/helpers/event.ts';
@@ -8,6 +9,7 @@ import { membersOf, valuesOf } from '../definitions/helpers/reference.ts';
 import { LiveModel } from './helpers/rows.ts';
 
 /** Histories; each is asked ten definitions at every instant. LIVE_RUNS makes it longer. */
+const DAY = 86_400_000;
 const RUNS = Number(process.env['LIVE_RUNS'] ?? 300);
 
 const asked = fc.record({
@@ -20,6 +22,8 @@ const asked = fc.record({
       maxLength: 12,
     },
   ),
+  /** How long the log keeps events: forever, or so many days and less than the next midnight. */
+  keep: fc.constantFrom(null, null, 0, 1, 3),
   short: shortAudience,
   whens: fc.array(conditions, { minLength: 6, maxLength: 6 }),
   values: fc.array(valueDefinitions, { minLength: 4, maxLength: 4 }),
@@ -28,22 +32,24 @@ const asked = fc.record({
 t.test('random definitions over random histories, event by event: live membership is what the law says', async (t) => {
   let triples = 0;
   let found = 0;
-  const property = fc.asyncProperty(asked, async ({ events, steps, short, whens, values }) => {
+  const property = fc.asyncProperty(asked, async ({ events, steps, keep, short, whens, values }) => {
     const whole = whens.map((when) => inlined(when, () => short));
     const definitions = [
       ...whole.map((when, index): LiveDefinition => ({ key: `a${index}`, kind: 'audience', when })),
       ...values.map((value, index): LiveDefinition => ({ key: `t${index}`, kind: 'trait', value })),
     ];
-    const live = new LiveModel(askedOf(definitions));
+    const live = new LiveModel(askedOf(definitions, keep === null ? Number.POSITIVE_INFINITY : keep * DAY));
     const waiting = late(events);
-    const known: LoggedEvent[] = [];
+    let known: LoggedEvent[] = [];
     let now = Number.NEGATIVE_INFINITY;
     for (const { size, pause } of steps) {
       const news = waiting.splice(0, size);
       known.push(...news);
       now = Math.max(now + pause, ...news.map(({ receivedAt }) => receivedAt));
       if (now === Number.NEGATIVE_INFINITY) continue;
-      await live.advance(news, now);
+      const first = keep === null ? Number.NEGATIVE_INFINITY : dayOf(now - keep * DAY);
+      known = known.filter(({ receivedAt }) => dayOf(receivedAt) >= first);
+      await live.advance(news, now, first);
       const history = { events: known, now, audiences: new Map<string, Condition>() };
       for (const [index, when] of whole.entries()) {
         const members = [...(live.members.get(`a${index}`)?.keys() ?? [])].toSorted();

@@ -1,6 +1,6 @@
 import { failpoint } from '../../failpoint.ts';
 import { dayOf } from '../../timestamp.ts';
-import type { TableLog } from '../event-log.ts';
+import { NO_DAY, type TableLog } from '../event-log.ts';
 import { PROMOTED } from '../events/columns.ts';
 import { personOf } from '../events/person.ts';
 import { readable } from '../events/readable.ts';
@@ -108,6 +108,17 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     }
   }
 
+  /** Of the parts, whether or not they have events: only what was in those that are gone is forgotten. */
+  async function firstDay(): Promise<number> {
+    const [[first, stray] = [null, null]] = await db.rows<[string | null, string | null]>(
+      `SELECT min(substring(c.relname from '\\d{8}$')), (SELECT min(day)::text FROM rollcall.event_other)
+       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+       WHERE i.inhparent = 'rollcall.event'::regclass AND c.relname ~ '^event_\\d{8}$'`,
+    );
+    const days = [first && `${first.slice(0, 4)}-${first.slice(4, 6)}-${first.slice(6)}`, stray];
+    return days.reduce((least, day) => (day === null ? least : Math.min(least, Date.parse(day) / DAY)), NO_DAY);
+  }
+
   async function dropBefore(before: string): Promise<void> {
     for (const { name, day } of await parts()) if (day < before) await alter(`DROP TABLE rollcall.${name}`);
     await db.patient('DELETE FROM rollcall.event_other WHERE day < $1::date', [before]);
@@ -142,6 +153,7 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
 
   return {
     kind: 'table',
+    firstDay: () => during(firstDay),
     prepare: (now) => during(() => prepare(now)),
     dropBefore: (day) => during(() => dropBefore(day)),
     since: (place, now) => during(() => eventsSince(db, place, now)),

@@ -57,12 +57,12 @@ export async function saveRows(session: Session, source: string, rows: readonly 
   if (rows.length === 0) return;
   const { from, text, number } = listed(
     session.dialect,
-    rows.map(({ raw, person, due, kept, links }) => [raw, person, due, kept, links]),
+    rows.map(({ raw, person, due, oldest, kept, links }) => [raw, person, due, oldest, kept, links]),
   );
-  await session.run(sql`INSERT INTO rollcall.live_id (source, raw, person, due, kept, links)
-    SELECT ${source}, ${text(0)}, ${text(1)}, ${number(2)}, ${text(3)}, ${text(4)} FROM ${from} WHERE true
-    ON CONFLICT (source, raw) DO UPDATE SET person = excluded.person, due = excluded.due, kept = excluded.kept,
-      links = excluded.links`);
+  await session.run(sql`INSERT INTO rollcall.live_id (source, raw, person, due, oldest, kept, links)
+    SELECT ${source}, ${text(0)}, ${text(1)}, ${number(2)}, ${number(3)}, ${text(4)}, ${text(5)} FROM ${from} WHERE true
+    ON CONFLICT (source, raw) DO UPDATE SET person = excluded.person, due = excluded.due, oldest = excluded.oldest,
+      kept = excluded.kept, links = excluded.links`);
 }
 
 export async function dropRows(session: Session, source: string, raws: readonly string[]): Promise<void> {
@@ -80,11 +80,16 @@ export function endLive(session: Session, source: string, at: number, fence: Fen
   });
 }
 
-type Row = readonly [raw: string, person: string | null, due: number | null, kept: string, links: string];
+type Row = readonly [
+  ...[raw: string, person: string | null, due: number | null, oldest: number | null],
+  ...[kept: string, links: string],
+];
 
 async function rowsWhere({ rows }: Session, condition: Sql): Promise<LiveRow[]> {
-  const found = await rows<Row>(sql`SELECT raw, person, due, kept, links FROM rollcall.live_id WHERE ${condition}`);
-  return found.map(([raw, person, due, kept, links]) => ({ raw, person, due, kept, links }));
+  const found = await rows<Row>(
+    sql`SELECT raw, person, due, oldest, kept, links FROM rollcall.live_id WHERE ${condition}`,
+  );
+  return found.map(([raw, person, due, oldest, kept, links]) => ({ raw, person, due, oldest, kept, links }));
 }
 
 export async function liveRows(session: Session, source: string, raws: readonly string[]): Promise<LiveRow[]> {
@@ -97,10 +102,18 @@ export async function liveRowsOf(session: Session, source: string, persons: read
   return rowsWhere(session, sql`source = ${source} AND ${session.dialect.oneOf(raw('person'), 'text', persons)}`);
 }
 
-export async function liveShared({ rows }: Session, source: string, after: string, limit: number): Promise<LiveRow[]> {
-  const found = await rows<Row>(sql`SELECT raw, person, due, kept, links FROM rollcall.live_id
-    WHERE source = ${source} AND raw > ${after} AND links LIKE '%],[%' ORDER BY raw LIMIT ${limit}`);
-  return found.map(([raw, person, due, kept, links]) => ({ raw, person, due, kept, links }));
+/** A list of links has a list for each user. */
+export function liveShared(session: Session, source: string, after: string, limit: number): Promise<LiveRow[]> {
+  return rowsWhere(
+    session,
+    sql`source = ${source} AND raw > ${after} AND links LIKE '%]],[%' ORDER BY raw LIMIT ${limit}`,
+  );
+}
+
+export async function liveOld({ rows }: Session, source: string, first: number, limit: number): Promise<string[]> {
+  const found = await rows<[string]>(sql`SELECT raw FROM rollcall.live_id
+    WHERE source = ${source} AND oldest < ${first} ORDER BY oldest LIMIT ${limit}`);
+  return found.map(([raw]) => raw);
 }
 
 export async function livePersons({ rows }: Session, source: string, after: string, limit: number): Promise<string[]> {

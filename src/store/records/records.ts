@@ -43,6 +43,7 @@ import {
   endLive,
   fillLive,
   liveDue,
+  liveOld,
   livePersons,
   liveRows,
   liveRowsOf,
@@ -95,6 +96,7 @@ const RECORDS = {
   ...{
     liveSize,
     liveShared,
+    liveOld,
     rebuildLive,
     rewriteLive,
     liveMembers,

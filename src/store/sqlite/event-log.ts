@@ -1,4 +1,4 @@
-import type { LogFile, LogState, TailPart } from '../event-log.ts';
+import { type LogFile, type LogState, NO_DAY, type TailPart } from '../event-log.ts';
 import type { Fence } from '../port.ts';
 import { checkFence } from '../records/fence.ts';
 import type { Connection } from './connection.ts';
@@ -67,6 +67,17 @@ export function eventState(db: Connection): LogState {
     files: files.map(([name, source, day, count, size]) => ({ name, source, day, events: count, bytes: size })),
     tail: { events, bytes, since, last, newest },
   };
+}
+
+/** A message is received before it is accepted, and this is the longest that may take, in milliseconds. */
+const IN_BETWEEN = 600_000;
+const DAY = 86_400_000;
+
+export function eventFirstDay(db: Connection): number {
+  const [[day] = [null]] = db.tuples<[string | null]>('SELECT min(day) FROM event_file');
+  const [[since] = [null]] = db.tuples<[number | null]>('SELECT at FROM event_tail ORDER BY id LIMIT 1');
+  const days = [day === null ? null : Date.parse(day), since === null ? null : since - IN_BETWEEN];
+  return days.reduce<number>((first, at) => (at === null ? first : Math.min(first, Math.floor(at / DAY))), NO_DAY);
 }
 
 interface TailArguments {

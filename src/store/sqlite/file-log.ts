@@ -6,6 +6,7 @@ export function fileLog(thread: StoreThread): FileLog {
   return {
     kind: 'files',
     state: () => thread.call('eventState', undefined),
+    firstDay: () => thread.call('eventFirstDay', undefined),
     tail: (after, upTo) => thread.call('eventTail', { after, upTo }),
     unread: (after) => thread.call('eventUnread', { after }),
     willWrite: (fence, names) => thread.call('willWrite', { fence, names }),

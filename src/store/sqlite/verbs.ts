@@ -8,6 +8,7 @@ import { erase } from './erase.ts';
 import {
   deletedInLog,
   deletionsInLog,
+  eventFirstDay,
   eventState,
   eventTail,
   eventUnread,
@@ -28,6 +29,7 @@ const VERBS = {
   ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire, restNotices, bury, requeue, replay, deliverAgain, resend, drop, erase, prune },
   ...{
+    eventFirstDay,
     eventState,
     eventTail,
     eventUnread,

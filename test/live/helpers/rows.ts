@@ -1,6 +1,6 @@
 import type { AskedOfAll } from '../../../jobs/live/asked.ts';
-import type { LiveEvent } from '../../../jobs/live/event.ts';
-import { readKept, writeKept } from '../../../jobs/live/kept.ts';
+import { dayOf, type LiveEvent } from '../../../jobs/live/event.ts';
+import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
@@ -17,6 +17,13 @@ export class RowsInMemory implements Rows {
 
   write(rows: readonly Row[]): void {
     for (const { kept, ...row } of rows) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
+  }
+
+  old(first: number): string[] {
+    return this.all().flatMap(({ raw, kept, links }) => {
+      const days = [oldestDay(kept), ...links.map(([, , at]) => dayOf(at))];
+      return days.some((day) => day !== null && day < first) ? raw : [];
+    });
   }
 
   due(now: number): string[] {
@@ -45,9 +52,10 @@ export class LiveModel {
     this.asked = asked;
   }
 
-  /** Resolves to what was looked at. */
-  async advance(events: readonly LiveEvent[], now: number): Promise<readonly Standings[]> {
-    const { rows, standings } = await step(this.asked, this.rows, events, this.rows.due(now), now);
+  /** Resolves to what was looked at. @param first - the first day of the log */
+  async advance(events: readonly LiveEvent[], now: number, first = 0): Promise<readonly Standings[]> {
+    const news = { events, due: this.rows.due(now), old: this.rows.old(first), now, first };
+    const { rows, standings } = await step(this.asked, this.rows, news);
     this.rows.write(rows);
     for (const { person, values } of standings) {
       for (const [key, value] of values) this.set(key, person, value);

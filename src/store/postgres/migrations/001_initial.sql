@@ -326,12 +326,14 @@ CREATE TABLE rollcall.live_id (
   raw text COLLATE "C" NOT NULL,
   person text COLLATE "C",
   due bigint,
+  oldest bigint,
   kept text NOT NULL,
   links text NOT NULL,
   PRIMARY KEY (source, raw)
 );
 CREATE INDEX live_id_person ON rollcall.live_id (source, person);
 CREATE INDEX live_id_due ON rollcall.live_id (source, due) WHERE due IS NOT NULL;
+CREATE INDEX live_id_oldest ON rollcall.live_id (source, oldest) WHERE oldest IS NOT NULL;
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE rollcall.live_audience (

@@ -111,6 +111,7 @@ CREATE TABLE event_file (
   events INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX event_file_day ON event_file (day);
 -- Parts that were sealed before the live computation had read them.
 CREATE TABLE event_unread (id INTEGER PRIMARY KEY, source INTEGER NOT NULL, bodies TEXT NOT NULL) STRICT;
 -- Files about to be written, and those that are no longer part of the log: what is here may be removed from the disk.
@@ -329,12 +330,14 @@ CREATE TABLE live_id (
   raw TEXT NOT NULL,
   person TEXT,
   due INTEGER,
+  oldest INTEGER,
   kept TEXT NOT NULL,
   links TEXT NOT NULL,
   PRIMARY KEY (source, raw)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX live_id_person ON live_id (source, person);
 CREATE INDEX live_id_due ON live_id (source, due) WHERE due IS NOT NULL;
+CREATE INDEX live_id_oldest ON live_id (source, oldest) WHERE oldest IS NOT NULL;
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE live_audience (
