@@ -82,7 +82,8 @@ class Working {
   }
 
   async load({ events, due, old }: News): Promise<void> {
-    const raws = new Set<RawId>(old);
+    // Who was a person may be a former id by now: its row is another one's.
+    const raws = new Set<RawId>([...old, ...due.map(userRaw)]);
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;
       if (own !== null) raws.add(own);

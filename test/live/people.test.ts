@@ -1,0 +1,20 @@
+import t from 'tap';
+import { askedOf } from '../../jobs/live/asked.ts';
+import { step } from '../../jobs/live/people.ts';
+import { alias, NOW, order } from '../definitions/helpers/event.ts';
+import { RowsInMemory } from './helpers/rows.ts';
+
+t.test('a former id that is looked at, as one of its members, loses nothing', async (t) => {
+  const activity = { event: 'Order Completed', within: null, since: null, where: [] };
+  const twice = { performed: activity, least: 2, most: null };
+  const asked = askedOf([{ key: 'twice', kind: 'audience', when: twice }], Number.POSITIVE_INFINITY);
+  const rows = new RowsInMemory();
+  const take = async (events: Parameters<typeof step>[2]['events'], due: readonly string[] = []) => {
+    const done = await step(asked, rows, { events, due, old: [], now: NOW, first: 0 });
+    rows.write(done.rows);
+    return Object.fromEntries(done.standings.map(({ person, values }) => [person, values.get('twice')]));
+  };
+  await take([order('ann', '2d'), alias('ann', 'anna', '1d')]);
+  t.same(await take([], ['ann']), { ann: undefined });
+  t.same(await take([order('ann', '1h')]), { anna: true }, 'what it did before counts for whom it became');
+});
