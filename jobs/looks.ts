@@ -2,6 +2,7 @@ import type { Clock } from '../src/clock.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Subject } from './context.ts';
+import { valueColumn } from './engines/definitions/value-column.ts';
 import type { Engine, TraitColumn } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
 import { planOf, type SyncPlan } from './plan.ts';
@@ -65,7 +66,9 @@ export function createLooks({ store, clock, config, runner, subjects }: LooksOpt
           signal,
         }),
       );
-      return { key, kind, columns };
+      // An engine knows no more of what is in JSON than that it is JSON.
+      const value = config().traits.find((trait) => trait.key === key)?.value;
+      return { key, kind, columns: value ? columns.map((column) => valueColumn(column.key, value)) : columns };
     },
   };
 }

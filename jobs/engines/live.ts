@@ -1,7 +1,8 @@
 import type { Value } from '../../src/definition/definition.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { LiveAudience, LiveMember, LivePlanRow, LiveRecords, LiveWhich } from '../../src/store/live.ts';
-import type { Engine, MemberBatch, RunChange, Staged, StageRequest, TraitColumn } from './port.ts';
+import { valueColumn } from './definitions/value-column.ts';
+import type { Engine, MemberBatch, RunChange, Staged, StageRequest } from './port.ts';
 
 interface LiveEngineOptions {
   readonly store: LiveRecords;
@@ -111,7 +112,7 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
     },
     async describe({ key }) {
       const value = definedValue(key);
-      return value === null ? [] : [columnOf(key, value)];
+      return value === null ? [] : [valueColumn(key, value)];
     },
     async preview(request, sampleSize) {
       const sample: LivePlanRow[] = [];
@@ -254,10 +255,4 @@ function batchOf(rows: readonly LivePlanRow[], shown: (value: string | null) => 
     present: rows.map(({ value }) => value !== null),
     values: rows.map(({ value }) => shown(value)),
   };
-}
-
-const NUMBERS: ReadonlySet<Value['operator']> = new Set(['count', 'sum', 'average', 'min', 'max', 'uniqueCount']);
-
-function columnOf(key: string, { operator }: Value): TraitColumn {
-  return { key, type: NUMBERS.has(operator) ? 'number' : 'unknown', isList: operator === 'uniqueList' };
 }

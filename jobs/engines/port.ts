@@ -92,8 +92,8 @@ export interface Definition {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What JSON makes of a column's values, null aside. */
-type JsonType = 'string' | 'number' | 'boolean' | 'unknown';
+/** What JSON makes of a column's values, null aside. `scalar`: text, numbers or booleans, never null within a list. */
+type JsonType = 'string' | 'number' | 'boolean' | 'scalar' | 'unknown';
 
 /** One of the traits that a definition gives. */
 export interface TraitColumn {

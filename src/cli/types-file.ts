@@ -19,9 +19,13 @@ declare module '@rollcall/receivers' {
 `;
 }
 
+const ANY_SCALAR = 'string | number | boolean';
+
+const listOf = (type: string) => (type === 'scalar' ? `(${ANY_SCALAR})[]` : `(${type} | null)[]`);
+
 function traitLine({ key, columns }: ComputedType): string {
   const values = columns.map((column) => {
-    const type = column.isList ? `(${column.type} | null)[]` : column.type;
+    const type = column.isList ? listOf(column.type) : column.type === 'scalar' ? ANY_SCALAR : column.type;
     return `${JSON.stringify(column.key)}: ${type === 'unknown' ? type : `${type} | null`}`;
   });
   return `${JSON.stringify(key)}: { ${values.join('; ')} };`;

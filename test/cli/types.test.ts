@@ -88,6 +88,7 @@ audiences:
 traits:
   - { name: Orders, source: personas, schedule: '0 3 * * *', value: { count: A } }
   - { name: Revenue, source: personas, schedule: '0 3 * * *', value: { sum: A, of: properties.total } }
+  - { name: Latest, source: personas, live: true, value: { last: A, of: properties.sku } }
   - { name: Favourite, source: personas, schedule: '0 3 * * *', value: { mostFrequent: A, of: properties.sku } }
   - { name: Bought, source: personas, schedule: '0 3 * * *', value: { uniqueList: A, of: properties.sku } }
 `;
@@ -99,6 +100,7 @@ t.test('short definitions have the types that they give', async (t) => {
   t.match(stdout, 'audiences: "buyers";');
   t.match(stdout, '"orders": { "orders": number | null };');
   t.match(stdout, '"revenue": { "revenue": number | null };');
-  t.match(stdout, '"favourite": { "favourite": unknown };');
-  t.match(stdout, '"bought": { "bought": (unknown | null)[] | null };');
+  t.match(stdout, '"latest": { "latest": string | number | boolean | null };');
+  t.match(stdout, '"favourite": { "favourite": string | number | boolean | null };');
+  t.match(stdout, '"bought": { "bought": (string | number | boolean)[] | null };');
 });
