@@ -25,6 +25,8 @@ interface AcceptArguments {
   readonly maxQueued: number;
   readonly logged: boolean;
   readonly take: Take | null;
+  /** How far the store's time is ahead of the wall clock. */
+  readonly ahead: number;
 }
 
 /** Index of the message, its destination, and the delivery's id, which is there once the row is. */
@@ -80,12 +82,12 @@ class Shared {
     this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   }
 
-  logAt(now: number): TailWriter {
+  logAt(now: number, ahead: number): TailWriter {
     if (this.log?.isFull) {
       this.log.write();
       this.log = null;
     }
-    this.log ??= new TailWriter(this.db, now);
+    this.log ??= new TailWriter(this.db, now, now - ahead);
     return this.log;
   }
 
@@ -112,7 +114,7 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
   const run = request.step ? db.nameId(request.step.run) : null;
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taking = new Taking(request.take !== null && shared.isOwner(now, request.take.owner) ? request.take : null);
-  const log = request.logged ? shared.logAt(now) : null;
+  const log = request.logged ? shared.logAt(now, request.ahead) : null;
   let duplicates = 0;
   let suppressed = 0;
   const { count } = messages;

@@ -19,12 +19,15 @@ const ENOUGH = 1_000_000;
 export class TailWriter {
   private readonly db: Connection;
   private readonly now: number;
+  private readonly wall: number;
   private readonly bodies = new Map<number, string[]>();
   private characters = 0;
 
-  constructor(db: Connection, now: number) {
+  /** @param wall - the same moment by the wall clock */
+  constructor(db: Connection, now: number, wall: number) {
     this.db = db;
     this.now = now;
+    this.wall = wall;
   }
 
   /** Whether it has enough for rows of its own. */
@@ -43,8 +46,9 @@ export class TailWriter {
     for (const [source, list] of this.bodies) {
       const bodies = list.join('\n');
       this.db.run(
-        'INSERT INTO event_tail (at, source, events, bytes, bodies) VALUES (?, ?, ?, ?, ?)',
+        'INSERT INTO event_tail (at, wall, source, events, bytes, bodies) VALUES (?, ?, ?, ?, ?, ?)',
         this.now,
+        this.wall,
         source,
         list.length,
         bodies.length,
@@ -75,8 +79,8 @@ const DAY = 86_400_000;
 
 export function eventFirstDay(db: Connection): number {
   const [[day] = [null]] = db.tuples<[string | null]>('SELECT min(day) FROM event_file');
-  const [[since] = [null]] = db.tuples<[number | null]>('SELECT at FROM event_tail ORDER BY id LIMIT 1');
-  const days = [day === null ? null : Date.parse(day), since === null ? null : since - IN_BETWEEN];
+  const [[wall] = [null]] = db.tuples<[number | null]>('SELECT min(wall) FROM event_tail');
+  const days = [day === null ? null : Date.parse(day), wall === null ? null : wall - IN_BETWEEN];
   return days.reduce<number>((first, at) => (at === null ? first : Math.min(first, Math.floor(at / DAY))), NO_DAY);
 }
 

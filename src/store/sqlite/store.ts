@@ -39,7 +39,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const sent = ({ messages, step, live = null, logged = false, take = null }: port.AcceptRequest) => {
     const packed = pack(messages);
     const options = { movable: movable(packed), messages: messages.length };
-    return thread.call('accept', { messages: packed, step, live, maxQueued, logged, take }, options);
+    return thread.call('accept', { messages: packed, step, live, maxQueued, logged, take, ahead: ahead() }, options);
   };
   const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();

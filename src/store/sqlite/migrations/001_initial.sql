@@ -98,11 +98,14 @@ CREATE TABLE seen (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
 CREATE TABLE event_tail (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   at INTEGER NOT NULL,
+  -- By the wall clock, as the times of receipt are; some minutes later than those at most.
+  wall INTEGER NOT NULL,
   source INTEGER NOT NULL,
   events INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
   bodies TEXT NOT NULL
 ) STRICT;
+CREATE INDEX event_tail_wall ON event_tail (wall);
 -- The files that are the rest of the log. `name` is a path within the log's folder.
 CREATE TABLE event_file (
   name TEXT PRIMARY KEY,
