@@ -13,6 +13,8 @@ export type Failpoint =
   /** A step of the live computation: it has been read, it is written. */
   | 'live_step'
   | 'live_stepped'
+  /** Something of the building of live state is written, or of making a definition live. */
+  | 'live_build'
   /** Files of the event log are planned, written, in their place, part of the log; others are about to be removed, and are. */
   | 'log_planned'
   | 'log_written'

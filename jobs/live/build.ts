@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/clock.ts';
+import { failpoint } from '../../src/failpoint.ts';
 import type { LoggedRow, OnEvents, Wanted } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
@@ -32,11 +33,16 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<void>
   const wanted: Wanted = { events: [...asked.sections.keys()], everything: asked.everybody };
   const begin = async (position: string) => {
     await store.beginLive(source, asked.text, position, fence);
-    while ((await store.clearLive(source, CLEARED)) > 0) signal.throwIfAborted();
+    failpoint('live_build');
+    while ((await store.clearLive(source, CLEARED)) > 0) {
+      failpoint('live_build');
+      signal.throwIfAborted();
+    }
   };
   await scan(parts, wanted, startedAt, begin, (events) => rows.take(events));
   await rows.finish();
   await store.endLive(source, rows.newest, fence);
+  failpoint('live_build');
 }
 
 function scan(
@@ -119,6 +125,7 @@ class Filling {
     }
     const { rows: full } = written(rows);
     if (full.length > 0) await store.fillLive(source, full, fence);
+    failpoint('live_build');
   }
 
   private async link(raws: readonly RawId[]): Promise<void> {
@@ -131,5 +138,6 @@ class Filling {
       return { raw, person: personOf(raw, linksOf), due: null, kept, links: [...linksOf(raw)] };
     });
     await store.fillLive(source, rows.map(writeRow), fence);
+    failpoint('live_build');
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/clock.ts';
+import { failpoint } from '../../src/failpoint.ts';
 import { isEnough } from './asked.ts';
 import { build } from './build.ts';
 import { readNews } from './news.ts';
@@ -23,6 +24,7 @@ export async function prepare(
     await build({ store, clock, folder: config().eventLog?.path ?? '', source, fence, signal }, asked);
   } else if (known.asked !== asked.text) {
     await store.beginLive(source, asked.text, known.position, fence);
+    failpoint('live_build');
     await store.endLive(source, known.at, fence);
   }
   const before = new Map((await store.liveAudiences()).map((each) => [each.key, each.definition]));
@@ -32,7 +34,10 @@ export async function prepare(
     if (before.get(computation.key) !== '') await announce(place, computation.key, 'edited');
   }
   await everybody();
-  for (const { computation, hash } of fresh) await store.addLiveAudience(computation.key, source, hash, null, fence);
+  for (const { computation, hash } of fresh) {
+    failpoint('live_build');
+    await store.addLiveAudience(computation.key, source, hash, null, fence);
+  }
 }
 
 async function isKept({ store, source, asked }: LivePlace, now: number): Promise<boolean> {
@@ -45,4 +50,5 @@ async function isKept({ store, source, asked }: LivePlace, now: number): Promise
 async function announce({ store, fence, source }: LivePlace, key: string, hold: string | null): Promise<void> {
   const isKnown = (await store.liveAudiences()).some((each) => each.key === key);
   await store.addLiveAudience(key, source, '', isKnown ? hold : 'new', fence);
+  failpoint('live_build');
 }

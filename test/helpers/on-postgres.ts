@@ -8,16 +8,16 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startPostgres } from './postgres.ts';
 
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
-/** Longest run of all that a file names, and of each of them, in milliseconds. */
 const TIMEOUT = 290_000;
 
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres.
  *
  * @param suites - the number of stores that each needs
+ * @param timeout - longest run of all that a file names, and of each of them, in milliseconds
  */
-export async function runOnPostgres(suites: Readonly<Record<string, number>>): Promise<void> {
-  t.setTimeout(TIMEOUT);
+export async function runOnPostgres(suites: Readonly<Record<string, number>>, timeout = TIMEOUT): Promise<void> {
+  t.setTimeout(timeout);
   const server = await startPostgres(['fsync = off']);
   t.teardown(() => server.stop());
   const template = await server.database();
@@ -40,7 +40,7 @@ export async function runOnPostgres(suites: Readonly<Record<string, number>>): P
       const env = {
         ...process.env,
         // Without the runner's hooks: the file reports for itself.
-        ...{ NODE_OPTIONS: '', TAP: '0', TAP_TIMEOUT: String(TIMEOUT / 1_000) },
+        ...{ NODE_OPTIONS: '', TAP: '0', TAP_TIMEOUT: String(timeout / 1_000) },
         TEST_STORES: await stores(suite, count),
         // The same file may run at the same time, and its fixtures are named after it.
         TAP_CWD: t.testdir({}),

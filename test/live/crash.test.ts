@@ -1,6 +1,8 @@
+import { join } from 'node:path';
 import t from 'tap';
 import { isOnPostgres, storeUrl } from '../helpers/store.ts';
 import { LiveCrashes } from './helpers/crashes.ts';
+import { takeovers } from './helpers/takeover.ts';
 
 t.setTimeout(400_000);
 
@@ -11,8 +13,20 @@ t.test(
     const crashes = await LiveCrashes.start(t, isOnPostgres ? storeUrl() : null, 7);
     await crashes.dieAt('live_stepped', 8);
     await crashes.dieAt('live_step', 2, 'start');
+    t.ok(await crashes.dieInBuild(15), 'killed while it builds what is kept');
     await crashes.audit();
     const { changes, leavers } = crashes.heard;
     t.ok(leavers > 0 && changes > leavers, `${changes} changes: members come, and ${leavers} leave`);
   },
 );
+
+/** Less than the time of a lease. */
+const WITHIN = 25_000;
+const skip = isOnPostgres ? 'test/cluster/live.cluster.ts waits for leases there' : false;
+t.test('a leader on SQLite that is killed is replaced at once', { skip }, async (t) => {
+  const times = await takeovers(t, `sqlite:${join(t.testdir({}), 'rollcall.db')}`, 2);
+  t.ok(
+    times.every((ms) => ms < WITHIN),
+    `heard of what came after the kill within ${times.join(' and ')} ms`,
+  );
+});

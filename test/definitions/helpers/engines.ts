@@ -86,16 +86,25 @@ async function logEngine(
         `INSERT INTO ${prefix}events VALUES ${rows.map((row) => `(${row.map(quoted).join(', ')})`).join(',\n')}`,
       );
     },
-    async result(kind, sql, now) {
-      const statement = readStatement(sql, now);
-      const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
-      const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
-      const rows = await session.rows(`SELECT id, value, rows FROM (${fresh}) AS fresh`);
-      const wrong = rows.filter(([id, , count]) => id === null || Number(count) !== 1);
-      if (wrong.length > 0) throw new Error(`${type}: rows without an id, or twice: ${JSON.stringify(wrong, String)}`);
-      return Object.fromEntries(rows.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
-    },
+    result: (kind, sql, now) => resultOf(session, dialect, kind, sql, now),
   };
+}
+
+/** What a definition gives in this session: each user's value; of an audience null. */
+export async function resultOf(
+  session: Session,
+  dialect: Dialect,
+  kind: 'audience' | 'trait',
+  sql: string,
+  now: number,
+): Promise<Readonly<Record<string, unknown>>> {
+  const statement = readStatement(sql, now);
+  const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
+  const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
+  const rows = await session.rows(`SELECT id, value, rows FROM (${fresh}) AS fresh`);
+  const wrong = rows.filter(([id, , count]) => id === null || Number(count) !== 1);
+  if (wrong.length > 0) throw new Error(`Rows without an id, or twice: ${JSON.stringify(wrong, String)}`);
+  return Object.fromEntries(rows.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
 }
 
 function rowOf(event: LoggedEvent): readonly (string | null)[] {

@@ -12,6 +12,8 @@ export interface Orders {
   readonly folder: string;
   readonly url: string;
   readonly life: number;
+  /** Rises where what is kept has to be built anew. */
+  readonly edition: number;
   /** How far its clock is ahead of the machine's, in milliseconds. */
   readonly ahead: number;
   readonly receiver: string;
@@ -45,4 +47,6 @@ export const TRAITS = {
 } as const;
 /** Each life has another definition of this one. */
 export const EDITED = 'edited';
-export const KEYS = [...Object.keys(AUDIENCES), EDITED, ...Object.keys(TRAITS)];
+/** Each edition asks for something else of this one. */
+export const REBUILT = 'rebuilt';
+export const KEYS = [...Object.keys(AUDIENCES), EDITED, REBUILT, ...Object.keys(TRAITS)];

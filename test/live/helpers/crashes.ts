@@ -1,23 +1,20 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { Test } from 'tap';
 import type { Failpoint } from '../../../src/failpoint.ts';
 import { type Crash, KEYS, type Orders, type Said } from './crash-terms.ts';
-import { randomEvents, seeded } from './events.ts';
+import { seeded } from './events.ts';
+import { feed, forkLife } from './fork-life.ts';
 import { startReceiver } from './receiver.ts';
 
-const CHILD = fileURLToPath(new URL('./crashing.ts', import.meta.url));
 /** Time that passes from one life to the next: longer than the leases that the dead one held. */
 const PAUSE = 35_000;
-const BATCH = 12;
 /** Between two batches, so that steps come between them. */
 const BREATH = 20;
-/** How old timestamps are at most. */
-const SPAN = 8_000;
+/** How long a build takes at most, in milliseconds. */
+const BUILT_WITHIN = 5_000;
 /** Lives after which other people come: by then those before are merged into few. */
 const GENERATION = 3;
 
@@ -32,6 +29,7 @@ export class LiveCrashes {
   private readonly receiver: Receiver;
   private readonly random: () => number;
   private lives = 0;
+  private edition = 0;
 
   private constructor(t: Test, receiver: Receiver, database: string | null, seed: number) {
     this.t = t;
@@ -52,6 +50,17 @@ export class LiveCrashes {
     const child = await this.live({ failpoint, passes, from });
     const [, signal] = await child.ended;
     this.t.equal(signal, 'SIGKILL', `killed at ${failpoint} ${passes}`);
+  }
+
+  /** One life that has to build anew what is kept, and ends so many steps into that; false if it has fewer. */
+  async dieInBuild(passes: number): Promise<boolean> {
+    this.edition += 1;
+    const child = await this.live({ failpoint: 'live_build', passes, from: 'start' });
+    const over = child.listening.then(() => setTimeout(BUILT_WITHIN)).then(() => null);
+    const isKilled = (await Promise.race([child.ended, over])) !== null;
+    child.process.kill('SIGKILL');
+    await child.ended;
+    return isKilled;
   }
 
   /** One life under load, which is killed so long after it listens. */
@@ -89,24 +98,18 @@ export class LiveCrashes {
 
   private async live(crash: Crash | null) {
     if (this.isOnPostgres && this.lives > 0) await this.endLeases();
-    const { folder, url, lives: life, receiver } = this;
-    const orders: Orders = { folder, url, life, ahead: life * PAUSE, receiver: receiver.url, crash };
+    const { folder, url, lives: life, edition, receiver } = this;
+    const orders: Orders = { folder, url, life, edition, ahead: life * PAUSE, receiver: receiver.url, crash };
+    const prefix = `g${Math.floor(life / GENERATION)}-`;
     this.lives += 1;
-    const child = fork(CHILD, [JSON.stringify(orders)], {
-      stdio: ['ignore', 2, 2, 'ipc'],
-      execArgv: [],
-      env: { ...process.env, NODE_OPTIONS: '' },
-    });
-    this.t.teardown(() => child.kill('SIGKILL'));
-    const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
+    const { process: child, ended, listening } = forkLife(this.t, orders);
     let isOver = false;
     void ended.then(() => {
       isOver = true;
     });
-    const listening = once(child, 'message').then(([said]) => (said as { listening: string }).listening);
     const feeding = Promise.race([listening, ended.then(() => null)]).then(async (address) => {
       while (!isOver && address !== null) {
-        await this.feed(address, orders);
+        await feed(address, this.random, Date.now() + orders.ahead, prefix);
         await setTimeout(BREATH);
       }
     });
@@ -115,18 +118,6 @@ export class LiveCrashes {
       return feeding;
     };
     return { process: child, ended, listening, quiet };
-  }
-
-  /** A batch is acknowledged or not; the log says which, and both computations read that. */
-  private async feed(address: string, { ahead, life }: Orders): Promise<void> {
-    const prefix = `g${Math.floor(life / GENERATION)}-`;
-    const batch = randomEvents(this.random, Date.now() + ahead, { count: BATCH, span: SPAN, prefix });
-    const headers = { authorization: `Basic ${btoa('shop:')}`, 'content-type': 'application/json' };
-    const request = { method: 'POST', headers, body: JSON.stringify({ batch }) };
-    await fetch(`${address}/v1/batch`, request).then(
-      (response) => response.arrayBuffer(),
-      () => {},
-    );
   }
 
   /** Those of a process that is dead end by the database's clock: nobody waits for that here. */

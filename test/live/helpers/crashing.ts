@@ -5,11 +5,11 @@ import { systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { armFailpoint } from '../../../src/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
-import { AUDIENCES, EDITED, KEYS, type Orders, type Said, TRAITS } from './crash-terms.ts';
+import { AUDIENCES, EDITED, KEYS, type Orders, REBUILT, type Said, TRAITS } from './crash-terms.ts';
 import { caughtUp, delivered, membersOf } from './service.ts';
 
 /** One life of a service with live audiences, and the same ones by SQL, until its failpoint or its parent ends it. */
-const { folder, url, life, ahead, receiver, crash } = JSON.parse(process.argv[2] ?? '{}') as Orders;
+const { folder, url, life, edition, ahead, receiver, crash } = JSON.parse(process.argv[2] ?? '{}') as Orders;
 if (crash?.from === 'start') armFailpoint(crash.failpoint, crash.passes);
 const say = (said: Said) => process.send?.(said);
 
@@ -28,7 +28,14 @@ const config = {
   eventLog: { path: './events' },
   engines: { lake: isOnPostgres ? { type: 'postgres', url } : { type: 'duckdb', path: './audiences.duckdb' } },
   destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: receiver, audiences: KEYS }],
-  audiences: both({ ...AUDIENCES, [EDITED]: { performed: 'Order', atLeast: 1 + (life % 3) } }, 'when'),
+  audiences: both(
+    {
+      ...AUDIENCES,
+      [EDITED]: { performed: 'Order', atLeast: 1 + (life % 3) },
+      [REBUILT]: { performed: 'Order', where: { 'properties.total': { gte: edition } } },
+    },
+    'when',
+  ),
   traits: both(TRAITS, 'value'),
 };
 if (isOnPostgres) await migratePostgres(url);

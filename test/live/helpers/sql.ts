@@ -1,0 +1,43 @@
+import { compile, type Definition } from '../../../jobs/engines/definitions/compile.ts';
+import { duckdbDialect } from '../../../jobs/engines/duckdb/dialect.ts';
+import { eventsOf } from '../../../jobs/engines/duckdb/event-log.ts';
+import { openSession as openDuckdb } from '../../../jobs/engines/duckdb/session.ts';
+import { postgresDialect } from '../../../jobs/engines/postgres/dialect.ts';
+import { openSession as openPostgres } from '../../../jobs/engines/postgres/session.ts';
+import { eventLogFor } from '../../../jobs/event-log.ts';
+import { systemClock } from '../../../src/clock.ts';
+import type { Config } from '../../../src/config/config.ts';
+import type { Store } from '../../../src/store/port.ts';
+import { resultOf } from '../../definitions/helpers/engines.ts';
+
+/** What the SQL of definitions says over the log of a store, without audiences and their runs. */
+export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 'store' | 'engines'>) {
+  const engine = config.engines['lake'];
+  const isPostgres = engine?.type === 'postgres';
+  const duckdb = isPostgres
+    ? null
+    : await openDuckdb({
+        path: ':memory:',
+        readOnly: false,
+        patience: 0,
+        clock: systemClock,
+        settings: { threads: '1' },
+      });
+  const session = duckdb ?? (await openPostgres(config.store.url));
+  const { eventLog } = engine ? eventLogFor(engine, config, store) : {};
+  const log = duckdb && eventLog ? eventsOf(duckdb, eventLog) : null;
+  const [dialect, type, prefix] = duckdb
+    ? ([duckdbDialect, 'duckdb', 'rollcall_'] as const)
+    : ([postgresDialect, 'postgres', 'rollcall_events.'] as const);
+  return {
+    /** Reads the log as it is now, where that has to be done before it is asked. */
+    read: async () => log?.show(),
+    answer: (kind: 'audience' | 'trait', definition: Definition, other: (key: string) => Definition, now: number) =>
+      resultOf(session, dialect, kind, compile(definition, type, other), now),
+    /** How many user ids there are. */
+    users: async () => {
+      const [[count] = [0]] = await session.rows(`SELECT count(DISTINCT user_id) FROM ${prefix}events`);
+      return Number(count);
+    },
+  };
+}
