@@ -1,15 +1,19 @@
 /** Sends events at a steady rate over a few connections; tells how late it was. */
 import { Pool } from 'undici';
 
-const { url, rate, seconds, people, changing } = JSON.parse(process.argv[2] ?? '{}') as {
+const { url, rate, seconds, people, changing, users } = JSON.parse(process.argv[2] ?? '{}') as {
   url: string;
   rate: number;
   seconds: number;
   people: number;
   /** The part of the events that a definition asks for and that makes a change. */
   changing: number;
+  /** Users of a history, who go on ordering. */
+  users: number;
 };
 const BATCH = 50;
+/** One event in so many is an order of somebody in the history. */
+const ORDERS = 20;
 const pool = new Pool(url, { connections: 8, pipelining: 1 });
 const headers = { authorization: `Basic ${btoa('key:')}`, 'content-type': 'application/json' };
 let sent = 0;
@@ -18,6 +22,7 @@ let sent = 0;
 function event(): object {
   const number = sent;
   sent += 1;
+  if (number % ORDERS === 1) return order(number);
   const isAsked = number % Math.round(1 / (2 * changing)) === 0;
   const turn = Math.floor(number * changing);
   const userId = isAsked ? `c${process.pid}-${Math.floor(turn / 50)}` : `u${number % people}`;
@@ -26,6 +31,12 @@ function event(): object {
     ...{ type: 'track', event: name, userId, messageId: `${process.pid}-${number}` },
     properties: { total: number % 100, currency: 'EUR', sku: `sku-${number % 1_000}` },
   };
+}
+
+function order(number: number): object {
+  const userId = `user_${(number * 7919) % users}`;
+  const properties = { orderId: `o-${number}`, total: number % 100, currency: 'EUR' };
+  return { type: 'track', event: 'Order Completed', userId, messageId: `${process.pid}-${number}`, properties };
 }
 
 process.send?.('ready');

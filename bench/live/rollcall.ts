@@ -1,30 +1,36 @@
 /** The service, with live definitions, an event log and one destination. Says what the steps did when asked. */
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 
-const { folder, sink, definitions } = JSON.parse(process.argv[2] ?? '{}') as {
+const { url, folder, events, sink, definitions } = JSON.parse(process.argv[2] ?? '{}') as {
+  url: string;
   folder: string;
+  /** Of the log's files. */
+  events: string;
   sink: number;
   definitions: number;
 };
 const config = {
-  store: `sqlite:${join(folder, 'rollcall.db')}`,
+  store: url,
   listen: { port: 0 },
   network: { allow: ['127.0.0.0/8'] },
   sources: [
     { id: 'shop', writeKey: 'key' },
     { id: 'personas', writeKey: 'personas' },
   ],
-  eventLog: { path: './events' },
+  eventLog: { path: events, keep: '4000d' },
   destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: `http://127.0.0.1:${sink}/` }],
   // Half of them ask for two of an event, which each person who does it does; the others for three, which nobody does.
+  // One asks for what the people of a history did, of whom hardly any is a member.
   audiences: Array.from({ length: definitions }, (_, number) => ({
     name: `Live ${number}`,
     source: 'personas',
     live: true,
-    when: { performed: `Event ${number % 50}`, atLeast: 2 + Math.floor(number / 50), within: '30 days' },
+    when:
+      number === 0
+        ? { performed: 'Order Completed', atLeast: 10_000, within: '90 days' }
+        : { performed: `Event ${number % 50}`, atLeast: 2 + Math.floor(number / 50), within: '30 days' },
   })),
 };
 const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
