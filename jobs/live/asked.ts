@@ -39,6 +39,7 @@ export type Asked =
 /** All that the definitions of one source ask, so that nothing else is kept. */
 export interface AskedOfAll {
   readonly definitions: readonly Asked[];
+  readonly byKey: ReadonlyMap<string, Asked>;
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
@@ -62,6 +63,7 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const text = JSON.stringify([FORM, everybody, [...byId.keys()].toSorted(), [...traits].toSorted()]);
   return {
     definitions: asked,
+    byKey: new Map(asked.map((each) => [each.key, each])),
     sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
     sectionById: byId,
     traits,

@@ -27,8 +27,8 @@ export interface Standings {
   readonly person: string;
   /** By key; undefined for those who are not in it. Of former ids every key is. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** By key, the event that had it looked at; what is missing is looked at because of the time. */
-  readonly causes: ReadonlyMap<string, LiveEvent>;
+  /** The event that had a definition looked at; null because of the time. Asked only of what changed. */
+  readonly cause: (key: string) => LiveEvent | null;
 }
 
 interface Step {
@@ -214,26 +214,25 @@ class Working {
   ): Standings & { readonly due: number | null } {
     const kept = rows.map((row) => row.kept);
     const values = new Map<string, unknown>();
-    const causes = new Map<string, LiveEvent>();
-    const mover = this.moved.get(person) ?? null;
     let due: number | null = null;
     for (const definition of this.asked.definitions) {
       const { key } = definition;
       const verdict = evaluate(definition, kept, now);
       due = sooner(due, verdict.due);
       values.set(key, verdict.value);
-      const cause = mover ?? causeOf(definition, added);
-      if (cause) causes.set(key, cause);
     }
-    return { person, values, causes, due };
+    const mover = this.moved.get(person) ?? null;
+    const cause = (key: string) => mover ?? causeOf(this.asked.byKey.get(key), added);
+    return { person, values, cause, due };
   }
 }
 
 /** The last event that added to what a definition asks; where it asks who is there, any may have. */
 function causeOf(
-  definition: Asked,
+  definition: Asked | undefined,
   added: readonly { readonly event: LiveEvent; readonly added: Added }[],
 ): LiveEvent | null {
+  if (!definition) return null;
   const asking = added.findLast(({ added }) => asksFor(definition, added.sections, added.traits));
   const isForAll = definition.kind === 'audience' && definition.holdsForAll;
   return asking?.event ?? (isForAll ? (added.at(-1)?.event ?? null) : null);

@@ -100,17 +100,17 @@ interface Difference {
 
 function differences(standings: readonly Standings[], members: readonly LiveMember[]): Difference[] {
   const before = new Map(members.map((member) => [`${member.key} ${member.user}`, member]));
-  return standings.flatMap(({ person, values, causes }) =>
+  return standings.flatMap(({ person, values, cause }) =>
     [...values].flatMap(([key, value]) => {
       const known = before.get(`${key} ${person}`);
       const current = value === undefined ? null : JSON.stringify(value);
       if (current === (known?.current ?? null)) return [];
-      return [{ key, user: person, current, told: known?.told ?? null, cause: causeText(causes.get(key)) }];
+      return [{ key, user: person, current, told: known?.told ?? null, cause: causeText(cause(key)) }];
     }),
   );
 }
 
-function causeText(event: LiveEvent | undefined): string | null {
+function causeText(event: LiveEvent | null): string | null {
   if (!event) return null;
   const { messageId, type, event: name, timestamp } = event;
   return JSON.stringify({ messageId, type, event: name, timestamp });

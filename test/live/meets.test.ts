@@ -31,7 +31,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     t.match(live, { hold: 'new', lag: null }, 'it does not look as if it was computed');
     await t.rejects(collector.sync.plan(['buyers']), {
       code: 'live_not_ready',
-      message: /`rollcall audiences pause buyers` first/,
+      message: /first run `rollcall audiences pause buyers`/,
     });
   });
 
