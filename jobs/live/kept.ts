@@ -141,9 +141,12 @@ export function oldestDay({ days, values, traits, seen }: Kept): number | null {
   return Number.isFinite(oldest) ? oldest : null;
 }
 
-/** Forgets what was received before the first day of the log. Times are of windows that are shorter than the log. */
-export function forgetDays(kept: Kept, first: number): void {
-  if ((oldestDay(kept) ?? first) >= first) return;
+/**
+ * Forgets what was received before the first day of the log; false where that is nothing. Times are of windows that are
+ * shorter than the log.
+ */
+export function forgetDays(kept: Kept, first: number): boolean {
+  if ((oldestDay(kept) ?? first) >= first) return false;
   if (kept.seen < first) kept.seen = 0;
   for (const [id, counts] of Object.entries(kept.days)) {
     for (const day of Object.keys(counts)) if (Number(day) < first) delete counts[day];
@@ -155,4 +158,5 @@ export function forgetDays(kept: Kept, first: number): void {
       if (part[id].length === 0) delete part[id];
     }
   }
+  return true;
 }

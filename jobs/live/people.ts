@@ -2,7 +2,7 @@ import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
 import { evaluate, sooner } from './evaluate.ts';
 import { dayOf, type LiveEvent } from './event.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { type Added, forgetDays, type Kept, keep, nothingKept, oldestDay, tidy } from './kept.ts';
+import { type Added, forgetDays, type Kept, keep, nothingKept, tidy } from './kept.ts';
 
 /** All that is known of one id. */
 export interface Row {
@@ -95,11 +95,11 @@ class Working {
       if (row) this.changed.add(row);
     }
     // Whose an id is now, another link may say: its user and all who belong to that one.
-    const asked = new Set(raws);
+    const read = new Set(raws);
     for (let next = this.forget(fresh); ; next = this.forget(fresh)) {
-      const unknown = new Set([...next].filter((raw) => !asked.has(raw)));
+      const unknown = new Set([...next].filter((raw) => !read.has(raw)));
       if (unknown.size === 0) return;
-      for (const raw of unknown) asked.add(raw);
+      for (const raw of unknown) read.add(raw);
       fresh = await this.fetch(unknown, []);
     }
   }
@@ -117,11 +117,9 @@ class Working {
   private forget(rows: readonly Row[]): ReadonlySet<RawId> {
     const users = new Set<RawId>();
     for (const row of rows) {
-      const isKeptOld = (oldestDay(row.kept) ?? this.first) < this.first;
       const links = row.links.filter(([, , at]) => dayOf(at) >= this.first);
       const isLinkedOld = links.length < row.links.length;
-      if (!isKeptOld && !isLinkedOld) continue;
-      forgetDays(row.kept, this.first);
+      if (!forgetDays(row.kept, this.first) && !isLinkedOld) continue;
       this.changed.add(row);
       if (row.person !== null) this.moved.set(row.person, null);
       if (!isLinkedOld) continue;

@@ -127,4 +127,6 @@ process.on('message', async (asked: Asked) => {
   if ('settle' in asked) await settled();
   answer('compare' in asked ? await compare() : { done: true });
 });
+// Without the test that started it, it has nothing to live for.
+process.on('disconnect', () => process.exit());
 answer({ listening: app.address ?? '' });
