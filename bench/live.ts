@@ -79,7 +79,7 @@ async function placeOf(store: Store, count: number): Promise<Place> {
     const url = `sqlite:${join(folder, 'rollcall.db')}`;
     if (count === 0) return { url, folder, events: join(folder, 'events'), pids: [], end };
     const history = await madeOnce(`${count}`, async () => {
-      const { folder } = await makeHistory(join(root, `history-${count}`), count);
+      const { folder } = await makeHistory(join(root, `history-${count}`), count, false);
       return join(folder, '..');
     });
     cpSync(join(history, 'rollcall.db'), join(folder, 'rollcall.db'));

@@ -17,8 +17,12 @@ export interface History {
   readonly plain: string;
 }
 
-/** Months of a shop: two events in three are views of pages, one in ten is an order, one in twenty says who somebody is. */
-export async function makeHistory(root: string, events: number): Promise<History> {
+/**
+ * Months of a shop: two events in three are views of pages, one in ten is an order, one in twenty says who somebody is.
+ *
+ * @param isComparedWithPlain - whether the plain file is wanted
+ */
+export async function makeHistory(root: string, events: number, isComparedWithPlain = true): Promise<History> {
   const history = {
     store: join(root, 'rollcall.db'),
     folder: join(root, 'events'),
@@ -40,7 +44,7 @@ export async function makeHistory(root: string, events: number): Promise<History
   bench.close();
   await store.releaseLease(fence);
   await store.close();
-  await writePlain(history);
+  if (isComparedWithPlain) await writePlain(history);
   return history;
 }
 
