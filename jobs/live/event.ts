@@ -54,7 +54,7 @@ function timestampOf(said: string, receivedAt: number): number {
 const DAY = 86_400_000;
 
 /** The day of a time in UTC, counted from 1970: the log forgets by the day of receipt. */
-export const dayOf = (at: number) => Math.floor(at / DAY);
+export const dayNumber = (at: number) => Math.floor(at / DAY);
 
 export function whenOf({ timestamp, receivedAt, messageId }: LiveEvent): When {
   return [timestamp, receivedAt, messageId];

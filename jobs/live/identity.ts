@@ -1,4 +1,4 @@
-import { compareWhen, dayOf, type LiveEvent, type When } from './event.ts';
+import { compareWhen, dayNumber, type LiveEvent, type When } from './event.ts';
 import { addToFront } from './front.ts';
 
 /** `u:` and a user id, or `a:` and an anonymous one. */
@@ -35,7 +35,8 @@ export function addLink(links: Link[], raw: RawId, link: Link): boolean {
   return addToFront(
     links,
     link,
-    (one, other) => one[0] === other[0] && dayOf(one[2]) >= dayOf(other[2]) && sign * compareLinks(one, other) <= 0,
+    (one, other) =>
+      one[0] === other[0] && dayNumber(one[2]) >= dayNumber(other[2]) && sign * compareLinks(one, other) <= 0,
   );
 }
 

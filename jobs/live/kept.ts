@@ -1,5 +1,5 @@
 import type { AskedOfAll, Section } from './asked.ts';
-import { compareWhen, dayOf, type LiveEvent, type When, whenOf } from './event.ts';
+import { compareWhen, dayNumber, type LiveEvent, type When, whenOf } from './event.ts';
 import { addToFront } from './front.ts';
 import { passesFilters, placeIn } from './look.ts';
 
@@ -56,7 +56,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 export function keep(kept: Kept, event: LiveEvent, asked: AskedOfAll): Added {
   const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
-  const day = dayOf(event.receivedAt);
+  const day = dayNumber(event.receivedAt);
   const isNews = asked.everybody && day > kept.seen;
   if (isNews) kept.seen = day;
   return { sections, traits, any: isNews || sections.size > 0 || traits.size > 0 };
@@ -74,7 +74,7 @@ function keepActivity(kept: Kept, event: LiveEvent, asked: AskedOfAll): Readonly
 
 function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boolean {
   if (keeps === 'days') {
-    const day = String(dayOf(event.receivedAt));
+    const day = String(dayNumber(event.receivedAt));
     kept.days[id] ??= {};
     const days = kept.days[id];
     days[day] = (days[day] ?? 0) + 1;
@@ -109,7 +109,8 @@ function keepTraits({ traits }: Kept, event: LiveEvent, asked: AskedOfAll): Read
   return added;
 }
 
-const isLaterAndStays = (one: Dated, other: Dated) => dayOf(one[1]) >= dayOf(other[1]) && compareDated(one, other) >= 0;
+const isLaterAndStays = (one: Dated, other: Dated) =>
+  dayNumber(one[1]) >= dayNumber(other[1]) && compareDated(one, other) >= 0;
 
 export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
   return compareWhen([t1, r1, m1], [t2, r2, m2]);
@@ -137,7 +138,7 @@ export function oldestDay({ days, values, traits, seen }: Kept): number | null {
   for (const counts of Object.values(days))
     for (const day of Object.keys(counts)) oldest = Math.min(oldest, Number(day));
   for (const dated of [...Object.values(values), ...Object.values(traits)])
-    for (const [, receivedAt] of dated) oldest = Math.min(oldest, dayOf(receivedAt));
+    for (const [, receivedAt] of dated) oldest = Math.min(oldest, dayNumber(receivedAt));
   return Number.isFinite(oldest) ? oldest : null;
 }
 
@@ -154,7 +155,7 @@ export function forgetDays(kept: Kept, first: number): boolean {
   }
   for (const part of [kept.values, kept.traits]) {
     for (const [id, dated] of Object.entries(part)) {
-      part[id] = dated.filter(([, receivedAt]) => dayOf(receivedAt) >= first);
+      part[id] = dated.filter(([, receivedAt]) => dayNumber(receivedAt) >= first);
       if (part[id].length === 0) delete part[id];
     }
   }

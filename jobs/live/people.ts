@@ -1,6 +1,6 @@
 import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
 import { evaluate, sooner } from './evaluate.ts';
-import { dayOf, type LiveEvent } from './event.ts';
+import { dayNumber, type LiveEvent } from './event.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type Added, forgetDays, type Kept, keep, nothingKept, tidy } from './kept.ts';
 
@@ -52,7 +52,7 @@ export interface News {
 
 /** What events, the time and days that the log forgets change, for all definitions at once. Looks only at whom it touches. */
 export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<Step> {
-  const events = news.events.filter(({ receivedAt }) => dayOf(receivedAt) >= news.first);
+  const events = news.events.filter(({ receivedAt }) => dayNumber(receivedAt) >= news.first);
   const working = new Working(asked, rows, news.first);
   await working.load({ ...news, events });
   for (const event of events) working.apply(event);
@@ -117,7 +117,7 @@ class Working {
   private forget(rows: readonly Row[]): ReadonlySet<RawId> {
     const users = new Set<RawId>();
     for (const row of rows) {
-      const links = row.links.filter(([, , at]) => dayOf(at) >= this.first);
+      const links = row.links.filter(([, , at]) => dayNumber(at) >= this.first);
       const isLinkedOld = links.length < row.links.length;
       if (!forgetDays(row.kept, this.first) && !isLinkedOld) continue;
       this.changed.add(row);

@@ -1,6 +1,6 @@
 import type { LiveRow } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
-import { dayOf } from './event.ts';
+import { dayNumber } from './event.ts';
 import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
 import { type Kept, oldestDay, readKept, writeKept } from './kept.ts';
 import type { Row, Rows } from './people.ts';
@@ -20,7 +20,7 @@ export const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
 
 function oldestOf(kept: Kept, links: readonly Link[]): number | null {
   const oldest = oldestDay(kept);
-  return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayOf(at), dayOf(at)), oldest);
+  return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayNumber(at), dayNumber(at)), oldest);
 }
 
 /** The rows of a source, as the store has them. */

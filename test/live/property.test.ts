@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { askedOf, inlined, type LiveDefinition } from '../../jobs/live/asked.ts';
-import { dayOf } from '../../jobs/live/event.ts';
+import { dayNumber } from '../../jobs/live/event.ts';
 import type { Condition } from '../../src/definition/definition.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../definitions/helpers/arbitrary.ts';
 import type { LoggedEvent } from '../definitions/helpers/event.ts';
@@ -47,8 +47,8 @@ t.test('random definitions over random histories, event by event: live membershi
       known.push(...news);
       now = Math.max(now + pause, ...news.map(({ receivedAt }) => receivedAt));
       if (now === Number.NEGATIVE_INFINITY) continue;
-      const first = keep === null ? Number.NEGATIVE_INFINITY : dayOf(now - keep * DAY);
-      known = known.filter(({ receivedAt }) => dayOf(receivedAt) >= first);
+      const first = keep === null ? Number.NEGATIVE_INFINITY : dayNumber(now - keep * DAY);
+      known = known.filter(({ receivedAt }) => dayNumber(receivedAt) >= first);
       await live.advance(news, now, first);
       const history = { events: known, now, audiences: new Map<string, Condition>() };
       for (const [index, when] of whole.entries()) {

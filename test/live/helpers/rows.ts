@@ -1,5 +1,5 @@
 import type { AskedOfAll } from '../../../jobs/live/asked.ts';
-import { dayOf, type LiveEvent } from '../../../jobs/live/event.ts';
+import { dayNumber, type LiveEvent } from '../../../jobs/live/event.ts';
 import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
 
@@ -21,7 +21,7 @@ export class RowsInMemory implements Rows {
 
   old(first: number): string[] {
     return this.all().flatMap(({ raw, kept, links }) => {
-      const days = [oldestDay(kept), ...links.map(([, , at]) => dayOf(at))];
+      const days = [oldestDay(kept), ...links.map(([, , at]) => dayNumber(at))];
       return days.some((day) => day !== null && day < first) ? raw : [];
     });
   }
