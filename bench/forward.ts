@@ -2,7 +2,8 @@
  * Enqueue and deliver, side by side: `bare` is an undici loop over a queue in memory, the others keep every message in a
  * store until it is delivered. The same signed bodies of 800 bytes, 64 connections, 4,000 messages on their way at most.
  * `rollcall at 20 %` takes in a fifth of what `rollcall` delivered in a second: its times are those from accept to answer of a
- * service that is not busy.
+ * service that is not busy. `service` is the whole of it, with history, metrics and API, and `watched` has somebody look at its
+ * overview.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -91,6 +92,8 @@ const contenders: Record<string, Contender> = {
     return figures;
   },
   'rollcall at 20 %': () => run('rollcall', none, 0.2 * capacity),
+  service: () => run('service', none),
+  watched: () => run('watched', none),
   graphile: () => run('graphile', postgres),
 };
 if (spawnSync('redis-server', ['--version']).status === 0) contenders['bullmq'] = () => run('bullmq', redis);
@@ -102,6 +105,7 @@ await compare({
     'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
     'rollcall / graphile': ['rollcall', 'graphile', 'perSecond'],
     'rollcall / bullmq': ['rollcall', 'bullmq', 'perSecond'],
+    'CPU, watched / service': ['watched', 'service', 'cpuMicros'],
     'CPU, rollcall / graphile': ['rollcall', 'graphile', 'cpuMicros'],
     'CPU, rollcall / bullmq': ['rollcall', 'bullmq', 'cpuMicros'],
   },

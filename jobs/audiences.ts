@@ -13,8 +13,8 @@ import { Ticks } from './ticks.ts';
 
 /** Runs that a trend is made of. */
 const TREND = 10;
-/** Runs looked at: those for one destination come between. */
-const RECENT = 40;
+/** Runs looked at: those for one destination come between, of which there are few. */
+const RECENT = [TREND + 2, 40] as const;
 /** A due run that has not begun after this time is overdue, in milliseconds. */
 const LATE = 2 * 60_000;
 const UNFINISHED: readonly RunState[] = ['staged', 'sending', 'committed'];
@@ -105,7 +105,7 @@ async function statusOf(
   paused: AudiencePause | null,
   { audiences, status }: LiveLook,
 ): Promise<AudienceStatus> {
-  const runs = await store.runs({ key, limit: RECENT });
+  const runs = await recentRuns(store, key);
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
@@ -135,6 +135,15 @@ async function statusOf(
     live,
     todo: todoOf(key, state, runs),
   };
+}
+
+/** As few as say all: with hundreds of audiences most of the time goes into reading them. */
+async function recentRuns(store: Pick<Store, 'runs'>, key: string): Promise<readonly Run[]> {
+  const [few, many] = RECENT;
+  const runs = await store.runs({ key, limit: few });
+  const done = runs.filter(({ state }) => state === 'done').length;
+  const isEnough = runs.length < few || (done >= TREND && runs.some(changesMembership));
+  return isEnough ? runs : store.runs({ key, limit: many });
 }
 
 const ticksOf = memoize(

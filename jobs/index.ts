@@ -1,4 +1,5 @@
 export type { AudienceStatus, Todo } from './audiences.ts';
+export { type ChangePage, type ChangePlace, FIRST_CHANGE } from './changes.ts';
 export type { AcceptChanges, Log, Progress, RunAlert } from './context.ts';
 export type { CurrentBody, DeadChange } from './current-bodies.ts';
 export { shownSql } from './definition.ts';

@@ -7,12 +7,14 @@ import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { eventLogFor } from './event-log.ts';
+import { type HiddenValues, hidingValues } from './hidden-values.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
 import { Places } from './places.ts';
 
 /** Questions of people and deletions do not wait for runs: they have places of their own. */
 const ASIDE = 2;
+const NOTHING: HiddenValues = new Map();
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
@@ -56,7 +58,8 @@ export function createOpenEngines({
     const engine = configured(name, config());
     if (engine) {
       const log = eventLogFor(engine, config(), store);
-      return openEngine(engine, { folder: config().folder, clock, readOnly, timeout, ...log });
+      const opening = openEngine(engine, { folder: config().folder, clock, readOnly, timeout, ...log });
+      return opening.then((opened) => hidingValues(opened, config().hiddenValues ?? NOTHING));
     }
     const message = `The configuration has no engine ${name}; what was synced with it needs it until it is retired.`;
     throw new RollcallError('engine_unreachable', message);

@@ -1,8 +1,8 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
-import type { Store } from '../src/store/port.ts';
+import type { Run, Store } from '../src/store/port.ts';
 import { type AudienceStatus, audienceStatuses } from './audiences.ts';
-import { changesOf } from './changes.ts';
+import { type ChangePage, type ChangePlace, changePageOf, changesOf, compareIds } from './changes.ts';
 import type { SyncConfig } from './computation.ts';
 import type { Log, Subject } from './context.ts';
 import type { Engine, MemberBatch, RunChange } from './engines/port.ts';
@@ -21,8 +21,16 @@ export interface Reading {
    * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
    */
   members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
+  /**
+   * Members after this user ('' for the first), in the order of their ids, at most `limit`.
+   *
+   * @throws RollcallError `unknown_audience`, `snapshot_lost`, `engine_changed`
+   */
+  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
   /** Hands over who entered, left or changed by a run; of one that is not done, who would. @throws RollcallError `unknown_run` */
   changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
+  /** A page of them, after a place, in the order of the users' ids. @throws RollcallError `unknown_run` */
+  changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
   /** One user's story in one audience, also one that was retired. @throws RollcallError `unknown_audience` */
   why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
 }
@@ -49,6 +57,12 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
       throw missing({ subject, config }, record);
   }
 
+  async function theRun(id: string): Promise<Run> {
+    const run = await store.run(id);
+    if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+    return run;
+  }
+
   /** Those that are still configured or have run at some time. */
   async function hasRun(key: string): Promise<boolean> {
     return (await store.runs({ key, limit: 1 })).length > 0;
@@ -63,14 +77,28 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
         for await (const batch of engine.members(key)) await each(batch);
       });
     },
+    async memberPage(key, after, limit) {
+      const subject = await subjects.findWhereItLies(key);
+      return withEngine(subject.engine, true, async (engine) => {
+        await checkSnapshot(engine, subject);
+        return engine.memberPage(key, after, limit);
+      });
+    },
     async changes(id, each) {
-      const run = await store.run(id);
-      if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+      const run = await theRun(id);
       for (const name of await enginesOf(run.key)) {
         await withEngine(name, true, async (engine) => {
           for await (const changes of changesOf(engine, run)) await each(changes);
         });
       }
+    },
+    async changePage(id, after, limit) {
+      const run = await theRun(id);
+      const pages: ChangePage[] = [];
+      for (const name of await enginesOf(run.key)) {
+        pages.push(await withEngine(name, true, (engine) => changePageOf(engine, run, after, limit)));
+      }
+      return merged(pages, limit);
     },
     async why(key, user, { at } = {}) {
       const asOf = at ?? null;
@@ -86,6 +114,17 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
       );
     },
   };
+}
+
+/** What a key that is gone has left in several engines, as one page; a plan is in one of them. */
+function merged(pages: readonly ChangePage[], limit: number): ChangePage {
+  const [only, second] = pages.filter(({ changes, next }) => changes.length > 0 || next !== null);
+  if (!only) return { changes: [], next: null };
+  if (!second) return only;
+  const all = pages.flatMap(({ changes }) => changes).sort((a, b) => compareIds(a.userId, b.userId));
+  const changes = all.slice(0, limit);
+  const isLast = all.length <= limit && pages.every(({ next }) => next === null);
+  return { changes, next: isLast ? null : { position: 0, user: changes.at(-1)?.userId ?? '' } };
 }
 
 function passOver(code: RollcallError['code']): (error: unknown) => null {

@@ -133,7 +133,7 @@ export class App {
       destinations: this.destinations(),
       attemptRetention,
       recordRetention,
-      messageRetention: () => this.config.messageRetention,
+      messageRetention: () => this.config.messages,
       removedAfter: () => this.config.delivery.removedAfter,
       log,
       onSettled: (settlement) => {
@@ -164,7 +164,10 @@ export class App {
         this.metrics.reported(report);
         this.history.reported({ ...report, failed: isFailure(report) });
       },
-      onLiveStep: (step) => this.metrics.liveStep(step),
+      onLiveStep: (step) => {
+        this.metrics.liveStep(step);
+        this.history.moved(step.moved);
+      },
       notify: async (alert) => {
         if (this.config.notify) await sendRunAlert(this.accept, clock, alert);
       },

@@ -175,3 +175,21 @@ t.test('runs say who entered and left, how many there are, and what failed', asy
   t.match(held, { name: 'held', counts: {}, members: undefined });
   t.match(ended, { members: 0, counts: { runs: 1 } });
 });
+
+t.test('live audiences say who entered and left as they are computed, beside their runs', async (t) => {
+  const { entriesOf, history } = setUp();
+  history.moved([
+    { key: 'loyal', entered: 3, exited: 0 },
+    { key: 'gone', entered: 0, exited: 2 },
+  ]);
+  history.moved([{ key: 'loyal', entered: 1, exited: 4 }]);
+  history.reported({
+    key: 'loyal',
+    runs: [run({ state: 'done', members: 10, entered: 10, exited: 0 })],
+    failed: false,
+  });
+  await history.stop();
+  const [loyal, gone] = entriesOf('audience');
+  t.match(loyal, { name: 'loyal', members: 10, counts: { runs: 1, entered: 14, exited: 4 } });
+  t.match(gone, { name: 'gone', counts: { entered: 0, exited: 2 }, members: undefined });
+});

@@ -36,6 +36,7 @@ const work: Work = {
 async function start(name: string): Promise<Forwarder> {
   if (name === 'bare') return bare(work);
   if (name === 'rollcall') return rollcall(work);
+  if (name === 'service' || name === 'watched') return (await import('./service.ts')).service(work, name === 'watched');
   if (name === 'graphile') return (await import('./graphile.ts')).graphile(work, extra);
   return (await import('./bullmq.ts')).bullmq(work, extra);
 }

@@ -97,6 +97,20 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
   const shown = (key: string, value: string | null): string | null =>
     value === null || kindOf(key) === 'audience' ? null : `{${JSON.stringify(key)}:${value}}`;
 
+  const membersOf = (key: string, page: readonly LiveMember[]): MemberBatch => ({
+    userIds: page.map(({ user }) => user),
+    values: page.map(({ told }) => shown(key, told)),
+    since: page.map(({ since }) => since),
+  });
+
+  async function changedBy(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]> {
+    const page = await store.liveChangedBy(key, version, after, limit);
+    return page.map(({ user, current, told }): RunChange => {
+      const change = current === null ? 'exited' : told === null ? 'entered' : 'changed';
+      return { userId: user, change, value: shown(key, current) };
+    });
+  }
+
   return {
     async snapshot(key) {
       const { version = 0, members = 0 } = (await audienceOf(key)) ?? {};
@@ -186,26 +200,19 @@ export function openLive({ store, hashOf, definedValue, kindOf, now, forget }: L
       return found;
     },
     async *members(key): AsyncGenerator<MemberBatch> {
-      for await (const page of pages(key, 'told')) {
-        yield {
-          userIds: page.map(({ user }) => user),
-          values: page.map(({ told }) => shown(key, told)),
-          since: page.map(({ since }) => since),
-        };
-      }
+      for await (const page of pages(key, 'told')) yield membersOf(key, page);
     },
+    memberPage: async (key, after, limit) => membersOf(key, await store.livePage(key, 'told', after, limit)),
     async *runChanges(key, version): AsyncGenerator<readonly RunChange[]> {
       for (let after = ''; ; ) {
-        const page = await store.liveChangedBy(key, version, after, PAGE);
+        const page = await changedBy(key, version, after, PAGE);
         const last = page.at(-1);
         if (last === undefined) return;
-        yield page.map(({ user, current, told }): RunChange => {
-          const change = current === null ? 'exited' : told === null ? 'entered' : 'changed';
-          return { userId: user, change, value: shown(key, current) };
-        });
-        after = last.user;
+        yield page;
+        after = last.userId;
       }
     },
+    runChangePage: changedBy,
     async history(key, user) {
       const past = await store.livePast(key, user);
       return past.map(({ value, since, until }) => ({ value: shown(key, value), since, until }));

@@ -42,8 +42,12 @@ export interface Engine {
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
   /** The members, in no order, a batch at a time: memory stays flat. */
   members(key: string): AsyncIterable<MemberBatch>;
+  /** Members after this user ('' for the first), in the order of their ids, at most `limit`; costs the same wherever it begins. */
+  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
   /** Who entered, left or changed with the version that a run brought, in no order, as far as it is remembered. */
   runChanges(key: string, version: number): AsyncIterable<readonly RunChange[]>;
+  /** Those of them after this user ('' for the first), in the order of their ids, at most `limit`. */
+  runChangePage(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]>;
   /** The states of a user that are over, oldest first; those before the snapshot was dropped too. */
   history(key: string, user: string): Promise<readonly Interval[]>;
   /** What brought each version of a user that no run brought, oldest first; of an engine that computes live. */

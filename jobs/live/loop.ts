@@ -7,7 +7,7 @@ import type { Log } from '../context.ts';
 import type { LiveEvent } from './event.ts';
 import { readNews } from './news.ts';
 import type { News } from './people.ts';
-import { type LivePlace, takeStep } from './step.ts';
+import { type LiveMoved, type LivePlace, takeStep } from './step.ts';
 
 export interface LoopParts {
   readonly store: Store;
@@ -26,6 +26,7 @@ export interface LiveStepReport {
   /** Persons that were looked at. */
   readonly touched: number;
   readonly sent: number;
+  readonly moved: readonly LiveMoved[];
   /** Milliseconds from the receipt of the oldest event, or the moment that was due, until the changes were accepted. */
   readonly lag: number;
 }
@@ -158,12 +159,12 @@ export class Loop {
     const [deletions, first] = [await store.deletions(null), await store.events.firstDay()];
     const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
     failpoint('live_step');
-    const { touched, sent, flushed } = await takeStep(this.place, input);
+    const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');
     Object.assign(this, { at: now, position });
     for (const key of flushed) this.flush.delete(key);
     const oldest = events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), Math.min(now, dueSince));
-    onStep({ source: this.place.source, events: events.length, touched, sent, lag: clock.now() - oldest });
+    onStep({ source: this.place.source, events: events.length, touched, sent, moved, lag: clock.now() - oldest });
   }
 
   /** Beside the steps: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */

@@ -37,6 +37,14 @@ interface StepResult {
   readonly sent: number;
   /** Audiences of which all that is behind is told. */
   readonly flushed: readonly string[];
+  readonly moved: readonly LiveMoved[];
+}
+
+/** How many entered and left an audience, as it was told. */
+export interface LiveMoved {
+  readonly key: string;
+  readonly entered: number;
+  readonly exited: number;
 }
 
 /** Changes that are told at once from a flush at most. */
@@ -78,7 +86,7 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   };
   if (draft.messages.length === 0) await store.commitLive(commit);
   else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
-  return { touched: standings.length, sent: draft.messages.length, flushed };
+  return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
 }
 
 /** While a deletion goes on, what its users do is not kept: it is about to be erased everywhere. */
@@ -137,6 +145,7 @@ async function keptOut(store: Store, source: string, found: readonly Difference[
 class Draft {
   readonly changes: LiveChange[] = [];
   readonly told: LiveCommit['told'][number][] = [];
+  readonly moved: LiveMoved[] = [];
   readonly holds: (readonly [string, string])[] = [];
   readonly messages: Message[] = [];
   private readonly scopes = new Map<Message, readonly string[]>();
@@ -202,12 +211,14 @@ class Draft {
       this.messages.push(message);
       this.scopes.set(message, scope);
     }
-    const count = (difference: Difference) => Number(difference.current !== null) - Number(difference.told !== null);
+    const entered = news.filter(({ told }) => told === null).length;
+    const exited = news.filter(({ current }) => current === null).length;
+    this.moved.push({ key, entered, exited });
     this.told.push({
       key,
       from: version,
       to: next,
-      members: news.reduce((sum, each) => sum + count(each), 0),
+      members: entered - exited,
       record: JSON.stringify({
         ...record,
         ...{ version: next, sequence: first + news.length, destinations: scope, lapsed: [...lapsed] },

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { RollcallError } from '../errors.ts';
 import type { Store } from '../store/port.ts';
 
 /** A destination as the configuration at hand, the live processes and the store know it. */
@@ -57,4 +58,32 @@ export async function destinationStatuses(
 /** Whether its deliveries wait for nobody: neither a live process nor the configuration at hand knows it. */
 export function isGone({ state, processes }: DestinationStatus): boolean {
   return state === 'not configured' && processes === 0;
+}
+
+/**
+ * The destination of this name, if what waits for it may be given up.
+ *
+ * @throws RollcallError `bad_usage` where it is not gone
+ */
+export function goneDestination(statuses: readonly DestinationStatus[], name: string): DestinationStatus {
+  const status = statuses.find(({ destination }) => destination === name);
+  if (!status) throw new RollcallError('bad_usage', `There is no destination ${name}: see \`rollcall destinations\`.`);
+  if (isGone(status)) return status;
+  const why =
+    status.processes > 0
+      ? `${name} is known to a process that runs. Take it out of its configuration first, and reload or stop it.`
+      : `${name} is in this configuration. Take it out first.`;
+  throw new RollcallError('bad_usage', why);
+}
+
+/** Deliveries that die in one transaction. */
+const STEP = 1_000;
+
+/** Makes dead letters of what waits for a destination, of so many deliveries at most; resolves to their number. */
+export async function dropDestination(store: Pick<Store, 'bury'>, destination: string, most: number): Promise<number> {
+  for (let dropped = 0; ; ) {
+    const step = await store.bury(destination, Math.min(STEP, most - dropped));
+    dropped += step;
+    if (step < STEP || dropped >= most) return dropped;
+  }
 }

@@ -7,6 +7,13 @@ export async function writeLines({ stdout, signal }: Terminal, lines: readonly s
   if (!stdout.write(`${lines.join('\n')}\n`)) await once(stdout, 'drain', { signal });
 }
 
+/** JSON, one line for each. */
+export const printLines = (terminal: Terminal, rows: readonly unknown[]): Promise<void> =>
+  writeLines(
+    terminal,
+    rows.map((row) => JSON.stringify(row)),
+  );
+
 /** A field of a CSV line (RFC 4180). */
 export function csvField(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

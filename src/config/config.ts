@@ -4,6 +4,14 @@ import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 
 /** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
+/** What is kept of messages that were delivered. */
+interface MessageRetention {
+  /** For how long, in milliseconds; 0 keeps none. */
+  readonly keep: number;
+  /** Bytes that they may take. */
+  readonly maxSize: number;
+}
+
 export interface Config {
   /** Absolute folder of the configuration file; relative paths resolve against it. */
   readonly folder: string;
@@ -27,8 +35,7 @@ export interface Config {
     /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
     readonly removedAfter: number;
   };
-  /** How long delivered messages are kept, in milliseconds; 0 keeps none. */
-  readonly messageRetention: number;
+  readonly messages: MessageRetention;
   /** How long attempts are kept, in milliseconds. */
   readonly attemptRetention: number;
   /** How long runs, deletion requests that are over and the audit log are kept, in milliseconds. */
@@ -38,6 +45,8 @@ export interface Config {
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly alerts: AlertsConfig;
+  /** What variables put into SQL, with their names: no error shows it. */
+  readonly hiddenValues: ReadonlyMap<string, string>;
   readonly logLevel: string;
   /** Things that are allowed, and most likely not meant. */
   readonly warnings: readonly ShownMistake[];

@@ -103,6 +103,18 @@ export const duration = z
   .transform((value) => ms(value as ms.StringValue))
   .meta({ title: 'duration' });
 
+const BYTES = { mb: 1e6, gb: 1e9, tb: 1e12 };
+
+/** Room on a disk, in bytes. */
+export const size = z
+  .string()
+  .regex(/^\d+(\.\d+)? ?(MB|GB|TB)$/i, 'must be a size such as 500MB, 10GB or 2TB')
+  .transform((value) => {
+    const unit = value.slice(-2).toLowerCase() as keyof typeof BYTES;
+    return Math.round(Number.parseFloat(value) * BYTES[unit]);
+  })
+  .meta({ title: 'size' });
+
 /** A duration that is not nothing. */
 export const positive = <T extends z.ZodType<number>>(value: T, error: string) =>
   value.refine((milliseconds) => milliseconds > 0, error);

@@ -60,13 +60,14 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
     throw new ConfigurationError(file, faults);
   }
   const missing: Mistake[] = [];
-  const content = fillVariables(document.toJS() ?? {}, env, missing);
+  const hiddenValues = new Map<string, string>();
+  const content = fillVariables(document.toJS() ?? {}, env, { missing, inSql: hiddenValues });
   const checked = fileSchema.safeParse(content, { error: explain });
   const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
   const mistakes = firstOfEachPath([...missing, ...issues, ...checkReferences(content)]);
   if (!checked.success || mistakes.length > 0) return refuse(mistakes);
   const faults: Mistake[] = [];
-  const config = normalise(checked.data, folder, faults);
+  const config = { ...normalise(checked.data, folder, faults), hiddenValues };
   faults.push(...checkLogIsSeen(config));
   return faults.length > 0 ? refuse(faults) : { ...config, warnings: shown(warningsOf(config)) };
 }

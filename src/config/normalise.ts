@@ -24,7 +24,11 @@ const PER_DESTINATION = 1_000_000;
  *
  * @param faults - gets what only shows when files are opened
  */
-export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): Omit<Config, 'warnings'> {
+export function normalise(
+  file: ConfigFile,
+  folder: string,
+  faults: Mistake[],
+): Omit<Config, 'warnings' | 'hiddenValues'> {
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
   faults.push(...sharedFiles(engines));
@@ -54,7 +58,7 @@ export function normalise(file: ConfigFile, folder: string, faults: Mistake[]): 
       ...(item.value && { value: item.value }),
     })),
     delivery: file.delivery,
-    messageRetention: file.messages.keep,
+    messages: file.messages,
     attemptRetention: file.attempts.keep,
     recordRetention: { runs: file.runs.keep, regulations: file.regulations.keep, audit: file.audit.keep },
     eventLog: file.eventLog ? eventLogOf(file.eventLog, folder) : null,

@@ -15,6 +15,7 @@ import {
   range,
   rate,
   secret,
+  size,
   storeUrl,
   text,
   variable,
@@ -158,6 +159,12 @@ export const fileSchema = section({
       .describe(
         'How long messages that were delivered are kept with their bodies, so that they can be found and sent again. ' +
           'With 0s only their ids are, in the attempt log.',
+      ),
+    maxSize: size
+      .prefault('10GB')
+      .describe(
+        'The room that they may take in the store, whatever `keep` says. Beyond it the oldest go first ' +
+          '(docs/management.md#messages).',
       ),
   }).prefault({}),
   attempts: section({ keep: duration.prefault('7d').describe('How long the attempt log goes back.') }).prefault({}),

@@ -5,25 +5,30 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>[^}]*))?\}/g;
 
-/**
- * Fills variables into the texts of a parsed file; what they give stays text, whatever it looks like.
- *
- * @param missing - gets a mistake for each variable that is not set
- */
-export function fillVariables(value: unknown, env: Environment, missing: Mistake[], path: Path = []): unknown {
-  if (typeof value === 'string') return fillText(value, env, missing, path);
-  if (Array.isArray(value)) return value.map((item, index) => fillVariables(item, env, missing, [...path, index]));
+/** What is found while variables are filled in. */
+interface FillNotes {
+  /** Variables that are not set. */
+  readonly missing: Mistake[];
+  /** What was filled into SQL, by its value: the names of the variables. */
+  readonly inSql: Map<string, string>;
+}
+
+/** Fills variables into the texts of a parsed file; what they give stays text, whatever it looks like. */
+export function fillVariables(value: unknown, env: Environment, notes: FillNotes, path: Path = []): unknown {
+  if (typeof value === 'string') return fillText(value, env, notes, path);
+  if (Array.isArray(value)) return value.map((item, index) => fillVariables(item, env, notes, [...path, index]));
   if (typeof value !== 'object' || value === null) return value;
-  const filled = Object.entries(value).map(([key, item]) => [key, fillVariables(item, env, missing, [...path, key])]);
+  const filled = Object.entries(value).map(([key, item]) => [key, fillVariables(item, env, notes, [...path, key])]);
   return Object.fromEntries(filled);
 }
 
-function fillText(text: string, env: Environment, missing: Mistake[], path: Path): string {
+function fillText(text: string, env: Environment, { missing, inSql }: FillNotes, path: Path): string {
   return text.replace(VARIABLE, (whole, ...rest) => {
     const { escaped, name = '', fallback } = rest.at(-1) as Record<string, string | undefined>;
     if (escaped !== undefined) return escaped;
     // The file names it: `constructor` is no variable.
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
+    if (value && path.at(-1) === 'sql') inSql.set(value, name);
     if (fallback !== undefined) return value || fallback;
     if (value !== undefined) return value;
     missing.push({ path, message: `needs the environment variable ${name}, which is not set` });

@@ -13,18 +13,31 @@ export interface RecordRetention {
   readonly audit: number;
 }
 
+/** What is kept of messages that were delivered: for how long, in milliseconds, and in how many bytes. */
+export interface MessageRetention {
+  readonly keep: number;
+  readonly maxSize: number;
+}
+
 interface HousekeepingOptions {
   readonly store: Pick<
     Store,
-    'rescue' | 'expire' | 'restNotices' | 'backlog' | 'prune' | 'pruneRecords' | 'pruneAudits' | 'pruneDelivered'
+    | 'rescue'
+    | 'expire'
+    | 'restNotices'
+    | 'backlog'
+    | 'prune'
+    | 'pruneRecords'
+    | 'pruneAudits'
+    | 'pruneDelivered'
+    | 'boundDelivered'
   >;
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
   /** How long runs and deletion requests that are over are kept, in milliseconds; for ever where it is not said. */
   readonly recordRetention?: RecordRetention | undefined;
-  /** How long delivered messages are kept, in milliseconds. */
-  readonly messageRetention: number;
+  readonly messageRetention: MessageRetention;
   readonly log: Logger;
   readonly queues: ReadonlyMap<string, DestinationQueue>;
   /** Gives back what this process holds claimed of a destination and has not begun: only what waits in the store is ended. */
@@ -44,7 +57,9 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
   await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
-  await inSteps(() => store.pruneDelivered(clock.now() - options.messageRetention, STEP));
+  const { keep, maxSize } = options.messageRetention;
+  await inSteps(() => store.pruneDelivered(clock.now() - keep, STEP));
+  if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);
   if (recordRetention) {
     const now = clock.now();
     const { runs, regulations, audit } = recordRetention;

@@ -11,7 +11,7 @@ import { EndpointStates } from './endpoint-states.ts';
 import { post } from './exchange.ts';
 import { Fleet, rosterOf } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
-import { housekeeping, type RecordRetention } from './housekeeping.ts';
+import { housekeeping, type MessageRetention, type RecordRetention } from './housekeeping.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { RefusingEndpoints } from './refusing.ts';
@@ -53,6 +53,7 @@ export type WorkerStore = Pick<
   | 'pruneRecords'
   | 'pruneAudits'
   | 'pruneDelivered'
+  | 'boundDelivered'
 >;
 
 interface WorkerOptions {
@@ -65,7 +66,7 @@ interface WorkerOptions {
   readonly attemptRetention: number;
   readonly recordRetention?: RecordRetention;
   /** How long delivered messages are kept, in milliseconds; none unless given. */
-  readonly messageRetention?: () => number;
+  readonly messageRetention?: () => MessageRetention;
   /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
   readonly removedAfter: () => number;
   readonly log: Logger;
@@ -173,7 +174,7 @@ export class Worker {
       onTaken: (state) => this.resending.look([state]),
     });
     this.settler = new Settler({
-      settle: (settlements) => store.settle(this.lease.owner, settlements, this.messageRetention > 0),
+      settle: (settlements) => store.settle(this.lease.owner, settlements, this.messageRetention.keep > 0),
       clock,
       interval: options.settleInterval ?? SETTLE_INTERVAL,
       hooks: {
@@ -190,8 +191,8 @@ export class Worker {
     });
   }
 
-  private get messageRetention(): number {
-    return this.options.messageRetention?.() ?? 0;
+  private get messageRetention(): MessageRetention {
+    return this.options.messageRetention?.() ?? { keep: 0, maxSize: 0 };
   }
 
   private suspectsOf({ store, log }: WorkerOptions): Suspects {

@@ -90,6 +90,15 @@ export class History {
     this.audiences.set(key, audience);
   }
 
+  /** Those whom live audiences told of as they were computed. */
+  moved(all: readonly { readonly key: string; readonly entered: number; readonly exited: number }[]): void {
+    for (const { key, entered, exited } of all) {
+      const audience = this.audiences.get(key) ?? { counts: {} };
+      add(audience.counts, { entered, exited });
+      this.audiences.set(key, audience);
+    }
+  }
+
   start(): void {
     this.since = this.options.clock.now();
     this.plan();

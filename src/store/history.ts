@@ -97,7 +97,13 @@ export interface HistoryRecords {
   /** In the order of time; steps in which nothing came to pass are missing. */
   history(filter: HistoryFilter): Promise<readonly HistoryPoint[]>;
   /** Of each subject of a kind the sums over the steps from `since` on; those to which nothing came to pass are missing. */
-  historySums(subject: HistorySubject, step: HistoryStep, since: number): Promise<readonly HistorySum[]>;
+  historySums(
+    subject: HistorySubject,
+    step: HistoryStep,
+    since: number,
+    /** Only of this one. */
+    name?: string,
+  ): Promise<readonly HistorySum[]>;
   /** Drops what is older than it is kept; at most `limit` rows. */
   pruneHistory(now: number, limit: number): Promise<number>;
 }

@@ -135,6 +135,12 @@ export interface DiscardFilter {
   readonly limit: number;
 }
 
+export interface DiscardPage {
+  readonly discards: readonly Discard[];
+  /** What the next page is asked with; null after the last. */
+  readonly next: number | null;
+}
+
 /** The past of messages: attempts, dead letters, kept bodies, discards. */
 export interface MessageRecords {
   attempts(filter: AttemptFilter): Promise<readonly AttemptRecord[]>;
@@ -146,6 +152,11 @@ export interface MessageRecords {
   message(id: string): Promise<KeptMessage | null>;
   /** Drops what was delivered until `until`; at most `limit`. */
   pruneDelivered(until: number, limit: number): Promise<number>;
+  /**
+   * Drops the oldest of what was delivered while it takes more than so many bytes; at most `limit`. 0 once it is within them.
+   * It counts bodies, and a little for each row.
+   */
+  boundDelivered(bytes: number, limit: number): Promise<number>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
   /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
   deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;
@@ -153,6 +164,8 @@ export interface MessageRecords {
   saveDiscards(discards: readonly Discard[]): Promise<void>;
   /** The newest first. */
   discards(filter: DiscardFilter): Promise<readonly Discard[]>;
+  /** As `discards`, a page at a time. */
+  discardPage(filter: DiscardFilter, before: number | null): Promise<DiscardPage>;
   /** Drops the samples that name one of these users, of these sources or of any when null. */
   forgetDiscards(users: readonly string[], sources: readonly string[] | null): Promise<void>;
 }

@@ -100,6 +100,30 @@ t.test('the management API', async (t) => {
     t.equal(await count('/attempts?outcome=success'), 0);
     t.equal(await count('/runs?key=regulars&state=done'), 2);
     t.match(await json(`${V1}/audiences/regulars/why?user=u1`), { member: true, changes: [{ change: 'entered' }] });
+    const members = await json(`${V1}/audiences/regulars/members?limit=1`);
+    t.match(members, { data: [{ userId: 'u0' }], next: String });
+    const rest = await json(`${V1}/audiences/regulars/members?cursor=${members.next}`);
+    t.match([rest.data.length > 0, rest.data[0].userId !== 'u0', rest.next], [true, true, null]);
+    const run = (await json(`${V1}/runs?key=regulars&state=done`)).data.find(({ first }: { first: boolean }) => first);
+    const entered = await json(`${V1}/runs/${run.run}/changes?limit=1`);
+    t.match(entered, { data: [{ userId: 'u0', change: 'entered' }], next: String });
+    t.notMatch(await json(`${V1}/runs/${run.run}/changes?cursor=${entered.next}`), { data: [{ userId: 'u0' }] });
+    t.match(await json(`${V1}/runs/${run.run}/changes?cursor=x`), { code: 'invalid_request', message: /cursor/ });
+    for (const list of ['/audiences', '/endpoints', '/destinations', '/sources']) {
+      const all = (await json(V1 + list)).data;
+      const paged: Json[] = [];
+      for (let next = ''; next !== null; ) {
+        const page = await json(`${V1}${list}?limit=1${next && `&cursor=${next}`}`);
+        paged.push(...page.data);
+        next = page.next;
+      }
+      t.ok(all.length > 0, list);
+      t.same(
+        paged.map(({ key, endpoint, destination, id }) => key ?? endpoint ?? destination ?? id),
+        all.map(({ key, endpoint, destination, id }: Json) => key ?? endpoint ?? destination ?? id),
+        list,
+      );
+    }
     t.match(await json(`${V1}/runs?limit=0`), { code: 'invalid_request', message: /limit/ });
     t.match(await json(`${V1}/runs/nowhere`), { code: 'unknown_run' });
     t.match(await json(`${V1}/audiences/nowhere`), { code: 'unknown_audience' });
@@ -120,6 +144,9 @@ t.test('the management API', async (t) => {
     t.match(await (await post(`${V1}/dead-letters/drop`, { ids: [id] })).json(), { dropped: 1, next: null });
     const replayed: Json = await (await post(`${V1}/dead-letters/replay`, { all: true })).json();
     t.ok(replayed.replayed >= 3);
+    const refused = await post(`${V1}/destinations/crm/drop`);
+    t.match([refused.status, await refused.json()], [400, { code: 'bad_usage', message: /crm/ }]);
+    t.match(await (await post(`${V1}/destinations/nowhere/drop`)).json(), { code: 'bad_usage' });
     const tested: Json = await (await post(`${V1}/destinations/crm/test`)).json();
     t.match(tested.data[0], { outcome: 'address_refused', advice: /network\.allow/ });
   });
@@ -287,6 +314,10 @@ t.test('history has every step of what is asked for, with what is known of it', 
   t.same((await json(`${V1}/history?since=2030-01-01`)).data, []);
   t.match(await json(`${V1}/history/sums?of=endpoint`), {
     data: [{ name: 'e1', succeeded: 9, retried: 1, refused: 0 }],
+  });
+  t.match(await json(`${V1}/history/sums?step=minute&since=2026-01-01`), {
+    code: 'invalid_request',
+    message: /60 steps/,
   });
   const [one] = (await json(`${V1}/history/sums?limit=1`)).data;
   t.match(one, { name: 'crm', delivered: 3, p99Ms: 484 });

@@ -432,7 +432,7 @@ async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
   t.same(await axeFindings(page), []);
   await page.getByLabel('Admin token').fill('nonsense');
   await page.keyboard.press('Enter');
-  await page.getByRole('alert').getByText('no admin token').waitFor();
+  await page.getByRole('alert').getByText('The admin token is wrong').waitFor();
   await page.getByLabel('Admin token').fill('the-token-of-eyes');
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('table').waitFor();

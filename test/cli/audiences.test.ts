@@ -62,6 +62,8 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
   t.equal((await run('members', 'big_spenders', '--csv')).stdout.split('\n')[0], 'user_id');
   t.match(await run('members', 'big_spender'), { code: 2, stdout: '', stderr: /Did you mean big_spenders\?/ });
   t.match(await run('members', 'big_spenders', '--csv', '--json'), { code: 2 });
+  t.equal((await run('members', 'big_spenders', '-n', '1')).stdout, 'ada\n');
+  t.equal((await run('members', 'big_spenders', '--after', 'ada')).stdout, 'bob\n');
 
   const changed = await run('runs', `${second?.run}`, '--changes');
   t.same(changed.stdout.split('\n').toSorted(), ['', 'entered  bob', 'exited   cyd']);
@@ -69,6 +71,7 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
     (await json<{ change: string }>('runs', `${second?.run}`, '--changes')).find(({ change }) => change === 'exited'),
     { run: second?.run, key: 'big_spenders', userId: 'cyd' },
   );
+  t.equal((await run('runs', `${second?.run}`, '--changes', '--after', 'bob')).stdout, 'exited   cyd\n');
   t.match(await run('runs', '--changes'), { code: 2, stderr: /goes with the id of a run/ });
   t.match(await run('runs', 'big_spenders', '--changes'), { code: 2, stderr: /There is no run big_spenders/ });
 

@@ -17,6 +17,9 @@ export const discardCases: Cases = {
     t.match(second, { source: 'web', code: 'too_large', at: START + 2, message: /^ü "\\/ });
     t.same(await other.discards({ source: 'shop', limit: 1 }), [discard(3)]);
     t.same(await other.discards({ source: 'nowhere', limit: 10 }), []);
+    const page = await other.discardPage({ limit: 2 }, null);
+    t.same(page.discards, [third, second]);
+    t.same(await other.discardPage({ limit: 2 }, page.next), { discards: [first], next: null });
   },
   'of each source the newest 200 discards are kept': async (t, store) => {
     const many = (from: number, to: number, source: string) =>

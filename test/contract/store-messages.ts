@@ -165,4 +165,46 @@ export const messageCases: Cases = {
     t.match(kept, [{ messageId: 'young' }]);
     t.equal(await store.pruneDelivered(START + 1_000, 2), 1, 'nothing is kept any more');
   },
+  'kept messages are bounded by their size, the oldest go first, a few at a time': async (t, store) => {
+    const owner = await store.join(TTL);
+    const body = JSON.stringify({ type: 'track', text: 'x'.repeat(10_000) });
+    const keep = async (...messageIds: string[]) => {
+      await accept(store, ...messageIds.map((messageId) => message({ messageId, body })));
+      await deliver(store, owner, true);
+    };
+    const kept = async () =>
+      (await search(store, { state: 'delivered' })).flatMap((each) => (each.kept ? each.messageId : []));
+    t.equal(await store.boundDelivered(0, 3), 0, 'nothing is kept');
+    await keep('a', 'b', 'c', 'd');
+    t.equal(await store.boundDelivered(50_000, 3), 0, 'all have room');
+    t.ok((await store.boundDelivered(25_000, 1)) > 0);
+    t.same(await kept(), ['d', 'c', 'b']);
+    while ((await store.boundDelivered(25_000, 3)) > 0);
+    t.same((await kept()).length <= 2, true);
+    await keep('e');
+    while ((await store.boundDelivered(11_000, 1)) > 0);
+    t.same(await kept(), ['e'], 'the newest stays');
+    while ((await store.boundDelivered(0, 10)) > 0);
+    t.same(await kept(), []);
+    await keep('f');
+    t.equal(await store.boundDelivered(11_000, 3), 0, 'and it begins anew');
+  },
+  'many kept messages are measured in parts, of which the oldest goes': async (t, _, fixture) => {
+    const store = await fixture.open({ maxQueued: 20_000 });
+    const owner = await store.join(TTL);
+    for (const count of [5_000, 5_050]) {
+      await accept(store, ...Array.from({ length: count }, () => message({ body: '{}' })));
+      const claims = await claim(store, owner, { limit: count });
+      t.equal(claims.length, count);
+      const settlements = claims.map((each) => settlement(each, DELIVERED));
+      await store.settle(owner, settlements, true);
+    }
+    t.equal(await store.boundDelivered(10_050 * 302, 1_000), 0);
+    let dropped = 0;
+    for (let step = 1; step > 0; dropped += step) step = await store.boundDelivered(10_049 * 302, 4_000);
+    t.ok(dropped >= 10_000);
+    const { messages } = await store.messagePage({ state: 'delivered', limit: 100 }, null);
+    t.equal(messages.filter(({ kept }) => kept).length, 50);
+    t.equal(await store.boundDelivered(50 * 302, 1_000), 0, 'what is left has room');
+  },
 };

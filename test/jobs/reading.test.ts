@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { RunChange } from '../../jobs/index.ts';
+import type { ChangePage, ChangePlace, RunChange } from '../../jobs/index.ts';
 import type { Run } from '../../src/store/port.ts';
 import { audience, createRig, destination, NO_GUARD, type Rig, trait } from './helpers/rig.ts';
 
@@ -129,6 +129,43 @@ t.test('why tells values, and knows an audience that was retired, in the configu
   await t.rejects(rig.sync.why('never', 'u'), { code: 'unknown_audience' });
 });
 
+/** All pages of a run's changes, as `user: change`. */
+async function paged({ sync }: Rig, run: string | undefined, limit: number, after = ''): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (let place: ChangePlace | null = { position: 0, user: after }; place; ) {
+    const page: ChangePage = await sync.changePage(run ?? '', place, limit);
+    found.push(...page.changes.map(({ userId, change }) => `${userId} ${change}`));
+    place = page.next;
+  }
+  return found;
+}
+
+t.test(
+  'members, and the changes of a run, come in pages, whether it is done, held, or its audience gone',
+  async (t) => {
+    const rig = await createRig(t);
+    const first = await syncTo(rig, '1', '2', '3');
+    const second = await syncTo(rig, '2', '3', '4');
+    const held = await syncTo(rig, '4', '5');
+    t.same((await rig.sync.memberPage('a', '2', 1)).userIds, ['3']);
+    t.same(await paged(rig, first?.id, 2), ['1 entered', '2 entered', '3 entered']);
+    t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
+    for (const limit of [1, 2, 9]) t.same(await paged(rig, held?.id, limit), ['2 exited', '3 exited', '5 entered']);
+    t.same(await paged(rig, held?.id, 1, '2'), ['3 exited', '5 entered']);
+    const begun = await rig.sync.changePage(held?.id ?? '', { position: 0, user: '' }, 1);
+    await rig.sync.approve(held?.id ?? '');
+    t.match(await rig.sync.changePage(held?.id ?? '', begun.next ?? { position: 0, user: '' }, 9), {
+      changes: [{ userId: '3' }, { userId: '5' }],
+      next: null,
+    });
+    rig.config.audiences = [];
+    await rig.sync.retire('a');
+    t.same(await paged(rig, second?.id, 1), ['1 exited', '4 entered']);
+    await t.rejects(rig.sync.changePage('nobody', { position: 0, user: '' }, 1), { code: 'unknown_run' });
+    await t.rejects(rig.sync.memberPage('nobody', '', 1), { code: 'unknown_audience' });
+  },
+);
+
 t.test('a list of audiences says how each stands, however many runs others had since', async (t) => {
   const rig = await createRig(t);
   const busy = (...users: string[]) => audience('busy', list(...users), { schedule: '0 4 * * *' });
@@ -215,4 +252,25 @@ t.test('members come a batch at a time', async (t) => {
     rig.sync.members('nobody', async () => {}),
     { code: 'unknown_audience', message: /There is: a\.$/ },
   );
+});
+
+t.test('no error shows what a variable put into SQL', async (t) => {
+  const rig = await createRig(t);
+  rig.config.hiddenValues = new Map([
+    ['hunter2', 'PASSWORD'],
+    ['unused', 'OTHER'],
+  ]);
+  rig.config.audiences = [
+    audience('file', "select * from read_csv('hunter2.csv')"),
+    audience('wrong', "select 'hunter2' as user_id, nothing as password"),
+    audience('other', 'select nonsense'),
+  ];
+  const reports = await rig.sync.run();
+  const runs = await rig.store.runs({ limit: 10 });
+  const told = JSON.stringify([reports, runs, await rig.sync.audiences()]);
+  t.notMatch(told, 'hunter2');
+  t.match(told, /\$\{PASSWORD\}\.csv/);
+  t.match(runs.find(({ key }) => key === 'other')?.reason, /nonsense.*LINE \d/s, 'others are shown whole');
+  t.notMatch(reports.map(({ error }) => String((error?.cause as Error | undefined)?.message)).join(), 'hunter2');
+  await t.rejects(rig.sync.plan(['file']), { code: 'sql_failed', message: /\$\{PASSWORD\}\.csv/ });
 });

@@ -3,7 +3,7 @@ import type { ClickhouseConfig } from '../../../src/config/config.ts';
 import type { Engine, Snapshot, StageRequest } from '../port.ts';
 import { commitPlan } from './commit.ts';
 import { examineClickhouse } from './examine.ts';
-import { lookupUsers, readHistory, readMembers, readRunChanges } from './readers.ts';
+import { lookupUsers, readHistory, readMemberPage, readMembers, readRunChangePage, readRunChanges } from './readers.ts';
 import { dropSnapshot, forgetUsers, prune, scrub } from './removing.ts';
 import { openSession, type Session } from './session.ts';
 import { previewPlan, readChanges, stageInto, traitColumns } from './stage.ts';
@@ -76,8 +76,14 @@ export async function openClickhouse(
     async *members(key) {
       if (await prepare()) yield* readMembers(session, key);
     },
+    async memberPage(key, after, limit) {
+      return (await prepare()) ? readMemberPage(session, key, after, limit) : { userIds: [], values: [], since: [] };
+    },
     async *runChanges(key, version) {
       if (await prepare()) yield* readRunChanges(session, key, version);
+    },
+    async runChangePage(key, version, after, limit) {
+      return (await prepare()) ? readRunChangePage(session, key, version, after, limit) : [];
     },
     history: async (key, user) => ((await prepare()) ? readHistory(session, key, user) : []),
     prune: (before) => prune(session, before),

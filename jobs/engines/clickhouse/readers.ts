@@ -40,36 +40,86 @@ export async function* readMembers(session: Session, key: string): AsyncGenerato
   if (version === 0) return;
   const latest = latestStates(tablesOf(session).states(key), version);
   for await (const rows of session.stream(`SELECT user_id, value, since FROM (${latest}) WHERE present`)) {
-    yield {
-      userIds: rows.map(([user]) => String(user)),
-      values: rows.map(([, value]) => value as Value),
-      since: rows.map(([, , since]) => whole(since)),
-    };
+    yield toMembers(rows);
   }
 }
 
-/** Changes of a version: states that ended with it, beside those that began. */
+/** Rows that a page of members looks at in one go: of those who left, and of several versions, some are none. */
+const LOOKED_AT = 2_000;
+
+/** Members after a user, in the order of their ids: their states are sorted by user, so that little more is read than the page. */
+export async function readMemberPage(
+  session: Session,
+  key: string,
+  after: string,
+  limit: number,
+): Promise<MemberBatch> {
+  const { version } = await readSnapshot(session, key);
+  const states = tablesOf(session).states(key);
+  const found: unknown[][] = [];
+  for (let from = after; version > 0 && found.length < limit; ) {
+    const begin = `user_id > ${literal(from)}`;
+    const ahead = await session.rows(
+      `SELECT user_id FROM ${states} WHERE ${begin} ORDER BY user_id LIMIT ${LOOKED_AT}`,
+    );
+    const last = ahead.at(-1)?.[0];
+    if (last === undefined) break;
+    const latest = latestStates(states, version, `${begin} AND user_id <= ${literal(String(last))}`);
+    found.push(...(await session.rows(`SELECT user_id, value, since FROM (${latest}) WHERE present ORDER BY user_id`)));
+    from = String(last);
+  }
+  return toMembers(found.slice(0, limit));
+}
+
+function toMembers(rows: readonly (readonly unknown[])[]): MemberBatch {
+  return {
+    userIds: rows.map(([user]) => String(user)),
+    values: rows.map(([, value]) => value as Value),
+    since: rows.map(([, , since]) => whole(since)),
+  };
+}
+
+/** Changes of a version, in no order. */
 export async function* readRunChanges(
   session: Session,
   key: string,
   version: number,
 ): AsyncGenerator<readonly RunChange[]> {
+  const query = await changesQuery(session, key, version, 'true');
+  for await (const batch of session.stream(query)) yield toChanges(batch);
+}
+
+export async function readRunChangePage(
+  session: Session,
+  key: string,
+  version: number,
+  after: string,
+  limit: number,
+): Promise<readonly RunChange[]> {
+  const query = await changesQuery(session, key, version, `user_id > ${literal(after)}`);
+  return toChanges(await session.rows(`${query} ORDER BY user_id LIMIT ${limit}`));
+}
+
+/** States that ended with a version, beside those that began. */
+async function changesQuery(session: Session, key: string, version: number, condition: string): Promise<string> {
   const tables = tablesOf(session);
   const current = await readSnapshot(session, key);
   const past = (edge: 'since' | 'until', began: 0 | 1) => `SELECT user_id, ${began === 1 ? 'value' : 'NULL'} AS value,
-    ${began} AS began, ${1 - began} AS ended FROM ${tables.history} WHERE key = ${literal(key)} AND ${edge} = ${version}`;
+    ${began} AS began, ${1 - began} AS ended FROM ${tables.history}
+    WHERE key = ${literal(key)} AND ${edge} = ${version} AND ${condition}`;
   const present = `SELECT user_id, value, 1 AS began, 0 AS ended FROM ${tables.states(key)}
-    WHERE version = ${version} AND version <= ${current.version} AND present`;
+    WHERE version = ${version} AND version <= ${current.version} AND present AND ${condition}`;
   const rows = [past('since', 1), past('until', 0), ...(current.version === 0 ? [] : [present])];
-  const changes = `SELECT user_id, max(ended), max(began), maxIf(value, began = 1)
+  return `SELECT user_id, max(ended), max(began), maxIf(value, began = 1)
     FROM (${rows.join(' UNION ALL ')}) GROUP BY user_id`;
-  for await (const batch of session.stream(changes)) {
-    yield batch.map(([user, was, is, value]) => ({
-      userId: String(user),
-      change: Number(was) === 0 ? 'entered' : Number(is) === 1 ? 'changed' : 'exited',
-      value: value as Value,
-    }));
-  }
+}
+
+function toChanges(rows: readonly (readonly unknown[])[]): readonly RunChange[] {
+  return rows.map(([user, was, is, value]) => ({
+    userId: String(user),
+    change: Number(was) === 0 ? 'entered' : Number(is) === 1 ? 'changed' : 'exited',
+    value: value as Value,
+  }));
 }
 
 /** A user's states in the past, oldest first. */

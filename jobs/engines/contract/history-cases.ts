@@ -19,6 +19,28 @@ async function membersOf(engine: Engine, key: string): Promise<readonly string[]
   return users.toSorted();
 }
 
+/** All pages, one after the other. */
+async function memberPages(engine: Engine, key: string, limit: number): Promise<readonly string[]> {
+  const all: string[] = [];
+  for (let after = ''; ; after = all.at(-1) ?? '') {
+    const { userIds, values, since } = await engine.memberPage(key, after, limit);
+    assert.ok(userIds.length <= limit);
+    assert.deepEqual([values.length, since.length], [userIds.length, userIds.length]);
+    all.push(...userIds);
+    if (userIds.length < limit) return all;
+  }
+}
+
+async function changePages(engine: Engine, version: number, limit: number): Promise<readonly string[]> {
+  const all: RunChange[] = [];
+  for (let after = ''; ; after = all.at(-1)?.userId ?? '') {
+    const page = await engine.runChangePage('club', version, after, limit);
+    assert.ok(page.length <= limit);
+    all.push(...page);
+    if (page.length < limit) return all.map(({ userId, change }) => `${userId} ${change}`);
+  }
+}
+
 const scores = (...rows: readonly (readonly [string, number])[]) =>
   rows.map(([user, score]) => `select '${user}' as user_id, ${score} as score`).join(' union all ');
 
@@ -46,6 +68,33 @@ export const historyCases: readonly EngineCase[] = [
       );
       await engine.close();
       assert.equal((await membersOf(await reopen({ readOnly: true }), 'club')).length, 12_345);
+    },
+  },
+
+  {
+    name: 'members and changes come in pages, in the order of the ids as bytes',
+    async run(open) {
+      const { engine, reopen } = await open();
+      const long = 'x'.repeat(3_000);
+      const begin = ['Zoe', 'a', 'b', "o'x", `${long}1`, `${long}2`, 'zoe', '~', 'é', '\u{1f600}'];
+      assert.deepEqual(await engine.memberPage('club', '', 10), { userIds: [], values: [], since: [] });
+      assert.deepEqual(await engine.runChangePage('club', 1, '', 10), []);
+      await settle(engine, { sql: usersSql(...begin) });
+      assert.deepEqual(await memberPages(engine, 'club', 3), begin, 'in pages');
+      assert.deepEqual(await memberPages(engine, 'club', begin.length), begin, 'and in one');
+      await settle(engine, { sql: usersSql('b', 'c', ...begin.slice(4)) });
+      const now = ['b', 'c', ...begin.slice(4)];
+      assert.deepEqual(await memberPages(engine, 'club', 2), now);
+      const { since } = await engine.memberPage('club', 'a', 2);
+      assert.deepEqual(since, [1, 2]);
+      const first = begin.map((user) => `${user} entered`);
+      assert.deepEqual(await changePages(engine, 1, 3), first, 'those too who have left since');
+      assert.deepEqual(await changePages(engine, 2, 1), ['Zoe exited', 'a exited', 'c entered', "o'x exited"]);
+      assert.deepEqual(await engine.runChangePage('club', 2, "o'x", 5), []);
+      await engine.close();
+      const reader = await reopen({ readOnly: true });
+      assert.deepEqual(await memberPages(reader, 'club', 4), now);
+      assert.deepEqual(await changePages(reader, 1, 4), first);
     },
   },
 

@@ -23,6 +23,7 @@ export const duckdbDialect: Dialect = {
     `SELECT CAST(row_number() OVER () AS integer) AS n, * FROM (SELECT * FROM (${rows}) AS unordered ORDER BY user_id NULLS LAST) AS ordered`,
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
+  prefix: (id) => id,
 };
 
 function itemType({ type, items, fields, entries }: ValueType) {

@@ -5,6 +5,8 @@ import { createSqlEngine } from '../sql/engine.ts';
 import { postgresDialect } from './dialect.ts';
 import { openSession } from './session.ts';
 
+const PREFIX = postgresDialect.prefix(`user_id${postgresDialect.binary}`);
+
 interface PostgresOptions {
   readonly readOnly?: boolean;
   readonly timeout?: number | undefined;
@@ -30,11 +32,18 @@ export async function openPostgres(
     tuned: {
       plan: (table) => [`CREATE INDEX ON ${table} (n)`, `ANALYZE ${table}`],
       // A hash index takes ids of any length.
-      members: (table) => [`CREATE INDEX ON ${table} USING hash (user_id)`, `ANALYZE ${table}`],
+      members: (table) => [
+        `CREATE INDEX ON ${table} USING hash (user_id)`,
+        // Pages of members, and of the changes of a run.
+        `CREATE INDEX ON ${table} (${PREFIX})`,
+        `CREATE INDEX ON ${table} (since)`,
+        `ANALYZE ${table}`,
+      ],
       // Rows come in the order of time, of which a range index takes next to no room.
       history: (table) => [
         `CREATE INDEX ON ${table} USING hash (user_id)`,
         `CREATE INDEX ON ${table} USING brin (ended_at)`,
+        ...['since', 'until'].map((edge) => `CREATE INDEX ON ${table} (key, ${edge}, ${PREFIX})`),
       ],
     },
     // Postgres itself decides how long free space and its log keep traces.

@@ -1,7 +1,14 @@
 import { mayReadLog } from '../../../src/store/events/views.ts';
 import type { Definition, Engine } from '../port.ts';
 import { commitPlan } from './commit.ts';
-import { pruneHistory, readHistory, readMembers, readRunChanges } from './history.ts';
+import {
+  pruneHistory,
+  readHistory,
+  readMemberPage,
+  readMembers,
+  readRunChangePage,
+  readRunChanges,
+} from './history.ts';
 import { literal } from './plan-query.ts';
 import { interruptible, type SqlDatabase, transaction } from './session.ts';
 import { previewPlan, readChanges, stagePlan, traitColumns } from './stage.ts';
@@ -104,9 +111,17 @@ export function createSqlEngine(database: SqlDatabase): Engine {
       await prepare();
       yield* readMembers(database, key);
     },
+    async memberPage(key, after, limit) {
+      await prepare();
+      return readMemberPage(database, key, after, limit);
+    },
     async *runChanges(key, version) {
       await prepare();
       yield* readRunChanges(database, key, version);
+    },
+    async runChangePage(key, version, after, limit) {
+      await prepare();
+      return readRunChangePage(database, key, version, after, limit);
     },
     async history(key, user) {
       await prepare();

@@ -1,7 +1,7 @@
 import type { Interval, MemberBatch, RunChange } from '../port.ts';
-import { literal } from './plan-query.ts';
+import { type Dialect, literal } from './plan-query.ts';
 import type { SqlDatabase } from './session.ts';
-import { hasHistory, membersTable, readSnapshot } from './tables.ts';
+import { HISTORY, hasHistory, membersTable, readSnapshot } from './tables.ts';
 
 /** The members of a snapshot, in no order, a batch at a time. */
 export async function* readMembers(database: SqlDatabase, key: string): AsyncGenerator<MemberBatch> {
@@ -12,37 +12,88 @@ export async function* readMembers(database: SqlDatabase, key: string): AsyncGen
   }
 }
 
+/** Members after a user, in the order of their ids. */
+export async function readMemberPage(
+  database: SqlDatabase,
+  key: string,
+  after: string,
+  limit: number,
+): Promise<MemberBatch> {
+  if ((await readSnapshot(database, key)).version === 0) return { userIds: [], values: [], since: [] };
+  const rows = `SELECT user_id, value, since FROM ${membersTable(key)} WHERE true`;
+  const [userIds, values, since] = (await database.session.byColumn(pageOf(database.dialect, rows, after, limit))) as [
+    string[],
+    (string | null)[],
+    (number | bigint)[],
+  ];
+  return { userIds, values, since: since.map(Number) };
+}
+
+/** @param rows - a query that ends with its condition */
+function pageOf({ prefix, binary }: Dialect, rows: string, after: string, limit: number): string {
+  const [id, begin] = [`user_id${binary}`, literal(after)];
+  const behind = after === '' ? '' : ` AND ${prefix(id)} >= ${prefix(begin)} AND ${id} > ${begin}`;
+  return `(${rows}${behind} ORDER BY ${prefix(id)}, ${id} LIMIT ${limit})`;
+}
+
 /** Changes of a version: states that ended with it, beside those that began. */
 export async function* readRunChanges(
   database: SqlDatabase,
   key: string,
   version: number,
 ): AsyncGenerator<readonly RunChange[]> {
-  if (!(await hasHistory(database))) return;
-  const { session, dialect } = database;
-  const id = `user_id${dialect.binary} AS user_id`;
+  const query = await changesQuery(database, key, version, (rows) => rows);
+  if (query === null) return;
+  for await (const columns of database.session.stream(query)) yield toChanges(columns);
+}
+
+/** The first of them after a user: each of the lists that they are made of has its first, and theirs are among them. */
+export async function readRunChangePage(
+  database: SqlDatabase,
+  key: string,
+  version: number,
+  after: string,
+  limit: number,
+): Promise<readonly RunChange[]> {
+  const query = await changesQuery(database, key, version, (rows) => pageOf(database.dialect, rows, after, limit));
+  if (query === null) return [];
+  return toChanges(await database.session.byColumn(`SELECT * FROM (${query}) AS changes ORDER BY 1 LIMIT ${limit}`));
+}
+
+/** @param part - what is taken of each list, a query that ends with its condition */
+async function changesQuery(
+  database: SqlDatabase,
+  key: string,
+  version: number,
+  part: (rows: string) => string,
+): Promise<string | null> {
+  if (!(await hasHistory(database))) return null;
+  const id = `user_id${database.dialect.binary} AS user_id`;
   const past = (edge: string) =>
-    `SELECT ${id}, value FROM rollcall.history WHERE key = ${literal(key)} AND ${edge} = ${version}`;
+    part(`SELECT ${id}, value FROM ${HISTORY} WHERE key = ${literal(key)} AND ${edge} = ${version}`);
   const hasMembers = (await readSnapshot(database, key)).version > 0;
-  const present = hasMembers ? `SELECT ${id}, value FROM ${membersTable(key)} WHERE since = ${version} UNION ALL ` : '';
-  const query = `SELECT coalesce(began.user_id, ended.user_id), ended.user_id IS NOT NULL, began.user_id IS NOT NULL, began.value
+  const present = hasMembers
+    ? `${part(`SELECT ${id}, value FROM ${membersTable(key)} WHERE since = ${version}`)} UNION ALL `
+    : '';
+  return `SELECT coalesce(began.user_id, ended.user_id), ended.user_id IS NOT NULL, began.user_id IS NOT NULL, began.value
     FROM (${present}${past('since')}) AS began
     FULL JOIN (${past('until')}) AS ended ON began.user_id = ended.user_id`;
-  for await (const columns of session.stream(query)) {
-    const [userIds, was, is, values] = columns as [string[], boolean[], boolean[], (string | null)[]];
-    yield userIds.map((userId, row) => ({
-      userId,
-      change: was[row] ? (is[row] ? 'changed' : 'exited') : 'entered',
-      value: values[row] ?? null,
-    }));
-  }
+}
+
+function toChanges(columns: readonly unknown[][]): readonly RunChange[] {
+  const [userIds, was, is, values] = columns as [string[], boolean[], boolean[], (string | null)[]];
+  return userIds.map((userId, row) => ({
+    userId,
+    change: was[row] ? (is[row] ? 'changed' : 'exited') : 'entered',
+    value: values[row] ?? null,
+  }));
 }
 
 /** A user's states in the past, oldest first. */
 export async function readHistory(database: SqlDatabase, key: string, user: string): Promise<readonly Interval[]> {
   if (!(await hasHistory(database))) return [];
   const rows = await database.session.rows(
-    `SELECT value, since, until FROM rollcall.history
+    `SELECT value, since, until FROM ${HISTORY}
      WHERE key = ${literal(key)} AND user_id IN (SELECT unnest($1::varchar[])) ORDER BY until, since`,
     [user],
   );
@@ -55,5 +106,5 @@ export async function readHistory(database: SqlDatabase, key: string, user: stri
 
 /** Forgets states that ended before a time, in milliseconds since 1970. */
 export async function pruneHistory({ session }: SqlDatabase, before: number): Promise<void> {
-  await session.run(`DELETE FROM rollcall.history WHERE ended_at < ${Math.floor(before)}`);
+  await session.run(`DELETE FROM ${HISTORY} WHERE ended_at < ${Math.floor(before)}`);
 }

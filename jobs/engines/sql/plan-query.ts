@@ -37,6 +37,8 @@ export interface Dialect {
   isIncomplete(error: Error): boolean;
   /** Has text compared by its bytes, whatever its collation. */
   readonly binary: string;
+  /** The beginning of an id, by which members have an index; all of it where there is none. */
+  prefix(id: string): string;
 }
 
 /** The tables of one key. */

@@ -4,9 +4,9 @@ import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts
 import { RollcallError } from '../../errors.ts';
 import type { Store } from '../../store/port.ts';
 import { audienceLine, planLine, storyLine } from '../lines.ts';
-import { firstOf } from './first-of.ts';
+import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
-import { cursorOf, instant, pageOf, paging, placeOf, time } from './shapes.ts';
+import { cursorOf, instant, pageOf, paging, pagingByUser, placeAfter, time, userOf } from './shapes.ts';
 import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
 const todo = z.discriminatedUnion('do', [
@@ -144,13 +144,12 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config, store, clock }
   reading(routes, '/audiences', {
     summary: 'Audiences and computed traits, as configured, then those that are gone from the configuration',
     tag,
-    query: z.object({ ...paging, state: audience.shape.state.optional() }),
+    query: z.object({ ...listPaging, limit: paging.limit, state: audience.shape.state.optional() }),
     answer: pageOf(audience),
-    handle: async ({ query: { limit, cursor, state } }) => {
+    handle: async ({ query: { state, ...page } }) => {
       const all = (await sync.audiences()).filter((each) => state === undefined || each.state === state);
-      const from = Number(placeOf(cursor, /^\d{1,9}$/) ?? 0);
-      const next = from + limit < all.length ? cursorOf(from + limit) : null;
-      return { data: all.slice(from, from + limit).map(audienceLine), next };
+      const { data, next } = pageThrough(all, ({ key }) => key, page);
+      return { data: data.map(audienceLine), next };
     },
   });
   reading(routes, '/audiences/:key', {
@@ -162,23 +161,18 @@ export function audienceRoutes(routes: ApiRoutes, { sync, config, store, clock }
   });
   reading(routes, '/audiences/:key/members', {
     summary: 'Members as last synced',
-    description: 'In no order; of a large audience the first that come.',
+    description: 'In the order of their ids, as bytes.',
     tag,
     params,
-    query: z.object({ limit: paging.limit }),
-    answer: z.object({ data: z.array(member), more: z.boolean() }),
-    handle: async ({ params: { key }, query: { limit } }) => {
-      const found = await firstOf<z.input<typeof member>>(limit + 1, (each) =>
-        sync.members(key, ({ userIds, values }) =>
-          each(
-            userIds.map((userId, row) => {
-              const value = values[row] ?? null;
-              return { userId, ...(value === null ? {} : { traits: JSON.parse(value) }) };
-            }),
-          ),
-        ),
-      );
-      return { data: found.slice(0, limit), more: found.length > limit };
+    query: z.object(pagingByUser),
+    answer: pageOf(member),
+    handle: async ({ params: { key }, query: { limit, cursor } }) => {
+      const { userIds, values } = await sync.memberPage(key, userOf(cursor), limit + 1);
+      const data = userIds.slice(0, limit).map((userId, row) => {
+        const value = values[row] ?? null;
+        return { userId, ...(value === null ? {} : { traits: JSON.parse(value) }) };
+      });
+      return { data, next: userIds.length > limit ? cursorOf(placeAfter(data.at(-1)?.userId ?? '')) : null };
     },
   });
   reading(routes, '/audiences/:key/why', {

@@ -3,8 +3,9 @@ import type { Config } from '../../config/config.ts';
 import type { Destination } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Store } from '../../store/port.ts';
-import { destinationStatuses } from '../destinations.ts';
+import { destinationStatuses, dropDestination, goneDestination } from '../destinations.ts';
 import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../endpoints.ts';
+import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { pageOf, time } from './shapes.ts';
 
@@ -76,10 +77,15 @@ const testResult = z.object({
 
 const endpointParams = z.object({ endpoint: z.string().describe('Its id.') });
 const destinationParams = z.object({ destination: z.string().describe('Its name.') });
+/** Deliveries that one request gives up at most. */
+const DROPPED = 10_000;
 const tag = 'Endpoints';
 
 export interface EndpointParts {
-  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint' | 'orphans' | 'owners' | 'rosters'>;
+  readonly store: Pick<
+    Store,
+    'time' | 'backlog' | 'endpoints' | 'markEndpoint' | 'orphans' | 'owners' | 'rosters' | 'bury'
+  >;
   readonly config: () => Config;
   /** Those that are configured, and the hooks of alerts. */
   readonly destinations: () => readonly Destination[];
@@ -108,14 +114,14 @@ export function endpointRoutes(
   reading(routes, '/endpoints', {
     summary: 'Every URL that is posted to, and its state',
     tag,
-    query: z.object({ destination: z.string().optional(), state: z.enum(STATES).optional() }),
+    query: z.object({ ...listPaging, destination: z.string().optional(), state: z.enum(STATES).optional() }),
     answer: pageOf(endpoint),
-    handle: async ({ query: { destination, state } }) => {
+    handle: async ({ query: { destination, state, ...page } }) => {
       const all = await statuses();
       const isWanted = (each: EndpointStatus) =>
         (destination === undefined || each.destination === destination) &&
         (state === undefined || each.state === state);
-      return { data: all.filter(isWanted), next: null };
+      return pageThrough(all.filter(isWanted), (each) => each.endpoint, page);
     },
   });
   reading(routes, '/endpoints/:endpoint', {
@@ -148,8 +154,9 @@ export function endpointRoutes(
   reading(routes, '/destinations', {
     summary: 'Every destination that is configured, or that deliveries still wait for',
     tag,
+    query: z.object(listPaging),
     answer: pageOf(destination),
-    handle: async () => ({ data: await destinationsNow(), next: null }),
+    handle: async ({ query }) => pageThrough(await destinationsNow(), (each) => each.destination, query),
   });
   reading(routes, '/destinations/:destination', {
     summary: 'One destination, and what it asks for',
@@ -160,6 +167,19 @@ export function endpointRoutes(
       const found = (await destinationsNow()).find((each) => each.destination === name);
       if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
       return { ...found, definition: definitionOf(configured(name)) };
+    },
+  });
+  ordering(routes, '/destinations/:destination/drop', {
+    summary: 'Give up what waits for a destination that is gone: it becomes dead letters `destination_removed`',
+    description: `Refused while the configuration or a process that runs knows it. At most ${DROPPED} at once: ask again while there are more.`,
+    tag,
+    params: destinationParams,
+    answer: z.object({ dropped: z.int(), more: z.boolean() }),
+    deed: ({ params }) => ({ action: 'destination.drop', target: params.destination }),
+    handle: async ({ params: { destination: name } }) => {
+      goneDestination(await destinationsNow(), name);
+      const dropped = await dropDestination(store, name, DROPPED);
+      return { dropped, more: dropped === DROPPED };
     },
   });
   ordering(routes, '/destinations/:destination/test', {

@@ -58,6 +58,8 @@ const sum = z.object({ name: z.string(), ...sums });
 const MOST = 1_600;
 /** Sums are short, and lists show those of all that they have. */
 const MOST_SUMS = 5_000;
+/** Steps that are added up: a thousand destinations have as many rows in each. */
+const MOST_ADDED = 60;
 /** What is answered where nothing is asked for, in steps. */
 const USUAL: Readonly<Record<HistoryStep, number>> = { minute: 360, hour: 168, day: 400 };
 
@@ -95,23 +97,31 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
   });
   reading(routes, '/history/sums', {
     summary: 'What came to pass over a time, of each of them',
-    description: 'Of all sources, destinations, endpoints or audiences to which anything did, by name.',
+    description: `Of all sources, destinations, endpoints or audiences to which anything did, by name. At most ${MOST_ADDED} steps.`,
     tag: 'History',
     query: z.object({
       ...paging,
       limit: z.coerce.number().int().min(1).max(MOST_SUMS).default(100).describe('Rows of a page at most.'),
       of: z.enum(HISTORY_SUBJECTS).default('destination'),
       step: step.default('hour').describe('The steps that are added up: fewer cost less.'),
-      since: instant.optional().describe('A day ago, unless given.'),
+      since: instant.optional().describe('A day ago, unless given; of minutes an hour.'),
       name: z.string().optional().describe('Of this one only.'),
     }),
     answer: pageOf(sum),
     handle: async ({ query: { of: subject, step, since, name, limit, cursor } }) => {
-      const from = stepOf(since ?? clock.now() - STEP_LENGTH.day + STEP_LENGTH[step], step);
+      const length = STEP_LENGTH[step];
+      const usual = step === 'minute' ? STEP_LENGTH.hour : STEP_LENGTH.day;
+      const from = stepOf(since ?? clock.now() - usual + length, step);
+      if ((clock.now() - from) / length > MOST_ADDED) {
+        throw new RollcallError(
+          'invalid_request',
+          `since: adds up at most ${MOST_ADDED} steps of a ${step}; longer steps go further`,
+        );
+      }
       const after = placeOf(cursor, /[\s\S]/);
-      const all = await store.historySums(subject, step, from);
-      const wanted = name === undefined ? all : all.filter((each) => each.name === name);
-      const left = after === undefined ? wanted : wanted.filter(({ name }) => name > after);
+      // Databases sort names by their own rules.
+      const all = (await store.historySums(subject, step, from, name)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+      const left = after === undefined ? all : all.filter(({ name }) => name > after);
       const page = left.slice(0, limit);
       return {
         data: page.map((each) => ({ name: each.name, ...sumsOf(subject, each) })),

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { Store } from '../../store/port.ts';
 import { auditLine, discardLine } from '../lines.ts';
+import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { cursorOf, given, instant, pageOf, paging, placeOf, time } from './shapes.ts';
 
@@ -28,7 +29,7 @@ const source = z.object({
 });
 
 export interface RecordParts {
-  readonly store: Pick<Store, 'discards' | 'audits'>;
+  readonly store: Pick<Store, 'discardPage' | 'audits'>;
   readonly config: () => Config;
 }
 
@@ -37,25 +38,31 @@ export function recordRoutes(routes: ApiRoutes, { store, config }: RecordParts):
   reading(routes, '/sources', {
     summary: 'The sources',
     tag: 'Sources',
+    query: z.object(listPaging),
     answer: pageOf(source),
-    handle: () => {
+    handle: ({ query }) => {
       const { sources, destinations } = config();
-      const data = sources.map(({ id, enabled, ratePerSecond = null }) => ({
+      const page = pageThrough(sources, ({ id }) => id, query);
+      const data = page.data.map(({ id, enabled, ratePerSecond = null }) => ({
         ...{ id, enabled, ratePerSecond },
         destinations: destinations.filter((each) => each.sources.includes(id)).map(({ name }) => name),
       }));
-      return { data, next: null };
+      return { ...page, data };
     },
   });
   reading(routes, '/discards', {
     summary: 'Samples of what collection did not take, newest first',
     tag: 'Sources',
-    query: z.object({ limit: paging.limit, source: z.string().optional() }),
+    query: z.object({ ...paging, source: z.string().optional() }),
     answer: pageOf(discard),
-    handle: async ({ query: { limit, source } }) => ({
-      data: (await store.discards({ limit, ...given({ source }) })).map(discardLine),
-      next: null,
-    }),
+    handle: async ({ query: { limit, cursor, source } }) => {
+      const before = placeOf(cursor, /^\d{1,15}$/);
+      const page = await store.discardPage(
+        { limit, ...given({ source }) },
+        before === undefined ? null : Number(before),
+      );
+      return { data: page.discards.map(discardLine), next: page.next === null ? null : cursorOf(page.next) };
+    },
   });
   reading(routes, '/audit', {
     summary: 'Who did what, newest first',

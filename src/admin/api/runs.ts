@@ -1,13 +1,12 @@
 import * as z from 'zod';
-import type { RunChange } from '../../../jobs/index.ts';
+import type { ChangePlace } from '../../../jobs/index.ts';
 import { RollcallError } from '../../errors.ts';
 import { RUN_STATES, type Run, type Store } from '../../store/port.ts';
 import { deliveryCounts } from '../lines.ts';
 import { runLine } from '../run-line.ts';
-import { firstOf } from './first-of.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
 import { deliveries, run } from './run-shapes.ts';
-import { cursorOf, given, pageOf, paging, placeOf } from './shapes.ts';
+import { cursorOf, given, pageOf, paging, pagingByUser, placeAfter, placeOf } from './shapes.ts';
 import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
 const change = z.object({
@@ -57,21 +56,20 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
   });
   reading(routes, '/runs/:run/changes', {
     summary: 'Who entered, left or changed by a run; while it is held, who would',
-    description: 'In no order; a run of many changes gives the first that come.',
+    description: "In the order of the users' ids, as bytes.",
     tag,
     params,
-    query: z.object({ limit: paging.limit }),
-    answer: z.object({ data: z.array(change), more: z.boolean() }),
-    handle: async ({ params: { run: id }, query: { limit } }) => {
-      await theRun(store, id);
-      const found = await firstOf<RunChange>(limit + 1, (each) => sync.changes(id, each));
+    query: z.object(pagingByUser),
+    answer: pageOf(change),
+    handle: async ({ params: { run: id }, query: { limit, cursor } }) => {
+      const { changes, next } = await sync.changePage(id, changePlaceOf(cursor), limit);
       return {
-        data: found.slice(0, limit).map(({ userId, change, value }) => ({
+        data: changes.map(({ userId, change, value }) => ({
           userId,
           change,
           ...(value === null ? {} : { traits: JSON.parse(value) }),
         })),
-        more: found.length > limit,
+        next: next && cursorOf(`${next.position}:${placeAfter(next.user)}`),
       };
     },
   });
@@ -92,6 +90,12 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
       },
     });
   }
+}
+
+/** @throws RollcallError `invalid_request` */
+function changePlaceOf(cursor: string | undefined): ChangePlace {
+  const [, position = '0', user = ''] = /^(\d+):([^\0]*)$/.exec(placeOf(cursor, /^\d{1,15}:[^\0]*$/) ?? '') ?? [];
+  return { position: Number(position), user };
 }
 
 async function theRun(store: RunParts['store'], id: string): Promise<Run> {

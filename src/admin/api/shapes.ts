@@ -20,6 +20,23 @@ export const paging = {
   cursor: z.string().max(500).optional().describe('`next` of the page before.'),
 };
 
+/** An id that a cursor holds whole, in UTF-16 units: with it an address is no longer than servers take. */
+const WHOLE_ID = 2_000;
+
+/** As `paging`, where pages end with users. */
+export const pagingByUser = {
+  ...paging,
+  cursor: z.string().max(12_000).optional().describe('`next` of the page before.'),
+};
+
+/** Where a page that ends with this user is gone on from. Beyond an id that no address has room for, others with its beginning are passed over. */
+export function placeAfter(user: string): string {
+  return user.length <= WHOLE_ID ? user : `${user.slice(0, WHOLE_ID).toWellFormed()}\u{10ffff}`;
+}
+
+/** @throws RollcallError `invalid_request` */
+export const userOf = (cursor: string | undefined): string => placeOf(cursor, /^[^\0]+$/) ?? '';
+
 /** A page: `next` asks for the one after it, and is null where this is the last. */
 export function pageOf<T extends z.ZodType>(item: T) {
   return z.object({

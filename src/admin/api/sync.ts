@@ -2,8 +2,9 @@ import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
 import type {
   AudienceStatus,
+  ChangePage,
+  ChangePlace,
   MemberBatch,
-  RunChange,
   Story,
   SyncPlan,
   SyncReport,
@@ -25,8 +26,8 @@ export interface Syncing {
   approve(run: string): Promise<SyncReport>;
   reject(run: string): Promise<SyncReport>;
   audiences(): Promise<readonly AudienceStatus[]>;
-  members(key: string, each: (batch: MemberBatch) => Promise<void>): Promise<void>;
-  changes(run: string, each: (changes: readonly RunChange[]) => Promise<void>): Promise<void>;
+  memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
+  changePage(run: string, after: ChangePlace, limit: number): Promise<ChangePage>;
   why(key: string, user: string, time?: { readonly at?: number | undefined }): Promise<Story>;
   /** Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry. */
   delivered(runs: readonly string[]): Promise<RunProgress>;

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { get, post } from './api.js';
-import { audienceAddress, firstLine, liveText } from './audiences.js';
+import { audienceAddress, firstLine } from './audiences.js';
 import { Bars } from './chart.js';
 import { count, duration, number } from './format.js';
 import { html } from './html.js';
@@ -8,12 +8,12 @@ import { refreshAll, useData } from './live.js';
 import { Plan } from './plan.js';
 import { addressOf, navigate } from './router.js';
 import { changesOf, Decision, runAddress } from './run.js';
+import { Pages } from './search.js';
 import { Sizes } from './trends.js';
 import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 const RUNS = 60;
 const LISTED = 15;
-const MEMBERS = 100;
 
 /** @param {{ name: string, may: string[] }} props */
 export function Audience({ name, may }) {
@@ -112,7 +112,11 @@ function figuresOf(audience) {
   if (live) {
     return [
       ...known,
-      { title: 'Computed', value: liveText(live), note: live.hold ?? 'as events come and time goes by' },
+      {
+        title: 'Computed',
+        value: live.lag === null ? 'not yet' : live.hold === null ? 'live' : 'on hold',
+        note: live.hold ?? (live.lag < 1_000 ? 'as events come and time goes by' : `${duration(live.lag)} behind`),
+      },
       { title: 'Due', value: number(live.due), note: 'may change by time alone' },
     ];
   }
@@ -138,11 +142,11 @@ function changeOf({ members, trend, lastRun, live }) {
 
 /** @param {{ audience: any, runs: any[] }} props */
 function History({ audience, runs }) {
-  if (runs.length === 0) {
+  if (runs.length === 0 && !audience.live) {
     return html`<${Section} title="Runs"><${Empty} title="It has not run yet.">${audience.nextRunAt ? html`<p>The first run is due <${Time} at=${audience.nextRunAt} />.</p>` : html`<p>Run it now, or give it a schedule.</p>`}<//><//>`;
   }
   const known = runs.filter(({ state }) => state === 'done').toReversed();
-  return html`${known.length > 0 && html`<${Changes} name=${audience.key} runs=${known} />`}
+  return html`${audience.live ? html`<${Sizes} name=${audience.key} />` : known.length > 0 && html`<${Changes} name=${audience.key} runs=${known} />`}
     <${Section} title="Runs">
       <${Table} caption="Runs, newest first" columns=${RUN_COLUMNS} rows=${runs.slice(0, LISTED)} keyOf=${runOf} />
     <//>`;
@@ -187,7 +191,6 @@ const RUN_COLUMNS = [
 function Members({ audience }) {
   const path = audienceAddress(audience.key);
   const [shown, setShown] = useState(false);
-  const live = useData(shown ? addressOf(`${path}/members`, { limit: MEMBERS }) : null, ['audiences']);
   /** @param {any} event */
   const find = (event) => {
     event.preventDefault();
@@ -202,11 +205,9 @@ function Members({ audience }) {
     </form>
     ${
       shown &&
-      html`<${Loaded} live=${live}>${(/** @type {any} */ { data, more }) =>
-        data.length === 0
-          ? html`<${Empty} title="It has no members." />`
-          : html`<ul class="people">${data.map((/** @type {any} */ { userId }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a></li>`)}</ul>
-      ${more && html`<p class="more">The first ${data.length} that came; <code>rollcall members ${audience.key} --csv</code> lists them all.</p>`}`}<//>`
+      html`<${Pages} path=${`${path}/members`} none="It has no members.">${(/** @type {any[]} */ rows) =>
+        html`<ul class="people">${rows.map(({ userId }) => html`<li key=${userId}><a href=${`${path}/members/${encodeURIComponent(userId)}`}>${userId}</a></li>`)}</ul>`}<//>
+      <p class="more soft"><code>rollcall members ${audience.key} --csv</code> lists them all.</p>`
     }
   <//>`;
 }

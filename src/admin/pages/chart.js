@@ -193,31 +193,68 @@ function inWords(title, series, format) {
   return `${title}. ${told.join('; ')}.`;
 }
 
+/** @typedef {{ entered: number, exited: number }} Change */
+
 /**
  * Who entered (up) and left (down) in each of the last runs. Each bar leads to its run.
  *
- * @param {{ runs: readonly { id: string, entered: number, exited: number, label: string, href: string }[], title: string }} props
- *   - oldest first
+ * @param {{ runs: readonly (Change & { id: string, label: string, href: string })[], title: string }} props - oldest first
  */
 export function Bars({ runs, title }) {
-  const highest = Math.max(1, ...runs.map(({ entered }) => entered));
-  const lowest = Math.max(0, ...runs.map(({ exited }) => exited));
-  const [width, height] = [Math.max(runs.length, 20) * 12, 150];
+  return html`<figure class="chart">
+    <${BarsCaption} title=${title} />
+    <${BarsDrawn} title=${title} role="group" changes=${runs} bar=${(
+      /** @type {any} */ { id, label, href },
+      /** @type {any} */ shape,
+    ) => html`<a key=${id} href=${href} aria-label=${label}><title>${label}</title>${shape}</a>`} />
+  </figure>`;
+}
+
+/** Who entered and left in each step of time. @param {{ title: string, points: readonly any[] }} props */
+export function Steps({ title, points }) {
+  const times = points.map(({ at }) => Date.parse(at));
+  /** @type {Series[]} */
+  const series = [
+    { label: 'entered', tone: 2, values: points.map(({ entered }) => entered ?? null) },
+    { label: 'exited', tone: 4, values: points.map(({ exited }) => exited ?? null) },
+  ];
+  const now = Date.now();
+  const changes = points.map(({ entered, exited }, index) => ({
+    id: index,
+    entered: entered ?? 0,
+    exited: exited ?? 0,
+    label: `${moment(times[index] ?? 0, now)}: ${short(entered ?? 0)} entered, ${short(exited ?? 0)} exited`,
+  }));
+  return html`<figure class="chart">
+    <${BarsCaption} title=${title} />
+    <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes} bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}><title>${label}</title>${shape}</g>`} />
+    <div class="times" aria-hidden="true">${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+    <${Behind} ...${{ title, times, series, format: short }} />
+  </figure>`;
+}
+
+/** @param {{ title: string }} props */
+function BarsCaption({ title }) {
+  return html`<figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered</span><span class="tone-4">exited</span></span></figcaption>`;
+}
+
+/** @param {{ title: string, role: string, changes: readonly Change[], bar: (change: any, shape: any) => any }} props */
+function BarsDrawn({ title, role, changes, bar }) {
+  const highest = Math.max(1, ...changes.map(({ entered }) => entered));
+  const lowest = Math.max(0, ...changes.map(({ exited }) => exited));
+  const [width, height] = [Math.max(changes.length, 20) * 12, 150];
   const zero = 4 + (height - 8) * (highest / (highest + lowest));
   /** @param {number} count */
   const tall = (count) => (count === 0 ? 0 : Math.max(2, ((height - 8) * count) / (highest + lowest)));
-  return html`<figure class="chart">
-    <figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered</span><span class="tone-4">exited</span></span></figcaption>
-    <svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="group" aria-label=${title}>
-      <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
-      ${runs.map(
-        ({ id, entered, exited, label, href }, index) => html`<a key=${id} href=${href} aria-label=${label}>
-        <title>${label}</title>
-        <rect class="hit" x=${index * 12} y="0" width="12" height=${height} />
-        <rect class="in" x=${index * 12 + 2} y=${zero - tall(entered)} width="8" height=${tall(entered)} />
-        <rect class="out" x=${index * 12 + 2} y=${zero} width="8" height=${tall(exited)} />
-      </a>`,
-      )}
-    </svg>
-  </figure>`;
+  return html`<svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role=${role} aria-label=${title}>
+    <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
+    ${changes.map((change, index) =>
+      bar(
+        change,
+        html`<rect class="hit" x=${index * 12} y="0" width="12" height=${height} />
+        <rect class="in" x=${index * 12 + 2} y=${zero - tall(change.entered)} width="8" height=${tall(change.entered)} />
+        <rect class="out" x=${index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
+      ),
+    )}
+  </svg>`;
 }

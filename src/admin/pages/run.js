@@ -3,9 +3,8 @@ import { audienceAddress } from './audiences.js';
 import { count, duration, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
-import { Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
-
-const CHANGES = 100;
+import { Pages } from './search.js';
+import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
 /** @param {{ key: string, run: string }} run */
 export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
@@ -77,13 +76,11 @@ function Delivered({ run: { deliveries } }) {
 
 /** @param {{ run: any }} props */
 function Changes({ run }) {
-  const live = useData(`/runs/${encodeURIComponent(run.run)}/changes?limit=${CHANGES}`);
   const title = run.state === 'held' ? 'Who would enter and leave' : 'Who entered and left';
-  return html`<${Section} title=${title}><${Loaded} live=${live}>${(/** @type {any} */ { data, more }) =>
-    data.length === 0
-      ? html`<${Empty} title="Nobody." />`
-      : html`
-    <${Table} caption=${title} rows=${data} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[
+  return html`<${Section} title=${title}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} none="Nobody.">${(
+    /** @type {any[]} */ rows,
+  ) => html`
+    <${Table} caption=${title} rows=${rows} keyOf=${(/** @type {any} */ row) => row.userId} columns=${[
       {
         title: 'User',
         wide: true,
@@ -104,7 +101,7 @@ function Changes({ run }) {
             },
           ]
         : []),
-    ]} />${more && html`<p class="more">The first ${data.length} that came.</p>`}`}<//><//>`;
+    ]} />`}<//><//>`;
 }
 
 /** A run that waits for a person: what would happen either way. @param {{ run: string, may: string[] }} props */

@@ -1,6 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api.js';
+import { number } from './format.js';
+import { html } from './html.js';
 import { addressOf } from './router.js';
+import { Empty, Problem, Waiting } from './ui.js';
 
 /** Answers that one search asks for before it waits for a person: each looks at a bounded part of what there is. */
 const PATIENCE = 40;
@@ -51,4 +54,19 @@ export function useSearch(path, query, enough) {
     more: state.next !== null && !state.busy ? () => setTurn({ address, from: state }) : null,
     again: () => setTurn({ address, from: null }),
   };
+}
+
+/** Rows of a page of people. */
+const PEOPLE = 100;
+
+/**
+ * A list that is asked for a page at a time.
+ *
+ * @param {{ path: string, none: string, children: (rows: any[]) => any }} props - `none`: said where there is nothing
+ */
+export function Pages({ path, none, children }) {
+  const { rows, busy, error, more, again } = useSearch(path, {}, PEOPLE);
+  return html`${error ? html`<${Problem} error=${error} retry=${again} />` : null}
+    ${rows === null ? !error && html`<${Waiting} rows=${3} />` : rows.length > 0 ? children(rows) : !busy && html`<${Empty} title=${none} />`}
+    ${rows !== null && (more || rows.length > PEOPLE) && html`<div class="more" role="status"><span>${number(rows.length)} shown</span>${more && html`<button type="button" onClick=${more}>Show more</button>`}</div>`}`;
 }

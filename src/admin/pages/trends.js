@@ -1,4 +1,4 @@
-import { Chart } from './chart.js';
+import { Chart, Steps } from './chart.js';
 import { duration, number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
@@ -41,12 +41,16 @@ export function Trends() {
   </div><//>`;
 }
 
-/** How many are in an audience. @param {{ name: string, children: import('preact').ComponentChildren }} props */
+/**
+ * How many are in an audience, and who came and went.
+ *
+ * @param {{ name: string, children?: import('preact').ComponentChildren }} props - `children`: how it changed, unless by each step
+ */
 export function Sizes({ name, children }) {
   const { step, points } = useHistory('audience', name, 'hour');
   return html`<${Section} title="Size and changes" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
     <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} format=${number} />
-    ${children}
+    ${children ?? html`<${Steps} title=${`Entered and exited per ${step}`} points=${points} />`}
   </div><//>`;
 }
 

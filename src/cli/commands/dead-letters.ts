@@ -9,12 +9,14 @@ import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
 import type { DeadLetter, DeadLetterFilter, Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
+import { eachPage } from '../each-page.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
 import { letterTable } from '../show-letters.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+import { printLines } from '../write.ts';
 
 const PAGE = 500;
 /** How often a line tells how far it is, where there is no bar; milliseconds. */
@@ -105,14 +107,30 @@ async function list(options: ListOptions, { terminal }: Context): Promise<void> 
   const { limit, after, body, json } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
     const filter = { ...filterOf(options), ...(after === undefined ? {} : { after }) };
-    // One more than is shown tells whether there are more.
-    const found = await app.store.deadLetters({ ...filter, limit: limit + 1 });
-    const letters = found.slice(0, limit);
-    if (json) for (const letter of letters) printJson(terminal, letterLine(letter, body));
-    else if (letters.length > 0) print(terminal, letterTable(letters, body, terminal));
-    else note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
-    if (found.length > limit) note(terminal, `There are more: --after ${letters.at(-1)?.id}, or a higher --limit.`);
-    if (letters.length === 0) noteUnknown(terminal, config, options);
+    const letters: DeadLetter[] = [];
+    let last = '';
+    const ask = async (limit: number, cursor: string | null) => {
+      const behind = cursor ?? after;
+      const from = behind === undefined ? {} : { after: behind };
+      const { letters: rows, next } = await app.store.deadLetterPage({ ...filter, ...from, limit }, false);
+      return { rows, next };
+    };
+    const show = (rows: readonly DeadLetter[]) => {
+      last = rows.at(-1)?.id ?? last;
+      if (json) {
+        return printLines(
+          terminal,
+          rows.map((letter) => letterLine(letter, body)),
+        );
+      }
+      letters.push(...rows);
+    };
+    const { shown, isMore } = await eachPage(limit, ask, show, terminal.signal);
+    if (letters.length > 0) print(terminal, letterTable(letters, body, terminal));
+    if (shown === 0 && !json)
+      note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
+    if (isMore) note(terminal, `There are more: --after ${last}, or a higher --limit.`);
+    if (shown === 0) noteUnknown(terminal, config, options);
   });
 }
 

@@ -1,6 +1,11 @@
 import type { Command } from 'commander';
-import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
-import { RollcallError } from '../../errors.ts';
+import {
+  type DestinationStatus,
+  destinationStatuses,
+  dropDestination,
+  goneDestination,
+  isGone,
+} from '../../admin/destinations.ts';
 import { asUser } from '../as-user.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -25,9 +30,6 @@ Example:
 What waits for a destination that is gone becomes dead letters at once (destination_removed), without waiting for
 delivery.removedAfter. They can be replayed once the destination is back. It is refused while this configuration or a
 process that runs knows the destination.`;
-
-/** Deliveries that die in one transaction. */
-const STEP = 1_000;
 
 interface DropOptions extends AppCommandOptions {
   readonly yes?: boolean;
@@ -85,7 +87,9 @@ async function drop(names: readonly string[], options: DropOptions, context: Con
     }
     for (const { destination } of statuses) {
       const deed = { action: 'destination.drop', target: destination };
-      const buried = await asUser(opened.app, deed, () => buryAll(destination, opened));
+      const buried = await asUser(opened.app, deed, () =>
+        dropDestination(opened.app.store, destination, Number.POSITIVE_INFINITY),
+      );
       if (options.json) printJson(terminal, { destination, dropped: buried });
       else print(terminal, `${destination}: ${count(buried, 'delivery', 'deliveries')} made dead letters.`);
     }
@@ -95,24 +99,5 @@ async function drop(names: readonly string[], options: DropOptions, context: Con
 /** @throws RollcallError `bad_usage` where one is not gone: then none is dropped */
 async function chosen(names: readonly string[], { app, config }: Opened): Promise<readonly DestinationStatus[]> {
   const statuses = await destinationStatuses(app.store, config);
-  return [...new Set(names)].map((name) => {
-    const status = statuses.find(({ destination }) => destination === name);
-    if (!status)
-      throw new RollcallError('bad_usage', `There is no destination ${name}: see \`rollcall destinations\`.`);
-    if (isGone(status)) return status;
-    const why =
-      status.processes > 0
-        ? `${name} is known to a process that runs. Take it out of its configuration first, and reload or stop it.`
-        : `${name} is in this configuration. Take it out first.`;
-    throw new RollcallError('bad_usage', why);
-  });
-}
-
-async function buryAll(destination: string, { app }: Opened): Promise<number> {
-  let buried = 0;
-  for (;;) {
-    const step = await app.store.bury(destination, STEP);
-    buried += step;
-    if (step < STEP) return buried;
-  }
+  return [...new Set(names)].map((name) => goneDestination(statuses, name));
 }

@@ -5,12 +5,14 @@ import { attemptLine } from '../../admin/lines.ts';
 import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
+import { eachPage } from '../each-page.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { table } from '../table.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+import { printLines } from '../write.ts';
 
 interface AttemptOptions extends AppCommandOptions {
   readonly destination?: string;
@@ -166,7 +168,6 @@ async function pause(names: readonly string[], options: AppCommandOptions, { ter
 async function attempts(options: AttemptOptions, { terminal }: Context): Promise<void> {
   const { destination, endpoint, delivery, message, user, outcome, since, limit } = options;
   const filter = {
-    limit,
     ...(destination === undefined ? {} : { destination }),
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(delivery === undefined ? {} : { delivery }),
@@ -176,13 +177,20 @@ async function attempts(options: AttemptOptions, { terminal }: Context): Promise
     ...(since === undefined ? {} : { since }),
   };
   await withApp(options, { terminal }, async ({ app, config }) => {
-    const found = await app.store.attempts({ ...filter, limit: limit + 1 });
-    const records = found.slice(0, limit);
-    if (options.json) for (const record of records) printJson(terminal, attemptLine(record));
-    else if (records.length > 0) print(terminal, attemptTable(records, terminal));
-    else note(terminal, 'There are no such attempts.');
-    if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
-    if (records.length === 0) noteUnknown(terminal, config, options);
+    const records: AttemptRecord[] = [];
+    const ask = async (limit: number, from: number | null) => {
+      const { attempts: rows, next } = await app.store.attemptPage({ ...filter, limit }, from);
+      return { rows, next };
+    };
+    const show = (rows: readonly AttemptRecord[]) => {
+      if (options.json) return printLines(terminal, rows.map(attemptLine));
+      records.push(...rows);
+    };
+    const { shown, isMore } = await eachPage(limit, ask, show, terminal.signal);
+    if (records.length > 0) print(terminal, attemptTable(records, terminal));
+    if (shown === 0 && !options.json) note(terminal, 'There are no such attempts.');
+    if (isMore) note(terminal, 'There are more, older ones: a higher --limit shows them.');
+    if (shown === 0) noteUnknown(terminal, config, options);
   });
 }
 

@@ -1,5 +1,7 @@
 import { type Command, Option } from 'commander';
+import type { MemberBatch, Sync } from '../../../jobs/index.ts';
 import type { Context } from '../context.ts';
+import { wholeNumber } from '../options.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { csvField, writeLines } from '../write.ts';
 
@@ -7,19 +9,29 @@ const HELP = `
 Examples:
   $ rollcall members big_spenders | wc -l
   $ rollcall members lifetime_value --csv > lifetime_value.csv
+  $ rollcall members big_spenders -n 50              the first 50, in the order of their ids
+  $ rollcall members big_spenders -n 50 --after u17  the next 50 after u17
 
 It prints the members as last synced, in no order, as a stream: a million of them need no more memory than ten.
+With -n or --after they come in the order of their ids, as bytes.
 --csv has a first line user_id, and for a trait its value columns, with lists and structs as JSON. With --json a member is {"userId"}, of a
 trait {"userId","traits"}.`;
 
 interface MembersOptions extends AppCommandOptions {
   readonly csv?: boolean;
+  readonly after?: string;
+  readonly limit?: number;
 }
+
+/** Members asked for at once where they come in order. */
+const PAGE = 5_000;
 
 export function addMembers(program: Command, context: Context): void {
   addAppOptions(program.command('members').description('list the members of an audience, or the values of a trait'))
     .argument('<key>', 'audience or computed trait')
     .addOption(new Option('--csv', 'as CSV with a header').conflicts('json'))
+    .option('-n, --limit <n>', 'at most so many, in the order of their ids', wholeNumber(1, 1_000_000_000))
+    .option('--after <id>', 'only those after this user, in the order of their ids')
     .addHelpText('after', HELP)
     .action((key: string, options: MembersOptions) => members(key, options, context));
 }
@@ -33,11 +45,29 @@ async function members(key: string, options: MembersOptions, { terminal }: Conte
       await writeLines(terminal, [...header, ...lines]);
       header = [];
     };
-    await app.sync.members(key, ({ userIds, values }) =>
-      write(userIds.map((userId, row) => memberLine(userId, values[row] ?? null, columns, options))),
-    );
+    const show = ({ userIds, values }: MemberBatch) =>
+      write(userIds.map((userId, row) => memberLine(userId, values[row] ?? null, columns, options)));
+    const isOrdered = options.limit !== undefined || options.after !== undefined;
+    await (isOrdered ? inOrder(app.sync, key, options, show) : app.sync.members(key, show));
     await write([]);
   });
+}
+
+async function inOrder(
+  sync: Pick<Sync, 'memberPage'>,
+  key: string,
+  { after = '', limit = Number.POSITIVE_INFINITY }: MembersOptions,
+  show: (page: MemberBatch) => Promise<void>,
+): Promise<void> {
+  let [place, left] = [after, limit];
+  while (left > 0) {
+    const size = Math.min(left, PAGE);
+    const page = await sync.memberPage(key, place, size);
+    await show(page);
+    if (page.userIds.length < size) return;
+    left -= size;
+    place = page.userIds.at(-1) ?? place;
+  }
 }
 
 function memberLine(

@@ -2,21 +2,17 @@ import { type Command, Option } from 'commander';
 import { attemptLine, messageLine } from '../../admin/lines.ts';
 import { resendMessages } from '../../admin/resend-messages.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import {
-  MESSAGE_STATES,
-  type MessageFilter,
-  type MessageRecord,
-  type MessageState,
-  type Store,
-} from '../../store/port.ts';
+import { MESSAGE_STATES, type MessageRecord, type MessageState, type Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
+import { eachPage } from '../each-page.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { table } from '../table.ts';
 import { count, note, print, printJson, type Terminal } from '../terminal.ts';
 import { noteUnknown } from '../unknown-names.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+import { printLines } from '../write.ts';
 
 interface MessageOptions extends AppCommandOptions {
   readonly user?: string;
@@ -78,16 +74,25 @@ export function addMessages(program: Command, context: Context): void {
 async function messages(options: MessageOptions, { terminal }: Context): Promise<void> {
   const { limit, json, body } = options;
   await withApp(options, { terminal }, async ({ app, config }) => {
-    // One more than is shown tells whether there are more.
-    const found = await search(app.store, filterOf(options), limit + 1, terminal.signal);
-    const shown = found.slice(0, limit);
-    if (json) for (const each of shown) printJson(terminal, body ? await whole(app.store, each) : messageLine(each));
-    else if (shown.length > 0) print(terminal, messageTable(shown, terminal));
-    else note(terminal, 'No messages match.');
-    if (!json && body) for (const each of shown) print(terminal, `\n${each.id}\n${await bodyOf(app.store, each)}`);
-    if (found.length > limit) note(terminal, 'There are more: a higher --limit shows them.');
-    if (shown.length === 0) noteUnknown(terminal, config, options);
-    const dead = shown.find(({ state }) => state === 'dead');
+    const found: MessageRecord[] = [];
+    let dead: MessageRecord | undefined;
+    // Page by page, since each looks at a bounded part of what there is.
+    const ask = async (limit: number, cursor: string | null) => {
+      const { messages: rows, next } = await app.store.messagePage({ ...filterOf(options), limit }, cursor);
+      return { rows, next };
+    };
+    const show = async (rows: readonly MessageRecord[]) => {
+      dead ??= rows.find(({ state }) => state === 'dead');
+      if (!json) found.push(...rows);
+      else if (!body) await printLines(terminal, rows.map(messageLine));
+      else for (const each of rows) await printLines(terminal, [await whole(app.store, each)]);
+    };
+    const { shown, isMore } = await eachPage(limit, ask, show, terminal.signal);
+    if (found.length > 0) print(terminal, messageTable(found, terminal));
+    if (shown === 0 && !json) note(terminal, 'No messages match.');
+    if (body) for (const each of found) print(terminal, `\n${each.id}\n${await bodyOf(app.store, each)}`);
+    if (isMore) note(terminal, 'There are more: a higher --limit shows them.');
+    if (shown === 0) noteUnknown(terminal, config, options);
     if (dead) note(terminal, `Send one again: ${hint(options, `resend ${dead.id}`)}`);
   });
 }
@@ -103,18 +108,6 @@ function filterOf({ user, message, type, event, destination, state, since, until
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
   };
-}
-
-/** Page by page, since each looks at a bounded part of what there is. */
-async function search(store: Store, filter: Omit<MessageFilter, 'limit'>, limit: number, signal: AbortSignal) {
-  const found: MessageRecord[] = [];
-  for (let cursor: string | null = null; found.length < limit && !signal.aborted; ) {
-    const page = await store.messagePage({ ...filter, limit: limit - found.length }, cursor);
-    found.push(...page.messages);
-    cursor = page.next;
-    if (cursor === null) break;
-  }
-  return found;
 }
 
 async function whole(store: Store, message: MessageRecord) {

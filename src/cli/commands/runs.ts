@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { type ChangePage, type ChangePlace, FIRST_CHANGE, type RunChange, type Sync } from '../../../jobs/index.ts';
 import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
@@ -14,6 +15,7 @@ interface RunsOptions extends AppCommandOptions {
   readonly limit: number;
   readonly held?: boolean;
   readonly changes?: boolean;
+  readonly after?: string;
 }
 
 const HELP = `
@@ -22,10 +24,12 @@ Examples:
   $ rollcall runs --held
   $ rollcall runs mf1x2k3l-9a4c71d0            one run, and what became of its deliveries
   $ rollcall runs mf1x2k3l-9a4c71d0 --changes  who entered, left or changed by it; while it is held, who would
+  $ rollcall runs mf1x2k3l-9a4c71d0 --changes --after u17 -n 50  the 50 of them that come after u17
 
 With --json a run is a line as of rollcall sync --once --json; of one run with its deliveries.
 A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a computed trait.
-Changes come in no order, as a stream, and are kept as long as runs are (runs.keep).
+Changes come in no order, as a stream, and are kept as long as runs are (runs.keep). With --after they come in the order of
+the users' ids, as bytes, at most -n of them.
 Exit codes: 0 done, 1 there is no such run or audience.`;
 
 export function addRuns(program: Command, context: Context): void {
@@ -34,6 +38,7 @@ export function addRuns(program: Command, context: Context): void {
     .option('-n, --limit <n>', 'at most this many', wholeNumber(1, 10_000), 20)
     .option('--held', 'only those that wait for approval')
     .option('--changes', 'who entered, left or changed by one run')
+    .option('--after <id>', 'with --changes: of those after this user, in the order of their ids')
     .addHelpText('after', HELP)
     .action((name: string | undefined, options: RunsOptions) => runs(name, options, context));
 }
@@ -71,7 +76,7 @@ async function showRun(run: Run, { app }: Opened, options: RunsOptions, { termin
 async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
   const { id, key, state } = run;
   let total = 0;
-  await app.sync.changes(id, async (changes) => {
+  const show = async (changes: readonly RunChange[]) => {
     total += changes.length;
     const lines = changes.map(({ userId, change, value }) => {
       if (!options.json)
@@ -79,8 +84,29 @@ async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { te
       return JSON.stringify({ run: id, key, change, userId, ...(value === null ? {} : { traits: JSON.parse(value) }) });
     });
     await writeLines(terminal, lines);
-  });
-  if (total === 0) note(terminal, `Nobody entered, left or changed by the run ${id}, which is ${state}.`);
+  };
+  await (options.after === undefined
+    ? app.sync.changes(id, show)
+    : inOrder(app.sync, id, options.after, options.limit, show));
+  if (total > 0) return;
+  const behind = options.after === undefined ? '' : `, after ${options.after}`;
+  note(terminal, `Nobody entered, left or changed by the run ${id}, which is ${state}${behind}.`);
+}
+
+async function inOrder(
+  sync: Pick<Sync, 'changePage'>,
+  run: string,
+  after: string,
+  limit: number,
+  show: (changes: readonly RunChange[]) => Promise<void>,
+): Promise<void> {
+  let place: ChangePlace | null = { ...FIRST_CHANGE, user: after };
+  for (let left = limit; left > 0 && place; ) {
+    const page: ChangePage = await sync.changePage(run, place, left);
+    await show(page.changes);
+    left -= page.changes.length;
+    place = page.next;
+  }
 }
 
 /** A name that nothing has is a mistake; an audience that has not run yet is none. */

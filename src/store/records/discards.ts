@@ -1,4 +1,4 @@
-import { DISCARDS_KEPT, type Discard, type DiscardFilter } from '../port.ts';
+import { DISCARDS_KEPT, type Discard, type DiscardFilter, type DiscardPage } from '../port.ts';
 import { join, raw, sql, where } from '../sql.ts';
 import type { Session } from './session.ts';
 
@@ -16,14 +16,30 @@ export function saveDiscards(session: Session, discards: readonly Discard[]): Pr
   });
 }
 
-type DiscardRow = readonly [source: string, code: string, at: number, message: string];
+type DiscardRow = readonly [id: number, source: string, code: string, at: number, message: string];
 
 /** Newest first. */
-export async function discards({ rows, time }: Session, { source, limit }: DiscardFilter): Promise<Discard[]> {
+export async function discards(session: Session, filter: DiscardFilter): Promise<readonly Discard[]> {
+  return (await discardPage(session, filter, null)).discards;
+}
+
+export async function discardPage(
+  { rows, time }: Session,
+  { source, limit }: DiscardFilter,
+  before: number | null,
+): Promise<DiscardPage> {
+  const wanted = where(
+    source === undefined ? null : sql`source = ${source}`,
+    before === null ? null : sql`id < ${before}`,
+  );
   const found = await rows<DiscardRow>(sql`
-    SELECT source, code, ${time.read(raw('at'))}, message FROM rollcall.discard
-    ${where(source === undefined ? null : sql`source = ${source}`)} ORDER BY id DESC LIMIT ${limit}`);
-  return found.map(([source, code, at, message]) => ({ source, code, at: time.wall(at), message }));
+    SELECT id, source, code, ${time.read(raw('at'))}, message FROM rollcall.discard ${wanted}
+    ORDER BY id DESC LIMIT ${limit + 1}`);
+  const page = found.slice(0, limit);
+  return {
+    discards: page.map(([, source, code, at, message]) => ({ source, code, at: time.wall(at), message })),
+    next: found.length > limit ? (page.at(-1)?.[0] ?? null) : null,
+  };
 }
 
 /**

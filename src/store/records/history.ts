@@ -75,17 +75,19 @@ export async function history({ rows }: Session, filter: HistoryFilter): Promise
     .toReversed();
 }
 
-/** Of each subject of a kind what came to pass in the steps from `since` on; those to which nothing came are missing. */
+/** Of each subject of a kind, or of one, what came to pass in the steps from `since` on; those to which nothing came are missing. */
 export async function historySums(
   { rows }: Session,
   subject: HistorySubject,
   step: HistoryStep,
   since: number,
+  name?: string,
 ): Promise<HistorySum[]> {
   const sums = list(SUMMED.map((column) => `CAST(sum(${column}) AS bigint)`));
   const found = await rows<[name: string, ...sums: number[]]>(sql`
     SELECT name, ${sums} FROM rollcall.rollup
     WHERE subject = ${subjectCode({ subject })} AND step = ${HISTORY_STEPS.indexOf(step)} AND at >= ${since}
+      ${name === undefined ? raw('') : sql`AND name = ${plain(name)}`}
     GROUP BY name ORDER BY name`);
   return found.map(([name, ...sums]) => ({ name, ...totalsOf(sums) }));
 }

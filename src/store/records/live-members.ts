@@ -146,14 +146,15 @@ export async function liveCauses({ rows }: Session, key: string, user: string): 
 }
 
 export async function liveChangedBy({ rows }: Session, key: string, version: number, after: string, limit: number) {
+  // The first users of all three are among the first of each.
+  const part = (columns: string, table: string, edge: string) => sql`SELECT * FROM (
+    SELECT user_id, ${raw(columns)} FROM rollcall.${raw(table)}
+    WHERE key = ${key} AND ${raw(edge)} = ${version} AND user_id > ${after} ORDER BY user_id LIMIT ${limit}) AS part`;
   const found = await rows<[string, string | null, string | null]>(sql`
     SELECT user_id, max(next), max(last) FROM (
-      SELECT user_id, told AS next, NULL AS last FROM rollcall.live_member
-        WHERE key = ${key} AND since = ${version} AND user_id > ${after}
-      UNION ALL SELECT user_id, value, NULL FROM rollcall.live_past
-        WHERE key = ${key} AND since = ${version} AND user_id > ${after}
-      UNION ALL SELECT user_id, NULL, value FROM rollcall.live_past
-        WHERE key = ${key} AND until = ${version} AND user_id > ${after}
+      ${part('told AS next, NULL AS last', 'live_member', 'since')}
+      UNION ALL ${part('value, NULL', 'live_past', 'since')}
+      UNION ALL ${part('NULL, value', 'live_past', 'until')}
     ) AS changed GROUP BY user_id ORDER BY user_id LIMIT ${limit}`);
   return found.map(([user, current, told]): LiveMember => ({ key, user, current, told, since: version }));
 }

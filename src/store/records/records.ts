@@ -4,11 +4,12 @@ import { attemptPage, attempts } from './attempts.ts';
 import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
-import { discards, forgetDiscards, saveDiscards } from './discards.ts';
+import { discardPage, discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { lastSuccesses, oldestUntried } from './health.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
+import { boundDelivered } from './kept-messages.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
 import { deadLetterPage, deadLetters } from './letters.ts';
 import {
@@ -84,8 +85,8 @@ const RECORDS = {
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
   ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
-  ...{ messagePage, message, pruneDelivered },
-  ...{ saveDiscards, discards, forgetDiscards },
+  ...{ messagePage, message, pruneDelivered, boundDelivered },
+  ...{ saveDiscards, discards, discardPage, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
   ...{ lastSuccesses, oldestUntried },
   ...{ addHistory, history, historySums, pruneHistory },
@@ -125,6 +126,7 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'backlog',
     'deadLetterPage',
     'deadLetters',
+    'discardPage',
     'discards',
     'endpoints',
     'history',

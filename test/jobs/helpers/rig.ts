@@ -25,6 +25,7 @@ export interface TestConfig {
   audiences: AudienceConfig[];
   traits: TraitConfig[];
   destinations: Destination[];
+  hiddenValues?: ReadonlyMap<string, string>;
 }
 
 /** What a delivery's body says. */

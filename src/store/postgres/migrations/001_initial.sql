@@ -78,6 +78,8 @@ CREATE TABLE rollcall.delivered (
 CREATE UNIQUE INDEX delivered_delivery ON rollcall.delivered (delivery);
 CREATE INDEX delivered_message ON rollcall.delivered (message_id);
 CREATE INDEX delivered_user ON rollcall.delivered (user_id) WHERE user_id IS NOT NULL;
+-- The bytes of parts of it, each from behind one id to another (kept-messages.ts).
+CREATE TABLE rollcall.delivered_part (begin_id bigint PRIMARY KEY, last_id bigint NOT NULL, bytes bigint NOT NULL);
 
 -- Counters, so that nothing ever counts the rows above. Each writer adds to a part of its own (of 32), so that two
 -- transactions rarely want the same row, and to another one every ten seconds of the database's time (counters.ts).
@@ -357,7 +359,7 @@ CREATE TABLE rollcall.live_member (
 );
 CREATE INDEX live_member_user ON rollcall.live_member (user_id);
 CREATE INDEX live_member_behind ON rollcall.live_member (key, user_id) WHERE behind = 1;
-CREATE INDEX live_member_since ON rollcall.live_member (key, since);
+CREATE INDEX live_member_since ON rollcall.live_member (key, since, user_id);
 CREATE TABLE rollcall.live_past (
   key text NOT NULL,
   user_id text COLLATE "C" NOT NULL,
@@ -367,8 +369,8 @@ CREATE TABLE rollcall.live_past (
   ended_at bigint NOT NULL
 );
 CREATE INDEX live_past_user ON rollcall.live_past (user_id, key);
-CREATE INDEX live_past_until ON rollcall.live_past (key, until);
-CREATE INDEX live_past_since ON rollcall.live_past (key, since);
+CREATE INDEX live_past_until ON rollcall.live_past (key, until, user_id);
+CREATE INDEX live_past_since ON rollcall.live_past (key, since, user_id);
 CREATE INDEX live_past_ended ON rollcall.live_past (ended_at);
 -- What was told of whom as it was computed, and which event made it.
 CREATE TABLE rollcall.live_cause (

@@ -76,6 +76,8 @@ CREATE TABLE delivered (
 CREATE UNIQUE INDEX delivered_delivery ON delivered (delivery);
 CREATE INDEX delivered_message ON delivered (message_id);
 CREATE INDEX delivered_user ON delivered (user_id) WHERE user_id IS NOT NULL;
+-- The bytes of parts of it, each from behind one id to another (kept-messages.ts).
+CREATE TABLE delivered_part (begin_id INTEGER PRIMARY KEY, last_id INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
 
 -- Counters, so that nothing ever counts the rows above. queued: pending, never tried, no deletion notice; held_out: dead
 -- letters `queue_full`.
@@ -364,7 +366,7 @@ CREATE TABLE live_member (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX live_member_user ON live_member (user_id);
 CREATE INDEX live_member_behind ON live_member (key, user_id) WHERE behind = 1;
-CREATE INDEX live_member_since ON live_member (key, since);
+CREATE INDEX live_member_since ON live_member (key, since, user_id);
 CREATE TABLE live_past (
   key TEXT NOT NULL,
   user_id TEXT NOT NULL,
@@ -374,8 +376,8 @@ CREATE TABLE live_past (
   ended_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX live_past_user ON live_past (user_id, key);
-CREATE INDEX live_past_until ON live_past (key, until);
-CREATE INDEX live_past_since ON live_past (key, since);
+CREATE INDEX live_past_until ON live_past (key, until, user_id);
+CREATE INDEX live_past_since ON live_past (key, since, user_id);
 CREATE INDEX live_past_ended ON live_past (ended_at);
 -- What was told of whom as it was computed, and which event made it.
 CREATE TABLE live_cause (

@@ -1,0 +1,34 @@
+/** Rows asked for at once: with --json no more than these are in memory, however many are wanted. */
+const ROWS = 1_000;
+
+interface Page<Row, Cursor> {
+  /** May be few or none where more follow. */
+  readonly rows: readonly Row[];
+  /** Null after the last page. */
+  readonly next: Cursor | null;
+}
+
+/**
+ * Shows so many rows at most, page by page.
+ *
+ * @returns how many it showed, and whether there are more
+ */
+export async function eachPage<Row, Cursor>(
+  limit: number,
+  ask: (rows: number, cursor: Cursor | null) => Promise<Page<Row, Cursor>>,
+  show: (rows: readonly Row[]) => void | Promise<void>,
+  signal: AbortSignal,
+): Promise<{ readonly shown: number; readonly isMore: boolean }> {
+  let shown = 0;
+  for (let cursor: Cursor | null = null; !signal.aborted; ) {
+    // One more than is shown tells whether there are more.
+    const page = await ask(Math.min(ROWS, limit - shown + 1), cursor);
+    const rows = page.rows.slice(0, limit - shown);
+    if (rows.length > 0) await show(rows);
+    shown += rows.length;
+    if (page.rows.length > rows.length) return { shown, isMore: true };
+    cursor = page.next;
+    if (cursor === null) break;
+  }
+  return { shown, isMore: false };
+}
