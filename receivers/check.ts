@@ -13,6 +13,8 @@ Exit codes: 0 all right, 1 something is wrong or the URL can't be reached, 2 bad
 
 const SIGNINGS = ['x-signature', 'standard', 'both'] as const;
 
+const isWeb = /^https?:\/\//i;
+
 function options(): Target & { json: boolean } {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -29,7 +31,9 @@ function options(): Target & { json: boolean } {
     process.exit(0);
   }
   const [url] = positionals;
-  if (positionals.length !== 1 || url === undefined || !URL.canParse(url)) throw new TypeError('give one URL');
+  if (positionals.length !== 1 || url === undefined || !isWeb.test(url) || !URL.canParse(url)) {
+    throw new TypeError('give one URL, which begins with http:// or https://');
+  }
   const secret = values.secret ?? process.env['ROLLCALL_SECRET'];
   if (!secret) throw new TypeError("give the receiver's secret in the environment variable ROLLCALL_SECRET");
   const signing = SIGNINGS.find((each) => each === values.signing);

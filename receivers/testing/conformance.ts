@@ -11,6 +11,8 @@ export interface Target {
   signing?: Signing | undefined;
   /** Whether to try batches too. */
   batches?: boolean | undefined;
+  /** Milliseconds until a request without an answer fails (default 10,000). */
+  timeout?: number | undefined;
 }
 
 /** One thing that a receiver must get right. */

@@ -34,6 +34,8 @@ export interface SenderOptions {
   url: string;
   secret: Secret;
   signing?: Signing | undefined;
+  /** Milliseconds until a request without an answer fails (default 10,000): some receivers wait for bytes that never come. */
+  timeout?: number | undefined;
 }
 
 /** A sender of webhooks that can misbehave. Bodies that are objects are stringified. */
@@ -141,7 +143,7 @@ async function write(
 }
 
 /** A sender for one receiver. */
-export function createSender({ url, secret, signing }: SenderOptions): Sender {
+export function createSender({ url, secret, signing, timeout = 10_000 }: SenderOptions): Sender {
   const target = new URL(url);
   const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
 
@@ -154,7 +156,9 @@ export function createSender({ url, secret, signing }: SenderOptions): Sender {
       ...headers,
     };
     const given = Object.entries(all).filter(([, value]) => value !== undefined) as [string, string | string[]][];
-    return make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
+    const request = make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
+    const late = setTimeout(() => request.destroy(new Error(`no answer within ${timeout} ms`)), timeout);
+    return request.on('close', () => clearTimeout(late));
   }
 
   async function send(body: unknown, options: SendOptions = {}): Promise<Sent> {

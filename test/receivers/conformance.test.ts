@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parseMessage } from '../../receivers/messages.ts';
-import { conformance } from '../../receivers/testing.ts';
-import { hosts } from './helpers/hosts.ts';
+import { type CaseResult, conformance } from '../../receivers/testing.ts';
+import { hosts, serve } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
 for (const [edge, host] of Object.entries(hosts)) {
@@ -65,10 +65,31 @@ t.test('rollcall-receiver-check says in one line that a URL can not be reached, 
   t.match(failure.stderr, /^http:.* can't be reached: ECONNREFUSED\n$/);
 });
 
+t.test('a receiver that waits for bytes that never come is wrong in that case, and the others are tried', async (t) => {
+  const { url, close } = await serve(
+    (request, response) => {
+      request.resume().on('error', () => {});
+      request.on('end', () => response.end());
+    },
+    async () => {},
+  );
+  t.after(close);
+  const results: CaseResult[] = [];
+  for await (const result of conformance({ url, secret, timeout: 300 })) results.push(result);
+  t.match(
+    results.find(({ name }) => name.startsWith('too large')),
+    { passed: false, error: /no answer within 300 ms/ },
+  );
+  t.match(results.at(-1), { got: [200], passed: true });
+});
+
 t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => {
-  const failure = await run(process.execPath, [check, 'not a url']).catch((error) => error);
-  t.equal(failure.code, 2);
-  t.match(failure.stderr, 'Usage: rollcall-receiver-check URL');
+  for (const url of ['not a url', 'localhost:3000/hooks']) {
+    const failure = await run(process.execPath, [check, url, '--secret', secret]).catch((error) => error);
+    t.equal(failure.code, 2);
+    t.match(failure.stderr, /^give one URL, which begins with http/);
+    t.match(failure.stderr, 'Usage: rollcall-receiver-check URL');
+  }
 });
 
 t.test('a __proto__ key does not reach handlers, escaped or not', async (t) => {
