@@ -63,7 +63,8 @@ export function readBody(stream: Readable, limit: number, deadline: ReadDeadline
     finish(error, undefined);
   }
   function onClose(): void {
-    finish(new Error('the body ended too early'), undefined);
+    // Every stream closes; an error, with its stack, costs more than the rest of the reading.
+    if (!finished) finish(new Error('the body ended too early'), undefined);
   }
   const wait = deadline(() => finish(new TooSlow(), undefined));
   stream.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
