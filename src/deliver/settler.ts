@@ -173,7 +173,11 @@ export class Settler {
 const charactersOf = (settlements: readonly Settlement[]) =>
   settlements.reduce((sum, { claim }) => sum + claim.body.length, 0);
 
-/** Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the others. */
+/**
+ * Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the others, and
+ * so can a change that came with its whole audience: written one by one, these would take a sync to disk each.
+ */
 function isAwaited({ claim, verdict }: Settlement): boolean {
-  return (verdict.kind === 'release' && verdict.dueAt === null) || claim.conflict !== null || claim.crashes > 0;
+  const isAwaitedChange = claim.conflict !== null && claim.lane !== 'backfill';
+  return (verdict.kind === 'release' && verdict.dueAt === null) || isAwaitedChange || claim.crashes > 0;
 }

@@ -120,6 +120,19 @@ t.test('what is tried again or put off is gathered with the others', async (t) =
   t.same(batches, [4]);
 });
 
+t.test('changes of a first sync are gathered with each other', async (t) => {
+  const { clock, batches, settler, turns } = gathering();
+  for (const id of [1, 2, 3]) {
+    const { claim, ...rest } = settlement(id);
+    settler.add({ ...rest, claim: { ...claim, conflict: `vip/u${id}`, lane: 'backfill' } });
+    await turns();
+  }
+  t.same(batches, []);
+  clock.advance(10);
+  await turns();
+  t.same(batches, [3]);
+});
+
 t.test('many are written at once', async (t) => {
   const { batches, settler, turns } = gathering();
   for (let id = 0; id < 400; id += 1) settler.add(settlement(id));
