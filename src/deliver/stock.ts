@@ -6,9 +6,8 @@ const LIMIT = 8_000;
 const LIMIT_CHARACTERS = 16_000_000;
 /** A destination's stock is at most twice what the worker took in the last such span, in milliseconds. */
 const SPAN = 1_000;
-/** Rows claimed ahead of the worker's asking at a time, and in stock by that: what lies there for long outlives the young garbage. */
+/** Rows claimed ahead of the worker's asking at a time. */
 const AHEAD = 1_000;
-const AHEAD_LIMIT = 2 * AHEAD;
 /** For how long the store is taken to have nothing more that is ready, in milliseconds. */
 const BELIEF = 200;
 /** What the worker has not asked for in this time is stale, in milliseconds. */
@@ -129,7 +128,7 @@ export class Stock {
     if (!shelf) return limit;
     if (shelf.size > 0 && this.believedEmpty(shelf)) return 0;
     if (order !== 'usual') return limit;
-    const ahead = shelf.drained ? 0 : this.roomOn(shelf, Math.min(this.pace(shelf), AHEAD_LIMIT));
+    const ahead = shelf.drained ? 0 : this.roomOn(shelf, this.pace(shelf));
     if (shelf.size >= limit && ahead < AHEAD) return 0;
     return Math.max(0, limit - shelf.size) + Math.min(ahead, AHEAD);
   }

@@ -183,7 +183,6 @@ class AttemptPacker {
   }
 }
 
-/** What came of a request. */
 type RequestColumns = readonly [
   at: number,
   endpoint: number,
@@ -194,7 +193,7 @@ type RequestColumns = readonly [
   response: string | null,
 ];
 
-/** Reads attempts, request by request. */
+/** Reads attempts. */
 export class UnpackedAttempts {
   private readonly packed: PackedAttempts;
   private readonly nameIds: readonly number[];
@@ -208,15 +207,7 @@ export class UnpackedAttempts {
     this.nameIds = nameIds;
   }
 
-  /** The requests, each with the place of its first delivery and the number of them. */
-  *requests(): Generator<{ readonly request: number; readonly first: number; readonly count: number }> {
-    let first = 0;
-    for (const [request, count] of this.packed.count.entries()) {
-      yield { request, first, count };
-      first += count;
-    }
-  }
-
+  /** What all rows of a request have in common. */
   head(request: number): RequestColumns {
     const { packed } = this;
     return [
@@ -230,33 +221,32 @@ export class UnpackedAttempts {
     ];
   }
 
-  /** A whole row. */
-  row(request: number, delivery: number): readonly (number | string | null)[] {
+  /** A whole row, of the delivery at this place. */
+  row(request: number, place: number): readonly (number | string | null)[] {
     const { packed } = this;
-    const [at, endpoint, ...result] = this.head(request);
+    this.text ??= this.read();
+    const start = this.starts[place] as number;
+    const middle = start + (packed.messageId[place] as number);
+    const userLength = packed.userId[place] as number;
     return [
-      at,
-      packed.delivery[delivery] as number,
-      this.nameId(packed.destination[delivery]),
-      endpoint,
-      this.nameId(packed.source[delivery]),
-      packed.type[delivery] as number,
-      ...this.texts(delivery),
-      ...result,
+      packed.at[request] as number,
+      packed.delivery[place] as number,
+      this.nameId(packed.destination[place]),
+      this.nameId(packed.endpoint[request]),
+      this.nameId(packed.source[place]),
+      packed.type[place] as number,
+      this.text.slice(start, middle),
+      userLength < 0 ? null : this.text.slice(middle, middle + userLength),
+      packed.outcome[request] as number,
+      packed.status[request] ?? null,
+      packed.ms[request] as number,
+      packed.error[request] ?? null,
+      packed.response[request] ?? null,
     ];
   }
 
   private nameId(name: number | undefined): number {
     return this.nameIds[name as number] as number;
-  }
-
-  private texts(delivery: number): [messageId: string, userId: string | null] {
-    const { packed } = this;
-    this.text ??= this.read();
-    const start = this.starts[delivery] as number;
-    const middle = start + (packed.messageId[delivery] as number);
-    const length = packed.userId[delivery] as number;
-    return [this.text.slice(start, middle), length < 0 ? null : this.text.slice(middle, middle + length)];
   }
 
   private read(): string {

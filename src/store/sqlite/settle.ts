@@ -265,15 +265,12 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
 function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedAttempts, owner: number): void {
   if (packed.type.includes(NOTICE)) db.holdsTraces = true;
   const attempts = new UnpackedAttempts(packed, nameIds);
-  for (const { request, first, count } of attempts.requests()) {
-    const isLogged =
-      count < MANY ? null : logHeld(db, attempts, request, packed.delivery.slice(first, first + count), owner);
-    for (let place = first; place < first + count; place += 1) {
-      if (isLogged?.(packed.delivery[place] as number)) continue;
-      db.run(
-        `INSERT INTO attempt (${ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        ...attempts.row(request, place),
-      );
+  let place = 0;
+  for (const [request, count] of packed.count.entries()) {
+    const end = place + count;
+    const isLogged = count < MANY ? null : logHeld(db, attempts, request, packed.delivery.slice(place, end), owner);
+    for (; place < end; place += 1) {
+      if (!isLogged?.(packed.delivery[place] as number)) db.run(INSERT_ATTEMPT, ...attempts.row(request, place));
     }
   }
 }
@@ -282,6 +279,7 @@ function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedA
 const MANY = 4;
 const ATTEMPT_COLUMNS =
   'at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response';
+const INSERT_ATTEMPT = `INSERT INTO attempt (${ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /** Logs a request for those deliveries that the owner still holds: the database knows them. Says which these were. */
 function logHeld(
