@@ -2,7 +2,7 @@ import { MESSAGE_TYPES } from '../../message-types.ts';
 import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { type Attempt, type Claim, LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { DELETION_LANE } from '../states.ts';
-import { movableText, type PackedText, Places, packText, unpackText } from './packed-text.ts';
+import { Places } from './packed-text.ts';
 
 export type VerdictTuple =
   | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
@@ -28,7 +28,7 @@ export class PackedSettlements {
   /** Whether what was delivered is kept. */
   readonly keeps: boolean;
   readonly names: readonly string[];
-  readonly delivered: DeliveredGroup[] = [];
+  readonly delivered: readonly DeliveredGroup[];
   /** Claims that end without being delivered. */
   readonly others = {
     id: [] as number[],
@@ -53,15 +53,17 @@ export class PackedSettlements {
     this.keeps = keeps;
     const names = new Places<string>();
     const log = new AttemptPacker(names, ahead);
+    const delivered = new Map<number, DeliveredGroup>();
     for (const { claim, verdict, attempts } of settlements) {
       const id = numberOf(claim.id);
-      log.add(id, claim, attempts);
       const destination = names.of(claim.destination);
+      log.add(id, destination, claim, attempts);
       const run = claim.run === null ? null : names.of(claim.run);
       const { conflict, tries } = claim;
       const lane = LANES.indexOf(claim.lane);
       if (verdict.kind === 'delivered') {
-        const group = this.groupOf(destination, run, tries === 0, countsAsQueued({ tries, lane }));
+        const alike = { destination, run, isUntried: tries === 0, isQueued: countsAsQueued({ tries, lane }) };
+        const group = groupOf(delivered, alike);
         group.ids.push(id);
         group.hasConflicts ||= conflict !== null;
       } else {
@@ -75,66 +77,54 @@ export class PackedSettlements {
         others.verdict.push(verdictTuple(verdict));
       }
     }
+    this.delivered = [...delivered.values()];
     this.names = names.list;
-    this.attempts = log.packed();
-  }
-
-  private groupOf(destination: number, run: number | null, isUntried: boolean, isQueued: boolean): DeliveredGroup {
-    const isAlike = (group: DeliveredGroup) =>
-      group.destination === destination &&
-      group.run === run &&
-      group.isUntried === isUntried &&
-      group.isQueued === isQueued;
-    // Those that end together mostly count alike.
-    const last = this.delivered.at(-1);
-    const known = last && isAlike(last) ? last : this.delivered.find(isAlike);
-    if (known) return known;
-    const group = { destination, run, isUntried, isQueued, hasConflicts: false, ids: [] };
-    this.delivered.push(group);
-    return group;
+    this.attempts = log.packed;
   }
 }
 
-/** What may be moved instead of copied. */
-export const movableSettlements = ({ attempts }: PackedSettlements): ArrayBuffer[] => movableText(attempts.text);
+/** More than there are names in one call. */
+const NAMES = 2 ** 20;
+
+function groupOf(
+  groups: Map<number, DeliveredGroup>,
+  alike: Pick<DeliveredGroup, 'destination' | 'run' | 'isUntried' | 'isQueued'>,
+): DeliveredGroup {
+  const { destination, run, isUntried, isQueued } = alike;
+  const key = (destination * NAMES + (run ?? -1) + 1) * 4 + (isUntried ? 2 : 0) + (isQueued ? 1 : 0);
+  let group = groups.get(key);
+  if (!group) {
+    group = { ...alike, hasConflicts: false, ids: [] };
+    groups.set(key, group);
+  }
+  return group;
+}
 
 /** Whether a delivery counts towards the limit of its queue. */
 export function countsAsQueued({ tries, lane }: { readonly tries: number; readonly lane: number }): boolean {
   return tries === 0 && lane !== DELETION_LANE;
 }
 
-/** Attempts by column. Those of one request stand in a row. */
-export interface PackedAttempts {
+/** Attempts by column. */
+export class PackedAttempts {
   /** One for each request: how many deliveries it carried, and what came of it for these. */
-  readonly count: readonly number[];
-  readonly at: readonly number[];
-  readonly endpoint: readonly number[];
-  readonly outcome: readonly number[];
-  readonly status: readonly (number | null)[];
-  readonly ms: readonly number[];
-  readonly error: readonly (string | null)[];
-  readonly response: readonly (string | null)[];
-  /** One for each delivery. Of the message's id and its user the lengths in `text`, -1 for nobody. */
-  readonly delivery: readonly number[];
-  readonly destination: readonly number[];
-  readonly source: readonly number[];
-  readonly type: readonly number[];
-  readonly messageId: readonly number[];
-  readonly userId: readonly number[];
-  readonly text: PackedText;
-}
-
-class AttemptPacker {
-  private readonly names: Places<string>;
-  private readonly ahead: number;
-  private readonly columns = {
+  readonly requests = {
     ...{ count: [] as number[], at: [] as number[], endpoint: [] as number[], outcome: [] as number[] },
     ...{ status: [] as (number | null)[], ms: [] as number[] },
     ...{ error: [] as (string | null)[], response: [] as (string | null)[] },
-    ...{ delivery: [] as number[], destination: [] as number[], source: [] as number[], type: [] as number[] },
-    ...{ messageId: [] as number[], userId: [] as number[] },
   };
-  private text = '';
+  /** One for each delivery; those of one request stand in a row. */
+  readonly deliveries = {
+    ...{ id: [] as number[], destination: [] as number[], source: [] as number[], type: [] as number[] },
+    ...{ messageId: [] as string[], userId: [] as (string | null)[] },
+  };
+}
+
+/** Packs attempts one after the other. */
+class AttemptPacker {
+  readonly packed = new PackedAttempts();
+  private readonly names: Places<string>;
+  private readonly ahead: number;
   private last: readonly Attempt[] | null = null;
 
   constructor(names: Places<string>, ahead: number) {
@@ -142,64 +132,44 @@ class AttemptPacker {
     this.ahead = ahead;
   }
 
-  add(id: number, claim: Claim, attempts: readonly Attempt[]): void {
-    const { count } = this.columns;
+  /** @param destination - the place of its name */
+  add(id: number, destination: number, claim: Claim, attempts: readonly Attempt[]): void {
+    const { count } = this.packed.requests;
     // What is logged of these is made for each: an answer may name the user.
     const isPlain = claim.type !== 'alias' && claim.type !== 'delete';
     if (isPlain && attempts.length === 1 && attempts === this.last) count[count.length - 1] = (count.at(-1) ?? 0) + 1;
     else for (const attempt of attempts) this.begin(claim, attempt);
-    for (let left = attempts.length; left > 0; left -= 1) this.addDelivery(id, claim);
+    for (let left = attempts.length; left > 0; left -= 1) this.addDelivery(id, destination, claim);
     this.last = isPlain ? attempts : null;
   }
 
-  packed(): PackedAttempts {
-    return { ...this.columns, text: packText(this.text) };
-  }
-
   private begin(claim: Claim, { at, endpoint, ms, outcome, status, error, response }: Attempt): void {
-    const { columns } = this;
-    columns.count.push(1);
-    columns.at.push(Math.round(at + this.ahead));
-    columns.endpoint.push(this.names.of(endpoint));
-    columns.outcome.push(OUTCOMES.indexOf(outcome));
-    columns.status.push(status);
-    columns.ms.push(Math.round(ms));
-    columns.error.push(error);
-    columns.response.push(loggedResponse(claim, response));
+    const { requests } = this.packed;
+    requests.count.push(1);
+    requests.at.push(Math.round(at + this.ahead));
+    requests.endpoint.push(this.names.of(endpoint));
+    requests.outcome.push(OUTCOMES.indexOf(outcome));
+    requests.status.push(status);
+    requests.ms.push(Math.round(ms));
+    requests.error.push(error);
+    requests.response.push(loggedResponse(claim, response));
   }
 
-  private addDelivery(id: number, claim: Claim): void {
-    const { columns } = this;
-    const messageId = loggedMessageId(claim);
-    const userId = loggedUser(claim);
-    columns.delivery.push(id);
-    columns.destination.push(this.names.of(claim.destination));
-    columns.source.push(this.names.of(claim.source));
-    columns.type.push(MESSAGE_TYPES.indexOf(claim.type));
-    columns.messageId.push(messageId.length);
-    columns.userId.push(userId === null ? -1 : userId.length);
-    this.text += messageId;
-    if (userId !== null) this.text += userId;
+  private addDelivery(id: number, destination: number, claim: Claim): void {
+    const { deliveries } = this.packed;
+    deliveries.id.push(id);
+    deliveries.destination.push(destination);
+    deliveries.source.push(this.names.of(claim.source));
+    deliveries.type.push(MESSAGE_TYPES.indexOf(claim.type));
+    deliveries.messageId.push(loggedMessageId(claim));
+    deliveries.userId.push(loggedUser(claim));
   }
 }
 
-type RequestColumns = readonly [
-  at: number,
-  endpoint: number,
-  outcome: number,
-  status: number | null,
-  ms: number,
-  error: string | null,
-  response: string | null,
-];
-
-/** Reads attempts. */
+/** Reads attempts, by the places of their requests and deliveries. */
 export class UnpackedAttempts {
   private readonly packed: PackedAttempts;
   private readonly nameIds: readonly number[];
-  private text: string | null = null;
-  /** Where the texts of each delivery begin; made when one is first asked for. */
-  private starts: number[] = [];
 
   /** @param nameIds - the numbers that stand for the names */
   constructor(packed: PackedAttempts, nameIds: readonly number[]) {
@@ -207,56 +177,42 @@ export class UnpackedAttempts {
     this.nameIds = nameIds;
   }
 
-  /** What all rows of a request have in common. */
-  head(request: number): RequestColumns {
-    const { packed } = this;
+  /** What all rows of a request have in common: time, endpoint, outcome, status, milliseconds, error and response. */
+  common(request: number): readonly (number | string | null)[] {
+    const { at, endpoint, outcome, status, ms, error, response } = this.packed.requests;
     return [
-      packed.at[request] as number,
-      this.nameId(packed.endpoint[request]),
-      packed.outcome[request] as number,
-      packed.status[request] ?? null,
-      packed.ms[request] as number,
-      packed.error[request] ?? null,
-      packed.response[request] ?? null,
+      at[request] as number,
+      this.nameId(endpoint[request]),
+      outcome[request] as number,
+      status[request] ?? null,
+      ms[request] as number,
+      error[request] ?? null,
+      response[request] ?? null,
     ];
   }
 
-  /** A whole row, of the delivery at this place. */
-  row(request: number, place: number): readonly (number | string | null)[] {
-    const { packed } = this;
-    this.text ??= this.read();
-    const start = this.starts[place] as number;
-    const middle = start + (packed.messageId[place] as number);
-    const userLength = packed.userId[place] as number;
+  /** A whole row. */
+  row(request: number, delivery: number): readonly (number | string | null)[] {
+    const { requests, deliveries } = this.packed;
     return [
-      packed.at[request] as number,
-      packed.delivery[place] as number,
-      this.nameId(packed.destination[place]),
-      this.nameId(packed.endpoint[request]),
-      this.nameId(packed.source[place]),
-      packed.type[place] as number,
-      this.text.slice(start, middle),
-      userLength < 0 ? null : this.text.slice(middle, middle + userLength),
-      packed.outcome[request] as number,
-      packed.status[request] ?? null,
-      packed.ms[request] as number,
-      packed.error[request] ?? null,
-      packed.response[request] ?? null,
+      requests.at[request] as number,
+      deliveries.id[delivery] as number,
+      this.nameId(deliveries.destination[delivery]),
+      this.nameId(requests.endpoint[request]),
+      this.nameId(deliveries.source[delivery]),
+      deliveries.type[delivery] as number,
+      deliveries.messageId[delivery] as string,
+      deliveries.userId[delivery] ?? null,
+      requests.outcome[request] as number,
+      requests.status[request] ?? null,
+      requests.ms[request] as number,
+      requests.error[request] ?? null,
+      requests.response[request] ?? null,
     ];
   }
 
   private nameId(name: number | undefined): number {
     return this.nameIds[name as number] as number;
-  }
-
-  private read(): string {
-    let at = 0;
-    this.starts = this.packed.messageId.map((length, delivery) => {
-      const start = at;
-      at += length + Math.max(0, this.packed.userId[delivery] as number);
-      return start;
-    });
-    return unpackText(this.packed.text);
   }
 }
 

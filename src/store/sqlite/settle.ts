@@ -263,14 +263,15 @@ export function freeClaims(db: Connection, owner: number, isCrashed: boolean): n
 }
 
 function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedAttempts, owner: number): void {
-  if (packed.type.includes(NOTICE)) db.holdsTraces = true;
+  const { requests, deliveries } = packed;
+  if (deliveries.type.includes(NOTICE)) db.holdsTraces = true;
   const attempts = new UnpackedAttempts(packed, nameIds);
   let place = 0;
-  for (const [request, count] of packed.count.entries()) {
+  for (const [request, count] of requests.count.entries()) {
     const end = place + count;
-    const isLogged = count < MANY ? null : logHeld(db, attempts, request, packed.delivery.slice(place, end), owner);
+    const isLogged = count < MANY ? null : logHeld(db, attempts, request, deliveries.id.slice(place, end), owner);
     for (; place < end; place += 1) {
-      if (!isLogged?.(packed.delivery[place] as number)) db.run(INSERT_ATTEMPT, ...attempts.row(request, place));
+      if (!isLogged?.(deliveries.id[place] as number)) db.run(INSERT_ATTEMPT, ...attempts.row(request, place));
     }
   }
 }
@@ -294,7 +295,7 @@ function logHeld(
   const logged = db.run(
     `INSERT INTO attempt (${ATTEMPT_COLUMNS})
      SELECT ?, id, destination, ?, source, type, message_id, user_id, ?, ?, ?, ?, ? ${held}`,
-    ...attempts.head(request),
+    ...attempts.common(request),
     ids,
     owner,
   );

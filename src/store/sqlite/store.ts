@@ -9,7 +9,7 @@ import { fileLog } from './file-log.ts';
 import { damaged } from './files.ts';
 import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
-import { movableSettlements, PackedSettlements } from './packed-settlements.ts';
+import { PackedSettlements } from './packed-settlements.ts';
 import { StoreThread } from './store-thread.ts';
 
 interface SqliteOptions {
@@ -69,10 +69,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       const { claims, nextDue } = await thread.call('claim', { owner, requests });
       return { claims: unpackClaims(claims, requests, ids), nextDue };
     },
-    settle: (owner, settlements, keeps = false) => {
-      const packed = new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps);
-      return thread.call('settle', packed, { movable: movableSettlements(packed) });
-    },
+    settle: (owner, settlements, keeps = false) =>
+      thread.call('settle', new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps)),
     expire: (destination, before, untriedToo, limit) =>
       thread.call('expire', { destination, before, untriedToo, limit }),
     restNotices: (destination, limit) => thread.call('restNotices', { destination, limit }),
