@@ -3,7 +3,7 @@
  * on SQLite and on Postgres; and the highest rate that is kept up with. The generator and the receiver run on the same cores.
  *
  * `LIVE_RATE`, `LIVE_SECONDS`: of the steady rate. `LIVE_BEHIND=1000000,50000000`: events behind on SQLite,
- * `LIVE_BEHIND_POSTGRES` on Postgres. `--only "SQLite,SQLite highest"` takes some.
+ * `LIVE_BEHIND_POSTGRES` on Postgres. `--only "SQLite,SQLite with 1000000 behind"` takes some.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -234,7 +234,7 @@ function quantile(before: Stats, after: Stats, part: number): number {
 }
 
 function behind(store: Store, count: number): string {
-  return `${store}, ${count} behind`;
+  return `${store} with ${count} behind`;
 }
 
 const contenders: Record<string, () => Promise<Figures>> = {};

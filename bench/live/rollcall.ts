@@ -19,6 +19,8 @@ const config = {
     { id: 'shop', writeKey: 'key' },
     { id: 'personas', writeKey: 'personas' },
   ],
+  // On Postgres it has to be the store's own database.
+  ...(url.startsWith('postgres') ? { engines: { lake: { type: 'postgres', url } } } : {}),
   eventLog: { path: events, keep: '4000d' },
   destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: `http://127.0.0.1:${sink}/` }],
   // Half of them ask for two of an event, which each person who does it does; the others for three, which nobody does.
