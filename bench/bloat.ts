@@ -93,9 +93,12 @@ async function steps(queue: Queue, watcher: pg.Client, before: Step) {
   return { last, minutes: Math.round(elapsed() / 6_000) / 10 };
 }
 
-// Whoever interrupts it must not leave the server's folder on the disk.
+// Whoever interrupts it must not leave the server's folder on the disk. Connections break meanwhile.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void server.stop().finally(() => process.exit(1)));
+  process.once(signal, () => {
+    process.on('uncaughtException', () => undefined);
+    void server.stop().finally(() => process.exit(1));
+  });
 }
 try {
   const pins: Record<string, Pin | null> = { nothing: null, 'an idle transaction': idle };
