@@ -98,6 +98,7 @@ try {
       ['rollcallIn512Mb', 'bareIn512Mb'],
       ['rollcall', 'javascriptSet'],
       ['postgresRollcall', 'postgresExcept'],
+      ['postgresRollcall', 'postgresBare'],
     ]) {
       ratios[`${own} / ${other}, ${label}`] = [`${own} ${label}`, `${other} ${label}`, 'seconds'];
       ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
@@ -110,8 +111,16 @@ try {
     ]) {
       ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
     }
-    for (const other of ['bare', 'bareOtherOrder']) {
-      ratios[`staging / ${other}, ${label}, by CPU`] = [`rollcall ${label}`, `${other} ${label}`, 'stageCpuSeconds'];
+    for (const [own, other] of [
+      ['rollcall', 'bare'],
+      ['rollcall', 'bareOtherOrder'],
+      ['postgresRollcall', 'postgresBare'],
+    ]) {
+      ratios[`staging of ${own} / ${other}, ${label}, by CPU`] = [
+        `${own} ${label}`,
+        `${other} ${label}`,
+        'stageCpuSeconds',
+      ];
     }
   }
   await compare({ name: 'sync', contenders, ratios });

@@ -35,8 +35,16 @@ export function bodyBuilder(spec: BodySpec): BodyBuilder {
   };
   const timestamp = `,"timestamp":${JSON.stringify(isoTime(spec.at))},"receivedAt":"`;
   const context = `","context":${JSON.stringify({ personas }).slice(0, -'0}}'.length)}`;
-  return (messageId, userId, present, value, sequence) =>
-    `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${timestamp}${isoTime(spec.now())}${context}${sequence}}}}`;
+  let madeAt = Number.NaN;
+  let times = '';
+  return (messageId, userId, present, value, sequence) => {
+    const now = spec.now();
+    if (now !== madeAt) {
+      madeAt = now;
+      times = `${timestamp}${isoTime(now)}${context}`;
+    }
+    return `{"version":1,"type":"identify","messageId":${JSON.stringify(messageId)},"userId":${JSON.stringify(userId)},"traits":${traits(present, value)}${times}${sequence}}}}`;
+  };
 }
 
 type TraitsText = (present: boolean, value: string | null) => string;

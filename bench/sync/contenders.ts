@@ -60,6 +60,19 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
     await client.end();
     return figures;
   },
+  async postgresBare({ postgres }) {
+    const client = new pg.Client({ connectionString: postgres?.url ?? '' });
+    await client.connect();
+    const figures = await timed(
+      () =>
+        client.query(
+          `select count(*) from old_list o full join new_list n on o.user_id = n.user_id where ${DIFFERENT}`,
+        ),
+      postgres?.pid,
+    );
+    await client.end();
+    return { ...figures, stageCpuSeconds: figures['cpuSeconds'] ?? 0 };
+  },
   async postgresRollcall({ postgres }) {
     const engine = await openPostgres({ type: 'postgres', url: postgres?.url ?? '' });
     // Forth and back, so that every round begins with the same snapshot.

@@ -24,6 +24,7 @@ export const duckdbDialect: Dialect = {
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
   prefix: (id) => id,
+  place: 'row_number() OVER ()',
 };
 
 function itemType({ type, items, fields, entries }: ValueType) {

@@ -11,7 +11,7 @@ import { duckdbDialect } from './dialect.ts';
 import { eventsOf } from './event-log.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
-import { inTurns, turnsOf } from './turns.ts';
+import { inTurns, takeTurn } from './turns.ts';
 
 /** How long a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
@@ -56,7 +56,7 @@ export async function openDuckdb(
   const shared = config.path !== ':memory:';
   // DuckDB fails all but one of those who create the same table at once. Nobody has to wait for what else goes on there.
   if (shared && !readOnly && !(await hasRegistry(session))) {
-    await turnsOf(`${config.path}: tables`).take(true, () => createRegistry(session));
+    await takeTurn(`${config.path}: tables`, true, () => createRegistry(session));
   }
   const engine = createSqlEngine({
     ...(eventLog ? { events: eventsOf(session, eventLog) } : {}),

@@ -6,6 +6,7 @@ import { type DuckdbType, duckdbType } from './types.ts';
 
 /** Failures that no other SQL would cure. */
 const EXHAUSTED = /No space left on device|Out of Memory Error/;
+const INTERRUPTED = /^INTERRUPT/;
 
 export interface DuckdbSession extends Session {
   /** Adds rows to a temporary table whose columns are all text: a list for each column. */
@@ -47,9 +48,7 @@ function duckdbSession(held: Held, connection: DuckDBConnection): DuckdbSession 
       return result.getRowsJS();
     },
     async byColumn(sql) {
-      const result = await query(sql);
-      const columns = await result.getColumns();
-      return columns.length > 0 ? columns : Array.from({ length: result.columnCount }, () => []);
+      return (await readTexts(query, sql)) ?? readValues(await query(sql));
     },
     async *stream(sql) {
       const result = await connection.stream(sql);
@@ -79,6 +78,28 @@ function duckdbSession(held: Held, connection: DuckDBConnection): DuckdbSession 
       held.release();
     },
   };
+}
+
+type Query = (sql: string) => Promise<DuckDBResult>;
+
+/**
+ * Reads each column as one text, which costs half of reading its values. Null where that fails, as it does with more than a
+ * text, or the memory, may hold: then the values are to be read, or say what is wrong.
+ */
+async function readTexts(query: Query, sql: string): Promise<unknown[][] | null> {
+  try {
+    const result = await query(`SELECT CAST(to_json(list(COLUMNS(*))) AS varchar) FROM (${sql}) AS found`);
+    const [texts = []] = await result.getRowsJS();
+    return texts.map((text) => (text === null ? [] : (JSON.parse(String(text)) as unknown[])));
+  } catch (error) {
+    if (error instanceof Error && INTERRUPTED.test(error.message)) throw error;
+    return null;
+  }
+}
+
+async function readValues(result: DuckDBResult): Promise<unknown[][]> {
+  const columns = await result.getColumns();
+  return columns.length > 0 ? columns : Array.from({ length: result.columnCount }, () => []);
 }
 
 async function endResult(connection: DuckDBConnection, result: DuckDBResult): Promise<void> {

@@ -20,6 +20,10 @@ class Turns {
     }
   }
 
+  get isIdle(): boolean {
+    return this.working === 0 && this.waiting.length === 0;
+  }
+
   private next(): void {
     for (;;) {
       const first = this.waiting[0];
@@ -32,13 +36,18 @@ class Turns {
   }
 }
 
-/** One for each file of the configuration. */
+/** By path, of files that are worked on. */
 const files = new Map<string, Turns>();
 
-export function turnsOf(path: string): Turns {
+/** Waits for its turn on a file, and then does the work. */
+export async function takeTurn<T>(path: string, alone: boolean, work: () => Promise<T>): Promise<T> {
   const turns = files.get(path) ?? new Turns();
   files.set(path, turns);
-  return turns;
+  try {
+    return await turns.take(alone, work);
+  } finally {
+    if (turns.isIdle) files.delete(path);
+  }
 }
 
 /**
@@ -47,18 +56,19 @@ export function turnsOf(path: string): Turns {
  * Other processes are kept out by DuckDB's own lock.
  */
 export function inTurns(engine: Engine, path: string): Engine {
-  const turns = turnsOf(path);
+  const beside = <T>(work: () => Promise<T>) => takeTurn(path, false, work);
+  const alone = <T>(work: () => Promise<T>) => takeTurn(path, true, work);
   return {
     ...engine,
-    stage: (request) => turns.take(false, () => engine.stage(request)),
-    preview: (request, sampleSize) => turns.take(false, () => engine.preview(request, sampleSize)),
-    commit: (plan) => turns.take(false, () => engine.commit(plan)),
-    cut: (plan, after) => turns.take(false, () => engine.cut(plan, after)),
-    discard: (plan) => turns.take(false, () => engine.discard(plan)),
-    drop: (key) => turns.take(false, () => engine.drop(key)),
+    stage: (request) => beside(() => engine.stage(request)),
+    preview: (request, sampleSize) => beside(() => engine.preview(request, sampleSize)),
+    commit: (plan) => beside(() => engine.commit(plan)),
+    cut: (plan, after) => beside(() => engine.cut(plan, after)),
+    discard: (plan) => beside(() => engine.discard(plan)),
+    drop: (key) => beside(() => engine.drop(key)),
     // Two of them would delete the same rows; runs don't mind.
-    prune: (before) => turns.take(false, () => turnsOf(`${path}: history`).take(true, () => engine.prune(before))),
-    forget: (users, keys) => turns.take(true, () => engine.forget(users, keys)),
-    scrub: (scope) => turns.take(true, () => engine.scrub(scope)),
+    prune: (before) => beside(() => takeTurn(`${path}: history`, true, () => engine.prune(before))),
+    forget: (users, keys) => alone(() => engine.forget(users, keys)),
+    scrub: (scope) => alone(() => engine.scrub(scope)),
   };
 }

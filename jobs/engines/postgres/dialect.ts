@@ -32,6 +32,7 @@ export const postgresDialect: Dialect = {
   binary: ' COLLATE "C"',
   // Such an index has no room for more than 2,700 bytes of an id.
   prefix: (id) => `left(${id}, 64)`,
+  place: null,
 };
 
 /** A column's type, where a list is `TYPE[]`. */

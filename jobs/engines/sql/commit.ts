@@ -1,6 +1,6 @@
 import { RollcallError } from '../../../src/errors.ts';
 import type { Staged } from '../port.ts';
-import { literal } from './plan-query.ts';
+import { hasPlaces, literal } from './plan-query.ts';
 import type { Session, SqlDatabase } from './session.ts';
 import {
   createSnapshotTables,
@@ -34,7 +34,7 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
     await session.run(`INSERT INTO rollcall.snapshots VALUES (${literal(key)}, 0, 0)`);
     await createSnapshotTables(database, key);
   }
-  const growth = await applyPlan(session, staged);
+  const growth = await applyPlan(database, staged);
   const set = `version = ${toVersion}, members = members + ${growth}`;
   const updated = await session.run(`UPDATE rollcall.snapshots SET ${set} WHERE ${snapshotRow(staged)}`);
   if (updated !== 1) throw moved(staged);
@@ -46,7 +46,7 @@ function snapshotRow({ key, fromVersion }: Staged): string {
 }
 
 /** Moves members in and out; gives by how many the membership grew. */
-async function applyPlan(session: Session, staged: Staged): Promise<number> {
+async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Promise<number> {
   if (staged.total === 0) return 0;
   const members = membersTable(staged.key);
   const leavers = leaversTable(staged.key);
@@ -56,8 +56,9 @@ async function applyPlan(session: Session, staged: Staged): Promise<number> {
     await remember(session, staged);
     growth -= await session.run(`DELETE FROM ${members} WHERE user_id IN (${endedUsers(staged)})`);
   }
+  const order = hasPlaces(staged.action, staged.fromVersion, dialect) ? ' ORDER BY place' : '';
   growth += await session.run(
-    `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(staged))}`,
+    `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(staged))}${order}`,
   );
   await session.run(`DELETE FROM ${leavers} WHERE user_id IN (SELECT user_id ${rows('now AND NOT was')})`);
   await session.run(`INSERT INTO ${leavers} SELECT user_id, ${staged.toVersion} ${rows('was AND NOT now')}`);

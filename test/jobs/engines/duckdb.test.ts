@@ -154,3 +154,45 @@ t.test('nothing is loaded from the network because some SQL names it', async (t)
   const { plan } = await engine.stage(request({ sql }));
   t.same((await engine.changes(plan, 0, 1)).userIds, ['false']);
 });
+
+t.test('the first snapshot lies in the order of its definition, which makes later joins faster', async (t) => {
+  const { engine } = await open(t);
+  const ids = Array.from({ length: 5_000 }, (_, n) => `u${(n * 7_919) % 5_003}`);
+  const rows = [...ids, ...ids.slice(0, 3)].map((id, n) => `('${id}', ${n})`).join(', ');
+  const sql = `select user_id from (values ${rows}) as list(user_id, n)`;
+  const inOrder = async () => {
+    const found: string[] = [];
+    for await (const { userIds } of engine.members('club')) found.push(...userIds);
+    return found;
+  };
+  t.match(await engine.preview(request({ sql }), 1), { members: 5_000, entered: 5_000, duplicates: 3 });
+  await settle(engine, { sql });
+  t.same(await inOrder(), ids);
+  t.match(await engine.preview(request({ sql, toVersion: 2 }), 1), { members: 5_000, total: 0, duplicates: 3 });
+  await settle(engine, { sql, action: 'resync' });
+  t.same(await inOrder(), ids, 'and stays there');
+  const trait = { key: 'last', kind: 'trait', sql: sql.replace('user_id', 'user_id, n as value') } as const;
+  t.match(await engine.preview(request(trait), 1), { members: 5_000, entered: 5_000, duplicates: 3 });
+  await settle(engine, trait);
+  t.match(await engine.preview(request({ ...trait, toVersion: 2 }), 1), { members: 5_000, total: 0, duplicates: 3 });
+});
+
+t.test('a plan is read in order, however much of it at once, and with whatever text it has', async (t) => {
+  const { engine } = await open(t);
+  const odd = ['"', '\\', '\n-', 'é😀', '\u2028-', 'null'];
+  const sql = `select format('u{}', hash(i)) as user_id, i as value from range(200000) as numbers(i)
+    union all ${odd.map((id) => `select '${id}', 1`).join(' union all ')}`;
+  const { plan, total } = await engine.stage(request({ kind: 'trait', sql }));
+  t.equal(total, 200_006);
+  const { positions, userIds, present, values } = await engine.changes(plan, 0, total);
+  t.ok(positions.length === total && positions.every((position, index) => position === index + 1));
+  const bytes = userIds.map((id) => Buffer.from(id));
+  t.ok(bytes.every((id, index) => index === 0 || Buffer.compare(bytes[index - 1] as Buffer, id) < 0));
+  t.same(
+    userIds.filter((id) => odd.includes(id)),
+    ['\n-', '"', '\\', 'null', 'é😀', '\u2028-'],
+  );
+  t.ok(present.every((is) => is === true));
+  t.equal(values[0], '{"club":1}');
+  await t.rejects(engine.changes('nobody', 0, 10), /does not exist/);
+});
