@@ -37,7 +37,8 @@ export async function sendPlan(
   const toMessage = changeMessage(run, staged, record, context.clock, await context.store.hashKey());
   const lane = laneOf(run);
   let sent = run.sent;
-  let next = engine.changes(run.id, Number(run.cursor ?? 0), BATCH);
+  let { cursor } = run;
+  let next = engine.changes(run.id, Number(cursor ?? 0), BATCH);
   try {
     for (;;) {
       const batch = await next;
@@ -55,11 +56,12 @@ export async function sendPlan(
           return scope;
         }
         const to = from + room.free;
-        const step = { lane, to: scope, run: run.id, cursor: String(batch.positions[to - 1]) };
+        const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(batch.positions[to - 1]) };
         sent += await exclusions.accept(toMessages(batch, from, to, toMessage), (messages, epoch) =>
           acceptPatiently(context, messages, { ...step, epoch }),
         );
         failpoint('sync_stream');
+        cursor = step.cursor;
         from = to;
         context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
       }
@@ -98,6 +100,8 @@ interface Batch {
   readonly to: readonly string[];
   readonly run: string;
   readonly cursor: string;
+  /** Undefined unless it is a part of the run's plan. */
+  readonly after?: string | null | undefined;
   readonly epoch: number;
 }
 
@@ -105,12 +109,12 @@ interface Batch {
 export async function acceptPatiently(
   { accept, subject, lease, clock, log, signal }: RunContext,
   messages: readonly Message[],
-  { lane, to, run, cursor, epoch }: Batch,
+  { lane, to, run, cursor, after, epoch }: Batch,
 ): Promise<AcceptResult> {
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
     try {
-      return await accept(subject.source, messages, { lane, to, step: { run, fence: lease.fence, cursor, epoch } });
+      return await accept(subject.source, messages, { lane, to, step: { run, fence: lease.fence, cursor, after, epoch } });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');

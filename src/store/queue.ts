@@ -29,6 +29,11 @@ export interface PlanStep {
   readonly fence: Fence;
   /** The cursor after this batch, as the engine gave it. */
   readonly cursor: string;
+  /**
+   * The cursor before it, where the batch is a part of a plan: one that was accepted already is known by it, and the ids of
+   * its messages need not be remembered. Undefined where the cursor stays, and each message is known by its id.
+   */
+  readonly after?: string | null | undefined;
   /** The deletion epoch up to which deleted users were left out of this batch. */
   readonly epoch: number;
 }

@@ -41,6 +41,25 @@ export const conflictCases: Cases = {
     t.same(bodies(await claim(store, owner, { destination: 'lake' })), ['"1"']);
     t.same(await backlogOf(store), { pending: 3, dead: 0 });
   },
+  'a plan supersedes what is pending of its keys, wherever they lie among other keys': async (t, store) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    // By their bytes, '\ue000' comes before '\u{1f600}'; in JavaScript it comes after.
+    const users = ['a', 'b', 'c', 'd', 'e', 'é', '\ud7ff', '\u{1f600}', '\u{1f601}'];
+    const pending = ['a', 'bb', 'd', 'é', '\ue000', '\u{1f600}', '\u{1f602}'];
+    await accept(store, ...pending.map((user) => change(`k|${user}`, { body: `"old ${user}"` })));
+    await accept(store, change('j|x', { body: '"j"' }), change('l|x', { body: '"l"' }));
+    const step = { run: 'run-1', fence, epoch: 0 };
+    const messages = users.map((user) => change(`k|${user}`, { body: `"new ${user}"`, destinations: ['crm', 'lake'] }));
+    const parts = [messages.slice(0, 2), messages.slice(2)] as const;
+    await store.accept({ messages: parts[0], step: { ...step, after: null, cursor: '2' } });
+    await store.accept({ messages: parts[1], step: { ...step, after: '2', cursor: '9' } });
+    const owner = await store.join(TTL);
+    const news = users.map((user) => `"new ${user}"`);
+    const rest = ['"j"', '"l"', '"old bb"', '"old \ue000"', '"old \u{1f602}"'];
+    t.same((await remaining(store, owner)).toSorted(), [...news, ...rest].toSorted());
+    t.same(bodies(await claim(store, owner, { destination: 'lake' })).toSorted(), news.toSorted());
+  },
   'a change that came already does not supersede what is pending': async (t, store) => {
     const old = change('k', { body: '"old"' });
     await accept(store, old);

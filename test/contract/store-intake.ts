@@ -177,6 +177,25 @@ export const intakeCases: Cases = {
     t.same(again, { accepted: 0, duplicates: 2, suppressed: 0 });
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
+  'a batch of a plan that comes twice is known by the cursor, and where the run has moved on it is refused': async (
+    t,
+    store,
+  ) => {
+    const fence = await leaseOf(store);
+    await store.saveRun(run(), fence);
+    const step = { run: 'run-1', fence, epoch: 0 };
+    const first = { messages: [change('a'), change('b')], step: { ...step, after: null, cursor: '2' } };
+    t.match(await store.accept(first), { accepted: 2, duplicates: 0 });
+    t.match(await store.accept(first), { accepted: 0, duplicates: 2 });
+    t.match(await store.run('run-1'), { cursor: '2', sent: 2 });
+    const second = { messages: [change('c')], step: { ...step, after: '2', cursor: '3' } };
+    t.match(await store.accept(second), { accepted: 1 });
+    t.equal(await codeOf(store.accept(first)), 'fence_lost');
+    const unknown = { messages: [message()], step: { ...step, run: 'nobody', after: null, cursor: '1' } };
+    t.equal(await codeOf(store.accept(unknown)), 'unknown_run');
+    t.match(await store.run('run-1'), { cursor: '3', sent: 3 });
+    t.same(await backlogOf(store), { pending: 3, dead: 0 });
+  },
   'closing lets what was begun finish, and then refuses': async (t, store, fixture) => {
     const begun = Array.from({ length: 30 }, () => accept(store, message()));
     await store.close();

@@ -27,10 +27,12 @@ export function acceptAlone(context: Context, { messages, step, live, logged }: 
   return context.db.transaction(async (session) => {
     failpoint('accept');
     if (live) await commitLive(sessionOf(context, session), live);
-    if (step) await moveCursor(sessionOf(context, session), step, messages.length);
+    const isNew = step === null || (await moveCursor(sessionOf(context, session), step, messages.length));
+    if (!isNew) return { accepted: 0, duplicates: messages.length, suppressed: 0 };
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
-    const fresh = await notSeen(context, session, wanted);
+    // A batch of a plan comes once.
+    const fresh = step?.after === undefined ? await notSeen(context, session, wanted) : wanted;
     if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));
     const changes = new Changes<string>();
     const queues = await Queues.of(context, session, fresh, changes);

@@ -1,6 +1,6 @@
 import { RollcallError } from '../../errors.ts';
 import type { Fence, PlanStep } from '../port.ts';
-import { sql } from '../sql.ts';
+import { type Sql, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';
 import type { Session } from './session.ts';
 
@@ -18,22 +18,29 @@ export async function checkFence({ rows, dialect }: Session, { lease, token }: F
 }
 
 /**
- * Moves a run's cursor past a batch, in the transaction that accepts the batch.
+ * Moves a run's cursor past a batch, in the transaction that accepts the batch; false if it was moved past it before.
  *
  * @throws RollcallError `fence_lost`, `unknown_run`, `epoch_moved`
  */
-export async function moveCursor(
-  session: Session,
-  { run, cursor, fence, epoch }: PlanStep,
-  sent: number,
-): Promise<void> {
+export async function moveCursor(session: Session, step: PlanStep, sent: number): Promise<boolean> {
+  const { run, cursor, after, fence, epoch } = step;
   const held = sql`(SELECT token FROM rollcall.lease WHERE name = ${fence.lease} ${session.dialect.forShare})`;
   const moved = await session.run(
-    sql`UPDATE rollcall.run SET cursor = ${cursor}, sent = sent + ${sent} WHERE id = ${run} AND ${held} = ${fence.token}`,
+    sql`UPDATE rollcall.run SET cursor = ${cursor}, sent = sent + ${sent}
+      WHERE id = ${run} AND ${held} = ${fence.token}${standsAt(after)}`,
   );
   if (moved === 0) {
     await checkFence(session, fence);
-    throw new RollcallError('unknown_run', `There is no run ${run}.`);
+    const [row] = await session.rows<[string | null]>(sql`SELECT cursor FROM rollcall.run WHERE id = ${run}`);
+    if (!row) throw new RollcallError('unknown_run', `There is no run ${run}.`);
+    if (row[0] === cursor) return false;
+    throw new RollcallError('fence_lost', `The run ${run} has been moved on from where this process left it.`);
   }
   await checkEpoch(session, epoch);
+  return true;
+}
+
+function standsAt(after: PlanStep['after']): Sql {
+  if (after === undefined) return sql``;
+  return after === null ? sql` AND cursor IS NULL` : sql` AND cursor = ${after}`;
 }

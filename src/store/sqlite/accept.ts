@@ -8,7 +8,7 @@ import { moveCursor } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
 import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
 import { userHash } from '../user-hash.ts';
-import { dropDeadChange, supersede } from './conflicts.ts';
+import { ConflictGap, dropDeadChange, supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { Queues, writeChanges } from './counters.ts';
 import { TailWriter } from './event-log.ts';
@@ -41,7 +41,11 @@ const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   const { step, live } = request;
   if (live) await commitLive(new SqliteSession(db, now), live);
-  if (step) await moveCursor(new SqliteSession(db, now), step, new Unpacked(request.messages).count);
+  if (step) {
+    const { count } = new Unpacked(request.messages);
+    const isNew = await moveCursor(new SqliteSession(db, now), step, count);
+    if (!isNew) return { accepted: 0, duplicates: count, suppressed: 0, handed: [] };
+  }
   return acceptAll(db, [{ now, request }])[0] as Accepted;
 }
 
@@ -115,6 +119,9 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taking = new Taking(request.take !== null && shared.isOwner(now, request.take.owner) ? request.take : null);
   const log = request.logged ? shared.logAt(now, request.ahead) : null;
+  // A batch of a plan comes once, and in the order of its conflict keys.
+  const isPlanned = request.step?.after !== undefined;
+  const gap = isPlanned ? new ConflictGap(db) : null;
   let duplicates = 0;
   let suppressed = 0;
   const { count } = messages;
@@ -130,16 +137,19 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
       continue;
     }
     const sourceId = db.nameId(source);
-    if (!db.seen.add(source, messageId)) {
+    if (!isPlanned && !db.seen.add(source, messageId)) {
       duplicates += 1;
       continue;
     }
     log?.add(sourceId, body);
+    const isFirst = conflict === null || gap?.holds(conflict) === true;
     for (const [name, destination] of routes[messages.route] ?? []) {
       let state = READY;
       if (conflict !== null) {
-        deliveries.writeIfChanged(destination, conflict);
-        state = supersede(db, conflict, destination, changes);
+        if (!isFirst) {
+          deliveries.writeIfChanged(destination, conflict);
+          state = supersede(db, conflict, destination, changes);
+        }
         if (shared.hasDeadConflicts) dropDeadChange(db, conflict, destination, changes);
       }
       // A full queue must not keep a user's data alive: deletion notices always find room.
