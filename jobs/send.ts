@@ -114,7 +114,11 @@ export async function acceptPatiently(
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     signal.throwIfAborted();
     try {
-      return await accept(subject.source, messages, { lane, to, step: { run, fence: lease.fence, cursor, after, epoch } });
+      return await accept(subject.source, messages, {
+        lane,
+        to,
+        step: { run, fence: lease.fence, cursor, after, epoch },
+      });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');
