@@ -94,8 +94,11 @@ const NOTHING_LIVE: LiveLook = { audiences: new Map(), status: () => null };
 async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook> {
   const sources = new Set(liveSources(config()));
   if (sources.size === 0) return NOTHING_LIVE;
+  // How far it is first: what is on hold by then is so because of what has been computed.
+  const status = await liveStatuses(store, sources, clock.now());
   const audiences = new Map((await store.liveAudiences()).map((audience) => [audience.key, audience]));
-  return { audiences, status: await liveStatuses(store, sources, clock.now()) };
+  const behind = new Set(await store.liveBehind());
+  return { audiences, status: (source, audience) => status(source, audience, behind) };
 }
 
 async function statusOf(

@@ -34,7 +34,7 @@ export interface LiveStepReport {
 /** How often the log is looked at, in milliseconds. */
 const LOOK_EVERY = 100;
 /** How often audiences on hold are looked at, in milliseconds. */
-const SETTLE_EVERY = 2_000;
+const SETTLE_EVERY = 500;
 /** How often what is old is forgotten, in milliseconds. */
 const PRUNE_EVERY = 3_600_000;
 /** How often it is looked whether the log has forgotten days, in milliseconds. */

@@ -21,7 +21,7 @@ export async function liveStatuses(
   store: StatusStore,
   sources: ReadonlySet<string>,
   now: number,
-): Promise<(source: string, audience: LiveAudience | undefined) => LiveStatus> {
+): Promise<(source: string, audience: LiveAudience | undefined, behind: ReadonlySet<string>) => LiveStatus> {
   const found = await Promise.all(
     [...sources].map(async (source) => {
       const { ids, due } = await store.liveSize(source);
@@ -29,10 +29,12 @@ export async function liveStatuses(
     }),
   );
   const bySource = new Map(found);
-  return (source, audience) => {
+  return (source, audience, behind) => {
     const known = bySource.get(source) ?? { lag: null, ids: 0, due: 0 };
     // One that the store does not know yet is computed by nobody so far.
-    return { ...known, hold: audience ? audience.hold : 'new' };
+    if (!audience) return { ...known, hold: 'new' };
+    // After a hold the next step tells what changed meanwhile.
+    return { ...known, hold: audience.hold ?? (behind.has(audience.key) ? 'behind' : null) };
   };
 }
 

@@ -149,6 +149,8 @@ export interface LiveRecords {
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
   commitLive(commit: LiveCommit): Promise<void>;
   liveAudiences(): Promise<readonly LiveAudience[]>;
+  /** Audiences of which something that was computed is not told yet. */
+  liveBehind(): Promise<readonly string[]>;
   /** Makes a live audience known, or its definition; one that is on hold stays so. */
   addLiveAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
   /** Puts an audience on hold, or lets it go on; the guard counts from `judgedFrom` on. */

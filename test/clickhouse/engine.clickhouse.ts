@@ -259,13 +259,6 @@ t.test('types that only ClickHouse has are told in JSON', async (t) => {
   });
 });
 
-t.test('a server says its version, and what would keep runs from working', async (t) => {
-  const { reopen } = await open(t);
-  t.match(await (await reopen()).examine?.(1), [{ state: 'ok', message: /^ClickHouse \d+\./ }]);
-  const reader = await reopen({ readOnly: true, settings: { readonly: 1 } });
-  t.match(await reader.examine?.(1), [{ state: 'failed', message: /only read \(readonly = 1\)/ }, { state: 'ok' }]);
-});
-
 t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
   const { engine } = await open(t);
   const stop = new AbortController();
@@ -281,4 +274,12 @@ t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
   stop.abort(new Error('enough'));
   await t.rejects(staging, { message: 'enough' });
   t.equal(runs(), 0);
+});
+
+// The last: once the server within this process was read only, it stays so.
+t.test('a server says its version, and what would keep runs from working', async (t) => {
+  const { reopen } = await open(t);
+  t.match(await (await reopen()).examine?.(1), [{ state: 'ok', message: /^ClickHouse \d+\./ }]);
+  const reader = await reopen({ readOnly: true, settings: { readonly: 1 } });
+  t.match(await reader.examine?.(1), [{ state: 'failed', message: /only read \(readonly = 1\)/ }, { state: 'ok' }]);
 });

@@ -91,6 +91,12 @@ export async function liveAudiences({ rows }: Session): Promise<LiveAudience[]> 
   });
 }
 
+export async function liveBehind({ rows }: Session): Promise<string[]> {
+  const found = await rows<[string]>(sql`SELECT key FROM rollcall.live_audience AS a
+    WHERE EXISTS (SELECT 1 FROM rollcall.live_member AS m WHERE m.key = a.key AND m.behind = 1)`);
+  return found.map(([key]) => key);
+}
+
 export function addLiveAudience(
   session: Session,
   key: string,
