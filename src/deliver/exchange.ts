@@ -27,6 +27,8 @@ export interface PostRequest {
   readonly path: string;
   readonly headers: string[];
   readonly body: Buffer;
+  /** What must not be kept of an answer. */
+  readonly secrets?: readonly string[];
   /** Whether a JSON answer matters: that of a batch does. */
   readonly readsAnswer?: boolean;
 }
@@ -37,8 +39,8 @@ export interface PostRequest {
  */
 export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
   return new Promise((resolve) => {
-    const { readsAnswer = false, ...options } = request;
-    const handler = new ExchangeHandler(clock, readsAnswer, resolve);
+    const { readsAnswer = false, secrets = [], ...options } = request;
+    const handler = new ExchangeHandler(clock, { readsAnswer, secrets }, resolve);
     try {
       agent.dispatch({ ...options, method: 'POST' }, handler);
     } catch (error) {
@@ -49,7 +51,7 @@ export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Pro
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
   private readonly clock: Clock;
-  private readonly readsAnswer: boolean;
+  private readonly request: Required<Pick<PostRequest, 'readsAnswer' | 'secrets'>>;
   private readonly done: (exchange: Exchange) => void;
   private readonly at: number;
   private readonly startedAt: number;
@@ -65,9 +67,9 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   private readonly chunks: Buffer[] = [];
   private received = 0;
 
-  constructor(clock: Clock, readsAnswer: boolean, done: (exchange: Exchange) => void) {
+  constructor(clock: Clock, request: ExchangeHandler['request'], done: (exchange: Exchange) => void) {
     this.clock = clock;
-    this.readsAnswer = readsAnswer;
+    this.request = request;
     this.done = done;
     this.at = clock.now();
     this.startedAt = clock.monotonic();
@@ -138,21 +140,28 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const result = { outcome, error, status, retryAfter, at, startedAt, ms };
     if (outcome === 'success' && this.keepsResponse()) {
       const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
-      void text.then((answer) => this.done({ ...result, response: null, answer }));
+      void text.then((answer) => {
+        this.done({ ...result, response: null, answer: answer === null ? null : this.withoutSecrets(answer) });
+      });
     } else if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
     else {
       const text = responseText(Buffer.concat(this.chunks), this.encoding);
       text.then(
-        (response) => this.done({ ...result, response }),
+        (response) => this.done({ ...result, response: this.withoutSecrets(response) }),
         () => this.done({ ...result, response: null }),
       );
     }
   }
 
+  /** A page of errors may show the request's headers. */
+  private withoutSecrets(text: string): string {
+    return this.request.secrets.reduce((shown, secret) => shown.replaceAll(secret, '…'), text);
+  }
+
   /** What a successful endpoint answers is of no use to anyone, unless it answers a batch. */
   private keepsResponse(): boolean {
     if (this.status === null) return false;
-    return this.status < 200 || this.status >= 300 || (this.readsAnswer && this.isJson);
+    return this.status < 200 || this.status >= 300 || (this.request.readsAnswer && this.isJson);
   }
 }
 

@@ -15,7 +15,12 @@ export interface PreparedEndpoint {
   readonly key: KeyObject | null;
   /** Each makes a signature of Standard Webhooks; null where there is none. */
   readonly standardKeys: readonly KeyObject[] | null;
+  /** What an answer may repeat and nobody may read there, the longest first. */
+  readonly secrets: readonly string[];
 }
+
+/** Shorter ones are in any text. */
+const SHORTEST_SECRET = 6;
 
 export function prepareEndpoint(endpoint: Endpoint, destination: Destination, serviceName: string): PreparedEndpoint {
   const url = new URL(endpoint.url);
@@ -36,7 +41,19 @@ export function prepareEndpoint(endpoint: Endpoint, destination: Destination, se
     headers,
     key: secret === undefined || signing === 'standard' ? null : signingKey(secret),
     standardKeys: secret === undefined || signing === 'x-signature' ? null : secrets.map(standardKey),
+    secrets: secretsOf(url, endpoint, [...secrets, ...headers.slice(PUBLIC_HEADERS)]),
   };
+}
+
+/** Names and values of the headers that anybody may see. */
+const PUBLIC_HEADERS = 4;
+
+function secretsOf(url: URL, { isSecret = false }: Endpoint, given: readonly string[]): readonly string[] {
+  const inUrl = [url.password, decoded(url.password), ...url.searchParams.values(), isSecret ? url.pathname : ''];
+  // Of `Bearer TOKEN` the token alone, too.
+  const words = [...given, ...inUrl].flatMap((text) => [text, ...text.split(' ')]);
+  const secrets = new Set(words.filter((text) => text.length >= SHORTEST_SECRET));
+  return [...secrets].toSorted((a, b) => b.length - a.length);
 }
 
 /** A percent sign that encodes nothing stands for itself. */
@@ -56,7 +73,8 @@ export function singleRequest(
 ) {
   const headers = [...prepared.headers, 'idempotency-key', id];
   addSignatures(headers, prepared, { id: () => id, body, wallTime });
-  return { origin: prepared.origin, path: prepared.path, headers, body };
+  const { origin, path, secrets } = prepared;
+  return { origin, path, headers, body, secrets };
 }
 
 /** The request of several deliveries: their keys are in the body, so there is no Idempotency-Key. */
@@ -64,7 +82,8 @@ export function batchRequest(prepared: PreparedEndpoint, items: readonly Envelop
   const body = envelope(items, wallTime());
   const headers = [...prepared.headers];
   addSignatures(headers, prepared, { id: () => batchId(items), body, wallTime });
-  return { origin: prepared.origin, path: prepared.path, headers, body, readsAnswer: true };
+  const { origin, path, secrets } = prepared;
+  return { origin, path, headers, body, secrets, readsAnswer: true };
 }
 
 /**

@@ -31,6 +31,24 @@ for (const [name, body] of Object.entries(bodies)) {
   });
 }
 
+t.test('what an endpoint repeats of the secrets of its request is not kept', async (t) => {
+  const receiver = await Receiver.start(t, (response, request) => {
+    const { authorization, 'x-api-key': key, 'x-signature': signature } = request.headers;
+    response
+      .writeHead(400)
+      .end(`${request.path}: ${authorization}, ${key}, ${signature}, signed by s3cret-key; bad email`);
+  });
+  const headers = { authorization: 'Bearer token-of-crm', 'x-api-key': 'key-of-crm', 'x-env': 'prod' };
+  const crm = destination(`${receiver.url}?access=query-of-crm`, { secrets: ['s3cret-key'] });
+  const endpoints = crm.endpoints.map((endpoint) => ({ ...endpoint, headers }));
+  const rig = await Rig.start(t, { destinations: [{ ...crm, endpoints }] });
+  await rig.send(1);
+  await rig.settled(1);
+  const attempt = rig.settlements[0]?.attempts[0];
+  t.match(attempt?.response, /access=….*: …, …, [0-9a-f]{40}, signed by …; bad email$/);
+  t.notMatch(JSON.stringify(attempt), /of-crm|s3cret/);
+});
+
 t.test('Standard Webhooks: id, time and bytes are signed with each secret, beside X-Signature or alone', async (t) => {
   const secrets = ['new', `whsec_${Buffer.from('the old key').toString('base64')}`];
   for (const signing of ['standard', 'both'] as const) {
