@@ -4,7 +4,6 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import type { HistoryEntry } from '../../src/store/port.ts';
 import { type Json, SECRETS, startService, until } from './service.ts';
 
 const V1 = '/api/v1';
@@ -325,29 +324,31 @@ t.test('history has every step of what is asked for, with what is known of it', 
 
 t.test('what a service took, delivered and ran is in its history once it has stopped', async (t) => {
   const { app, ask } = await startService(t);
+  const { store } = app;
+  const written = new Map<string, Record<string, number>>();
+  const addHistory = store.addHistory.bind(store);
+  store.addHistory = (at, entries) => {
+    // A minute may end meanwhile: then there are two entries of each.
+    for (const { subject, name, counts = {} } of entries) {
+      const sums = written.get(`${subject} ${name}`) ?? {};
+      for (const [what, count] of Object.entries(counts)) sums[what] = (sums[what] ?? 0) + count;
+      written.set(`${subject} ${name}`, sums);
+    }
+    return addHistory(at, entries);
+  };
   const body = JSON.stringify({ userId: 'u1', event: 'Seen' });
   const headers = { 'content-type': 'application/json', authorization: `Basic ${btoa(`${SECRETS.writeKey}:`)}` };
   await ask('/v1/track', { method: 'POST', headers, body, token: null });
   await ask('/v1/track', { method: 'POST', headers, body: '{}', token: null });
   await app.sync.run(['regulars'], {});
   await until(async () => (await app.store.backlog())[0]?.dead === 4);
-  const { store } = app;
-  const written: HistoryEntry[] = [];
-  const addHistory = store.addHistory.bind(store);
-  store.addHistory = (at, entries) => {
-    written.push(...entries);
-    return addHistory(at, entries);
-  };
   await app.close();
-  t.match(
-    written.filter(({ subject }) => subject !== 'endpoint').map(({ subject, name, counts }) => [subject, name, counts]),
-    [
-      ['all', '', { accepted: 4, dead: 4, delivered: 0 }],
-      ['destination', 'crm', { accepted: 4, dead: 4 }],
-      ['source', 'shop', { accepted: 4, discarded: 1 }],
-      ['audience', 'regulars', { runs: 1, entered: 3 }],
-    ],
-  );
+  t.match(Object.fromEntries(written), {
+    'all ': { accepted: 4, dead: 4, delivered: 0 },
+    'destination crm': { accepted: 4, dead: 4 },
+    'source shop': { accepted: 4, discarded: 1 },
+    'audience regulars': { runs: 1, entered: 3 },
+  });
 });
 
 t.test('messages are searched, looked at and sent again', async (t) => {

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t from 'tap';
@@ -9,6 +8,8 @@ import { startPostgres } from './postgres.ts';
 
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
 const TIMEOUT = 290_000;
+/** Characters that are shown of one that stands still. */
+const LAST_WORDS = 4_000;
 
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres.
@@ -49,7 +50,15 @@ export async function runOnPostgres(suites: Readonly<Record<string, number>>, ti
         env,
         stdio: ['ignore', 'pipe', 'inherit'],
       });
-      const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+      let output = '';
+      child.stdout.setEncoding('utf8').on('data', (part: string) => {
+        output += part;
+      });
+      t.teardown(() => {
+        // One that stands still is ended with this test, which says how far it came.
+        if (child.kill('SIGKILL')) t.comment(output.slice(-LAST_WORDS));
+      });
+      const [code] = await once(child, 'close');
       t.equal(
         code,
         0,
