@@ -27,7 +27,7 @@ export interface PostRequest {
   readonly path: string;
   readonly headers: string[];
   readonly body: Buffer;
-  /** What must not be kept of an answer. */
+  /** What must not be kept of a failed endpoint's answer. */
   readonly secrets?: readonly string[];
   /** Whether a JSON answer matters: that of a batch does. */
   readonly readsAnswer?: boolean;
@@ -140,9 +140,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const result = { outcome, error, status, retryAfter, at, startedAt, ms };
     if (outcome === 'success' && this.keepsResponse()) {
       const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
-      void text.then((answer) => {
-        this.done({ ...result, response: null, answer: answer === null ? null : this.withoutSecrets(answer) });
-      });
+      void text.then((answer) => this.done({ ...result, response: null, answer }));
     } else if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
     else {
       const text = responseText(Buffer.concat(this.chunks), this.encoding);

@@ -24,13 +24,10 @@ const SHORTEST_SECRET = 6;
 
 export function prepareEndpoint(endpoint: Endpoint, destination: Destination, serviceName: string): PreparedEndpoint {
   const url = new URL(endpoint.url);
-  const headers = ['user-agent', `${serviceName}/1.0`, 'content-type', 'application/json'];
-  for (const [name, value] of Object.entries(endpoint.headers)) {
-    if (!RESERVED_HEADERS.has(name.toLowerCase())) headers.push(name, value);
-  }
-  if (url.username !== '' && !headers.some((name) => name.toLowerCase() === 'authorization')) {
+  const own = Object.entries(endpoint.headers).filter(([name]) => !RESERVED_HEADERS.has(name.toLowerCase()));
+  if (url.username !== '' && !own.some(([name]) => name.toLowerCase() === 'authorization')) {
     const credentials = `${decoded(url.username)}:${decoded(url.password)}`;
-    headers.push('authorization', `Basic ${Buffer.from(credentials).toString('base64')}`);
+    own.push(['authorization', `Basic ${Buffer.from(credentials).toString('base64')}`]);
   }
   const { secrets, signing = 'x-signature' } = destination;
   const [secret] = secrets;
@@ -38,23 +35,30 @@ export function prepareEndpoint(endpoint: Endpoint, destination: Destination, se
     endpoint,
     origin: url.origin,
     path: url.pathname + url.search,
-    headers,
+    headers: ['user-agent', `${serviceName}/1.0`, 'content-type', 'application/json', ...own.flat()],
     key: secret === undefined || signing === 'standard' ? null : signingKey(secret),
     standardKeys: secret === undefined || signing === 'x-signature' ? null : secrets.map(standardKey),
-    secrets: secretsOf(url, endpoint, [...secrets, ...headers.slice(PUBLIC_HEADERS)]),
+    secrets: secretsIn([
+      ...secrets,
+      ...own.flatMap(([, value]) => [value, lastWord(value)]),
+      ...secretsOfUrl(url, endpoint),
+    ]),
   };
 }
 
-/** Names and values of the headers that anybody may see. */
-const PUBLIC_HEADERS = 4;
-
-function secretsOf(url: URL, { isSecret = false }: Endpoint, given: readonly string[]): readonly string[] {
-  const inUrl = [url.password, decoded(url.password), ...url.searchParams.values(), isSecret ? url.pathname : ''];
-  // Of `Bearer TOKEN` the token alone, too.
-  const words = [...given, ...inUrl].flatMap((text) => [text, ...text.split(' ')]);
-  const secrets = new Set(words.filter((text) => text.length >= SHORTEST_SECRET));
+function secretsIn(texts: readonly string[]): readonly string[] {
+  const secrets = new Set(texts.filter((text) => text.length >= SHORTEST_SECRET));
   return [...secrets].toSorted((a, b) => b.length - a.length);
 }
+
+/** As they may be shown: encoded and decoded. */
+function secretsOfUrl({ password, pathname, search, searchParams }: URL, { isSecret = false }: Endpoint): string[] {
+  const encoded = search.split('&').map((part) => part.slice(part.indexOf('=') + 1));
+  return [password, decoded(password), ...encoded, ...searchParams.values(), isSecret ? pathname : ''];
+}
+
+/** The token of `Bearer TOKEN`. */
+const lastWord = (text: string) => text.slice(text.lastIndexOf(' ') + 1);
 
 /** A percent sign that encodes nothing stands for itself. */
 function decoded(text: string): string {

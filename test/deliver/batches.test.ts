@@ -45,6 +45,14 @@ async function rigWith(
 const ended = (rig: Rig, count: number) =>
   rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered' || kind === 'dead').length >= count, WAIT);
 
+t.test('an answer counts as it came, also where the URL has a word of it', async (t) => {
+  const receiver = await Receiver.start(t, json(200, { rejected: [{ index: 0, code: 'bad', retry: false }] }));
+  const rig = await Rig.start(t, { destinations: [batched(`${receiver.url}?reply=rejected`)] });
+  await rig.accept('shop', values(1));
+  await ended(rig, 1);
+  t.same(rig.verdicts, ['dead'], 'what was rejected is not delivered');
+});
+
 t.test('an envelope carries the bodies as they are, their keys and the time, signed as a whole', async (t) => {
   const receiver = await Receiver.start(t, status(200));
   const crm = batched(receiver.url, 10, { secrets: ['s'], signing: 'both' });
