@@ -7,6 +7,7 @@ import type { SyncConfig } from './computation.ts';
 import { type OpenEngine, openEngine as openConfigured } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { eventLogFor } from './event-log.ts';
+import { asRollcallError } from './failure.ts';
 import { type HiddenValues, hidingValues } from './hidden-values.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { liveEngine } from './live/engine.ts';
@@ -80,9 +81,11 @@ export function createOpenEngines({
     open: async (name, timeout) => open(name, false, timeout),
     aside,
     examine: (name) =>
-      aside(name, true, async (engine) => {
+      aside(name, true, async (engine): Promise<readonly Remark[]> => {
         const connections = concurrencyOf(name, config()) + ASIDE;
         return engine.examine ? engine.examine(connections) : [{ state: 'ok', message: 'it opens' }];
+      }).catch((error: unknown) => {
+        throw asRollcallError(error);
       }),
   };
 }

@@ -35,7 +35,7 @@ export interface Sync extends Reading {
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
-  /** What its engine says of itself. @throws RollcallError `engine_unreachable` */
+  /** What an engine says of itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
   /** Sends everything again: `true` to members, `false` to everyone who ever left. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;

@@ -3,7 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 // Tests of what becomes of an audience over many runs, with its store on Postgres; see on-postgres for the others.
 await runOnPostgres({
   'jobs/life': 16,
-  'jobs/reading': 9,
+  'jobs/reading': 10,
   'jobs/rename': 8,
   'jobs/replay': 8,
   'jobs/schedule': 8,

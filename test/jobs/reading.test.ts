@@ -1,4 +1,5 @@
 import t from 'tap';
+import { openEngine } from '../../jobs/engines/open.ts';
 import type { ChangePage, ChangePlace, RunChange } from '../../jobs/index.ts';
 import type { Run } from '../../src/store/port.ts';
 import { audience, createRig, destination, NO_GUARD, type Rig, trait } from './helpers/rig.ts';
@@ -273,4 +274,17 @@ t.test('no error shows what a variable put into SQL', async (t) => {
   t.match(runs.find(({ key }) => key === 'other')?.reason, /nonsense.*LINE \d/s, 'others are shown whole');
   t.notMatch(reports.map(({ error }) => String((error?.cause as Error | undefined)?.message)).join(), 'hunter2');
   await t.rejects(rig.sync.plan(['file']), { code: 'sql_failed', message: /\$\{PASSWORD\}\.csv/ });
+});
+
+t.test('whatever fails in an engine as it is examined is a failure of the engine', async (t) => {
+  const rig = await createRig(t);
+  const [known] = Object.keys(rig.config.engines);
+  const sync = rig.another({
+    openEngine: async (config, options) => ({
+      ...(await openEngine(config, options)),
+      examine: () => Promise.reject(new Error('unknown setting')),
+    }),
+  });
+  await t.rejects(sync.examine(known ?? ''), { code: 'engine_failed', message: 'unknown setting' });
+  t.match(await rig.sync.examine(known ?? ''), [{ state: 'ok', message: /^DuckDB v/ }]);
 });
