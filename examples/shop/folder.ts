@@ -14,6 +14,15 @@ const EVENTS = 'events';
 
 /** Takes a folder for this process and removes what an earlier shop left there. Nobody else's files are touched. */
 export function claimFolder(folder: string): Claim {
+  try {
+    return claim(folder);
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    return { ok: false, problem: `Nothing can be written there: ${error.message}.` };
+  }
+}
+
+function claim(folder: string): Claim {
   const file = join(folder, PID);
   const pid = readPid(file);
   if (pid !== null && pid !== process.pid && isAlive(pid)) {

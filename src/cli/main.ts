@@ -16,11 +16,14 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     stopping.abort();
   });
 }
-// A reader that has seen enough, such as `head`, is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
+  // A reader that has seen enough, such as `head`, is no failure.
+  if (error.code === 'EPIPE') process.exit(EXIT.done);
+  process.stderr.write(`The output can't be written: ${error.message}\n`);
+  process.exit(EXIT.failed);
 });
+// Logs that find a full disk, or nobody who reads them, are lost; the service goes on.
+process.stderr.on('error', () => {});
 
 const folder = startFolder();
 if (folder !== null) process.chdir(folder);

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
 import ms from 'ms';
+import { isoInstant } from '../timestamp.ts';
 
 const DEFAULT_CONFIG = 'rollcall.yaml';
 
@@ -37,15 +38,11 @@ export function milliseconds(text: string): number {
   throw new InvalidArgumentError('It must be a number with a unit: ms, s, m, h, d or w, such as 6s.');
 }
 
-/** Milliseconds since 1970 of an ISO 8601 date or date-time; a date without a time is its start in UTC. */
+/** Milliseconds since 1970 of an ISO 8601 date or date-time, in UTC unless it says otherwise. */
 export function instantOption(text: string): number {
-  const time = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text.includes('T') ? utc(text) : text) : Number.NaN;
-  if (!Number.isNaN(time)) return time;
+  const time = isoInstant(text);
+  if (time !== null) return time;
   throw new InvalidArgumentError('It must be an ISO 8601 date or date-time, such as 1998-03-01T00:00:00Z.');
-}
-
-function utc(text: string): string {
-  return /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? text : `${text}Z`;
 }
 
 /** For options that may be given several times. */

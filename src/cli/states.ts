@@ -1,5 +1,5 @@
 import pc from 'picocolors';
-import type { Terminal } from './terminal.ts';
+import { hasColours, type Terminal } from './terminal.ts';
 
 const GOOD = new Set(['open', 'done', 'ok', 'enabled', 'success', 'delivered', 'FINISHED']);
 const WAITING = new Set([
@@ -27,7 +27,7 @@ const BAD = new Set([
 
 /** Colours names of states, on a terminal. */
 export function stateColours(terminal: Pick<Terminal, 'stdout'>): (state: string, text?: string) => string {
-  const { green, yellow, red, dim } = pc.createColors(terminal.stdout.isTTY === true);
+  const { green, yellow, red, dim } = pc.createColors(hasColours(terminal.stdout));
   return (state, text = state) => {
     if (GOOD.has(state)) return green(text);
     if (WAITING.has(state)) return yellow(text);

@@ -1,17 +1,26 @@
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 
+/** What a stream says of the terminal behind it. */
+interface Screen {
+  readonly isTTY?: boolean;
+  hasColors?(): boolean;
+}
+
 /** Where a command reads and writes; the process's own streams outside tests. */
 export interface Terminal {
   /** Results. */
-  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  readonly stdout: Writable & Screen & { readonly columns?: number };
   /** Logs, progress and mistakes. */
-  readonly stderr: Writable & { readonly isTTY?: boolean };
+  readonly stderr: Writable & Screen;
   /** Answers of a person; absent where nobody can be asked. */
   readonly stdin?: Readable & { readonly isTTY?: boolean };
   /** Aborts on the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
 }
+
+/** Whether people watch, on a terminal with colours, and have not asked for none (`NO_COLOR`). */
+export const hasColours = (stream: Screen) => stream.isTTY === true && stream.hasColors?.() !== false;
 
 export function print(terminal: Terminal, text: string): void {
   terminal.stdout.write(`${text}\n`);
@@ -26,7 +35,7 @@ export function printJson(terminal: Terminal, value: object): void {
 export function printError(terminal: Terminal, error: Failure, json = false): void {
   const { code, message } = error;
   if (json) printJson(terminal, { error });
-  note(terminal, `${pc.createColors(terminal.stderr.isTTY === true).red(code)}: ${message}`);
+  note(terminal, `${pc.createColors(hasColours(terminal.stderr)).red(code)}: ${message}`);
 }
 
 /** A failure as scripts read it. */

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { CONCERNS, type ConcernKind } from '../concern.ts';
 import { suggestion } from '../spelling.ts';
 import { ALERT_FORMATS, type AlertHook, type AlertRules, type AlertsConfig } from './config.ts';
-import { duration, flag, httpUrl, label, secret, variable, whole } from './formats.ts';
+import { duration, flag, httpUrl, label, signingSecret, variable, whole } from './formats.ts';
 import { section } from './section.ts';
 
 const MINUTE = 60_000;
@@ -39,7 +39,7 @@ const hook = section({
   }),
   name: label.optional().describe('Its destination is `rollcall:alerts:NAME`. The format unless given.'),
   format,
-  secret: secret.optional().meta({ description: 'Signs the notices.', examples: [variable('ALERTS_SECRET')] }),
+  secret: signingSecret.optional().meta({ description: 'Signs the notices.', examples: [variable('ALERTS_SECRET')] }),
 });
 const shorthand = httpUrl.transform((url) => hook.parse({ url }));
 const hooks = z

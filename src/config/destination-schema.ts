@@ -2,8 +2,22 @@ import * as z from 'zod';
 import { SIGNINGS } from '../destination.ts';
 import { MESSAGE_TYPES } from '../message-types.ts';
 import { suggestion } from '../spelling.ts';
-import { duration, flag, headers, httpUrl, label, oneOrMore, rate, secret, text, variable, whole } from './formats.ts';
+import {
+  duration,
+  flag,
+  headers,
+  httpUrl,
+  label,
+  oneOrMore,
+  rate,
+  signingSecret,
+  text,
+  variable,
+  whole,
+} from './formats.ts';
 import { section } from './section.ts';
+
+const MOST_WEBHOOKS = 5;
 
 const webhook = section({
   url: httpUrl.meta({
@@ -63,7 +77,7 @@ export const destination = section({
       description: 'The audiences and traits that it gets; all unless given, `[]` for none.',
       examples: [['big_spenders']],
     }),
-  sharedSecret: oneOrMore(secret, 'must be a secret, or a list of secrets while rotating')
+  sharedSecret: oneOrMore(signingSecret, 'must be a secret, or a list of secrets while rotating')
     .optional()
     .meta({
       description:
@@ -79,7 +93,12 @@ export const destination = section({
   webhooks: z
     .array(webhook)
     .min(1, 'needs at least one webhook')
-    .max(5, 'may have at most 5 webhooks')
+    // zod's own `max` keeps what is wrong with each of them to itself.
+    .refine((webhooks) => webhooks.length <= MOST_WEBHOOKS, {
+      error: `may have at most ${MOST_WEBHOOKS} webhooks`,
+      when: ({ value }) => Array.isArray(value),
+    })
+    .meta({ maxItems: MOST_WEBHOOKS })
     .optional()
     .meta({ title: 'list', description: '1 to 5 endpoints. Every message is posted to each of them.' }),
   webhookUrl: httpUrl.optional().describe('A single URL, in place of `webhooks`.'),

@@ -47,10 +47,15 @@ export const label = z
   .meta({ title: 'name' });
 
 /** A secret is never shown, so the message doesn't repeat it. */
-export const secret = z
-  .string()
-  .min(1, 'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable')
-  .meta({ title: 'secret', examples: [variable('SECRET')] });
+const notEmpty = (fault: string) =>
+  z
+    .string()
+    .min(1, fault)
+    .meta({ title: 'secret', examples: [variable('SECRET')] });
+export const secret = notEmpty('must not be empty. Set its variable');
+export const signingSecret = notEmpty(
+  'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable',
+);
 
 export const httpUrl = z
   .string()
@@ -194,16 +199,20 @@ export const timezone = z
 
 export const headers = z
   .record(z.string(), z.string())
-  .superRefine((value, context) => {
-    const names = Object.keys(value);
-    if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
-    const seen = new Set<string>();
-    for (const name of names) {
-      const fault = headerFault(name, value[name] ?? '', seen);
-      if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
-      seen.add(name.toLowerCase());
-    }
-  })
+  .superRefine(
+    (value, context) => {
+      const names = Object.keys(value);
+      if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
+      const seen = new Set<string>();
+      for (const name of names) {
+        const fault = headerFault(name, value[name] ?? '', seen);
+        if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
+        seen.add(name.toLowerCase());
+      }
+    },
+    // Also where a value is no text.
+    { when: ({ value }) => typeof value === 'object' && value !== null && !Array.isArray(value) },
+  )
   .meta({ title: 'map of headers', examples: [{ 'x-env': 'prod' }] });
 
 function headerFault(name: string, value: string, seen: ReadonlySet<string>): string | null {

@@ -15,6 +15,7 @@ import {
   range,
   rate,
   secret,
+  signingSecret,
   size,
   storeUrl,
   text,
@@ -198,7 +199,7 @@ export const fileSchema = section({
     ),
   notify: section({
     url: httpUrl.meta({ description: 'Where they are posted.', examples: ['https://chat.example.com/rollcall'] }),
-    secret: secret.optional().meta({ description: 'Signs them.', examples: [variable('NOTIFY_SECRET')] }),
+    secret: signingSecret.optional().meta({ description: 'Signs them.', examples: [variable('NOTIFY_SECRET')] }),
   })
     .optional()
     .describe(

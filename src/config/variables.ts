@@ -16,10 +16,20 @@ interface FillNotes {
 /** Fills variables into the texts of a parsed file; what they give stays text, whatever it looks like. */
 export function fillVariables(value: unknown, env: Environment, notes: FillNotes, path: Path = []): unknown {
   if (typeof value === 'string') return fillText(value, env, notes, path);
-  if (Array.isArray(value)) return value.map((item, index) => fillVariables(item, env, notes, [...path, index]));
+  if (Array.isArray(value)) {
+    const filled = value.map((item, index) => fillVariables(item, env, notes, [...path, index]));
+    return path.at(-1) === 'sharedSecret'
+      ? filled.filter((item, index) => !isLeftOut(item, value[index], index))
+      : filled;
+  }
   if (typeof value !== 'object' || value === null) return value;
   const filled = Object.entries(value).map(([key, item]) => [key, fillVariables(item, env, notes, [...path, key])]);
   return Object.fromEntries(filled);
+}
+
+/** A former secret that may be absent, as `${OLD_SECRET:-}` says. The first one signs, and can't be left out. */
+function isLeftOut(filled: unknown, written: unknown, index: number): boolean {
+  return index > 0 && filled === '' && /^\$\{\w+:-\}$/.test(String(written));
 }
 
 function fillText(text: string, env: Environment, { missing, inSql }: FillNotes, path: Path): string {

@@ -5,7 +5,7 @@ import type { StoreTime } from './port.ts';
 /** How much the wall clock may differ from the steady one since they were last compared, in milliseconds; more is a step. */
 const STEP = 500;
 /** As `STEP`, against the uptime, which some systems tell in whole seconds. */
-const UPTIME_STEP = 1_500;
+export const UPTIME_STEP = 1_500;
 /** How often they are compared while there is no step, in milliseconds: what a clock is off by over hours is drift. */
 const COMPARE_EVERY = 1_000;
 /** Readings of the clocks that belong together are no further apart, in milliseconds. */

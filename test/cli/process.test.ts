@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -100,8 +101,18 @@ t.test('the service takes messages until SIGTERM and ends with exit code 0', asy
   t.equal(statusCode, 200);
   t.match(JSON.parse(String((await received.next()).value)), { body: { type: 'track', event: 'Hello', userId: 'u1' } });
   const code = once(service, 'close');
+  service.stderr?.destroy();
   service.kill('SIGTERM');
-  t.same(await code, [0, null]);
+  t.same(await code, [0, null], 'although nobody reads its log any more');
+});
+
+t.test("output that can't be written ends a command with one line", { skip: !existsSync('/dev/full') }, async (t) => {
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  const child = spawn(process.execPath, [MAIN, 'config', 'schema'], { stdio: ['ignore', full, 'pipe'] });
+  const [stderr, [code]] = await Promise.all([text(child.stderr as NodeJS.ReadableStream), once(child, 'close')]);
+  t.equal(code, 1);
+  t.match(stderr, /^The output can't be written: ENOSPC.*\n$/);
 });
 
 t.test('a sync that was killed while it sent is finished by the next one, from the same cron line', async (t) => {

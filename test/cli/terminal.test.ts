@@ -1,4 +1,6 @@
 import t from 'tap';
+import { stateColours } from '../../src/cli/states.ts';
+import type { Terminal } from '../../src/cli/terminal.ts';
 import { listen, rollcall, start, workspace } from './helpers.ts';
 
 t.test('on a terminal there are progress bars, readable logs and no JSON', async (t) => {
@@ -21,4 +23,15 @@ t.test('elsewhere there is neither a bar nor a colour', async (t) => {
   t.match(stderr, /^{"level":30,.*"event":"sync_run".*}$/m);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for
   t.notMatch(stdout + stderr, /\x1b/);
+});
+
+t.test('a terminal without colours, or whose person wants none, gets none', (t) => {
+  const shown = (hasColors?: boolean) => {
+    const screen = hasColors === undefined ? {} : { hasColors: () => hasColors };
+    return stateColours({ stdout: { isTTY: true, ...screen } as Terminal['stdout'] })('open');
+  };
+  t.equal(shown(false), 'open');
+  t.not(shown(true), 'open');
+  t.not(shown(), 'open');
+  t.end();
 });

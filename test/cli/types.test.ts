@@ -104,3 +104,21 @@ t.test('short definitions have the types that they give', async (t) => {
   t.match(stdout, '"favourite": { "favourite": string | number | boolean | null };');
   t.match(stdout, '"bought": { "bought": (string | number | boolean)[] | null };');
 });
+
+t.test("a file that can't be written is a mistake of usage", async (t) => {
+  const folder = t.testdir({ 'rollcall.yaml': CONFIG, file: '' });
+  const config = join(folder, 'rollcall.yaml');
+  t.match(await rollcall(['types', '-c', config, '-o', join(folder, 'file', 'types.d.ts')]), {
+    code: 2,
+    stderr: /^bad_usage: Nothing can be written there: ENOTDIR.*\n$/,
+  });
+  for (const command of [
+    ['init', '--yes'],
+    ['demo', '--once'],
+  ]) {
+    t.match(await rollcall([...command, join(folder, 'file')]), {
+      code: 2,
+      stderr: /^bad_usage: Nothing can be written there: .*\n$/,
+    });
+  }
+});

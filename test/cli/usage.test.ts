@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
+import { instantOption } from '../../src/cli/options.ts';
 import { jsonLines, rollcall, workspace } from './helpers.ts';
 
 t.test('the help names every command, the exit codes, and how to run it in a checkout', async (t) => {
@@ -47,6 +48,8 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['listen', '--fail', '999'], /503:0\.3/],
     [['listen', '--slow', '6'], /number with a unit/],
     [['sync', '--now', 'yesterday'], /ISO 8601/],
+    [['sync', '--once', '--now', '2026-02-30'], /ISO 8601/],
+    [['attempts', '--since', '2026-01-31 5:00'], /ISO 8601/],
     [['sync', '--now', '1998-01-01'], /--now goes with --once/],
     [['migrate', '--from', 'sqlite:x.db'], /--from and --to go together/],
     [['migrate', '--from', 'postgres://h/d', '--to', 'sqlite:x.db'], /from sqlite:… to postgres:/],
@@ -98,4 +101,11 @@ t.test('the JSON Schema is printed', async (t) => {
   const { code, stdout } = await rollcall(['config', 'schema']);
   t.equal(code, 0);
   t.match(JSON.parse(stdout), { $schema: /json-schema/, properties: { destinations: { type: 'array' } } });
+});
+
+t.test('a time without an offset is UTC, however it is written', (t) => {
+  const written = ['2026-01-31T05:00', '2026-01-31 05:00', '2026-01-31T06:00+01:00', '2026-01-31T06:00+01'];
+  for (const text of written) t.equal(instantOption(text), Date.UTC(2026, 0, 31, 5), text);
+  t.equal(instantOption('2026-01-31'), Date.UTC(2026, 0, 31));
+  t.end();
 });

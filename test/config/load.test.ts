@@ -97,6 +97,17 @@ t.test('variables are filled in, with defaults, and $${ is not one', async (t) =
   t.equal(parse(withParts({ top: 'listen: { port: "${PORT}" }' }), { PORT: '81' }).listen.port, 81);
 });
 
+t.test('a former secret that is no more is left out; the first, which signs, is not', async (t) => {
+  const destination = 'webhookUrl: https://a.example.com/\nsharedSecret: ["${NEW:-}", "${OLD:-}", "${OLDER:-}"]';
+  const file = withParts({ destination });
+  t.same(parse(file, { NEW: 'n' }).destinations[0]?.secrets, ['n']);
+  t.same(parse(file, { NEW: 'n', OLDER: 'o' }).destinations[0]?.secrets, ['n', 'o']);
+  t.match(mistakesIn(file, { OLD: 'o' }), { 'destinations[0].sharedSecret[0]': { message: /must not be empty/ } });
+  t.match(mistakesIn(file.replace('OLD:-', 'OLD'), { NEW: 'n', OLD: '' }), {
+    'destinations[0].sharedSecret[1]': { message: /must not be empty/ },
+  });
+});
+
 t.test('no variable is set because every object has a field of its name', (t) => {
   for (const name of ['constructor', 'toString', '__proto__']) {
     t.match(mistakesIn(withParts({ audience: `name: A\nsql: "select \${${name}}"` })), {

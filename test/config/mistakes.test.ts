@@ -72,6 +72,13 @@ t.test('mistakes in a destination', async (t) => {
   }
 });
 
+t.test('of too many webhooks each is looked at all the same', async (t) => {
+  const url = (n: number) => `{ url: "${n === 3 ? 'ftp' : 'https'}://a.example.com/${n}" }`;
+  const found = mistakesIn(withParts({ destination: `webhooks: [${[1, 2, 3, 4, 5, 6].map(url)}]` }));
+  t.match(found['destinations[0].webhooks']?.message, /at most 5/);
+  t.match(found['destinations[0].webhooks[2].url']?.message, /full URL/);
+});
+
 t.test('mistakes in headers', async (t) => {
   const headers = (text: string) => `webhooks: [{ url: "https://a.example.com/", headers: { ${text} } }]`;
   const found = (text: string) => {
@@ -86,6 +93,9 @@ t.test('mistakes in headers', async (t) => {
     });
   }
   t.match(found('a: 1, b: 2, c: 3, d: 4, e: 5, f: 6'.replaceAll(/\d/g, 'x')), { message: /5 are allowed/ });
+  const both = mistakesIn(withParts({ destination: headers('a: x, b: x, c: x, d: x, e: x, host: 6') }));
+  t.match(both['destinations[0].webhooks[0].headers'], { message: /5 are allowed/ });
+  t.match(both['destinations[0].webhooks[0].headers.host'], { message: /must be text/ });
   t.match(found('x-a: "1\\r\\nx-b: 2"'), { message: /newline/ });
   t.match(found('x-a: "\\u2713"'), { message: /cannot carry/ });
   t.match(found('"x a": b'), { message: /not a header name/ });
@@ -192,6 +202,7 @@ t.test('mistakes elsewhere', async (t) => {
     ['alerts: { rules: { endpointDed: false } }', 'alerts.rules.endpointDed', /Did you mean endpointDead\?/],
     ['alerts: { rules: { runHeld: { aftr: 5m } } }', 'alerts.rules.runHeld.aftr', /Did you mean after\?/],
     ['alerts: { rules: { backlogOld: { olderThan: soon } } }', 'alerts.rules.backlogOld.olderThan', /30d/],
+    ['alerts: { rules: { backlogOld: { olderThan: 5 } } }', 'alerts.rules.backlogOld.olderThan', /must be text/],
     ['alerts: { rules: { runHeld: loud } }', 'alerts.rules.runHeld', /true or false/],
     ['alerts: { notify: 5 }', 'alerts.notify', /must be a URL/],
     ['alerts: { notify: { url: "https://a", format: slak } }', 'alerts.notify.format', /Did you mean slack\?/],

@@ -123,6 +123,23 @@ t.test('who starts beside a process that delivers has its time, whatever became 
   }
 });
 
+t.test(
+  'who starts beside a process that delivers has its very time where the uptime comes in hundredths',
+  async (t) => {
+    const { open } = await file(t);
+    const clock = new ManualClock();
+    const uptime = clock.uptime.bind(clock);
+    clock.uptime = () => Math.floor(uptime() / 10) * 10;
+    clock.stall(4);
+    const serving = await open(clock);
+    await serving.join(20_000);
+    clock.stall(1_009);
+    const beside = await open(clock);
+    t.equal(beside.time.now(), clock.now());
+    t.equal(beside.time.toWall(clock.now()), clock.now(), 'and shows what was written as it was written');
+  },
+);
+
 t.test('a command whose clock differs from that of the process that delivers does it no harm', async (t) => {
   const { open } = await file(t);
   const clock = new ManualClock();

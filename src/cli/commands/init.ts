@@ -8,6 +8,7 @@ import type { Context } from '../context.ts';
 import { jsonOption, wholeNumber } from '../options.ts';
 import { IGNORED, type Starter, starterFiles } from '../starter-files.ts';
 import { note, print, printJson, type Terminal } from '../terminal.ts';
+import { writing } from '../writing.ts';
 
 interface InitOptions {
   readonly sample: boolean;
@@ -48,12 +49,18 @@ async function init(folder: string, options: InitOptions, { terminal }: Context)
     throw new RollcallError('bad_usage', `${folder} has a rollcall.yaml already. Name another folder.`);
   }
   const starter = await answered(options, terminal);
-  const written: string[] = [];
-  for (const [path, text] of starterFiles(starter)) if (write(join(root, path), text)) written.push(path);
-  if (ignore(join(root, '.gitignore'))) written.push('.gitignore');
+  const written = writing(() => writeStarter(root, starter));
   if (options.json) return printJson(terminal, { folder: root, files: written });
   for (const path of written) note(terminal, `wrote ${join(folder, path)}`);
   print(terminal, `\n${nextSteps(folder, starter)}`);
+}
+
+/** The files that were written. */
+function writeStarter(root: string, starter: Starter): readonly string[] {
+  const written: string[] = [];
+  for (const [path, text] of starterFiles(starter)) if (write(join(root, path), text)) written.push(path);
+  if (ignore(join(root, '.gitignore'))) written.push('.gitignore');
+  return written;
 }
 
 /** Asks the person at the terminal; flags and `--yes` ask nothing. */

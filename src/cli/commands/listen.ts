@@ -6,7 +6,7 @@ import { type Captured, createCapture } from '../capture.ts';
 import type { Context } from '../context.ts';
 import { describeRequest } from '../describe-request.ts';
 import { collect, jsonOption, milliseconds, wholeNumber } from '../options.ts';
-import { aborted, note, print, printJson } from '../terminal.ts';
+import { aborted, hasColours, note, print, printJson } from '../terminal.ts';
 
 interface ListenOptions {
   readonly port: number;
@@ -60,7 +60,7 @@ export function addListen(program: Command, context: Context): void {
 
 async function listen(options: ListenOptions, { terminal }: Context): Promise<void> {
   const { port, host, fail, slow, secret, maxBody } = options;
-  const colour = terminal.stdout.isTTY === true;
+  const colour = hasColours(terminal.stdout);
   const server = createCapture({
     secrets: secret,
     bodyLimit: maxBody,

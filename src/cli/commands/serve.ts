@@ -93,9 +93,11 @@ async function reload({ reload: apply, log }: Opened): Promise<void> {
   }
 }
 
-function explainListenError(error: NodeJS.ErrnoException): never {
-  if (error.code !== 'EADDRINUSE') throw error;
-  throw new RollcallError('bad_configuration', 'The port of listen is taken. Set listen.port; 0 takes a free one.', {
-    cause: error,
-  });
+function explainListenError(error: NodeJS.ErrnoException & { readonly port?: number }): never {
+  if (error.syscall !== 'listen' && error.syscall !== 'getaddrinfo') throw error;
+  const message =
+    error.code === 'EADDRINUSE'
+      ? `Port ${error.port} is taken. Set listen.port to another one; 0 takes a free one.`
+      : `Nothing can listen at listen.host and listen.port: ${error.message}.`;
+  throw new RollcallError('bad_configuration', message, { cause: error });
 }

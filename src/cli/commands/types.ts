@@ -5,6 +5,7 @@ import type { Context } from '../context.ts';
 import { note, print } from '../terminal.ts';
 import { typesFile } from '../types-file.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
+import { writing } from '../writing.ts';
 
 interface TypesOptions extends AppCommandOptions {
   readonly output?: string;
@@ -36,6 +37,6 @@ async function types(options: TypesOptions, { terminal }: Context): Promise<void
   }
   const text = typesFile(found);
   if (output === null) return print(terminal, text.trimEnd());
-  writeFileSync(output, text);
+  writing(() => writeFileSync(output, text));
   note(terminal, `Wrote ${output}.`);
 }

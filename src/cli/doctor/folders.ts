@@ -18,7 +18,10 @@ export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
     folders.set(folder, [...(folders.get(folder) ?? []), what]);
     yield* examineFile(what, path);
   }
-  for (const [folder, uses] of folders) yield* examineFolder(folder, uses.join(' and '));
+  for (const [folder, uses] of folders) {
+    const need = `${uses.join(' and ')} ${uses.length === 1 ? 'needs' : 'need'} it`;
+    yield* examineFolder(folder, need);
+  }
 }
 
 function* filesOf({ store, engines }: Config): Generator<readonly [string, string]> {
@@ -39,15 +42,15 @@ async function* examineFile(what: string, path: string): AsyncGenerator<Finding>
   }
 }
 
-async function* examineFolder(folder: string, uses: string): AsyncGenerator<Finding> {
+async function* examineFolder(folder: string, need: string): AsyncGenerator<Finding> {
   const check = `folder ${folder}`;
   const found = await stat(folder).catch(() => null);
   if (!found?.isDirectory()) {
-    yield failed(check, `does not exist, and ${uses} needs it. Make it: mkdir -p ${folder}`);
+    yield failed(check, `does not exist, and ${need}. Make it: mkdir -p ${folder}`);
     return;
   }
   if (!(await may(folder, constants.W_OK | constants.X_OK))) {
-    yield failed(check, `can't be written by ${user()}, and ${uses} needs it. Give that user the rights to it`);
+    yield failed(check, `can't be written by ${user()}, and ${need}. Give that user the rights to it`);
     return;
   }
   const { bavail, bsize, blocks } = await statfs(folder);

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { SERVED_GAP } from '../port.ts';
+import { UPTIME_STEP } from '../steadied-time.ts';
 import type { Connection } from './connection.ts';
 
 /** The clocks of a process that delivers, as each heartbeat reports them. */
@@ -71,7 +72,12 @@ export function startOffset(clock: Clock, { kept, isServed, newest }: StartTime)
   const since = kept === null ? Number.NaN : clock.uptime() - kept.uptime;
   // Beside a process that delivers its time counts, however this process's clock is set.
   const isBeside = kept !== null && isServed && since >= 0 && since <= SILENCE;
-  const times = isBeside ? [kept.at + since] : [wall + (kept?.offset ?? 0), wall];
+  const times = isBeside ? [besideTime(kept, since, wall)] : [wall + (kept?.offset ?? 0), wall];
   const time = times.filter((each) => each >= newest).sort((a, b) => a - b)[0] ?? newest;
   return Math.round(time - wall);
+}
+
+/** By the wall clock, which is the finer one, unless it was set meanwhile, or is set otherwise for this process. */
+function besideTime({ at, offset }: KeptClock, since: number, wall: number): number {
+  return Math.abs(wall + offset - (at + since)) <= UPTIME_STEP ? wall + offset : at + since;
 }
