@@ -140,6 +140,11 @@ t.test('the management API', async (t) => {
     t.equal((await post(`${V1}/runs/${run}/approve?wait=true`)).status, 200);
     t.match(await (await post(`${V1}/runs/${run}/reject`)).json(), { code: 'unknown_run' });
     t.match(await (await post(`${V1}/dead-letters/drop`, {})).json(), { code: 'invalid_request' });
+    const misspelt = await post(`${V1}/dead-letters/drop`, { destination: 'crm', reson: 'refused' });
+    t.match(await misspelt.json(), {
+      code: 'invalid_request',
+      message: 'body: reson is not known. Did you mean reason?',
+    });
     t.match(await (await post(`${V1}/dead-letters/drop`, { ids: [id] })).json(), { dropped: 1, next: null });
     const replayed: Json = await (await post(`${V1}/dead-letters/replay`, { all: true })).json();
     t.ok(replayed.replayed >= 3);

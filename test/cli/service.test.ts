@@ -33,9 +33,18 @@ t.test('a changed file is applied on request; one with mistakes is not, and the 
 t.test('a port that is taken is a mistake in the configuration', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const { service, port } = await serve(config);
-  t.match(await rollcall(['serve', '-c', config]), { code: 2, stderr: new RegExp(`^bad_configuration: Port ${port} is taken`, 'm') });
-  await writeFile(config, (await readFile(config, 'utf8')).replace('listen: { port', 'listen: { host: 192.0.2.1, port'));
-  t.match(await rollcall(['serve', '-c', config]), { code: 2, stderr: /^bad_configuration: Nothing can listen .*192\.0\.2\.1/m });
+  t.match(await rollcall(['serve', '-c', config]), {
+    code: 2,
+    stderr: new RegExp(`^bad_configuration: Port ${port} is taken`, 'm'),
+  });
+  await writeFile(
+    config,
+    (await readFile(config, 'utf8')).replace('listen: { port', 'listen: { host: 192.0.2.1, port'),
+  );
+  t.match(await rollcall(['serve', '-c', config]), {
+    code: 2,
+    stderr: /^bad_configuration: Nothing can listen .*192\.0\.2\.1/m,
+  });
   await service.stop();
 });
 

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Right } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
 import { errorAnswer, jsonSchema } from '../../http-schemas.ts';
+import { suggestion } from '../../spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
 
@@ -80,10 +81,10 @@ export function ordering<
   const { may = 'operate' } = options;
   app.post(path, { schema: documentation(options, may), onRequest: gate.guard(may) }, async (request, reply) => {
     const caller = gate.caller(request);
-    const given = {
-      ...asked(options, request),
-      body: parsed(options.body ?? NOTHING, request.body ?? {}, 'body') as z.output<B>,
-    };
+    const { query = NOTHING, body = NOTHING } = options;
+    refuseUnknown(query, request.query, 'query');
+    refuseUnknown(body, request.body ?? {}, 'body');
+    const given = { ...asked(options, request), body: parsed(body, request.body ?? {}, 'body') as z.output<B> };
     const { action, target } = options.deed(given);
     return audit.during({ who: caller.name, action, target }, async () =>
       options.handle({ ...given, caller, request, reply }),
@@ -99,6 +100,15 @@ function asked<P extends z.ZodType, Q extends z.ZodType>(
     params: parsed(params ?? NOTHING, request.params, 'path') as z.output<P>,
     query: parsed(query ?? NOTHING, request.query, 'query') as z.output<Q>,
   };
+}
+
+/** A misspelt filter must not make an order reach further than was meant. */
+function refuseUnknown(schema: z.ZodType, given: unknown, where: string): void {
+  if (!(schema instanceof z.ZodObject) || typeof given !== 'object' || given === null) return;
+  const known = Object.keys(schema.shape);
+  const unknown = Object.keys(given).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new RollcallError('invalid_request', `${where}: ${unknown} is not known${suggestion(unknown, known)}`);
 }
 
 function parsed(schema: z.ZodType, given: unknown, where: string): unknown {
