@@ -1,7 +1,7 @@
 import type { LiveAudience } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Computation } from '../computation.ts';
-import { exceeds, shown } from '../guard.ts';
+import { exceeds, shown, users } from '../guard.ts';
 
 /** Changes are counted over so many milliseconds. */
 const WINDOW = 3_600_000;
@@ -24,12 +24,12 @@ export async function whyFrozen(
   const [entered, exited] = [counted.entered + entering, counted.exited + leaving];
   const before = after - entered + exited;
   if (before === 0 || before < guard.minMembers) return null;
-  if (after === 0 && leaving > 0 && !mayBeEmpty) return `The audience becomes empty; ${before} users would leave.`;
+  if (after === 0 && leaving > 0 && !mayBeEmpty) return `The audience becomes empty; ${users(before)} would leave.`;
   if (exceeds(exited, guard.maxExits, before)) {
-    return `${exited} of ${before} users leave within an hour, more than maxExits (${shown(guard.maxExits)}) allows.`;
+    return `${exited} of ${users(before)} leave within an hour, more than maxExits (${shown(guard.maxExits)}) allows.`;
   }
   if (exceeds(entered, guard.maxEntries, before)) {
-    return `${entered} of ${before} users enter within an hour, more than maxEntries (${shown(guard.maxEntries)}) allows.`;
+    return `${entered} of ${users(before)} enter within an hour, more than maxEntries (${shown(guard.maxEntries)}) allows.`;
   }
   return null;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { Authority } from '../deliver/helpers/certificates.ts';
 import { secureEndpoint } from '../deliver/helpers/secure-endpoint.ts';
-import { jsonLines, listen, rollcall, workspace } from './helpers.ts';
+import { filesOf, jsonLines, listen, rollcall, workspace } from './helpers.ts';
 
 interface Finding {
   readonly check: string;
@@ -44,6 +44,7 @@ t.test('the doctor looks up names, vets addresses and says what to allow', async
 t.test('the doctor names folders with what is wrong with them, and goes on without the store', async (t) => {
   const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
   const found = await examine(config);
+  t.same(await filesOf(folder), [], 'it writes nothing');
   t.match(found.find(`folder ${folder}`), { state: 'ok', message: /^can be written, [\d.]+ GB free of [\d.]+ GB$/ });
   await edit(config, /^store: .*$/m, `store: sqlite:${folder}/away/rollcall.db`);
   const { code, find } = await examine(config);

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
@@ -92,6 +92,11 @@ export function start(args: readonly string[], { tty = false, answer = '', colum
 /** Runs a command to its end. */
 export function rollcall(args: readonly string[]): Promise<Finished> {
   return start(args).finished;
+}
+
+/** Files of stores and engines that were made in a folder. */
+export async function filesOf(folder: string): Promise<readonly string[]> {
+  return (await readdir(folder)).filter((name) => /db/.test(name));
 }
 
 /** What a command printed as JSON lines. */

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
-import { jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
+import { filesOf, jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
 
 const LINE = [
   ...'run key kind first members entered exited invalid duplicates held sent startedAt ms'.split(' '),
@@ -23,6 +23,7 @@ t.test('syncs send what changed, verified by a receiver, and nothing when nothin
 
   const planned = await rollcall(['plan', '-c', config]);
   t.match(planned, { code: 0, stdout: /big_spenders \(audience, first sync\): 0 → 2 members, 2 enter, 0 leave/ });
+  t.same(await filesOf(folder), [], 'a plan writes nothing');
   const [first] = await sync();
   t.same(Object.keys(first ?? {}), LINE);
   t.match(first, { key: 'big_spenders', kind: 'audience', first: true, members: 2, entered: 2, exited: 0, sent: 2 });

@@ -16,6 +16,7 @@ import { hint } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { count, print, printJson, type Terminal } from '../terminal.ts';
 import { testable, testDestination } from '../test-event.ts';
+import { isUnmade, withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 
 const HELP = `
@@ -89,7 +90,8 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   yield* examineFolders(config);
   const found: Finding[] = [];
   try {
-    await withApp(options, { terminal }, async (opened) => {
+    if (isUnmade(config)) found.push(ok('store', 'is not there yet: the first start makes it'));
+    await withApp(options, { terminal, adapt: withoutMakingStore }, async (opened) => {
       for await (const finding of examineStore(opened, options)) found.push(finding);
     });
   } catch (error) {

@@ -10,6 +10,7 @@ import { hint, nowOption } from '../options.ts';
 import { pausedSince } from '../paused-since.ts';
 import { oddRows } from '../show-run.ts';
 import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
+import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 interface PlanOptions extends AppCommandOptions {
@@ -47,7 +48,7 @@ async function showSql(keys: readonly string[], { config, now, json }: PlanOptio
 }
 
 async function plan(keys: readonly string[], options: PlanOptions, { terminal, setExitCode }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app, config }) => {
+  await withApp(options, { terminal, adapt: withoutMakingStore }, async ({ app, config }) => {
     const all = [...config.audiences, ...config.traits].filter(({ paused }) => !paused).map(({ key }) => key);
     const renamed: string[] = [];
     for (const key of keys.length > 0 ? keys : all) {

@@ -1,0 +1,24 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config } from '../config/config.ts';
+
+/** Whether the next start makes the file of the store: a log without its file is a loss, and no new store. */
+export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
+  if (!store.url.startsWith('sqlite:') || store.url === 'sqlite::memory:') return false;
+  const path = store.url.slice('sqlite:'.length);
+  return !existsSync(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
+}
+
+/** For commands that write nothing: a store that is not there yet is an empty one, and stays unmade. */
+export function withoutMakingStore(config: Config): Config {
+  return isUnmade(config) ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
