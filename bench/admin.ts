@@ -166,7 +166,7 @@ async function postgres(): Promise<string> {
   await migratePostgres(url);
   const client = new pg.Client(url);
   await client.connect();
-  // What fails ends the server, too: that is not what went wrong.
+  // A failure also ends the server: its error here is not the cause.
   client.on('error', () => {});
   const now = Date.now();
   await client.query(`INSERT INTO rollcall.delivery (destination, rank, state, due_at, tries, source, type, message_id, user_id, accepted_at,

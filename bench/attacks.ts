@@ -1,7 +1,7 @@
 /**
- * What requests without a write key, and crowds, cost an honest client: its small batches, half of them plain with the key in the
- * head and half with gzip and the key in the body, a hundred a second, while somebody else attacks. `refused` counts its answers
- * that are not 200.
+ * The price that an honest client pays for requests without a write key, and for crowds. It sends a hundred small batches a
+ * second while somebody else attacks: half of them plain with the key in the head, half with gzip and the key in the body.
+ * `refused` counts its answers that are not 200.
  *
  * The attacker runs on the same processors, and takes from the honest client what no service could give back. So each attack is
  * also run `elsewhere`, against a server that takes every request and does nothing: what is left between the two is the service's

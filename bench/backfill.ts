@@ -52,7 +52,7 @@ async function run(sending: 'rollcall' | 'stored' | 'bare', isBatched = false): 
   }
 }
 
-/** What the store and the engine have on disk; files that were larger before have kept their size. */
+/** The size of the store and the engine on disk; files that were larger before have kept their size. */
 async function sizeMb(folder: string): Promise<number> {
   let bytes = 0;
   for (const name of await readdir(folder)) bytes += (await stat(join(folder, name))).size;

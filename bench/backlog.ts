@@ -1,4 +1,4 @@
-/** What a large backlog costs: claims from 10 thousand and from 1 million deliveries, and the memory it takes. */
+/** The price of a large backlog: claims from 10 thousand and from 1 million deliveries, and the memory it takes. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * What becomes of a queue while Postgres can't take back dead rows: beside nothing, an idle transaction, and a pg_dump that is
+ * A queue's speed while Postgres can't take back dead rows: beside nothing, an idle transaction, and a pg_dump that is
  * slow. Without HTTP, so that the database is what counts. Each takes `--steps` of `--step` messages (4 of 200,000 unless
  * given), or with `--minutes` as many as it can, after one step in which nothing is held; a step ends early after two minutes.
  * A queue whose database reaches `--gigabytes` (20 unless given) ends there: no dead row is taken back meanwhile.
@@ -93,7 +93,7 @@ async function steps(queue: Queue, watcher: pg.Client, before: Step) {
   return { last, minutes: Math.round(elapsed() / 6_000) / 10 };
 }
 
-// Whoever interrupts it must not leave the server's folder on the disk. Connections break meanwhile.
+// An interruption must not leave the server's folder on the disk. Connections break meanwhile.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     process.on('uncaughtException', () => undefined);

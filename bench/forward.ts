@@ -17,7 +17,7 @@ import { type Contender, compare, countCpu, type Figures, peakMemoryMb, startPar
 const { values } = parseArgs({ strict: false, options: { count: { type: 'string' } } });
 const all = Number(values['count'] ?? 240_000);
 
-/** What a contender stores in besides its own process. */
+/** A contender's store or database, which runs beside its process. */
 interface Service {
   readonly extra: string;
   readonly pid: number | null;

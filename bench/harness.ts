@@ -1,5 +1,5 @@
 /**
- * What all benchmarks share. A benchmark is `bench/NAME.ts`, which calls {@link compare} with its contenders:
+ * The harness of all benchmarks. A benchmark is `bench/NAME.ts`, which calls {@link compare} with its contenders:
  *
  *     await compare({
  *       name: 'receiver-1kb',
@@ -92,7 +92,7 @@ export function machine(): string {
 /** A child process of a benchmark: a server, a sink, a contender that must have a heap of its own. */
 export interface Part {
   pid: number;
-  /** What it sent with `process.send` when it was ready. */
+  /** The message that it sent with `process.send` when it was ready. */
   ready: unknown;
   process: ChildProcess;
   stop(): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * What bad endpoints cost the healthy ones: 10, 100 and 1000 destinations at 60 % of what was measured as their capacity
+ * The price that healthy endpoints pay for bad ones: 10, 100 and 1000 destinations at 60 % of what was measured as their capacity
  * (open loop), alone and with one endpoint more that hangs and one that always answers 500. And what bad messages cost the
  * others of one endpoint (closed loop): some of a hundred are always answered 500, or answers are 503 by chance.
  */

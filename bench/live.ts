@@ -49,7 +49,7 @@ interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
 }
 
-/** What there is before a service starts: made once for each length, copied for each run. */
+/** A store and a log for a service to start with: made once for each length, copied for each run. */
 interface Place {
   readonly url: string;
   /** Of the log's files. */
@@ -195,7 +195,7 @@ async function highest(store: Store): Promise<Figures> {
   return best;
 }
 
-/** What the generator says in the end. `latest`: how late it was at worst, in milliseconds; `cpu`: its own, in microseconds. */
+/** The generator's last words. `latest`: how late it was at worst, in milliseconds; `cpu`: its own, in microseconds. */
 interface Loaded {
   readonly sent: number;
   readonly ms: number;

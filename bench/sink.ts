@@ -5,7 +5,7 @@ const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
 /**
  * The customer's server, as light as can be: on two cores, what it takes is taken from those who are measured. It reads each
- * request whole and answers it; its port is told to the parent process.
+ * request whole and answers it; the parent process gets its port.
  */
 export function startSink(onRequest: () => void = () => {}): void {
   const server = createServer({ noDelay: true }, (socket) => {

@@ -16,7 +16,7 @@ export interface Alerts {
 interface AlertsOptions {
   readonly store: Pick<Store, 'runs'>;
   readonly log: Log;
-  /** What it throws is logged. */
+  /** Its errors are logged. */
   readonly notify?: ((alert: RunAlert) => void | Promise<void>) | undefined;
 }
 

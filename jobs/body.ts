@@ -5,7 +5,7 @@ import type { Kind } from './engines/port.ts';
 interface BodySpec {
   readonly key: string;
   readonly kind: Kind;
-  /** Traits that those who are gone are told as null (traits only). */
+  /** Traits that are null for users who are gone (traits only). */
   readonly columns: readonly string[];
   /** Traits that the definition no longer has: null for everyone. */
   readonly removed: readonly string[];

@@ -20,7 +20,7 @@ interface CatchUpOptions {
   readonly settle: (record: AudienceRecord) => Promise<boolean>;
 }
 
-/** Has destinations that are back told soon, whatever the schedules of the audiences. */
+/** Soon sends what destinations lack that are back, whatever the schedules of the audiences. */
 interface CatchUps {
   start(): void;
   stop(): void;

@@ -8,7 +8,7 @@ const BATCH = 5_000;
 export const changesMembership = ({ action }: Pick<Run, 'action'>): boolean =>
   action === 'sync' || action === 'resync' || action === 'retire';
 
-/** Who entered, left or changed by a run; of one that is not done, who would. Nobody by one that failed or was rejected. */
+/** Users who entered, left or changed by a run; of one that is not done, who would. None by one that failed or was rejected. */
 export async function* changesOf(engine: Engine, run: Run): AsyncGenerator<readonly RunChange[]> {
   if (!changesMembership(run)) return;
   if (run.state === 'done') yield* engine.runChanges(run.key, run.toVersion);

@@ -65,7 +65,7 @@ export interface Subject {
 
 /** An order for one subject. */
 export interface Order {
-  /** `settle`: nothing but what destinations are to be told that are behind. */
+  /** `settle`: sends nothing but what destinations lack that are behind. */
   readonly action: 'sync' | 'resync' | 'retire' | 'settle';
   /** The run's time, milliseconds since 1970. */
   readonly asOf: number;

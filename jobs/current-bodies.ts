@@ -110,8 +110,8 @@ async function bodiesOfNow(
 }
 
 /**
- * Who is told the membership, rather than that it is over: nobody who does not want it, and of those that syncs do not
- * reach only who was told of it, and therefore will be told of changes once it is back.
+ * Finds destinations that get the membership, rather than its end. A destination that does not want it gets the end. One
+ * that syncs do not reach gets the membership only if it had it before: then changes will follow once it is back.
  */
 function hearersOf(
   record: AudienceRecord,
@@ -125,7 +125,7 @@ function hearersOf(
   return (destination) => hearers.has(destination);
 }
 
-/** Without its snapshot everybody would be told to have left. */
+/** Without its snapshot everybody would seem to have left. */
 function lost(key: string): RollcallError {
   const message = `${key}: the engine no longer has what was last synced. Bring its database back, or run \`rollcall resync ${key}\`.`;
   return new RollcallError('snapshot_lost', message);

@@ -7,13 +7,13 @@ export interface Debt {
   readonly destination: string;
   /** The whole membership, or that it is over. */
   readonly action: 'backfill' | 'withdraw';
-  /** Whether it missed changes, so that it is told who left, too. */
+  /** Whether it missed changes, so that it also hears who left. */
   readonly leavers: boolean;
 }
 
 /**
- * Who of those that can be told now does not know the membership, or still believes in what is over for it. Others that
- * are behind stay in `lapsed` until they can be told.
+ * Destinations in reach that do not know the membership, or still believe in one that is over for them. Others that are
+ * behind stay in `lapsed` until they are in reach.
  */
 export function debtsOf(record: AudienceRecord, source: string, destinations: readonly Destination[]): readonly Debt[] {
   if (record.version === 0) return [];

@@ -9,7 +9,7 @@ const RECENT = 100;
 
 type Place = Pick<RunContext, 'store' | 'config' | 'subject'>;
 
-/** Whether a destination is to be told of the end once more: some of it, or of what came before, died on the way. */
+/** Whether a destination has to hear of the end once more: some of it, or of what came before, died on the way. */
 export async function endedFor(context: Place, record: AudienceRecord, destination: string): Promise<Debt | null> {
   const { store, config, subject } = context;
   const isReached = reachedBy(subject.source, config().destinations).some(({ name }) => name === destination);
@@ -19,7 +19,7 @@ export async function endedFor(context: Place, record: AudienceRecord, destinati
   return letters.length > 0 ? { destination, action: 'withdraw', leavers: record.lapsed.includes(destination) } : null;
 }
 
-/** Forgets an audience that has ended, once everybody who was told of it knows, or nobody is left to be told. */
+/** Forgets an audience that has ended, once every destination that had it knows, or none is left. */
 export async function forgetEnded(context: RunContext): Promise<void> {
   const { store, engine, subject, lease } = context;
   const record = await store.audience(subject.key);
@@ -32,7 +32,7 @@ async function isSettled({ store, clock, config }: RunContext, record: AudienceR
   const { key, endedAt, lapsed } = record;
   const names = new Set(config().destinations.map(({ name }) => name));
   const isOld = clock.now() - (endedAt ?? 0) > (config().recordRetention?.runs ?? Number.POSITIVE_INFINITY);
-  // Who left the configuration may come back, but not for ever.
+  // A destination that left the configuration may come back, but not for ever.
   if (isOld) return !lapsed.some((name) => names.has(name));
   return lapsed.length === 0 && (await isAllDelivered(store, key));
 }

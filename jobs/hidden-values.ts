@@ -1,7 +1,7 @@
 import { RollcallError } from '../src/errors.ts';
 import type { Definition, Engine } from './engines/port.ts';
 
-/** What variables put into SQL, with their names: engines quote it in their errors, which people's hooks and pages show. */
+/** Values that variables put into SQL, and the variables' names: engines quote them in errors, which hooks and pages show. */
 export type HiddenValues = ReadonlyMap<string, string>;
 
 /** Verbs that run SQL of definitions. */

@@ -22,7 +22,7 @@ export interface ComputedType {
 interface Looks {
   /** The changes that a sync would send. */
   plan(subject: Subject, now?: number): Promise<SyncPlan>;
-  /** What the values of an audience or trait are in JSON. */
+  /** The JSON type of an audience's or trait's values. */
   type(subject: Subject): Promise<ComputedType>;
 }
 

@@ -22,7 +22,7 @@ interface Request {
 }
 
 /** Carries out the orders of people and schedules under the lease, and reports them. */
-interface Orders {
+export interface Orders {
   order(subject: Subject, request: Request): Promise<SyncReport>;
   /** Lets a held run go on. @throws RollcallError `unknown_run` */
   approve(run: string): Promise<SyncReport>;

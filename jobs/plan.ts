@@ -33,13 +33,13 @@ export interface SyncPlan {
   readonly messages: number;
   readonly destinations: readonly string[];
   readonly newcomers: readonly string[];
-  /** Those of `newcomers` that once had it and missed changes: they are told who left, too. */
+  /** Those of `newcomers` that once had it and missed changes: they also hear who left. */
   readonly returning: readonly string[];
-  /** Destinations that no longer want it, and are told that it is over, for each member. */
+  /** Destinations that no longer want it, and get its end for each member. */
   readonly withdrawn: readonly string[];
   /** Destinations that are connected to the source, and whose filters keep it from them. */
   readonly filtered: readonly string[];
-  /** Destinations that missed changes and can't be told now: they are once they are back. */
+  /** Destinations that missed changes and are out of reach: they get them once they are back. */
   readonly away: readonly string[];
   /** POSTs, one per message and URL, those of `renamedFrom` too. */
   readonly calls: number;
@@ -47,7 +47,7 @@ export interface SyncPlan {
   readonly estimatedMs: number | null;
   /** Why a guard or an expectation would hold it. */
   readonly held: string | null;
-  /** The audience that this one was renamed from; it would be retired, and `retired` members told `false`. */
+  /** The audience that this one was renamed from; it would be retired, and `retired` members sent `false`. */
   readonly renamedFrom: string | null;
   readonly retired: number;
   /** By a person: until they resume it, a sync passes over it. */

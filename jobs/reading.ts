@@ -116,7 +116,7 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
   };
 }
 
-/** What a key that is gone has left in several engines, as one page; a plan is in one of them. */
+/** Pages of several engines as one, for a key that is gone from the configuration; a plan is in one of them. */
 function merged(pages: readonly ChangePage[], limit: number): ChangePage {
   const [only, second] = pages.filter(({ changes, next }) => changes.length > 0 || next !== null);
   if (!only) return { changes: [], next: null };

@@ -8,7 +8,7 @@ const PATIENCE = 10 * 60_000;
 
 type Place = Pick<RunContext, 'store' | 'config' | 'clock' | 'log' | 'signal' | 'onProgress'>;
 
-/** Who of a run's destinations may be sent to now, and how many messages. */
+/** Destinations of a run that may be sent to now, and how many messages each. */
 interface Room {
   readonly scope: readonly string[];
   readonly free: number;
@@ -38,7 +38,7 @@ export async function waitForRoom(
     const idle = await takingNothing({ store, config });
     await queues.look(store);
     const lost = full.filter((name) => idle.has(name) || queues.standStill(name));
-    // What a run retires is forgotten with it: whom it can't reach now could not be told later.
+    // A retired audience is forgotten with its run: destinations out of reach now could not hear of it later.
     if (run.action === 'retire' && lost.length === full.length) return { scope, free: wanted };
     if (run.action !== 'retire' && lost.length > 0) {
       for (const destination of lost) {

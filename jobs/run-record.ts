@@ -11,7 +11,7 @@ export function isFirst({ version, endedAt }: AudienceRecord): boolean {
 }
 
 /**
- * A sync speaks to those who have the membership so far; a first one or a resync to all. Those who missed something are told
+ * A sync speaks to those who have the membership so far; a first one or a resync to all. Destinations that missed something get
  * all of it afterwards.
  */
 export function scopeOf(
@@ -89,7 +89,7 @@ export function withCounts(run: Run, staged: Staged): Run {
   return { ...run, members, entered, exited, changed, invalid, duplicates, fromVersion, toVersion };
 }
 
-/** The record of an audience once `told` have heard all of a run. */
+/** The record of an audience once the destinations in `told` have all of a run. */
 export function recordAfter(
   run: Run,
   staged: Staged,
@@ -107,11 +107,11 @@ export function recordAfter(
   const sequence = before.sequence + staged.total;
   const after = { ...before, sequence, destinations, lapsed };
   if (action === 'retire') {
-    // Without its snapshot nobody can be told any more.
+    // Without its snapshot nothing more can be sent.
     const left = staged.fromVersion === 0 ? [] : lapsed;
     return { ...after, endedAt: now, lapsed: left, version: left.length > 0 ? run.toVersion : 0 };
   }
-  // All who were told of it know of its end: nobody needs the snapshot.
+  // Every destination that had it knows of its end: nobody needs the snapshot.
   if (isForOne) return before.endedAt !== null && lapsed.length === 0 ? { ...after, version: 0 } : after;
   const formerColumns = new Set([...before.formerColumns, ...noLonger(run, staged.columns, before)]);
   const given = toldKeys(run.kind, run.key, staged.columns);
@@ -131,7 +131,7 @@ export function toldKeys(kind: Kind, key: string, columns: readonly string[]): r
   return kind === 'audience' ? [key] : columns;
 }
 
-/** The keys that members were told before a run, and that its definition does not give. */
+/** The keys that members were sent before a run, and that its definition does not give. */
 export function noLonger(run: Run, columns: readonly string[], before: AudienceRecord): readonly string[] {
   if (before.version === 0 && before.endedAt === null) return [];
   const now = toldKeys(run.kind, run.key, columns);

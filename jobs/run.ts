@@ -78,7 +78,7 @@ async function settleDebts(context: RunContext, asOf: number, onRun: OnRun, only
       debtsOf(record, subject.source, destinations).find((each) => each.destination === name) ??
       (await endedFor(context, record, name));
     if (!debt || (only !== undefined && debt.action !== only)) continue;
-    // Who left a run for taking nothing is not sent everything as long as that lasts.
+    // A destination that left a run for taking nothing is not sent everything as long as that lasts.
     if (debt.leavers && !(await areBack(context))(name)) continue;
     onRun(await finishRun(context, await stageRun(context, { action: debt.action, asOf, debt }, record), onRun));
   }

@@ -22,11 +22,11 @@ export interface SyncOptions {
   readonly log: Log;
   readonly openEngine?: OpenEngine;
   readonly onProgress?: (progress: Progress) => void;
-  /** Told what became of everything that was asked for, by people or by schedules. */
+  /** Called with the result of everything that was asked for, by people or by schedules. */
   readonly onReport?: (report: SyncReport) => void;
-  /** Told of each step of the live computation. */
+  /** Called with each step of the live computation. */
   readonly onLiveStep?: (step: LiveStepReport) => void;
-  /** Told of held, failed and overdue runs; what it throws is logged. */
+  /** Called with held, failed and overdue runs; its errors are logged. */
   readonly notify?: (alert: RunAlert) => void | Promise<void>;
 }
 
@@ -54,7 +54,7 @@ interface ReportOptions {
 export interface Runner {
   /** Opens an engine for something short, beside the runs. */
   readonly withEngine: WithEngine;
-  /** What an engine says of itself. */
+  /** The remarks of an engine on itself. */
   examine(engine: string): Promise<readonly Remark[]>;
   readonly generations: Generations;
   readonly alerts: Alerts;

@@ -77,7 +77,7 @@ function stillAudible(context: RunContext, run: Run, record: AudienceRecord, sco
   return keep(context, run, record, scope, audible);
 }
 
-/** Who leaves a run misses a part of it: the run goes on without it, for good, and it is told anew once it is back. */
+/** A destination that leaves a run misses a part of it, so it gets the whole once it is back. */
 async function keep(
   { store, lease }: RunContext,
   run: Run,

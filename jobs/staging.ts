@@ -46,7 +46,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   // deletion seems to have begun before its end.
   const { settled } = await store.deletions(null);
   const startedAt = clock.now();
-  // Those who stay members would not be told what they are now.
+  // Users who stay members would not get their new values.
   const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
   const action = isOtherKind ? 'resync' : order.action;
   const isKnownToAll =
@@ -74,7 +74,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     startedAt,
   );
   const run = { ...made, toVersion: await lastVersion(store, known) };
-  // Whoever looks sees that it computes; and what the process does not survive is a run that failed.
+  // People who look see that it computes. A run that the process does not survive has failed.
   await store.saveRun(run, lease.fence);
   try {
     const toVersion = await nextVersion(context, action, known, run.toVersion);
@@ -120,7 +120,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   }
 }
 
-/** What a person has to look at first: a source that is not to be believed, too large a change, or a new name. */
+/** Why a person has to decide first: a source that is not to be believed, too large a change, or a new name. */
 async function whyHeld({ subject, engine }: RunContext, staged: Staged, order: Staging): Promise<string | null> {
   const { definition } = subject;
   const { former, asOf, renames } = order;

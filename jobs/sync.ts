@@ -1,20 +1,18 @@
 import type { Remark } from '../src/remark.ts';
-import type { AudiencePause, AudienceRecord } from '../src/store/port.ts';
-import { createCatchUps } from './catch-up.ts';
+import type { AudienceRecord } from '../src/store/port.ts';
+import { createBackground } from './background.ts';
 import { computations } from './computation.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './current-bodies.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
-import { createLive } from './live/live.ts';
 import { type ComputedType, createLooks } from './looks.ts';
 import { hasEngine } from './open-engines.ts';
 import { createOrders } from './orders.ts';
+import { createPauses } from './pauses.ts';
 import type { SyncPlan } from './plan.ts';
 import { createReading, type Reading } from './reading.ts';
-import { createRunner, NO_PATIENCE, type SyncOptions, type SyncReport } from './runner.ts';
-import { createSchedules } from './schedule.ts';
+import { createRunner, type SyncOptions, type SyncReport } from './runner.ts';
 import { configured, createSubjects, orphan } from './subjects.ts';
 import { forgetUsers, type ToldUser, toldUsers } from './told-users.ts';
-import { nextTryAt } from './tries.ts';
 
 export interface SyncTime {
   /** The run's time in milliseconds since 1970; without it, now. */
@@ -35,7 +33,7 @@ export interface Sync extends Reading {
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
-  /** What an engine says of itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
+  /** The remarks of an engine on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
   /** Sends everything again: `true` to members, `false` to everyone who ever left. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
@@ -47,7 +45,7 @@ export interface Sync extends Reading {
   reject(run: string): Promise<SyncReport>;
   /** Audiences that the store knows and the configuration does not. */
   orphans(): Promise<readonly AudienceRecord[]>;
-  /** Audiences that were retired, and that not everybody who was told of them knows of. */
+  /** Audiences that were retired, while some destination that had one does not know. */
   ended(): Promise<readonly AudienceRecord[]>;
   /**
    * The bodies that tell the values of now, for dead letters that are sent again, in their order.
@@ -59,7 +57,7 @@ export interface Sync extends Reading {
   forget(users: readonly string[], sources: readonly string[] | null): Promise<void>;
   /** Says that the configuration of now counts: at the start of a process that is there to stay, and at its reloads. */
   configured(): Promise<void>;
-  /** Which of these users the audiences of these sources know, and whom they told. */
+  /** Users among these whom the audiences of these sources know, and the destinations that heard of them. */
   told(users: readonly string[], sources: readonly string[] | null): Promise<readonly ToldUser[]>;
   /**
    * Runs the schedules; missed ticks are caught up once.
@@ -77,13 +75,15 @@ export function createSync(options: SyncOptions): Sync {
   const subjects = createSubjects(store, config);
   const orders = createOrders({ store, clock, runner, subjects });
   const looks = createLooks({ store, clock, config, runner, subjects });
-  const { withEngine, generations, alerts } = runner;
+  const pauses = createPauses(store, log);
+  const background = createBackground({ options, runner, orders, subjects, pauses });
+  const { withEngine, generations } = runner;
 
-  /** Tells of the end of audiences that were retired, whoever was away then; reports what it did. */
+  /** Tells destinations that were away of audiences that were retired; reports what it did. */
   async function settleEnded({ now }: SyncTime): Promise<SyncReport[]> {
     const reports: SyncReport[] = [];
     for (const record of await subjects.ended()) {
-      // Without its engine nobody can be told; it is no failure of each sync.
+      // Without its engine nothing can be sent; it is no failure of each sync.
       if (!hasEngine(record.engine, config())) continue;
       reports.push(await orders.order(orphan(record), { action: 'settle', now }));
     }
@@ -96,68 +96,13 @@ export function createSync(options: SyncOptions): Sync {
     }
   }
 
-  const pauseOf = async (key: string): Promise<AudiencePause | null> =>
-    (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null;
-
-  /** Passes over audiences that a person paused, and says so. */
-  async function isPaused(key: string): Promise<boolean> {
-    const pause = await pauseOf(key);
-    if (pause === null) return false;
-    const { at, by } = pause;
-    const since = new Date(at).toISOString();
-    log.info({ event: 'sync_paused', key, by, since }, `${key} is not synced: ${by} paused it at ${since}`);
-    return true;
-  }
-
-  /** Whether whoever started the schedules agreed to every change of a name. */
-  let agreed = false;
-  const live = createLive({
-    ...{ store, accept: options.accept, config, clock, log },
-    check: generations.check,
-    settle: async (key) => {
-      // A paused live audience is computed, and sends nothing.
-      if ((await pauseOf(key)) !== null) return;
-      await orders.order(await subjects.find(key), { action: 'sync', renames: agreed, patience: NO_PATIENCE });
-    },
-    onStep: options.onLiveStep ?? (() => {}),
-  });
-  const catchUps = createCatchUps({
-    config,
-    clock,
-    log,
-    store,
-    settle: async ({ key }) => {
-      if ((await pauseOf(key)) !== null) return true;
-      const order = { action: 'settle', patience: NO_PATIENCE } as const;
-      return (await orders.order(await subjects.find(key), order)).error === null;
-    },
-  });
-  const schedules = createSchedules({
-    config,
-    clock,
-    log,
-    lastRunAt: async (key) => {
-      const record = await store.audience(key);
-      return record?.endedAt === null ? record.lastRunAt : null;
-    },
-    unfinished: (key) => store.runs({ key, states: ['staged', 'sending', 'committed'], limit: 1 }),
-    nextTryAt: (key, tick) => nextTryAt(store, key, tick, clock.now()),
-    run: async (computation, tick, isRetry) => {
-      if (await isPaused(computation.key)) return true;
-      const order = { action: 'sync', tick, isRetry, renames: agreed, patience: NO_PATIENCE } as const;
-      const { error } = await orders.order(configured(computation, config()), order);
-      return error?.code !== 'run_in_progress';
-    },
-    overdue: (key, message) => alerts.send({ event: 'overdue', key, run: null, code: null, message }),
-  });
-
   return {
     async run(keys, time = {}) {
       const reports: SyncReport[] = [];
       const selected = subjects.selected(keys);
-      if (selected.some(({ engine }) => engine === LIVE_ENGINE)) await live.once();
+      if (selected.some(({ engine }) => engine === LIVE_ENGINE)) await background.computeLive();
       for (const subject of selected) {
-        if (await isPaused(subject.key)) continue;
+        if (await pauses.passesOver(subject.key)) continue;
         reports.push(await orders.order(subject, { action: 'sync', ...time }));
       }
       if (runner.signal.aborted) return reports;
@@ -189,16 +134,11 @@ export function createSync(options: SyncOptions): Sync {
     configured: generations.take,
     told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),
     async start(renames = false) {
-      agreed = renames;
-      await schedules.start();
-      catchUps.start();
-      await live.start();
+      await background.start(renames);
       await warnOfOrphans();
     },
     async stop() {
-      schedules.stop();
-      catchUps.stop();
-      await Promise.all([live.stop(), runner.stop()]);
+      await Promise.all([background.stop(), runner.stop()]);
     },
   };
 }

@@ -2,7 +2,7 @@ import type { Store } from '../src/store/port.ts';
 import type { Log } from './context.ts';
 import type { WithEngine } from './open-engines.ts';
 
-/** A user, and a destination that a source told of the user. */
+/** A user, and a destination that heard of the user from a source. */
 export interface ToldUser {
   readonly source: string;
   readonly destination: string;
@@ -41,7 +41,7 @@ export async function forgetUsers(
   if (failures.length > 0) throw failures[0];
 }
 
-/** Which of these users the audiences of these sources know, and whom they told. */
+/** Users among these whom the audiences of these sources know, and the destinations that heard of them. */
 export async function toldUsers(
   place: Place,
   users: readonly string[],

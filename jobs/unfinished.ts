@@ -50,7 +50,7 @@ async function keepAll(context: RunContext, run: Run, staged: Staged): Promise<A
   return record;
 }
 
-/** Moves the snapshot by the part of the plan that was sent, so that it still says what people were told. */
+/** Moves the snapshot by the part of the plan that was sent, so that it still says what destinations have. */
 async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): Promise<AudienceRecord> {
   const { engine, clock } = context;
   const before = await recordOf(context);
@@ -60,7 +60,7 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
     await engine.commit(run.id);
     return recordAfter(run, staged, before, told, clock.now());
   }
-  // There is no half an end: whoever heard of some of it is told everything again.
+  // There is no half an end: a destination that heard of some of it gets everything again.
   const destinations = before.destinations.filter((name) => !told.includes(name));
   return { ...before, destinations, lapsed: [...new Set([...before.lapsed, ...told])] };
 }

@@ -14,7 +14,7 @@ const ALL_RUNS = 200_000;
 export interface Story {
   readonly key: string;
   readonly user: string;
-  /** Milliseconds since 1970, where it is told as of a time in the past. */
+  /** Milliseconds since 1970, for a story as of a time in the past. */
   readonly asOf: number | null;
   /** Null where nobody knows any more. */
   readonly member: boolean | null;
@@ -39,7 +39,7 @@ export interface Change {
   readonly run: Run | null;
   /** Of a live audience, the event or moment that brought it. */
   readonly cause: Cause | null;
-  /** How far each destination of the run was told. */
+  /** How far the run got at each destination. */
   readonly told: readonly ToldDestination[];
 }
 
@@ -153,7 +153,7 @@ function edgesOf(standing: Standing | undefined, past: readonly Interval[]): rea
     return { change: ends.has(since) ? 'changed' : 'entered', version: since, value };
   });
   const over = [...ends].filter((version) => !starts.has(version));
-  // Who left before anything was remembered is known to have left all the same.
+  // Users who left before anything was remembered are known to have left all the same.
   if (standing && !standing.present && !ends.has(standing.since)) over.push(standing.since);
   const left = over.map((version): Edge => ({ change: 'left', version, value: null }));
   return [...begun, ...left].toSorted((a, b) => a.version - b.version);

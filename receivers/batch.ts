@@ -98,7 +98,7 @@ export class BatchRun extends Timed implements Asker {
 export function batchReply(replies: readonly (Reply | undefined)[]): Reply {
   const rejected: Rejection[] = [];
   for (const [index, reply] of replies.entries()) {
-    // What would have been refused alone is not to come again; what would have been retried is.
+    // A message that would be refused alone must not come again; one that would be retried must.
     if (reply === undefined) rejected.push({ index, code: 'deadline', retry: true });
     else if (reply.status >= 300) rejected.push({ index, code: reply.code ?? 'failed', retry: reply.status >= 500 });
   }

@@ -10,7 +10,7 @@ export type Kind = (typeof kinds)[number];
 /** A free-form JSON object: traits, properties, parts of the context. */
 export type JsonObject = Record<string, unknown>;
 
-/** What is known about the device and the surroundings; membership changes carry `personas`. */
+/** The device and the surroundings; membership changes carry `personas`. */
 export interface Context extends JsonObject {
   personas?: Personas;
 }
@@ -28,7 +28,7 @@ interface Common {
   version: 1;
   /** ISO 8601, UTC, with milliseconds. */
   timestamp: string;
-  /** What the client gave as the time, where it was corrected or could not be understood. */
+  /** The time as the client gave it, where it was corrected or could not be understood. */
   originalTimestamp?: unknown;
   /** When Rollcall took it, in the form of `timestamp`. */
   receivedAt?: string | undefined;

@@ -3,7 +3,7 @@ const hasBuffer = typeof globalThis.Buffer === 'function';
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const encoder = new TextEncoder();
 
-/** What is no UTF-8 is replaced, as everywhere. */
+/** Decodes UTF-8; invalid bytes are replaced, as everywhere. */
 export function textOf(bytes: Uint8Array): string {
   return hasBuffer && Buffer.isBuffer(bytes) ? bytes.toString('utf8') : decoder.decode(bytes);
 }

@@ -128,7 +128,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       now: clock.now,
       handle(index) {
         const parsed = parseValue(items[index]);
-        // What is done is let go of: collecting garbage would else cost as much as checking the messages.
+        // An item is let go of once it is parsed: collecting garbage would else cost as much as checking the messages.
         items[index] = undefined;
         return once(parsed, new BatchItem(source, index, keys[index]), log);
       },

@@ -21,7 +21,7 @@ import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import type { VerifiedFields } from './request.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
 
-/** What the plugins know about a request, as `request.webhook` in their scope. */
+/** A verified request, as `request.webhook` in the plugins' scope. */
 export interface Webhook {
   /** The bytes as received. */
   rawBody: Buffer;
@@ -100,7 +100,7 @@ interface Marked {
   [marker]: Arrival | null;
 }
 
-/** What is known of a request, whose time begins when it is asked for first. */
+/** The arrival of a request, whose time begins when it is asked for first. */
 function arrivalOf(request: FastifyRequest, clock: Pick<ReceiverClock, 'now'>): Arrival {
   const marked = request as unknown as Marked;
   marked[marker] ??= new Arrival(request, clock.now());

@@ -8,7 +8,7 @@ import type * as reply from './reply.ts';
 
 /** Options of a receiver outside Fastify. */
 export type StandaloneOptions = CoreOptions & {
-  /** Where refusals and failures are told (default: the console). */
+  /** The log of refusals and failures (default: the console). */
   log?: Log;
 };
 
@@ -25,7 +25,7 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** What hosts add to a request: Express its parsed body, function platforms the bytes. */
+/** A request with the additions of hosts: Express its parsed body, function platforms the bytes. */
 type HostRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
 
 const fromNode = (request: HostRequest): Incoming => ({

@@ -18,7 +18,7 @@ export type StandardVerification =
 
 const wellFormed = /^[0-9a-f]{40}$/;
 
-/** What is wrong with `X-Signature` alone, before any byte of the body is looked at. */
+/** The fault of `X-Signature` alone, before any byte of the body is looked at. */
 export function headerFault(header: string | undefined): SignatureFault | undefined {
   if (header === undefined || header === '') return 'signature_missing';
   return wellFormed.test(header) ? undefined : 'signature_malformed';
@@ -46,7 +46,7 @@ export function standardHeaders(header: (name: string) => string | undefined): G
   };
 }
 
-/** What is to be verified, once the headers are well formed. */
+/** The claim to verify, once the headers are well formed. */
 export interface StandardClaim {
   readonly id: string;
   readonly timestamp: string;

@@ -14,7 +14,7 @@ const WAITS = [1000, 5000, 30_000, 120_000, 600_000];
 const BUSY_WAIT = 100;
 /** How often requests are looked for that another process has stored, or that are due again, in milliseconds. */
 const LOOK_INTERVAL = 1_000;
-/** What was at work this often when a process ended is tried alone, and then no more: it may be what ends them. */
+/** A request that was at work at so many crashes is tried alone, and then no more: it may have caused them. */
 const SUSPECT_CRASHES = 2;
 const CRASH_LIMIT = 3;
 /** Characters of an error that are kept with what was given up. */
@@ -86,7 +86,7 @@ export class InboxWorker {
     );
   }
 
-  /** What is no message is not stored: it is told at once. */
+  /** Answers a body that is no message at once, and does not store it. */
   async #refuse({ parsed, verified }: Arrival, log: Log): Promise<reply.Reply> {
     const { report, handle } = this.#parts;
     try {
@@ -112,7 +112,7 @@ export class InboxWorker {
     await this.#looking;
     await within(clock, drain, Promise.all(this.#working.values()), () => []);
     for (const request of this.#open) request.expire();
-    // What is still at work is somebody's until the lease ends.
+    // Requests still at work are somebody's until the lease ends.
     if (this.#owns && this.#working.size === 0) await store.disown(this.#owner);
   }
 

@@ -19,7 +19,7 @@ const noMessage: Parsed = { ok: false, reason: 'empty_body', detail: 'it was ans
 /** A message that is being handled, or waits for its turn. */
 export class Job extends Held {
   parsed: Parsed;
-  /** What will be answered, as far as that is known. */
+  /** The answer to give, as far as that is known. */
   answer: reply.Reply | undefined;
   /** The change of the same name that comes after it. */
   next: Job | undefined;
@@ -58,7 +58,7 @@ export class Job extends Held {
   }
 }
 
-/** Whoever waits for the answer to a request of one message, until the deadline. */
+/** A request that waits for the answer to its one message, until the deadline. */
 export class Waiting extends Timed implements Asker {
   readonly #job: Job;
   readonly #waits: Deadlines;

@@ -1,6 +1,6 @@
 import type { EdgeReceiver } from './edge.ts';
 
-/** What is used of the event of a function URL, of an API Gateway (both of its formats) or of a load balancer. */
+/** The parts used of the event of a function URL, of an API Gateway (both of its formats) or of a load balancer. */
 export interface LambdaEvent {
   headers?: Record<string, string | undefined> | null;
   multiValueHeaders?: Record<string, string[] | undefined> | null;
@@ -13,7 +13,7 @@ export interface LambdaEvent {
   requestContext?: { http?: { method?: string } };
 }
 
-/** What such a function answers. */
+/** The answer of such a function. */
 export interface LambdaResult {
   statusCode: number;
   headers: Record<string, string>;

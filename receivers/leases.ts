@@ -7,7 +7,7 @@ import type { OpenRequest } from './request.ts';
 import type { ReceiverStore } from './store.ts';
 
 interface Parts {
-  /** What is at work, for as long as it is. */
+  /** Everything that is at work, for as long as it is. */
   readonly open: LinkedList<Held>;
   readonly store: ReceiverStore;
   readonly clock: ReceiverClock;
@@ -16,7 +16,7 @@ interface Parts {
   readonly report: Report;
 }
 
-/** What the store may hold for a handler. */
+/** A request that the store may hold for a handler. */
 export class Held extends Linked {
   request: OpenRequest;
   readonly log: Log;
@@ -60,7 +60,7 @@ export function createLeases({ open, store, clock, stuckAfter, report }: Parts):
     void attempt(
       () => store.renew(opening),
       (ours) => {
-        // What has ended meanwhile has given its lease back.
+        // A handler that has ended meanwhile has given its lease back.
         if (ours || each.hasEnded) return;
         request.expire();
         failed(new Error('its lease ended while the handler worked: another process may handle it too'));

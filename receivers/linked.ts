@@ -4,7 +4,7 @@ export class Linked {
   after: Linked | undefined;
 }
 
-/** What is open at a time, left in one step: a `Set` makes a new table for every few entries that come and go. */
+/** Entries that are open, left in one step: a `Set` makes a new table for every few entries that come and go. */
 export class LinkedList<T extends Linked> {
   #first: T | undefined;
   #last: T | undefined;

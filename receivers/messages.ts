@@ -27,7 +27,7 @@ export interface AliasMessage {
   context: Context;
 }
 
-/** What a handler gets, by kind. */
+/** The message that a handler gets, by kind. */
 export interface MessageOf {
   identify: IdentifyBody;
   track: TrackBody;
@@ -84,7 +84,7 @@ export interface Batch {
 /** Messages of one batch at most; a sender puts fewer into its million bytes. */
 const BATCH_LIMIT = 10_000;
 
-/** What a request brought. */
+/** The body of a request: one message, or a batch. */
 export type ParsedBody = Parsed | { ok: true; batch: Batch };
 
 /** Turns the bytes of a request body into a message or a batch; never throws. */
@@ -150,7 +150,7 @@ export interface Computed {
   readonly sequence: number | undefined;
 }
 
-/** What a message says of an audience or trait, if it is the call of one. */
+/** The audience or trait that a message speaks of, if it is the call of one. */
 export function computedOf(message: Message | UnknownMessage): Computed | undefined {
   if (message.type !== 'identify') return undefined;
   const { userId, context } = message as Extract<Message, { type: 'identify' }>;

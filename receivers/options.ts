@@ -20,10 +20,10 @@ export type SecretOption =
   | readonly Secret[]
   | ((request: RequestHead) => Awaitable<Secret | readonly Secret[] | undefined>);
 
-/** What a handler may want to know about the request that brought its message. */
+/** The request that brought a message, for its handler. */
 export interface ReceivedRequest {
   /**
-   * Aborts when the sender has been told to come again, when the receiver stops waiting at its close, and when another
+   * Aborts when the sender was answered to come again, when the receiver stops waiting at its close, and when another
    * process may have begun the same work because the lease was lost.
    */
   readonly signal: AbortSignal;
@@ -34,7 +34,7 @@ export interface ReceivedRequest {
   readonly key: string | undefined;
   /** Place of the secret that matched; `undefined` where no secret is set. */
   readonly secret: number | undefined;
-  /** What the store knows this request by; `undefined` where nothing tells repetitions apart. For a store's `transaction`. */
+  /** The store's name for this request; `undefined` where nothing tells repetitions apart. For a store's `transaction`. */
   readonly opening: Opening | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface TraitHandlers<Values = JsonObject> {
   gone?: Handler<ComputedBody>;
 }
 
-/** A failure that `on.error` is told about. */
+/** A failure that `on.error` gets. */
 export interface Failure {
   /** `host`: the app around the receiver took the body, the answer or the connection. */
   stage: 'secret' | 'store' | 'handler' | 'invalid' | 'host';
@@ -102,7 +102,7 @@ export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   unhandled?: Handler<Message | UnknownMessage>;
   /** Keeps what does not parse; then the answer is 200 instead of a 400, which loses the event. */
   invalid?: (invalid: Invalid, request: ReceivedRequest) => unknown;
-  /** Told of every failure, late ones too. */
+  /** Called with every failure, late ones too. */
   error?: (error: unknown, failure: Failure) => unknown;
 };
 
@@ -140,7 +140,7 @@ export interface VerifyOptions {
    * At most once a second, and for bodies of up to 16 KiB: whoever sends them is not known yet.
    */
   hints?: boolean;
-  /** Milliseconds from a request's start, reading its body included, until the sender is told to come again (default 4500; it waits for 5000). */
+  /** Milliseconds that a request may take, its body included, until the sender has to come again (default 4500; it waits 5000). */
   deadline?: number;
   clock?: ReceiverClock;
 }

@@ -34,7 +34,7 @@ const plain: { readonly [K in Kind]: (body: JsonObject) => boolean } = {
   screen: (body) => isObjectOrNone(body['properties']) && isNamed(body) && isFromUser(body),
   group: (body) => isText(body['groupId']) && isObject(body['traits']) && isFromUser(body),
   alias: (body) => isText(body['Previous ID']) && isText(body['User ID']) && isCommon(body),
-  // Whatever else it has is left out.
+  // Other fields are left out.
   delete: (body) => isText(body['userId']) && isTime(body['timestamp']) && Object.keys(body).length === 3,
 };
 
@@ -42,6 +42,6 @@ const checks: ReadonlyMap<unknown, (body: JsonObject) => boolean> = new Map(Obje
 
 /**
  * Whether a body is one that its schema would hand on as it is, as nearly all are: the schema copies what it checks.
- * What this does not pass is for the schema to say, so that it may only err on the side of no; a test holds both together.
+ * The schema decides about everything that does not pass, so this may only err on the side of no. A test holds both together.
  */
 export const isPlain = (body: JsonObject): boolean => checks.get(body['type'])?.(body) ?? false;

@@ -1,13 +1,13 @@
 import type { Awaitable } from './after.ts';
 import { LeaseLost, type Opened, type Opening, type ReceiverStore } from './store.ts';
 
-/** What the store needs of a client of `pg`. */
+/** The methods of a client of `pg` that the store needs. */
 export interface PostgresClient {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
   release(error?: Error): void;
 }
 
-/** What the store needs of a `Pool` of `pg`. */
+/** The methods of a `Pool` of `pg` that the store needs. */
 export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
@@ -42,7 +42,7 @@ export interface PostgresStore extends ReceiverStore {
   ): Promise<T>;
 }
 
-/** What requests and changes are told apart by, in one table. */
+/** Prefixes that tell requests and changes apart in one table. */
 const REQUEST = 'r:';
 const CHANGE = 'c:';
 const PRUNE_EVERY = 1_000;
@@ -86,7 +86,7 @@ interface Row {
 
 /**
  * Remembers handled requests, and the order of changes, in one table of the app's Postgres, for all hosts.
- * Whatever decides and what it decides on are one transaction; a lease ends what a crashed host had begun.
+ * A decision and the rows that it reads are one transaction; a lease ends the work of a host that crashed.
  *
  * @throws TypeError when the name of the table is not one
  */

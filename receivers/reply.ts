@@ -1,6 +1,6 @@
 import { AlreadyRead, TooSlow } from './incoming.ts';
 
-/** What the kit answers, before an edge turns it into its framework's response. */
+/** An answer of the kit, before an edge turns it into its framework's response. */
 export interface Reply {
   status: number;
   headers: Record<string, string>;
@@ -60,7 +60,7 @@ export function unreadable(error: unknown): Reply {
 }
 
 export const failed = refusal(500, 'handler_failed', 'the handler failed; send it again');
-// What is left of the body is not waited for.
+// The rest of the body is not waited for.
 export const tooLarge = refusal(413, 'too_large', 'the body is larger than this receiver takes', {
   connection: 'close',
 });

@@ -33,7 +33,7 @@ export function verify(
   header: string | readonly string[] | undefined,
   secrets: Secret | readonly Secret[],
 ): Verification {
-  // What was sent several times is no signature.
+  // A header that was sent several times is no signature.
   const given = typeof header === 'object' ? header.join(', ') : header;
   const reason = headerFault(given);
   if (reason !== undefined) return { ok: false, reason };
@@ -63,7 +63,7 @@ const givenDigits = Buffer.alloc(2 * digestBytes);
 
 /** In constant time. */
 function isSame(expected: string, given: string): boolean {
-  // What is shorter would leave digits of the one before it.
+  // A shorter one would leave digits of the one before it.
   if (given.length !== givenDigits.length) return false;
   expectedDigits.write(expected, 'latin1');
   givenDigits.write(given, 'latin1');

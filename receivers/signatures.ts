@@ -19,7 +19,7 @@ export interface Signatures {
   mistake?(body: Uint8Array | undefined, header: string | undefined, secrets: readonly Secret[]): string | undefined;
 }
 
-/** What is signed to name a sender. */
+/** The text that is signed to name a sender. */
 export const SENDER = 'rollcall sender';
 /** Hexadecimal digits of a sender's name. */
 export const SENDER_LENGTH = 16;

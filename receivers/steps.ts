@@ -4,7 +4,7 @@ import { type Computed, computedOf, type Message, type UnknownMessage } from './
 import type { AudienceHandlers, Handler, Handlers, TraitHandlers } from './options.ts';
 import * as reply from './reply.ts';
 
-/** What is done with a message, and the answer once that is done. */
+/** The call that handles a message, and the answer once it has. */
 export interface Step {
   readonly call: Handler<never>;
   readonly answer: reply.Reply;

@@ -50,7 +50,7 @@ async function handles(store: ReceiverStore, given: Opening): Promise<void> {
   assert.equal(await store.done(given), true);
 }
 
-/** What a store for receivers must do; all of it counts for several processes as for one. */
+/** Cases that a store for receivers must pass. They hold for several processes as for one. */
 export const storeCases: readonly StoreCase[] = [
   {
     name: 'a request that was handled stays handled',
@@ -199,7 +199,7 @@ export const storeCases: readonly StoreCase[] = [
   },
 ];
 
-/** What the `transaction` of a store must do. */
+/** Cases that the `transaction` of a store must pass. */
 export const transactionCases: readonly TransactionCase[] = [
   {
     name: 'what is written in the transaction and the end of the request happen together, also if the process then ends',

@@ -20,7 +20,7 @@ export interface Opening {
   /** The same for every repetition of the request; undefined where nothing tells repetitions apart. */
   readonly key: string | undefined;
   readonly change: Change | undefined;
-  /** Who handles it, different for every request: another can't end what this one began. */
+  /** The holder, different for every request: another can't end what this one began. */
   readonly holder: string;
 }
 
@@ -91,11 +91,11 @@ export interface Inbox extends ReceiverStore {
   keep(requests: readonly StoredRequest[]): Awaitable<readonly boolean[]>;
   /**
    * Makes this process the one that works on what is kept, or prolongs that for a lease; false while another one is.
-   * Whatever another one had begun counts a crash.
+   * Requests that another one had begun count a crash.
    */
   own(owner: string): Awaitable<boolean>;
   disown(owner: string): Awaitable<void>;
-  /** What may be tried now, the oldest first: of each user one, if none of `working` is theirs. */
+  /** Requests that may be tried now, the oldest first: one of each user, if none of `working` is theirs. */
   due(limit: number, working: readonly string[]): Awaitable<readonly KeptRequest[]>;
   /** A try begins. It is counted first, so that one that ends the process counts too. */
   tried(key: string): Awaitable<void>;
@@ -103,13 +103,13 @@ export interface Inbox extends ReceiverStore {
   tryAgain(key: string, at: number): Awaitable<void>;
   /** No further try: kept for a person to look at. */
   giveUp(key: string, reason: string): Awaitable<void>;
-  /** What was given up, the oldest first. */
+  /** Requests that were given up, the oldest first. */
   givenUp(limit: number): Awaitable<readonly GivenUpRequest[]>;
   /** Has what was given up tried anew, all of it or that with these keys; resolves to their number. */
   retry(keys?: readonly string[]): Awaitable<number>;
 }
 
-/** Who has a name, and what was known of it before. */
+/** The holder of a name, and what was known of it before. */
 class Hold<V> {
   readonly holder: string;
   readonly until: number;
@@ -122,7 +122,7 @@ class Hold<V> {
   }
 }
 
-/** What is known by name, and who has it; a hold that ran out is nobody's. Forgets the oldest beyond `max`. */
+/** States by name, with who holds them; a hold that ran out is nobody's. Forgets the oldest beyond `max`. */
 class Memory<V extends number | boolean> {
   readonly #states = new Map<string, V | Hold<V>>();
   readonly #max: number;
@@ -167,7 +167,7 @@ class Memory<V extends number | boolean> {
     for (let looks = this.#states.size; looks > 0 && this.#states.size > this.#max; looks -= 1) {
       const [name, state] = this.#oldest.next().value as [string, V | Hold<V>];
       this.#states.delete(name);
-      // What is at work is not forgotten: it would be begun twice.
+      // Names at work are not forgotten: they would be begun twice.
       if (state instanceof Hold) this.#states.set(name, state);
     }
   }

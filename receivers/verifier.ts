@@ -18,7 +18,7 @@ export interface Trusted {
 
 export type VerifyResult = Trusted | { ok: false; reply: Reply };
 
-/** Told when the secret could not be found out. */
+/** Called when the secret could not be found out. */
 export type SecretFailed = (error: unknown, request: RequestHead, log: Log) => void;
 
 const logFailure: SecretFailed = (err, { url }, log) =>
@@ -65,7 +65,7 @@ function checkOptions({ secret, signing = 'x-signature', maxAge }: VerifyOptions
 
 const jsonType = /^\s*application\/json\s*(?:;|$)/i;
 
-/** What the head alone gives away: coding, type and size. */
+/** Refuses for reasons that the head alone shows: coding, type and size. */
 function headReply(request: RequestHead, bodyLimit: number): Reply | undefined {
   const encoding = request.header('content-encoding');
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return encoded;

@@ -137,7 +137,7 @@ export function createWork({ on, store, leases, clock, report, ended }: WorkPart
     return later(result, job, handledLater, failedLater);
   }
 
-  /** What `handle` brings is the answer itself. */
+  /** The result of `handle` is the answer itself. */
   function handled(result: unknown, job: Job): Answer {
     return settle(job.answer ?? (result as reply.Reply), job);
   }

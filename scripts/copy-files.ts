@@ -1,7 +1,7 @@
 import { cpSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 
-// What the program reads at run time, and tsc does not copy. The pages run in browsers as they are written.
+// Copies the files that the program reads at run time and tsc leaves out. The pages run in browsers as they are written.
 const root = join(import.meta.dirname, '..');
 const pages = 'src/admin/pages/*.{html,js,css,svg}';
 for (const file of globSync(['src/store/*/migrations/*.sql', 'examples/shop/rollcall.yaml', pages], { cwd: root })) {

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createMetrics } from '../src/admin/metrics.ts';
+import { createMetrics } from '../src/admin/metrics/metrics.ts';
 import { systemClock } from '../src/clock.ts';
 
 /** Writes the table of docs/metrics.md anew: `node scripts/write-metrics.ts`. */
@@ -7,7 +7,7 @@ import { systemClock } from '../src/clock.ts';
 const PAGE = new URL('../docs/metrics.md', import.meta.url);
 const TABLE = /^\| metric \|.*?\n(?!\|)/ms;
 
-/** What each metric of ours is called and means, as docs/metrics.md lists it. */
+/** The table of our metrics, their names and meanings, for docs/metrics.md. */
 export function metricsTable(): string {
   const nothing = async () => [];
   const { registry } = createMetrics({

@@ -26,7 +26,7 @@ export interface AcceptOptions {
  */
 export type Accept = (source: string, messages: readonly Message[], options?: AcceptOptions) => Promise<AcceptResult>;
 
-/** Who delivers, in this process, what is accepted. */
+/** The part of this process that delivers messages as they are accepted. */
 interface Deliverer {
   /** Offers to take deliveries as they are accepted, of each destination so many at most; null if it takes none. */
   reserve(counts: ReadonlyMap<string, number>): Take | null;
@@ -34,7 +34,7 @@ interface Deliverer {
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void;
 }
 
-/** @param onAccepted - told of each batch that is on disk, with the numbers of its deliveries by destination, repeated ones too */
+/** @param onAccepted - called with each batch on disk, and the numbers of its deliveries by destination, repeated ones too */
 export function createAccept(
   store: Pick<Store, 'accept'>,
   destinations: () => readonly Destination[],

@@ -7,7 +7,8 @@ import { managementApi } from './admin/api/api.ts';
 import { Audit } from './admin/audit.ts';
 import { standingOf } from './admin/concerns.ts';
 import { Gate } from './admin/guard.ts';
-import { createMetrics, isFailure, type Metrics } from './admin/metrics.ts';
+import { createMetrics, type Metrics } from './admin/metrics/metrics.ts';
+import { isFailure } from './admin/metrics/syncs.ts';
 import { pages } from './admin/pages.ts';
 import { Session } from './admin/session.ts';
 import { SignInLimit } from './admin/sign-in-limit.ts';
@@ -104,9 +105,9 @@ export class App {
   private damage: RollcallError | null = null;
 
   private constructor(config: Config, store: Store, options: AppOptions) {
-    const { log, clock = systemClock, onProgress } = options;
+    const { log, clock = systemClock } = options;
     this.failed = this.failure.promise;
-    // Whoever embeds the service may look at it, and need not.
+    // An embedding program may look at it, and need not.
     this.failed.catch(() => {});
     this.config = config;
     this.options = options;
@@ -124,18 +125,24 @@ export class App {
     this.deliveryLog = new DeliveryLog(log, clock);
     this.confirmations = new Confirmations({ store, clock, log });
     this.agent = createAgent(config.network);
+    this.worker = this.createWorker();
+    this.accept = this.createAccept();
+    this.sync = this.createSync();
+    this.discards = this.createDiscards();
+    this.events = this.createEventLog();
+    this.alerts = this.createAlerts();
+    this.regulations = this.createRegulations();
+  }
+
+  private createWorker(): Worker {
+    const { store, clock, agent, config } = this;
     const { serviceName, attemptRetention, recordRetention } = config;
-    this.worker = new Worker({
-      store,
-      clock,
-      agent: this.agent,
-      serviceName,
+    return new Worker({
+      ...{ store, clock, agent, serviceName, attemptRetention, recordRetention },
       destinations: this.destinations(),
-      attemptRetention,
-      recordRetention,
       messageRetention: () => this.config.messages,
       removedAfter: () => this.config.delivery.removedAfter,
-      log,
+      log: this.options.log,
       onSettled: (settlement) => {
         this.metrics.settled(settlement);
         this.history.tally.settled(settlement);
@@ -145,20 +152,20 @@ export class App {
       onRefusing: (state) => void this.alertOfRefusing(state),
       onFatal: (error) => this.fail(error),
     });
-    this.accept = this.observed(
-      createAccept(
-        store,
-        () => this.destinations(),
-        this.worker,
-        (...batch) => this.history.accepted(...batch),
-      ),
-    );
-    this.sync = createSync({
-      store,
-      accept: this.accept,
+  }
+
+  private createAccept(): Accept {
+    const destinations = () => this.destinations();
+    const accept = createAccept(this.store, destinations, this.worker, (...batch) => this.history.accepted(...batch));
+    return this.observed(accept);
+  }
+
+  private createSync(): Sync {
+    const { store, accept, clock } = this;
+    const { log, onProgress } = this.options;
+    return createSync({
+      ...{ store, accept, clock, log },
       config: () => this.config,
-      clock,
-      log,
       ...(onProgress ? { onProgress } : {}),
       onReport: (report) => {
         this.metrics.reported(report);
@@ -169,41 +176,48 @@ export class App {
         this.history.moved(step.moved);
       },
       notify: async (alert) => {
-        if (this.config.notify) await sendRunAlert(this.accept, clock, alert);
+        if (this.config.notify) await sendRunAlert(accept, clock, alert);
       },
     });
-    this.discards = new Discards({
-      clock,
-      log,
-      save: (samples) => store.saveDiscards(samples),
+  }
+
+  private createDiscards(): Discards {
+    return new Discards({
+      clock: this.clock,
+      log: this.options.log,
+      save: (samples) => this.store.saveDiscards(samples),
       onDiscard: (source, code) => {
         this.metrics.discarded(source, code);
         this.history.discarded(source);
       },
       kept: DISCARDS_KEPT,
     });
-    this.events =
-      config.eventLog === null
-        ? null
-        : new EventLogKeeper({
-            store,
-            clock,
-            log,
-            folder: config.eventLog.path,
-            keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
-            onFailure: () => this.metrics.logFailed(),
-          });
-    this.alerts = new AlertWatch({
-      store,
-      clock,
-      log,
-      accept: this.accept,
+  }
+
+  private createEventLog(): EventLogKeeper | null {
+    const { store, clock } = this;
+    const { eventLog } = this.config;
+    if (eventLog === null) return null;
+    return new EventLogKeeper({
+      ...{ store, clock, log: this.options.log, folder: eventLog.path },
+      keep: () => this.config.eventLog?.keep ?? Number.POSITIVE_INFINITY,
+      onFailure: () => this.metrics.logFailed(),
+    });
+  }
+
+  private createAlerts(): AlertWatch {
+    const { store, clock, accept } = this;
+    return new AlertWatch({
+      ...{ store, clock, log: this.options.log, accept },
       config: () => this.config.alerts,
       concerns: async (before) => (await this.standing(before)).concerns,
     });
-    this.regulations = new Regulations({
-      store,
-      accept: this.accept,
+  }
+
+  private createRegulations(): Regulations {
+    const { store, clock, accept } = this;
+    return new Regulations({
+      ...{ store, clock, log: this.options.log, accept },
       giveBack: () => this.worker.giveBackStock(),
       sources: () => this.config.sources,
       destinations: () => this.config.destinations,
@@ -211,8 +225,6 @@ export class App {
       toldByEngines: (users, sources) => this.sync.told(users, sources),
       eraseFromLog: (requests) => this.eraseFromLog(requests),
       forgetInEngines: (users, sources) => this.sync.forget(users, sources),
-      clock,
-      log,
     });
   }
 
@@ -235,7 +247,7 @@ export class App {
   }
 
   private async startParts({ collect: collects, schedules, renames = false }: StartOptions): Promise<void> {
-    // Who collects answers that it can't, for as long as the store is damaged; others have nothing to do.
+    // A process that collects answers that it can't, for as long as the store is damaged; others have nothing to do.
     if (this.damage && !collects) throw this.damage;
     if (collects || schedules) this.logWarnings();
     if (!this.damage) {
@@ -287,7 +299,7 @@ export class App {
   /**
    * Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry.
    *
-   * @param onProgress - told how far the deliveries are
+   * @param onProgress - called with the progress of the deliveries
    */
   async delivered(runs: readonly string[], onProgress?: (progress: RunProgress) => void): Promise<RunProgress> {
     for (;;) {
@@ -348,7 +360,7 @@ export class App {
     this.failure.reject(error);
   }
 
-  /** Who refuses alerts can't be told so by one. */
+  /** The endpoint that refuses alerts can't get one about itself. */
   private async alertOfRefusing({ destination, endpoint, refusal }: EndpointState): Promise<void> {
     if (!this.config.notify || destination === NOTIFY_DESTINATION || !refusal) return;
     const { url = null } =

@@ -6,9 +6,9 @@
 interface Explanation {
   /** The HTTP status that it is answered with, where it is answered. */
   readonly status: number;
-  /** What happened. */
+  /** Says what happened. */
   readonly meaning: string;
-  /** What to do about it. */
+  /** Says what to do about it. */
   readonly remedy: string;
   /** Where an operator who sees it in a log, a metric or a run finds out more; null where the message says it all. */
   readonly look: string | null;

@@ -39,7 +39,7 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 }
 
 /**
- * Answers in JSON whatever went wrong; what nobody foresaw, and why the store failed, is logged and told to nobody.
+ * Answers every error in JSON. Unexpected errors, and why the store failed, are logged and never disclosed.
  *
  * @param about - fields for that line of the log
  */

@@ -227,8 +227,8 @@ function pageProperties(given: Record<string, unknown>): Record<string, unknown>
 }
 
 /**
- * `receivedAt − (sentAt − originalTimestamp)` where the client told when it sent the message, else as given. What was
- * given stays beside it, unless it is the same time in ISO 8601.
+ * `receivedAt − (sentAt − originalTimestamp)` where the client said when it sent the message, else as given. The
+ * given time stays beside it, unless it is the same in ISO 8601.
  */
 function writeTimestamps(
   body: Record<string, unknown>,

@@ -1,4 +1,4 @@
-/** What attacks are sent to that are to cost their own work only: it answers whoever has sent something. Tells its port. */
+/** A target of attacks that costs only their own work: it answers whoever has sent something. Prints its port. */
 import { type AddressInfo, createServer } from 'node:net';
 
 const server = createServer((socket) => {

@@ -2,7 +2,7 @@ export const SECRET = 'bench-secret';
 /** Milliseconds and messages of a batch. */
 export const BATCH = { size: 500, wait: 50 };
 
-/** What a sender of this benchmark is told: how many users to tell of to whose port, and where its files may be. */
+/** A sender's task: how many users to send to whose port, and where its files may be. */
 export interface Work {
   readonly port: number;
   readonly folder: string;

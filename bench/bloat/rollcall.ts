@@ -61,7 +61,7 @@ export async function rollcall(url: string): Promise<Queue> {
   };
 }
 
-/** What a worker does beside its work. If it can't, the measurement ends. */
+/** A worker's housekeeping beside its work. If it fails, the measurement ends. */
 async function keepHouse(store: StoreQueue, owner: number, stop: AbortController): Promise<void> {
   for (;;) {
     await sleep(5_000, undefined, { signal: stop.signal }).catch(() => undefined);

@@ -30,7 +30,7 @@ export function indexOf(id: string): number {
   return Number.parseInt(id.slice(-12), 16);
 }
 
-/** What every contender does: take items in for good, and deliver each. */
+/** The task of every contender: take items in for good, and deliver each. */
 export interface Forwarder {
   /** Resolves once the items would survive a crash (as far as the contender's store does). */
   enqueue(items: readonly Item[]): Promise<void>;

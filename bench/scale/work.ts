@@ -49,7 +49,7 @@ export function message(n: number): Message {
   return { id, userId, body };
 }
 
-/** What peers post with: our own agent, so that only the queues differ. */
+/** Posts for peers with our own agent, so that only the queues differ. */
 export function poster(sink: string): (message: Message, id: string) => Promise<void> {
   const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
   const key = createSecretKey(Buffer.from(SECRET));

@@ -12,5 +12,5 @@ export interface ModuleEngineOptions {
   readonly timeout?: number | undefined;
 }
 
-/** What such a module exports as `openEngine`: called for each run, and closed after it. */
+/** The `openEngine` that such a module exports: called for each run, and closed after it. */
 export type OpenModuleEngine = (options: ModuleEngineOptions) => Promise<Engine> | Engine;

@@ -1,7 +1,7 @@
 import type { Remark } from '../../src/remark.ts';
 
 /**
- * What an audience engine does: it keeps each snapshot (membership as last synced) beside the data, computes there what
+ * An audience engine keeps each snapshot (membership as last synced) beside the data, computes there what
  * changed, and hands out only the changes. `test/contract/engine.ts` is the suite that every engine passes.
  */
 export interface Engine {
@@ -38,19 +38,19 @@ export interface Engine {
   discard(plan: string): Promise<void>;
   /** Removes the snapshot of a key; again is harmless. */
   drop(key: string): Promise<void>;
-  /** What the snapshot, once moved by `plan`, says of these users; those it never had are left out. */
+  /** These users' values in the snapshot, once moved by `plan`; users that it never had are left out. */
   lookup(key: string, users: readonly string[], plan?: string): Promise<ReadonlyMap<string, Standing>>;
   /** The members, in no order, a batch at a time: memory stays flat. */
   members(key: string): AsyncIterable<MemberBatch>;
   /** Members after this user ('' for the first), in the order of their ids, at most `limit`; costs the same wherever it begins. */
   memberPage(key: string, after: string, limit: number): Promise<MemberBatch>;
-  /** Who entered, left or changed with the version that a run brought, in no order, as far as it is remembered. */
+  /** Users who entered, left or changed with the version that a run brought, in no order, as far as it is remembered. */
   runChanges(key: string, version: number): AsyncIterable<readonly RunChange[]>;
   /** Those of them after this user ('' for the first), in the order of their ids, at most `limit`. */
   runChangePage(key: string, version: number, after: string, limit: number): Promise<readonly RunChange[]>;
   /** The states of a user that are over, oldest first; those before the snapshot was dropped too. */
   history(key: string, user: string): Promise<readonly Interval[]>;
-  /** What brought each version of a user that no run brought, oldest first; of an engine that computes live. */
+  /** The cause of each version of a user that no run brought, oldest first; of an engine that computes live. */
   causes?(key: string, user: string): Promise<readonly Cause[]>;
   /** Forgets states that ended before this time, in milliseconds since 1970: what `history` and `runChanges` remember. */
   prune(before: number): Promise<void>;
@@ -96,7 +96,7 @@ export interface Definition {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What JSON makes of a column's values, null aside. `scalar`: text, numbers or booleans, never null within a list. */
+/** The JSON type of a column's values, null aside. `scalar`: text, numbers or booleans, never null within a list. */
 type JsonType = 'string' | 'number' | 'boolean' | 'scalar' | 'unknown';
 
 /** One of the traits that a definition gives. */
@@ -188,7 +188,7 @@ export interface Interval {
   readonly until: number;
 }
 
-/** Why something was told of a user as it was computed. */
+/** Why a user's value was sent as it was computed. */
 export interface Cause {
   readonly version: number;
   /** Milliseconds since 1970. */

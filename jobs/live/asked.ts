@@ -8,7 +8,7 @@ export type LiveDefinition =
   | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
 
 /**
- * What is kept of the events of one sort. `days`: how many, by the day of receipt. `times`: when they happened, as long as
+ * The part of one sort's events that is kept. `days`: how many, by the day of receipt. `times`: when they happened, as long as
  * that is in the window. `values`: a value of each, also where the window is longer than the log and forgotten days count.
  */
 export interface Section {

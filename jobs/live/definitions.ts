@@ -13,7 +13,7 @@ export interface LiveComputation {
   readonly hash: string;
 }
 
-/** What is live and speaks as this source. */
+/** The live computations that speak as this source. */
 export function liveComputations(config: SyncConfig, source: string): readonly LiveComputation[] {
   return computations(config)
     .filter((computation) => computation.live && computation.source === source)

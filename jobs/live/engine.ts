@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { computations, type SyncConfig } from '../computation.ts';
-import { openLive } from '../engines/live.ts';
+import { openLive } from '../engines/live/engine.ts';
 import type { Engine } from '../engines/port.ts';
 import { liveHash } from './definitions.ts';
 import { forgetKept } from './forget.ts';

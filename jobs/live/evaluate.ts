@@ -5,7 +5,7 @@ import { compareText } from './event.ts';
 import { compareDated, type Dated, type Kept } from './kept.ts';
 import { passesAll, valueAt } from './look.ts';
 
-/** What a definition says of a person, and until when, as long as nothing happens. */
+/** A definition's value for a person, and until when it holds, as long as nothing happens. */
 interface Verdict {
   /** Of an audience true; undefined for those who are not in it. */
   readonly value: unknown;
@@ -23,7 +23,7 @@ export function evaluate(asked: Asked, person: readonly Kept[], now: number): Ve
     return judged.isTrue;
   });
   const isIn = holds(asked.formula, (fact) => facts[fact] ?? false);
-  // Who was never there is in nothing, whatever it is that they did not do.
+  // A person who was never there is in nothing, whatever it is that they did not do.
   const isThere = facts.includes(true) || person.some(({ seen }) => seen > 0);
   return { value: isIn && isThere ? true : undefined, due };
 }

@@ -22,7 +22,7 @@ interface Body {
   readonly context?: unknown;
 }
 
-/** What the log's SQL takes for the beginning of time. */
+/** The beginning of time in the log's SQL. */
 const FIRST_DAY = Date.parse('0001-01-01T00:00:00.000Z');
 
 /** Reads the body of a message as the views of the log do. */

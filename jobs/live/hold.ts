@@ -4,8 +4,8 @@ import { LIVE_ENGINE } from './definitions.ts';
 import { REJECTED } from './loop.ts';
 
 /**
- * Does work of a run while nothing of a live audience is told beside it. It stays on hold while a person has to decide, and
- * after what told only those who were behind.
+ * Does work of a run while a live audience sends nothing beside it. It stays on hold while a person has to decide, and
+ * after a run that sent only to destinations that were behind.
  */
 export async function whileHeld(place: RunPlace, isForSome: boolean, work: () => Promise<void>): Promise<void> {
   const { store, clock, subject } = place;
@@ -19,7 +19,7 @@ export async function whileHeld(place: RunPlace, isForSome: boolean, work: () =>
   await store.holdLive(subject.key, null, clock.now());
 }
 
-/** What was rejected is told to nobody until a person says otherwise. */
+/** Keeps a rejected change unsent until a person says otherwise. */
 export async function holdRejected({ store, subject }: RunPlace): Promise<void> {
   if (subject.engine === LIVE_ENGINE) await store.holdLive(subject.key, REJECTED, null);
 }

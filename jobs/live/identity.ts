@@ -18,7 +18,7 @@ export function rawIdOf({ userId, anonymousId }: LiveEvent): RawId | null {
   return anonymousId === null ? null : anonymousRaw(anonymousId);
 }
 
-/** What an event says of who is who: an id, and the user that it belongs to. */
+/** Links that an event makes: each an id, and the user that it belongs to. */
 export function linksIn(event: LiveEvent): readonly { readonly raw: RawId; readonly link: Link }[] {
   const { type, userId, anonymousId, previousId, timestamp, receivedAt, messageId } = event;
   if (userId === null) return [];

@@ -6,7 +6,7 @@ import { passesFilters, placeIn } from './look.ts';
 /** A value, when it was so. */
 export type Dated = readonly [...When, value: unknown];
 
-/** What is kept of the events of one id, for what the definitions ask. All of it is JSON. */
+/** The part of one id's events that the definitions need. All of it is JSON. */
 export interface Kept {
   /** Events of sections that keep `days`: how many were received on each day. */
   readonly days: { [section: string]: { [day: string]: number } };
@@ -42,7 +42,7 @@ export function writeKept({ seen, ...parts }: Kept): string {
   return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
 }
 
-/** What an event added: sections and traits. */
+/** Sections and traits that an event added. */
 export interface Added {
   readonly sections: ReadonlySet<string>;
   readonly traits: ReadonlySet<string>;

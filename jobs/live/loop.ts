@@ -19,7 +19,7 @@ export interface LoopParts {
   readonly onStep: (step: LiveStepReport) => void;
 }
 
-/** What a step did. */
+/** The result of a step, for metrics. */
 export interface LiveStepReport {
   readonly source: string;
   readonly events: number;
@@ -41,10 +41,10 @@ const PRUNE_EVERY = 3_600_000;
 const DAYS_EVERY = 1_000;
 /** Persons looked at in one step because of the time, or all of them one after the other. */
 const PERSONS = 1_000;
-/** Told to nobody until a person decides. */
+/** Sent to nobody until a person decides. */
 export const REJECTED = 'rejected';
 
-/** What a leader does while it has the lease: reads, computes, writes, one step after the other. */
+/** A leader's work while it has the lease: reads, computes, writes, one step after the other. */
 export class Loop {
   private readonly parts: LoopParts;
   private readonly place: LivePlace;
@@ -182,7 +182,7 @@ export class Loop {
       });
   }
 
-  /** What is remembered of changes goes as far back as the runs do. */
+  /** Changes are remembered for as long as runs are. */
   private async prune(): Promise<void> {
     const { store, clock } = this.parts;
     const { recordRetention } = this.place.config();

@@ -2,7 +2,7 @@ import type { EventLog, TablePlace } from '../../src/store/event-log.ts';
 import { readable } from '../../src/store/events/readable.ts';
 import { type LiveEvent, readEvent } from './event.ts';
 
-/** What was logged since, and how far that is; null where the log has to be read as a whole. */
+/** Reads the events logged since, and how far they go; null where the log has to be read as a whole. */
 export async function readNews(
   log: EventLog,
   position: string,

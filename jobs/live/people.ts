@@ -22,7 +22,7 @@ export interface Rows {
   ofPersons(persons: readonly string[]): Promise<readonly Row[]>;
 }
 
-/** What a person is now, by the definitions that may say something new. */
+/** A person's values now, by the definitions that may say something new. */
 export interface Standings {
   readonly person: string;
   /** By key; undefined for those who are not in it. Of former ids every key is. */
@@ -37,7 +37,7 @@ interface Step {
   readonly standings: readonly Standings[];
 }
 
-/** What a step is computed from. */
+/** The input of a step. */
 export interface News {
   readonly events: readonly LiveEvent[];
   /** Persons whose time has come. */
@@ -50,7 +50,7 @@ export interface News {
   readonly first: number;
 }
 
-/** What events, the time and days that the log forgets change, for all definitions at once. Looks only at whom it touches. */
+/** Computes the changes that events, the time and forgotten days bring, for all definitions. Looks only at people they touch. */
 export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<Step> {
   const events = news.events.filter(({ receivedAt }) => dayNumber(receivedAt) >= news.first);
   const working = new Working(asked, rows, news.first);
@@ -82,7 +82,7 @@ class Working {
   }
 
   async load({ events, due, old }: News): Promise<void> {
-    // Who was a person may be a former id by now: its row is another one's.
+    // A person may be a former id by now: its row is another one's.
     const raws = new Set<RawId>([...old, ...due.map(userRaw)]);
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;

@@ -10,7 +10,7 @@ export interface LiveStatus {
   readonly ids: number;
   /** Persons for whom something may change by time alone. */
   readonly due: number;
-  /** Why this audience is told of nothing as it is computed; null while it is. */
+  /** Why this audience sends nothing as it is computed; null while it does. */
   readonly hold: string | null;
 }
 

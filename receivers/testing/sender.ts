@@ -6,7 +6,7 @@ import type { Kind } from '../bodies.ts';
 import { type Secret, sign } from '../signature.ts';
 import { signStandard } from '../standard.ts';
 
-/** What a receiver answered. */
+/** A receiver's answer. */
 export interface Sent {
   status: number;
   body: string;

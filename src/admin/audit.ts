@@ -2,7 +2,7 @@ import { RollcallError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { Store } from '../store/port.ts';
 
-/** Who does what, to what. Users are never named in it: they may have to be forgotten. */
+/** The audit log: which caller did what. It never names users, who may have to be forgotten. */
 interface AuditDeed {
   /** A token's name, `local`, or `cli:USER`. */
   readonly who: string;

@@ -9,7 +9,7 @@ import type { SignInLimit } from './sign-in-limit.ts';
 /** An `onRequest` hook; it throws for requests that may not pass. */
 type Guard = (request: FastifyRequest) => Promise<void>;
 
-/** Who asks, as the audit log names them. */
+/** A caller, as the audit log names them. */
 export interface Caller {
   readonly name: string;
   readonly may: readonly Right[];
@@ -53,7 +53,7 @@ export class Gate {
     };
   }
 
-  /** Who asks, once the guard has let them in. */
+  /** The caller, once the guard has let them in. */
   caller(request: FastifyRequest): Caller {
     return this.callers.get(request) ?? LOCAL;
   }

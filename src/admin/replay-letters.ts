@@ -14,7 +14,7 @@ export interface ReplayOptions {
   readonly maxPending: number;
   readonly signal: AbortSignal;
   readonly onProgress: (result: ReplayResult) => void;
-  /** Told once for every wait of a destination that has too much to deliver. */
+  /** Called once for every wait for a destination that has too much to deliver. */
   readonly onFull: (destination: string) => void;
 }
 
@@ -71,7 +71,7 @@ export async function replayLetters(
       }
     }
   } catch (error) {
-    // Whoever interrupts closes the store, and what fails for it is no failure of its own.
+    // An interruption closes the store; failures that follow from it are none of the replay's.
     if (!signal.aborted) throw error;
   }
   return result;

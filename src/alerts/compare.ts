@@ -3,7 +3,7 @@ import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Alert } from '../store/port.ts';
 
-/** For how long a concern must be gone before people are told that it is over. */
+/** For how long a concern must be gone before people hear that it is over. */
 export const SETTLES = 60_000;
 /** An alert that opens again within this time after its end is restless: each time, its end is awaited twice as long. */
 export const RESTLESS = 60 * 60_000;
@@ -20,12 +20,12 @@ interface Moment {
 /** The alerts to write. */
 interface Changes {
   readonly changed: readonly Alert[];
-  /** Ids of those that never lasted long enough to be told of. */
+  /** Ids of concerns that never lasted long enough for a notice. */
   readonly gone: readonly string[];
 }
 
 /**
- * Compares what holds now with what was known of it: what begins, lasts, ends, and what people are to be told of that.
+ * Compares the concerns of now with those known before: which begin, last or end, and which notices people get.
  *
  * @param known - what is not over, and what was closed within the last hour
  * @param ageOf - for how long a concern has held, in milliseconds, as far as it says
@@ -79,12 +79,12 @@ function rest(alert: Alert, rules: AlertRules, { now }: Moment): Alert {
   const goneAt = alert.goneAt ?? now;
   const patience = Math.min(RESTLESS, SETTLES * 2 ** alert.flaps);
   if (now - goneAt < patience) return { ...alert, goneAt };
-  // Nobody is told of the end of what nobody is to be told of any more.
+  // A rule that is switched off announces no end either.
   const isOver = alert.opening === null || !rules[alert.about.kind].isOn;
   return { ...alert, goneAt, closedAt: now, isOver };
 }
 
-/** Gives what people were not told of yet a notice: one for all of a kind, and not too many of them. */
+/** Gives alerts without a notice one: one for all of a kind, and not too many of them. */
 function tell(alerts: readonly Alert[], moment: Moment): readonly Alert[] {
   const opening = noticesFor(alerts, 'opening', (alert) => alert.openedAt !== null && alert.closedAt === null, moment);
   return noticesFor(opening, 'closing', (alert) => alert.closedAt !== null && alert.opening !== null, moment);

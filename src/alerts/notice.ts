@@ -26,7 +26,7 @@ export function alertDestinations({ hooks }: AlertsConfig): readonly Destination
   });
 }
 
-/** Alerts of one kind that people are told of together. */
+/** Alerts of one kind that go out in one notice. */
 export interface Told {
   readonly id: string;
   readonly isOver: boolean;
@@ -40,7 +40,7 @@ interface NoticeOptions {
 }
 
 /**
- * A notice as a message for one hook; null where it speaks of nothing but that hook, which is told nothing about itself.
+ * A notice as a message for one hook; null where it speaks of nothing but that hook, which hears nothing of itself.
  * The same notice has the same message id: what was accepted before a crash is not sent again.
  */
 export function noticeMessage(hook: AlertHook, told: Told, { link, at }: NoticeOptions): Message | null {

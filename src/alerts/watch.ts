@@ -52,7 +52,7 @@ export class AlertWatch {
     });
   }
 
-  /** One look, for a process that does not stay: what has lasted long enough is told, unless another process looks. */
+  /** One look, for a process that does not stay: announces what has lasted long enough, unless another process looks. */
   async once(): Promise<void> {
     await this.look().catch((error) => this.parts.log.warn({ err: error }, 'Could not check for alerts'));
     await this.giveUp();

@@ -21,7 +21,7 @@ export function asUser<T>(
 export const syncOutcome = ({ error, runs }: SyncReport): string =>
   error?.code ?? (runs.at(-1)?.state === 'held' ? 'run_held' : 'done');
 
-/** Who they are in the audit log. */
+/** Their name in the audit log. */
 export const cliUser = (): string => `cli:${userName()}`;
 
 /** A user of a container may have no name. */

@@ -35,7 +35,7 @@ interface CaptureOptions {
   readonly clock: Clock;
 }
 
-/** A server that takes any request, tells of it and answers as it is told to. */
+/** A server that takes any request, prints it and answers as it was set up to. */
 export function createCapture(options: CaptureOptions): Server {
   return createServer((request, response) => {
     receive(request, response, options).catch(() => request.destroy());

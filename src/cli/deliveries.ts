@@ -37,7 +37,7 @@ export async function awaitDeliveries(runs: readonly Run[], options: AwaitOption
   return null;
 }
 
-/** Waits until people were told of held and failed runs; where they can't be reached, not for long. */
+/** Waits until alerts of held and failed runs are delivered; where they can't be, not for long. */
 export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
   for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
     const backlogs = await store.backlog();

@@ -3,7 +3,7 @@ import { hint } from './options.ts';
 import { note, type Terminal } from './terminal.ts';
 import type { AppCommandOptions } from './with-app.ts';
 
-/** Names audiences that nobody configures any more, whose members were never told that they are over. */
+/** Names audiences that nobody configures any more, and whose end nobody has announced. */
 export async function noteOrphans(
   { sync }: App,
   terminal: Terminal,

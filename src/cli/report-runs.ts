@@ -30,7 +30,7 @@ export async function reportRuns(
   const { store } = app;
   const outcome = await settle(reports, { store, config, alert: () => app.alert(), progress, signal }).catch(
     (error) => {
-      // Whoever interrupts closes the store.
+      // An interruption closes the store.
       if (!signal.aborted) throw error;
       return null;
     },

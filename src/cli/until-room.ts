@@ -14,7 +14,7 @@ export function isFull(error: unknown): error is RollcallError {
 }
 
 /**
- * Waits until the store can be opened, or the command is to end. Where `collects`, whoever asks meanwhile is told to come again.
+ * Waits until the store can be opened, or the command has to end. Where `collects`, clients are asked meanwhile to come again.
  */
 export async function untilRoom(
   config: Config,

@@ -185,7 +185,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     return false;
   }
 
-  /** What the last request met explains most losses. */
+  /** Adds the last request's error, which explains most losses. */
   #because(message: string): string {
     const { last } = this.#outage;
     return last ? `${message}; the last request failed: ${last.message}` : message;

@@ -1,7 +1,7 @@
 import { type Clock, deadline } from './clock.ts';
 import type { Answer, Body, Transport } from './platform.ts';
 
-/** What is asked of a `fetch`. */
+/** The options of a `fetch` that are used. */
 export interface FetchInit {
   method: 'POST';
   headers: Record<string, string>;
@@ -11,7 +11,7 @@ export interface FetchInit {
   keepalive?: boolean;
 }
 
-/** What is read of the answer of a `fetch`. */
+/** The parts of a `fetch`'s answer that are used. */
 export interface FetchAnswer {
   status: number;
   headers?: unknown;

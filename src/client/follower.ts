@@ -12,6 +12,6 @@ export interface Follower {
   dropped(kind: Kind, text: string, loss: LossFacts): void;
   /** The next `count` of those queued are settled; undefined for each that arrived. */
   settled(count: number, lossOf: (index: number) => LossFacts | undefined): void;
-  /** Who hears of losses if the option `onLoss` is not given. */
+  /** Hears of losses if the option `onLoss` is not given. */
   onLoss(): ((loss: Loss) => void) | undefined;
 }

@@ -26,7 +26,7 @@ export interface Loss {
   count: number;
   /** The messages as they would have been sent, parsed when this is read; empty where they cannot be read any more. */
   readonly messages: Record<string, unknown>[];
-  /** What happened, for people. */
+  /** The cause, for people. */
   message: string;
   /** HTTP status of the last answer, if there was one. */
   status?: number;
@@ -37,7 +37,7 @@ export interface Loss {
 /** A loss without the messages. */
 export type LossFacts = Omit<Loss, 'messages'>;
 
-/** What became of messages. */
+/** Counts of messages by their result. */
 export interface Report {
   /** Accepted by the service. */
   sent: number;

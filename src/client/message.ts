@@ -13,13 +13,13 @@ export type Fields = Record<string, unknown> | (object & { readonly [Symbol.iter
 /** Names of events and the types of their properties: any. */
 export type AnyEvents = Record<string, Fields>;
 
-/** What every message may carry. */
+/** Fields that every message may carry. */
 export interface Common {
   /** When it happened: a Date, or ISO 8601 text that is sent as given. Default: now. */
   timestamp?: Date | string | undefined;
   /** Identifies the message over retries, 1 to 99 characters. Default: a random UUID. */
   messageId?: string | undefined;
-  /** What is known apart from the user: `ip`, `userAgent`, `app`, …. */
+  /** Facts apart from the user: `ip`, `userAgent`, `app`, …. */
   context?: Fields | undefined;
   /** Destination name → false (do not send) or true; `All: false` disables every one not set true. */
   integrations?: Fields | undefined;
@@ -80,7 +80,7 @@ export interface AnyMessage extends Common, Who {
 
 export type Kind = 'identify' | 'track' | 'page' | 'screen' | 'group' | 'alias';
 
-/** What writing a message takes. */
+/** Tools for writing a message. */
 export interface Tools {
   clock: Pick<Clock, 'now' | 'uuid'>;
   /** Bytes of UTF-8. */
@@ -121,7 +121,7 @@ export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }
 function stringify(type: Kind, fields: object): string {
   try {
     const text = JSON.stringify(fields);
-    // What a Map or a Set becomes; a message without this text has none, and most have no such text.
+    // A Map or a Set becomes `{}`. A message without this text has none, and most have no such text.
     return text.includes('{}') ? JSON.stringify(fields, (_, value) => plain(value)) : text;
   } catch (cause) {
     if (cause instanceof ClientError) throw cause;

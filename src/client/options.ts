@@ -25,7 +25,7 @@ export interface ClientOptions {
   retryFor?: number;
   /** How often a batch is tried again before it fails, within `retryFor`. Default: as often as that allows. */
   maxRetries?: number;
-  /** Longest that `flush` and `close` wait unless told otherwise. Default 20,000 ms. */
+  /** Longest that `flush` and `close` wait unless a call says otherwise. Default 20,000 ms. */
   closeTimeout?: number;
   /** A folder for what is not sent yet: it survives a crash of the process and is sent by the next client. Default: none. */
   spool?: string;

@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts';
 
 /** A request in vain that will be made again. */
 export interface Retry {
-  /** What happened, for people. */
+  /** The cause, for people. */
   message: string;
   /** HTTP status of the answer, if there was one. */
   status?: number;

@@ -8,7 +8,7 @@ export interface Rejection {
   message: string;
 }
 
-/** What became of one try to send a batch. */
+/** The result of one try to send a batch. */
 export type Outcome =
   | { kind: 'sent'; rejected: Rejection[] }
   /** `retryAfter`: milliseconds that the service asked to wait. */
@@ -24,7 +24,7 @@ export function classify(answer: Answer, now: number): Outcome {
   const { status } = answer;
   const body = parse(answer.body);
   if (status >= 200 && status < 300) return { kind: 'sent', rejected: rejections(body) };
-  // What a browser shows of a redirect that it may not follow.
+  // A browser shows status 0 of a redirect that it may not follow.
   const shown = status === 0 ? 'with a redirect' : status;
   const message = `the service answered ${shown}${typeof body['message'] === 'string' ? `: ${body['message']}` : ''}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {

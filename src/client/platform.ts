@@ -28,7 +28,7 @@ export interface Batch {
   messages(): Record<string, unknown>[];
 }
 
-/** What the service answered, or why there is no answer. */
+/** The service's answer, or why there is none. */
 export type Answer =
   | { status: number; retryAfter: string | undefined; body: string; headers?: Record<string, unknown> }
   | { error: Error };
@@ -85,7 +85,7 @@ export interface Keeper {
   release(): void;
 }
 
-/** What an earlier client left, and what keeps it from now on. */
+/** Messages that an earlier client left, and the place that keeps new ones from now on. */
 export interface Kept {
   keeper: Keeper;
   batches: Batch[];
@@ -93,7 +93,7 @@ export interface Kept {
   damaged: number;
 }
 
-/** What differs between Node and the places that have `fetch` and nothing else. */
+/** Differences between Node and the places that have `fetch` and nothing else. */
 export interface Platform {
   readonly clock: Clock;
   readonly log: Log;
@@ -104,7 +104,7 @@ export interface Platform {
   /** @param spent one that is settled, whose memory may be used again */
   newBatch(since: number, writeKey: string, spent?: Batch): Batch;
   transport(writeKey: string, settings: TransportSettings): Transport;
-  /** What keeps messages in a folder; undefined where there are no folders. */
+  /** Keeps messages in a folder; undefined where there are no folders. */
   openSpool?(folder: string, writeKey: string, now: number): Kept;
   /** Tells the client of the end until {@link Platform.unguard}. */
   guard(client: Exiting): void;

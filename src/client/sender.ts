@@ -5,7 +5,7 @@ import type { Batch, Log, Transport } from './platform.ts';
 const FIRST_BACKOFF = 200;
 const LONGEST_BACKOFF = 30_000;
 
-/** What became of a batch in the end. */
+/** The final result of a batch. */
 export type Settled = Exclude<Outcome, { kind: 'retry' }> | { kind: 'expired'; message: string; status?: number };
 
 export interface SenderWork {

@@ -1,4 +1,4 @@
-// What every entry exports beside its own `Client` and `Analytics`.
+// Every entry exports this beside its own `Client` and `Analytics`.
 export type {
   AliasParams,
   AnalyticsEvents,

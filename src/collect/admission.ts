@@ -3,17 +3,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
 import { inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
+import { FairLimit } from './fair-limit.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
 import { Hold, Pressure } from './pressure.ts';
 import { maskedStart } from './sample.ts';
 import type { Strangers } from './strangers.ts';
-import { Turns } from './turns.ts';
 import { basicWriteKey, createEnabledSource, queryWriteKey } from './write-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What a collection request holds; null on other requests. */
+    /** The room that a collection request holds; null on other requests. */
     collectHold: Hold | null;
   }
 }
@@ -38,7 +38,7 @@ const AT_ONCE = 16 * 1024;
 export function admit(app: FastifyInstance, { sources, limits, strangers }: AdmissionOptions): void {
   const enabledSource = createEnabledSource(sources);
   const pressure = new Pressure(limits.pendingBytes);
-  const inflating = new Turns(INFLATED_AT_ONCE);
+  const inflating = new FairLimit(INFLATED_AT_ONCE);
   const recognise = (request: FastifyRequest, writeKey: string) => {
     request.collectSource = enabledSource(writeKey);
     strangers.known(request.raw.socket);
@@ -65,7 +65,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     const { bodyLimit } = request.routeOptions;
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > bodyLimit) {
-      // What is still on its way would have to be read.
+      // Without this, the rest of the body would have to be read.
       reply.header('connection', 'close');
       throw tooLarge(bodyLimit);
     }

@@ -15,7 +15,7 @@ import {
 import { RollcallError } from '../errors.ts';
 import type { Hold } from './pressure.ts';
 
-/** What a chunk costs beside its bytes: else a body in chunks of one byte would hold hundreds of times what it is charged. */
+/** A chunk's cost beside its bytes. Without it, a body in chunks of one byte would hold hundreds of times its charge. */
 const CHUNK_COST = 256;
 
 /**
@@ -110,7 +110,7 @@ function inflaterOf(body: Buffer, name: string): Inflater | undefined {
 const GZIP_HEADER = 10;
 const GZIP_TRAILER = 8;
 
-/** What stands before something that is no gzip, such as a line break; null when that isn't whole either. */
+/** The first gzip member before something else, such as a line break; null when that isn't whole either. */
 async function firstMember(body: Buffer, maxOutputLength: number): Promise<Buffer | null> {
   const [first, second, method, flags] = body;
   // Names and comments, which no client writes, would make the header longer.

@@ -21,7 +21,7 @@ export async function allowPages(app: FastifyInstance, methods: string[]): Promi
 
 type KeyedRequest = FastifyRequest<{ Params: { key: string } }>;
 
-/** What the libraries for browsers ask for first, so that a page has one address to set; and pixels. */
+/** Routes for browsers: settings that their libraries ask for first, so that a page sets one address; and pixels. */
 export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, options) => {
   const findSource = createWriteKeys(options.sources);
   const enabledSource = createEnabledSource(options.sources);
@@ -62,11 +62,11 @@ function cached(reply: FastifyReply): FastifyReply {
   return reply.header('cache-control', 'private, max-age=60').type('application/json');
 }
 
-/** What analytics-next reads: where to send, and that there is nothing else to load, nor anybody else to tell. */
+/** Settings for analytics-next: the address to send to, and nothing else to load or to tell. */
 function librarySettings({ writeKey }: Source, request: FastifyRequest): object {
   const target = {
     ...{ apiKey: writeKey, apiHost: `${request.host}/v1`, protocol: protocolOf(request) },
-    // What is sent while a page is left must outlive it.
+    // Calls that are sent while somebody leaves the page must outlive it.
     deliveryStrategy: { config: { keepalive: true } },
   };
   const all = { __default: { enabled: true, integrations: {} } };
@@ -85,7 +85,7 @@ function protocolOf({ protocol, headers }: FastifyRequest): string {
   return forwarded?.trim().toLowerCase() === 'https' ? 'https' : protocol;
 }
 
-/** What Rudder's library reads: it sends if the source is enabled, and reports neither errors nor metrics. */
+/** Settings for Rudder's library: it sends if the source is enabled, and reports neither errors nor metrics. */
 function rudderConfig({ id, writeKey, enabled }: Source): object {
   const silent = { errors: { enabled: false }, metrics: { enabled: false } };
   return { source: { id, name: id, writeKey, enabled, config: { statsCollection: silent }, destinations: [] } };

@@ -17,7 +17,7 @@ const CLOSE_BRACE = 0x7d;
 export const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 );
-/** What JSON.stringify writes after a backslash, but for `\u`. */
+/** The characters that JSON.stringify writes after a backslash, but for `\u`. */
 const SHORT_ESCAPES = bytesOf('"\\bfnrt');
 const LETTER_U = 0x75;
 const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(
@@ -30,7 +30,7 @@ const SAFE_DIGITS = 15;
 const MAX_ZEROS = 5;
 /** Objects with more keys are not checked for doubles, as each is compared with all before it. */
 const MAX_KEYS = 48;
-/** What looking at a text twice costs beside its length, measured in bytes that are looked at once. */
+/** The cost of a second look at a text beside its length, in bytes that are looked at once. */
 const SECOND_LOOK = 64;
 
 /**

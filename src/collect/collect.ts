@@ -19,12 +19,12 @@ import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
 import { allowPages, browsers } from './browsers.ts';
 import { reportPart, reportRequest } from './discarded.ts';
+import { FairLimit } from './fair-limit.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
-import { Turns } from './turns.ts';
 
 /** Single calls by the paths of all clients; browsers use one letter. */
 const CALLS = {
@@ -59,9 +59,9 @@ export const collect: FastifyPluginAsync<CollectOptions> = async (parent, option
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const strangers = new Strangers(limits, options.clock);
   new Arrivals(parent.server, (socket) => strangers.connected(socket));
-  const turns = new Turns(ACCEPTED_AT_ONCE);
+  const accepting = new FairLimit(ACCEPTED_AT_ONCE);
   const accept: CollectOptions['accept'] = (source, messages) =>
-    turns.pass(source, messages.length, () => options.accept(source, messages));
+    accepting.pass(source, messages.length, () => options.accept(source, messages));
   await parent.register(async (app) => serve(app, { ...options, accept }, limits, strangers));
   await parent.register(browsers, { ...options, accept, onKnown: (socket) => strangers.known(socket) });
   for (const prefix of PREFIXES) await parent.register(refuseOtherMethods, { prefix });
@@ -88,7 +88,7 @@ async function serve(
     ...ipRule(request),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
-  // What is read is gone from here as soon as it is on its way to disk: no function that waits holds it.
+  // A body is let go of as soon as it is on its way to disk: no function that waits holds it.
   const takeCall = (request: FastifyRequest, type: MessageType) => {
     const message = readCall(bodyOf(request), { type, ...envelopeOf(request) });
     letBodyGo(request);

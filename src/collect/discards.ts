@@ -20,7 +20,7 @@ interface DiscardParts {
   readonly kept: number;
 }
 
-/** What a request without a known key counts under: nobody may choose the names of counters. */
+/** The counter of requests without a known key: nobody may choose the names of counters. */
 export const NOBODY = '';
 
 /** Milliseconds from a discard to its sample on disk, and between two lines of the log about the same. */

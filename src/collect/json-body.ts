@@ -230,7 +230,7 @@ export class JsonBody {
     return kind === CANONICAL ? new RawObject(this.cut(start, end)) : this.parse(start, end);
   }
 
-  /** What is cut from the whole keeps all of it in memory, and these may be kept for longer than a request takes. */
+  /** Cuts a text out of the body. Texts that outlive the request are copied: a slice would keep the whole body in memory. */
   private textOf(key: string, start: number, end: number): string {
     return this.text === null || !KEPT.has(key) ? this.cut(start, end) : this.bytes.toString('latin1', start, end);
   }

@@ -1,7 +1,7 @@
 import { MAX_MESSAGE_BYTES } from '../message.ts';
 import type { StrangerLimits } from './strangers.ts';
 
-/** What a request may ask of the service; the defaults are those that clients of this field expect. */
+/** Limits of a request. The defaults are those that clients of this field expect. */
 export interface CollectLimits extends StrangerLimits {
   /** Bytes of a single call after inflating. */
   readonly callBytes: number;

@@ -5,7 +5,7 @@ import { PLAIN } from './canonical-json.ts';
 import { CANONICAL, FIELD, TEXT } from './outline.ts';
 import { Words } from './words.ts';
 
-/** What is done with a field of which the name is known; its place here is its code. */
+/** How a field of a known name is handled; its place here is its code. */
 const NAMES = [
   ...['type', 'messageId', 'userId', 'anonymousId', 'groupId', 'previousId', 'event', 'name', 'properties', 'traits'],
   ...['context', 'integrations', 'timestamp', 'originalTimestamp', 'sentAt'],

@@ -8,7 +8,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The source that the write key of a collection request proved; null on other requests. */
     collectSource: Source | null;
-    /** What the address of a pixel holds; null on other requests. */
+    /** The body in the address of a pixel; null on other requests. */
     pixel: JsonBody | null;
   }
 }

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { FastifyHttpOptions } from 'fastify';
 import { answerClientError, answerError } from '../http-errors.ts';
 
-/** What the server that carries these routes must bound, for all of them. */
+/** Limits of the server that carries these routes, for all of them. */
 export const serverOptions = {
   /** A request that dribbles in longer than this is answered 408, in milliseconds; Node looks every `connectionsCheckingInterval`. */
   requestTimeout: 30_000,

@@ -19,7 +19,7 @@ export function createWriteKeys(sources: () => readonly Source[]): (writeKey: st
   };
 }
 
-/** What names a source all the same: its key was shown. */
+/** Names its source all the same: the key was shown. */
 export class SourceDisabled extends RollcallError {
   readonly source: Source;
 

@@ -8,7 +8,7 @@ import { section } from './section.ts';
 
 const MINUTE = 60_000;
 
-/** How long each must last before people are told. */
+/** How long each must last before people hear of it. */
 const AFTER: Readonly<Record<ConcernKind, number>> = {
   endpointDead: MINUTE,
   endpointRefusing: 0,

@@ -4,7 +4,7 @@ import type { Destination, Source } from '../destination.ts';
 import type { ShownMistake } from './mistakes.ts';
 
 /** The configuration as the program uses it: defaults filled, paths absolute, secrets in place. */
-/** What is kept of messages that were delivered. */
+/** How long, and how much, messages that were delivered are kept. */
 interface MessageRetention {
   /** For how long, in milliseconds; 0 keeps none. */
   readonly keep: number;
@@ -45,7 +45,7 @@ export interface Config {
   /** A webhook that held, failed and overdue runs are announced to. */
   readonly notify: { readonly url: string; readonly secret: string | null } | null;
   readonly alerts: AlertsConfig;
-  /** What variables put into SQL, with their names: no error shows it. */
+  /** Values that variables put into SQL, with the variables' names. No error shows them. */
   readonly hiddenValues: ReadonlyMap<string, string>;
   readonly logLevel: string;
   /** Things that are allowed, and most likely not meant. */
@@ -67,7 +67,7 @@ export interface AdminToken {
 /** Forms of notices: a track call for programs, or what the hooks of a chat take. */
 export const ALERT_FORMATS = ['json', 'slack', 'discord', 'teams'] as const;
 
-/** Somebody who is told what needs a person. */
+/** Somebody who hears of what needs a person. */
 export interface AlertHook {
   readonly name: string;
   readonly url: string;
@@ -77,7 +77,7 @@ export interface AlertHook {
 
 interface AlertRule {
   readonly isOn: boolean;
-  /** How long it must last before people are told, in milliseconds. */
+  /** How long it must last before people hear of it, in milliseconds. */
   readonly after: number;
 }
 

@@ -15,7 +15,7 @@ const computation = {
   ...{ sql: z.unknown().optional(), live: z.unknown().optional(), schedule: z.unknown().optional() },
 };
 
-/** As much of a file as the rules between its parts need; what is malformed is passed over here and told elsewhere. */
+/** As much of a file as the rules between its parts need; malformed parts are passed over here and reported elsewhere. */
 const outline = z.object({
   admin: z.object({ token: word, tokens: list({ name: word, token: word }) }).catch({ token: '', tokens: [] }),
   sources: list({ id: word, writeKey: word }),
@@ -74,7 +74,7 @@ function duplicates<K extends string>(
   });
 }
 
-/** Who did something must be plain from the name, and what a token may do from the token. */
+/** Each token needs a name of its own, for the audit log, and a secret of its own, for its rights. */
 function checkTokens({ token, tokens }: Outline['admin']): readonly Mistake[] {
   const all = [...(token === '' ? [] : [{ name: 'admin', token }]), ...tokens];
   const offset = all.length - tokens.length;

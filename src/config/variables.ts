@@ -5,11 +5,11 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>[^}]*))?\}/g;
 
-/** What is found while variables are filled in. */
+/** Findings made while variables are filled in. */
 interface FillNotes {
   /** Variables that are not set. */
   readonly missing: Mistake[];
-  /** What was filled into SQL, by its value: the names of the variables. */
+  /** Values filled into SQL, each with the names of its variables. */
   readonly inSql: Map<string, string>;
 }
 

@@ -28,8 +28,9 @@ export function withUsers(found: ToldPart['told'], userIds: readonly string[]): 
 }
 
 /**
- * Who is told, by source: every destination that is connected to an affected source, enabled or not, hears of all users;
- * one that is not connected any more, or not configured, of those that the source told it of. People's hooks hear of nobody.
+ * Destinations that get notices, by source. A destination that is connected to an affected source, enabled or not, hears of
+ * all users. One that is no longer connected or configured hears of those that the source told it of. People's hooks hear of
+ * nobody.
  */
 export function destinationsOf(
   { sources: scope, userIds, told }: Pick<Regulation, 'sources' | 'userIds' | 'told'>,
@@ -40,7 +41,7 @@ export function destinationsOf(
   const notices: Notices[] = [];
   for (const source of new Set([...sources, ...(told ?? []).map((each) => each.source)])) {
     if (!isMeant(source)) continue;
-    // A source that is gone from the configuration tells only whom it told before.
+    // A source that is gone from the configuration notifies only destinations that heard of the user before.
     const connected = destinations.filter((each) => sources.includes(source) && each.sources.includes(source));
     const names = [...new Set(connected.map(({ name }) => name))];
     const others = (told ?? []).filter((each) => each.source === source && !names.includes(each.destination));

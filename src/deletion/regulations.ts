@@ -40,7 +40,7 @@ export interface RegulationParts {
   readonly destinations: () => readonly Destination[];
   /** The destinations that live processes know: in a rolling update, more than this one's. */
   readonly elsewhere: () => Promise<readonly Connected[]>;
-  /** Which users the audiences that speak as these sources (of all when null) know, and whom they told. */
+  /** Users among these whom the audiences of these sources (of all when null) know, and the destinations that heard of them. */
   readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
   /** Takes users out of the event log and its files; several requests share one rewriting. */
   readonly eraseFromLog?: (
@@ -216,7 +216,7 @@ export class Regulations {
     await this.retried(() => store.scrub());
   }
 
-  /** Who was told of the users has to be known before they are taken out, and to outlive a crash. */
+  /** Destinations that heard of the users have to be known before these are taken out, and to outlive a crash. */
   private async findTold(regulation: Regulation): Promise<Regulation> {
     if (regulation.told !== null) return regulation;
     const { store } = this.parts;
@@ -250,7 +250,7 @@ export class Regulations {
     }
   }
 
-  /** An engine that can't be reached must not keep the receivers from being told. */
+  /** An engine that can't be reached must not keep the notices from the receivers. */
   private async forgetInEngines({ id, userIds, sources }: Regulation): Promise<boolean> {
     try {
       await this.retried(() => this.parts.forgetInEngines(userIds, sources));

@@ -12,7 +12,7 @@ export interface RegulationRequest {
   /** Null for every source. */
   readonly sources: readonly string[] | null;
   readonly userIds: readonly string[];
-  /** Who files it, as the audit log names them. */
+  /** The caller, as the audit log names them. */
   readonly by?: string;
 }
 

@@ -17,7 +17,7 @@ const MOST = 0.5;
 /** So many of the last answers count, or the window's size if that is more; up to twice as many. */
 const MEMORY = 50;
 
-/** What an endpoint answered of late: whether it is overloaded, or only a few messages fail. */
+/** Recent answers of an endpoint, which show whether it is overloaded or only a few messages fail. */
 export class Answers {
   private count = 0;
   /** Signs of overload, and other failures. */

@@ -8,7 +8,7 @@ const rejection = z.object({
 });
 const answer = z.object({ rejected: z.array(rejection).default([]) });
 
-/** What each message of a batch got. A 2xx takes all but those that a JSON answer names; any other status counts for each. */
+/** The exchange of each message of a batch. A 2xx takes all but those that a JSON answer names; other statuses count for each. */
 export function readAnswer(exchange: Exchange, size: number): readonly Exchange[] {
   const all = (each: Exchange) => Array.from({ length: size }, () => each);
   if (exchange.outcome !== 'success' || exchange.answer === undefined) return all(exchange);

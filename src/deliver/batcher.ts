@@ -23,7 +23,7 @@ export interface Posted {
   readonly denial: Denial | null;
 }
 
-/** What became of one message: its part in an exchange, why there was none, or why it can't be made into a request. */
+/** One message's result: its part in an exchange, why there was none, or why it can't be made into a request. */
 export type BatchResult = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
 
 /** Bodies that wait for, or are in, requests with several messages, over all endpoints of a process. */
@@ -31,7 +31,7 @@ export interface BatchMemory {
   bytes: number;
 }
 
-/** What they may come to, in bytes; an endpoint that has nothing waiting gets its first message all the same. */
+/** Bytes of all bodies at most. An endpoint that has nothing waiting gets its first message all the same. */
 const MEMORY_LIMIT = 32 * 1024 * 1024;
 
 /** The endpoint that the requests go to, with room for some of them at a time. */
@@ -82,7 +82,7 @@ class Waiting {
 /** Messages that gather for one request. */
 interface Gathering {
   items: Waiting[];
-  /** What the items take in an envelope. */
+  /** Size of the items in an envelope. */
   bytes: number;
   /** Parts of batches that were split, each to be posted by itself. */
   parts: Waiting[][];
@@ -303,7 +303,7 @@ const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
 const CUT: BatchResult = { skipped: 'cut' };
 
-/** What the items take in an envelope. */
+/** Size of the items in an envelope. */
 const bytesOf = (items: readonly Waiting[]) =>
   items.reduce((sum, { item, bytes }) => sum + envelopeBytes(bytes, item.claim.id), 0);
 

@@ -1,6 +1,6 @@
 import type { Outcome } from '../store/port.ts';
 
-/** What an attempt came to: a class (docs/delivery.md) and its machine-readable cause. */
+/** An attempt's class (docs/delivery.md) and its machine-readable cause. */
 interface Classified {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   /** Null on success. */
@@ -15,7 +15,7 @@ export function classifyStatus(status: number): Classified {
   return { outcome: status >= 500 || RETRIED_STATUSES.has(status) ? 'retry' : 'refused', error };
 }
 
-/** TLS failures told apart by their OpenSSL or Node code. */
+/** TLS failures by their OpenSSL or Node code. */
 const TLS_CAUSES: ReadonlyMap<string, string> = new Map([
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'self_signed'],
   ['SELF_SIGNED_CERT_IN_CHAIN', 'self_signed'],

@@ -35,7 +35,7 @@ export interface QueueHooks
   readonly onRoom: (queue: DestinationQueue) => void;
 }
 
-/** What is claimed for one destination and on its way to the destination's endpoints. */
+/** Deliveries claimed for one destination, on their way to its endpoints. */
 export class DestinationQueue {
   readonly name: string;
   readonly outlets: Outlets;
@@ -247,7 +247,7 @@ export class DestinationQueue {
   /** Begins what there is room for, and gives back what has no prospect of it. */
   private pump(): void {
     const { isStopping, holdsClaims } = this.hooks;
-    // What takes its time asks again before it posts.
+    // A delivery that takes its time asks again before it posts.
     const mayBegin = holdsClaims();
     while (this.buffer.length > 0 && !isStopping() && mayBegin) {
       if (!this.outlets.hasRoom) {
@@ -310,14 +310,14 @@ export class DestinationQueue {
   private async deliver(claimed: Claim): Promise<void> {
     const { generation } = this;
     try {
-      // What was never tried is tried once, however long it was held back.
+      // A delivery that was never tried is tried once, however long it was held back.
       const settlement =
         claimed.firstAt !== null && isExpired(claimed, this.hooks.clock.now())
           ? expired(claimed)
           : await this.begin(this.startClock(claimed), generation);
       if (generation === this.generation) this.hooks.onSettled(settlement);
     } catch (error) {
-      // What is no longer ours is not ours to give up.
+      // A claim that is no longer ours is not ours to give up.
       if (generation === this.generation) this.giveUp(claimed, error);
     } finally {
       this.finished(claimed);

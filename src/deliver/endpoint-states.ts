@@ -15,7 +15,7 @@ interface EndpointStatesOptions {
   readonly isStopping: () => boolean;
 }
 
-/** What is known of dead and paused endpoints, kept the same here and in the store. */
+/** States of dead and paused endpoints, kept the same here and in the store. */
 export class EndpointStates {
   /** By endpoint. */
   current: ReadonlyMap<string, EndpointState> = new Map();
@@ -36,7 +36,7 @@ export class EndpointStates {
   /**
    * Finds what other processes found and people resumed.
    *
-   * @param apply - told of each endpoint that is or was in a special state
+   * @param apply - called with each endpoint that is or was in a special state
    */
   async refresh(apply: (state: EndpointState) => void): Promise<void> {
     if (this.marking > 0) return;

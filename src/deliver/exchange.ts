@@ -5,7 +5,7 @@ import type { Outcome } from '../store/port.ts';
 import { classifyError, classifyStatus, TIMEOUT } from './classify.ts';
 import { RESPONSE_LIMIT, responseText, wholeText } from './response-text.ts';
 
-/** What one POST to one endpoint came to. */
+/** The result of one POST to one endpoint. */
 export interface Exchange {
   readonly outcome: Exclude<Outcome, 'skipped'>;
   readonly status: number | null;
@@ -27,7 +27,7 @@ export interface PostRequest {
   readonly path: string;
   readonly headers: string[];
   readonly body: Buffer;
-  /** What must not be kept of a failed endpoint's answer. */
+  /** Secrets that must not be kept of a failed endpoint's answer. */
   readonly secrets?: readonly string[];
   /** Whether a JSON answer matters: that of a batch does. */
   readonly readsAnswer?: boolean;
@@ -156,7 +156,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     return this.request.secrets.reduce((shown, secret) => shown.replaceAll(secret, '…'), text);
   }
 
-  /** What a successful endpoint answers is of no use to anyone, unless it answers a batch. */
+  /** A successful endpoint's answer is of no use to anyone, unless it answers a batch. */
   private keepsResponse(): boolean {
     if (this.status === null) return false;
     return this.status < 200 || this.status >= 300 || (this.request.readsAnswer && this.isJson);

@@ -4,7 +4,7 @@ import type { Logger } from '../log.ts';
 import type { Owner, Roster, RosterEntry, Store } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
-/** What a process of this configuration knows. */
+/** The destinations that a process of this configuration knows. */
 export function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
   return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
 }
@@ -25,7 +25,7 @@ interface Member {
 export class Fleet {
   private readonly options: FleetOptions;
   private own: Roster = { destinations: [], removedAfter: 0 };
-  /** What the store has of this process: under which owner, and what. */
+  /** The roster that the store has of this process, and its owner. */
   private published: { readonly owner: number; readonly roster: Roster } | null = null;
   private owners: readonly Owner[] = [];
   private members: readonly Member[] = [];
@@ -35,7 +35,7 @@ export class Fleet {
     this.options = options;
   }
 
-  /** What this process knows from now on; `publish` tells the others. */
+  /** Sets the roster of this process; `publish` shows it to the others. */
   know(roster: Roster): void {
     this.own = roster;
   }

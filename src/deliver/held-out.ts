@@ -10,7 +10,7 @@ interface HeldOutOptions {
   readonly log: Logger;
   /** Whether this process is the one that sees to a destination. */
   readonly leads: (destination: string) => boolean;
-  /** Told of destinations that have new work. */
+  /** Called with destinations that have new work. */
   readonly onQueued: (destinations: readonly string[]) => void;
 }
 

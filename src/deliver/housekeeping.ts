@@ -13,7 +13,7 @@ export interface RecordRetention {
   readonly audit: number;
 }
 
-/** What is kept of messages that were delivered: for how long, in milliseconds, and in how many bytes. */
+/** How long messages that were delivered are kept, in milliseconds, and in how many bytes. */
 export interface MessageRetention {
   readonly keep: number;
   readonly maxSize: number;
@@ -51,7 +51,7 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   if (freed > 0) log.warn({ stage: 'claim', freed }, 'Freed the claims of a process that is gone');
   for (const { destination, pending, heldOut } of await store.backlog()) {
     const queue = queues.get(destination);
-    // What this process does not know is another's, or nobody's (orphans.ts).
+    // Other destinations are another process's, or nobody's (orphans.ts).
     if (pending + heldOut === 0 || !queue) continue;
     const ended = await expire(options, destination, queue);
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');

@@ -20,7 +20,7 @@ interface OrphansOptions {
 }
 
 /**
- * What becomes of deliveries that no live process knows the destination of. One process counts, under a lease, for how
+ * Ends deliveries whose destination no live process knows. One process counts, under a lease, for how
  * long processes deliver without it: by its steady clock and from one count to the next, so that neither a downtime nor a
  * step of the wall clock counts.
  */

@@ -37,7 +37,7 @@ export class Outlet {
     return this.prepared.endpoint.id;
   }
 
-  /** What is known of it. */
+  /** Its state as one destination sees it. */
   stateIn(destination: string): EndpointState {
     const { pausedAt, deadSince } = this.window;
     return { endpoint: this.id, destination, pausedAt, deadSince, refusal: this.refusals.state };
@@ -122,7 +122,7 @@ export class Outlet {
     }
   }
 
-  /** What a refusal by this endpoint, which was just counted, says of the message. */
+  /** Whether a refusal, which was just counted, is the endpoint's fault or the message's. */
   get standing(): Denial {
     if (this.window.refusingSince !== null) return 'held';
     return this.refusals.row > 1 ? 'in a row' : 'single';
@@ -179,7 +179,7 @@ export class Outlet {
   }
 }
 
-/** What an exchange says against the endpoint; null for nothing. A refusal speaks of the message. */
+/** The failure that an exchange shows of the endpoint; null for none. A refusal speaks of the message. */
 function failureOf({ outcome, status, error }: Exchange): Failure | null {
   if (outcome === 'success' || outcome === 'refused') return null;
   if (status !== null) return status === 503 || status === 429 ? 'overload' : 'fault';

@@ -128,7 +128,7 @@ export class Outlets {
   }
 }
 
-/** What is still to be sent again of an endpoint that is no longer configured. */
+/** A refusal by an endpoint that is no longer configured; deliveries that it refused are still to be sent again. */
 function refusalOfRemoved(
   { name, endpoints }: Destination,
   states: ReadonlyMap<string, EndpointState>,

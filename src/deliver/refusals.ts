@@ -11,7 +11,7 @@ export function isDenial({ outcome, status }: Pick<Attempt, 'outcome' | 'status'
   return DENIALS.has(status) || (status >= 300 && status < 400);
 }
 
-/** What one endpoint refused of late. All times are the store's. */
+/** Recent refusals of one endpoint. All times are the store's. */
 export class Refusals {
   /** Null while nothing is to be sent again. */
   state: Refusal | null;
@@ -44,7 +44,7 @@ export class Refusals {
 
   /** It refuses everything: what it refused since `from` is sent again once it takes one. */
   begin(now: number, from: number): void {
-    // What is still owed from before stays owed.
+    // Deliveries that are owed from before stay owed.
     this.state = { since: now, from: Math.min(from, this.state?.from ?? from), takenAt: null };
   }
 

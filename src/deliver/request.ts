@@ -4,7 +4,7 @@ import { signStandard, standardKey } from '../../receivers/standard.ts';
 import { type Destination, type Endpoint, RESERVED_HEADERS } from '../destination.ts';
 import { batchId, type EnvelopeItem, envelope } from './envelope.ts';
 
-/** What is posted to one endpoint for any delivery, prepared once. */
+/** An endpoint with everything that its requests share, prepared once. */
 export interface PreparedEndpoint {
   readonly endpoint: Endpoint;
   readonly origin: string;
@@ -15,7 +15,7 @@ export interface PreparedEndpoint {
   readonly key: KeyObject | null;
   /** Each makes a signature of Standard Webhooks; null where there is none. */
   readonly standardKeys: readonly KeyObject[] | null;
-  /** What an answer may repeat and nobody may read there, the longest first. */
+  /** Secrets that an answer may repeat and nobody may read there, the longest first. */
   readonly secrets: readonly string[];
 }
 

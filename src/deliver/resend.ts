@@ -14,9 +14,9 @@ interface ResendOptions {
   readonly log: Logger;
   /** Whether this process is the one that sees to a destination. */
   readonly leads: (destination: string) => boolean;
-  /** Told of a destination that has new work. */
+  /** Called with a destination that has new work. */
   readonly onQueued: (destination: string) => void;
-  /** Told of an endpoint whose letters are all queued again. */
+  /** Called with an endpoint whose letters are all queued again. */
   readonly onDone: (state: EndpointState) => Promise<void>;
   readonly pause: (ms: number) => Promise<void>;
   readonly isStopping: () => boolean;

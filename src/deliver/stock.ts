@@ -10,7 +10,7 @@ const SPAN = 1_000;
 const AHEAD = 1_000;
 /** For how long the store is taken to have nothing more that is ready, in milliseconds. */
 const BELIEF = 200;
-/** What the worker has not asked for in this time is stale, in milliseconds. */
+/** Stock that the worker has not asked for in this time is stale, in milliseconds. */
 const STALE = 5_000;
 
 const NOTHING: ClaimResult = { claims: [], nextDue: new Map() };
@@ -20,7 +20,7 @@ interface Shelf {
   size: number;
   /** Promised to accepts that are under way. */
   promised: number;
-  /** What the last claim asked for in vain. */
+  /** Deliveries that the last claim asked for in vain. */
   wanted: number;
   /** Taken in this span, and in the one before. */
   taken: number;

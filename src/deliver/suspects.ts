@@ -45,7 +45,7 @@ interface SuspectsOptions {
 }
 
 /**
- * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. They are told apart
+ * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. It is found
  * without burying innocents. After one end a post is recorded before it begins, so that a second one counts only for what
  * was in flight; after two it is posted alone; if the process ends then too, it was the delivery.
  */

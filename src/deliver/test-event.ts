@@ -5,7 +5,7 @@ import { readAnswer } from './batch-answer.ts';
 import { type Exchange, post } from './exchange.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
 
-/** What came back from one endpoint. */
+/** The answer of one endpoint. */
 export interface TestResult {
   readonly destination: string;
   readonly endpoint: string;
@@ -19,7 +19,7 @@ export interface TestResult {
   readonly signatures: readonly string[];
   /** The start of a failed endpoint's answer. */
   readonly response: string | null;
-  /** What to do about it; null for success. */
+  /** How to mend it; null for success. */
   readonly advice: string | null;
 }
 

@@ -38,7 +38,7 @@ export interface TriesOptions {
   readonly onFree: (outlet: Outlet) => void;
 }
 
-/** What messages of a batch have in common to which the same came. */
+/** Parts that the settlements of a batch share, where they got the same answer. */
 interface Shared {
   readonly posted: Posted;
   readonly results: readonly EndpointResult[];
@@ -64,7 +64,7 @@ export class Tries {
   /** Gives an endpoint its batches, or takes them away. */
   configureBatches(outlet: Outlet): void {
     const { batch } = outlet.prepared.endpoint;
-    // Who does not ask for batches never gets one.
+    // An endpoint that does not ask for batches never gets one.
     if (!batch) outlet.batcher?.cut(true);
     if (batch && outlet.batcher) outlet.batcher.configure(batch);
     else outlet.batcher = batch ? this.createBatcher(outlet, batch) : null;
@@ -99,7 +99,7 @@ export class Tries {
         );
   }
 
-  /** What a delivery comes to whose only endpoint took it in a batch, or not. */
+  /** Settles a delivery whose only endpoint took it in a batch, or didn't. */
   batched(outlet: Outlet, claim: Claim, result: BatchResult): Settlement {
     if (!('exchange' in result)) return this.settlement(claim, [this.resultOf(outlet, claim, result)]);
     // Worked out once for all messages to which the same came.
@@ -129,7 +129,7 @@ export class Tries {
   private judge(claim: Claim, results: readonly EndpointResult[]): Verdict {
     const { clock, outlets } = this.options;
     const require = this.options.require();
-    // What is taken at once needs no clock, which costs more to read than to judge.
+    // A delivery that is taken at once needs no clock: reading it costs more than judging.
     const taken = judgeTaken({ require, results });
     if (taken) return taken;
     return judge({ claim, require, endpoints: outlets.ids, results, now: clock.now(), random: clock.random() });

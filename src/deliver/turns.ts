@@ -4,7 +4,7 @@ import type { DestinationQueue } from './destination-queue.ts';
 
 /** Destinations asked for in one claim. */
 const REQUESTS_LIMIT = 128;
-/** Deliveries in hand at most, over all destinations, and the characters of their bodies, as far as their size can be told before. */
+/** Deliveries in hand at most, over all destinations, and the characters of their bodies, as far as these are known before. */
 const HELD_LIMIT = 4_096;
 const HELD_CHARACTERS = 16_000_000;
 
@@ -139,13 +139,13 @@ export class Turns {
   /**
    * Says what a claim gave.
    *
-   * @param nextDue - when the destination's next retry is due, as far as the store told
+   * @param nextDue - when the destination's next retry is due, as far as the store knows
    */
   claimed({ turn, request, hints }: Planned, count: number, nextDue: number | null | undefined): void {
     turn.claimed += count;
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
-      // What is tried in vain is claimed in few small claims.
+      // Deliveries that are tried in vain are claimed in few small claims.
       const soonest = request.retries === undefined ? 0 : VAIN_PAUSE;
       if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, Math.max(soonest, nextDue - this.clock.now()));
     }

@@ -12,7 +12,7 @@ export type SkipCause = 'dead' | 'refusing' | 'paused' | 'cut';
  */
 export type Denial = 'held' | 'in a row' | 'single';
 
-/** What happened at one endpoint in one try: an exchange and when it began, or why there was none and when to come again. */
+/** One try's result at one endpoint: an exchange and when it began, or why there was none and when to come again. */
 export type EndpointResult =
   | {
       readonly endpoint: string;
@@ -33,7 +33,7 @@ interface TryInput {
   readonly random: number;
 }
 
-/** What is to become of a delivery after a try (docs/delivery.md); the only place that decides it. */
+/** Decides what becomes of a delivery after a try (docs/delivery.md); nothing else does. */
 export function judge({ claim, require, endpoints, results, now, random }: TryInput): Verdict {
   const marks = newMarks(claim.marks, results);
   const posted = results.flatMap((result) => ('exchange' in result ? [result.exchange] : []));

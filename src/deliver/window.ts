@@ -20,7 +20,7 @@ const ANSWERED_FAILURES = 10;
 const CALM = 16;
 /** Rounds with signs after which these are taken for what the endpoint says at any size. */
 const ACCUSTOMED = 12;
-/** What steps back leave of a window at least, as long as signs are few. */
+/** The least share of a window that steps back leave, as long as signs are few. */
 const RETREAT = 0.25;
 /** Pause between probes of a closed endpoint, in milliseconds. */
 const PROBE_BASE = 1_000;
@@ -69,7 +69,7 @@ export class Window {
   /** Growth is fast below this, and careful above. */
   private threshold: number;
   private readonly answers = new Answers();
-  /** What had begun at the last decrease (a step back is less), at the first failure of the row, and when it died. */
+  /** How many attempts had begun at the last decrease (a step back is less), at the row's first failure, and when it died. */
   private begunAtDecrease = 0;
   private begunAtStep = 0;
   private begunAtRow = 0;
@@ -171,7 +171,7 @@ export class Window {
   failed(begun: number, failure: Failure, again: boolean, at: Moment, random: number): void {
     this.inFlight -= 1;
     if (!this.open) {
-      // What was in flight when the endpoint died says nothing new.
+      // Attempts that were in flight when the endpoint died say nothing new.
       if (begun > this.begunAtClosure) this.scheduleProbe(at.steady, random);
       return;
     }

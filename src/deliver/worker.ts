@@ -73,9 +73,9 @@ interface WorkerOptions {
   /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
   readonly settleInterval?: number;
   readonly onSettled?: (settlement: Settlement) => void;
-  /** Told, by one process of all, of an endpoint that refuses everything. */
+  /** Called, by one process of all, with an endpoint that refuses everything. */
   readonly onRefusing?: (state: EndpointState) => void;
-  /** Told when a loop has ended that should not: nothing would be delivered any more. */
+  /** Called when a loop has ended that should not: nothing would be delivered any more. */
   readonly onFatal?: (error: RollcallError) => void;
 }
 
@@ -110,10 +110,10 @@ export class Worker {
   private readonly heldOut: HeldOutLetters;
   private readonly resending: Resending;
   private readonly refusing: RefusingEndpoints;
-  /** What the poll has seen pending, by destination. */
+  /** Pending deliveries that the last poll saw, by destination. */
   private pendingSeen = new Map<string, number>();
   private announcing: Promise<void> = Promise.resolve();
-  /** As the store told; until then since this process has its lease. */
+  /** As the store has it; until it says so, since this process has its lease. */
   private servedSince = 0;
   private stopping = false;
   private ended: Promise<void> | null = null;
@@ -135,7 +135,7 @@ export class Worker {
       onRenewed: () => {
         this.signal();
         this.announce();
-        // What fails here is tried again with the next heartbeat.
+        // The next heartbeat tries again.
         void this.giveBack(this.stock.clearStale()).catch(() => undefined);
       },
       onEnded: () => {
@@ -265,7 +265,7 @@ export class Worker {
       queue.retire();
       this.retired.push(queue);
       this.turns.remove(queue.name);
-      // What fails here is stale in a while.
+      // If this fails, the stock is stale in a while.
       void this.giveBack(this.stock.clear(queue.name)).catch(() => undefined);
     }
     this.know();
@@ -283,7 +283,7 @@ export class Worker {
 
   /** Says what came of messages with these numbers of deliveries; without claims, they were not stored. */
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void {
-    // What a lease has that is over is freed with it.
+    // A lease that is over frees its claims.
     const isOurs = take === null || take.owner === this.stock.owner;
     if (isOurs) this.stock.accepted(counts, take?.room ?? NO_ROOM, claims ?? []);
     if (claims) this.wake(counts.keys());
@@ -403,7 +403,7 @@ export class Worker {
     };
   }
 
-  /** What was settled may be due again, or may have made way for a newer change of the same conflict key. */
+  /** Settled deliveries may be due again, or may have made way for a newer change of the same conflict key. */
   private lookAgain(settlements: readonly Settlement[]): void {
     this.suspects.written(settlements);
     this.stock.settled(settlements);
@@ -515,7 +515,7 @@ export class Worker {
 
   private async divide(): Promise<void> {
     await this.fleet.publish();
-    // What a process had in hand that is gone now is pending as before, but free.
+    // Deliveries of a process that is gone are pending as before, but free.
     if (await this.fleet.refresh()) this.pendingSeen.clear();
     for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
   }

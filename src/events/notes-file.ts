@@ -18,7 +18,7 @@ interface Mark {
   readonly restored: string;
 }
 
-/** Who was deleted, in a file beside the log, as keyed hashes: what is restored from a backup knows nothing of later deletions. */
+/** Deleted users, as keyed hashes, in a file beside the log: a restored backup knows nothing of later deletions. */
 export class NotesFile {
   private readonly folder: string;
 

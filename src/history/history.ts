@@ -90,7 +90,7 @@ export class History {
     this.audiences.set(key, audience);
   }
 
-  /** Those whom live audiences told of as they were computed. */
+  /** Users whose changes live audiences sent as they were computed. */
   moved(all: readonly { readonly key: string; readonly entered: number; readonly exited: number }[]): void {
     for (const { key, entered, exited } of all) {
       const audience = this.audiences.get(key) ?? { counts: {} };

@@ -10,7 +10,7 @@ interface AlertNotice {
   readonly sent: boolean;
 }
 
-/** A concern that people are told of. Its times are the store's. */
+/** A concern that people hear of. Its times are the store's. */
 export interface Alert {
   readonly id: string;
   /** Of the same kind and subject, at most one is not closed. */
@@ -36,14 +36,14 @@ export interface AlertFilter {
   readonly limit: number;
 }
 
-/** Alerts that people were told of, the newest first. */
+/** Alerts that people got, the newest first. */
 export interface AlertPage {
   readonly alerts: readonly Alert[];
   /** The place that the next page begins before; null after the last. */
   readonly next: number | null;
 }
 
-/** Alerts, and what people were told of them. */
+/** Alerts, and their notices to people. */
 export interface AlertRecords {
   /** The alerts that are not over, and those closed since then. */
   currentAlerts(closedSince: number): Promise<readonly Alert[]>;

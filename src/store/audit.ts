@@ -21,7 +21,7 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
-/** Who did what. */
+/** The audit log: who did what. */
 export interface AuditRecords {
   /** Writes down what somebody is about to do; resolves to the id of the record. */
   beginAudit(deed: NewAudit): Promise<number>;

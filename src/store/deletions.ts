@@ -42,11 +42,11 @@ export interface Regulation {
   readonly subjects: number;
   /** Keyed hashes of the ids, made by the store when the ids are dropped. */
   readonly hashes: readonly string[];
-  /** Who was told of which users (places in `userIds`), found before the users were taken out; null before that. */
+  /** Destinations that heard of users (places in `userIds`), found before the users were taken out; null before that. */
   readonly told: readonly Told[] | null;
   /** Whether something could not be taken out. */
   readonly partial: boolean;
-  /** Who filed it, as the audit log names them. */
+  /** The caller who filed it, as the audit log names them. */
   readonly by?: string;
   /** How many notices each destination gets; absent before they were accepted. */
   readonly notices?: Readonly<Record<string, number>>;
@@ -54,7 +54,7 @@ export interface Regulation {
   readonly finishedAt: number | null;
 }
 
-/** A destination that a source told of users. */
+/** A destination that heard of users from a source. */
 export interface Told {
   readonly source: string;
   readonly destination: string;
@@ -76,7 +76,7 @@ export interface ToldPart {
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
 
-/** Deletion requests, who was told of their users, and who is kept out. */
+/** Deletion requests, destinations that heard of their users, and users who are kept out. */
 export interface DeletionRecords {
   /**
    * Records a request. A request that deletes raises the deletion epoch in the transaction that first records it as
@@ -98,8 +98,8 @@ export interface DeletionRecords {
   /** Those of `users` who are suppressed for a source, or whose deletion raised the epoch beyond `since`. */
   excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
   /**
-   * Who was told of these users, as far as attempts, kept messages, dead letters and what waits for a retry reach; a part at a
-   * time, as `erase`.
+   * Destinations that heard of these users, as far as attempts, kept messages, dead letters and waiting retries show.
+   * A part at a time, as `erase`.
    */
   told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPart>;
   /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */

@@ -31,7 +31,7 @@ export interface LiveAudience {
   readonly source: string;
   /** Hash of the definition that its members were computed by. */
   readonly definition: string;
-  /** Of what was told. */
+  /** Of the values that were sent. */
   readonly version: number;
   readonly members: number;
   /** Why nothing is sent as it is computed; null while it is. */
@@ -40,13 +40,13 @@ export interface LiveAudience {
   readonly judgedFrom: number;
 }
 
-/** A user's computed value, and the value that destinations were told. Values are JSON; null for users who are not in it. */
+/** A user's computed value, and the value that destinations were sent. Values are JSON; null for users who are not in it. */
 export interface LiveMember {
   readonly key: string;
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** The version that brought what was told. */
+  /** The version that brought the value that was sent. */
   readonly since: number;
 }
 
@@ -74,7 +74,7 @@ export interface LiveCommit {
   /** Rows that nothing is left of. */
   readonly gone: readonly string[];
   readonly changes: readonly LiveChange[];
-  /** Audiences that are told of changes, with what is known of them from then on. */
+  /** Audiences that send changes, with their records from then on. */
   readonly told: readonly LiveAdvance[];
   /** Audiences that are put on hold, unless they are already. */
   readonly holds: readonly (readonly [key: string, hold: string])[];
@@ -90,7 +90,7 @@ interface LiveAdvance {
   readonly record: string;
 }
 
-/** Something that was told of a user, and why. */
+/** A change of a user that was sent, and its cause. */
 export interface LiveCause {
   readonly version: number;
   readonly at: number;
@@ -116,11 +116,11 @@ export interface LivePlanRow {
   readonly position: number;
   readonly user: string;
   readonly value: string | null;
-  /** The value that was told before. */
+  /** The value that was sent before. */
   readonly told: string | null;
 }
 
-/** Members to look at: those told, those who are to be told something, or all that were ever told or computed. */
+/** Members to look at: those sent, those with something yet to send, or all that were ever sent or computed. */
 export type LiveWhich = 'told' | 'behind' | 'all';
 
 /** State and membership of live audiences (docs/live.md). */
@@ -149,7 +149,7 @@ export interface LiveRecords {
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
   commitLive(commit: LiveCommit): Promise<void>;
   liveAudiences(): Promise<readonly LiveAudience[]>;
-  /** Audiences of which something that was computed is not told yet. */
+  /** Audiences with computed changes that are not sent yet. */
   liveBehind(): Promise<readonly string[]>;
   /** Makes a live audience known, or its definition; one that is on hold stays so. */
   addLiveAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
@@ -169,9 +169,9 @@ export interface LiveRecords {
   /** Removes rows after this position. */
   cutLivePlan(plan: string, after: number): Promise<void>;
   dropLivePlan(plan: string): Promise<void>;
-  /** Says that rows of a plan up to this position, after another, were told at this time. */
+  /** Marks rows of a plan up to this position, after another, as sent at this time. */
   tellLivePlan(plan: string, after: number, upTo: number, at: number): Promise<void>;
-  /** The version that is told from now on. */
+  /** Sets the version that is sent from now on. */
   advanceLive(key: string, version: number): Promise<void>;
   dropLive(key: string): Promise<void>;
   livePast(key: string, user: string): Promise<readonly LivePast[]>;

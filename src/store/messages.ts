@@ -137,7 +137,7 @@ export interface DiscardFilter {
 
 export interface DiscardPage {
   readonly discards: readonly Discard[];
-  /** What the next page is asked with; null after the last. */
+  /** The cursor of the next page; null after the last. */
   readonly next: number | null;
 }
 

@@ -22,7 +22,7 @@ export function connectionTo(url: string, settings: Settings): { config: ClientC
 }
 
 /**
- * Makes these settings, if the session is this client's alone. Behind a pooler it is not: the client's process, as it was told,
+ * Makes these settings, if the session is this client's alone. Behind a pooler it is not: the process that the client knows
  * is not the server's, and the next transaction may be on another session.
  */
 export async function ownsSession(client: ClientBase, settings: Settings): Promise<boolean> {
@@ -38,7 +38,7 @@ export async function ownsSession(client: ClientBase, settings: Settings): Promi
 
 /** Begins a transaction with these settings, in one round trip. They end with it. */
 export function beginWith(settings: Settings, mode = ''): string {
-  // A list of schemas is written as it is told.
+  // A list of schemas is written as it is given.
   const text = (value: string | number) => `'${String(value).replaceAll("'", "''")}'`;
   const set = Object.entries(settings).map(
     ([name, value]) => `SET LOCAL ${name} = ${name === 'search_path' ? value : text(value)}`,

@@ -45,7 +45,7 @@ export interface AcceptRequest {
   readonly live?: LiveCommit | null;
   /** Writes those that are accepted into the event log, in the same transaction. */
   readonly logged?: boolean;
-  /** Who takes deliveries as they are accepted. */
+  /** Takes deliveries as they are accepted. */
   readonly take?: Take | null;
 }
 

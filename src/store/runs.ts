@@ -85,15 +85,15 @@ export interface AudienceRecord {
   readonly definitionHash: string;
   /** Destinations that have the whole membership. */
   readonly destinations: readonly string[];
-  /** Destinations that once had it and missed changes since, its end too: on their return they are told the leavers too. */
+  /** Destinations that once had it and missed changes since, its end too: on their return they also hear who left. */
   readonly lapsed: readonly string[];
-  /** The trait keys that members were told, for `retire`. */
+  /** The trait keys that members were sent, for `retire`. */
   readonly columns: readonly string[];
   /** Keys that the definition no longer gives: null in all bodies while somebody may still have values of them. */
   readonly formerColumns: readonly string[];
   /** Start of the last run of the definition, by schedule or by hand. */
   readonly lastRunAt: number | null;
-  /** When it was retired; the record stays until everybody who was told of it knows. */
+  /** When it was retired; the record stays until every destination that had it knows. */
   readonly endedAt: number | null;
 }
 
@@ -134,7 +134,7 @@ export interface RunRecords {
   forgetAudience(key: string, fence: Fence): Promise<void>;
   /** Those that no schedule runs until somebody resumes them. */
   pausedAudiences(): Promise<readonly AudiencePause[]>;
-  /** Whoever paused it first stays named. */
+  /** The first person who paused it stays named. */
   pauseAudience(pause: AudiencePause): Promise<void>;
   resumeAudience(key: string): Promise<void>;
   /** The sequence of an audience when it was forgotten; 0 if it never was. */

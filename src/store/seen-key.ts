@@ -9,5 +9,5 @@ export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'mess
   return hash('sha1', seenText(source, messageId)).slice(0, 32);
 }
 
-/** What the hash is made of. */
+/** The text that the hash is made of. */
 export const seenText = (source: string, messageId: string) => `${source}\0${messageId}`;

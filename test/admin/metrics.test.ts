@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
 import { metricsTable } from '../../scripts/write-metrics.ts';
-import { createMetrics } from '../../src/admin/metrics.ts';
+import { createMetrics } from '../../src/admin/metrics/metrics.ts';
 import { RollcallError } from '../../src/errors.ts';
 import { run } from '../contract/store-fixture.ts';
 

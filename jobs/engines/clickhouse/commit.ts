@@ -18,7 +18,7 @@ export async function commitPlan(session: Session, plan: string): Promise<void> 
   if (action === 'backfill' || action === 'withdraw') return;
   const current = await readSnapshot(session, key);
   if (current.version === toVersion) return;
-  // Who retires drops the snapshot, once it was committed.
+  // A retirement drops the snapshot, once it was committed.
   if (action === 'retire' && current.version === 0) return;
   if (current.version !== fromVersion) {
     throw new RollcallError('snapshot_moved', `${key}: the snapshot has moved on from version ${fromVersion}.`);
@@ -35,7 +35,7 @@ export async function commitPlan(session: Session, plan: string): Promise<void> 
   await writeSnapshot(session, key, { version: toVersion, members: current.members + growth }, current.change);
 }
 
-/** What an earlier life of the key, or a snapshot that never came to be, has left is not part of this one. */
+/** Makes the table anew: it may have rows of an earlier life of the key, or of a snapshot that never came to be. */
 async function createStates(session: Session, states: string): Promise<void> {
   await session.run(`DROP TABLE IF EXISTS ${states}`);
   await session.run(`CREATE TABLE ${states} (user_id String, version UInt64, present Bool, value Nullable(String))

@@ -131,7 +131,7 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   };
 }
 
-/** How often a statement that goes on is told again to end, in milliseconds. */
+/** How often a statement that goes on is cancelled again, in milliseconds. */
 const INSIST_EVERY = 500;
 
 /** The package beside the configuration, or one that Rollcall finds itself. */

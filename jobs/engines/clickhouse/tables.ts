@@ -38,7 +38,7 @@ export async function createRegistry(session: Session): Promise<void> {
   // Plans come last.
   if (await hasRegistry(session)) return;
   const [known] = await session.rows(`SELECT count() FROM system.databases WHERE name = ${plainName(database)}`);
-  // Who may not create one may use the one that an administrator made.
+  // A user who may not create one may use the one that an administrator made.
   if (whole(known?.[0]) === 0) await session.run(`CREATE DATABASE IF NOT EXISTS ${database}`);
   await session.run(`CREATE TABLE IF NOT EXISTS ${history} (key String, user_id String, value Nullable(String), since UInt64,
     until UInt64, ended_at UInt64) ENGINE = ReplacingMergeTree ORDER BY (key, user_id, until, since)`);
@@ -139,7 +139,7 @@ export async function stateKeys(session: Session, keys: readonly string[] | null
   return rows.map(([key]) => String(key));
 }
 
-/** What each user of a snapshot is since when: (user_id, value, present, since). */
+/** The state of each user of a snapshot, and since when: (user_id, value, present, since). */
 export function latestStates(states: string, version: number, condition = 'true'): string {
   return `SELECT user_id, tupleElement(latest, 1) AS value, tupleElement(latest, 2) AS present, since FROM (
     SELECT user_id, argMax((value, present), version) AS latest, max(version) AS since

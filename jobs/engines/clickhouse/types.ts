@@ -22,7 +22,7 @@ export function moment(at: number): string {
   return `toDateTime64('${new Date(at).toISOString().replace('T', ' ').replace('Z', '')}', 3, 'UTC')`;
 }
 
-/** What is around a type that says nothing of its values: `Nullable(…)`, `LowCardinality(…)`. */
+/** A type without the wrappers that say nothing of its values: `Nullable(…)`, `LowCardinality(…)`. */
 export function bare(type: string): string {
   const inner = /^(?:Nullable|LowCardinality)\((.*)\)$/s.exec(type)?.[1];
   return inner === undefined ? type : bare(inner);
@@ -57,7 +57,7 @@ export function jsonText(value: string, given: string): string | null {
   if (type === 'Nothing') return 'CAST(NULL AS Nullable(String))';
   if (type === 'Bool') return `if(${value} IS NULL, NULL, if(${value}, 'true', 'false'))`;
   if (WHOLE.test(type) || /^Decimal/.test(type)) return `toString(${value})`;
-  // Floats are told with 15 significant digits, as other engines tell them.
+  // Floats have 15 significant digits, as in other engines.
   if (FLOAT.test(type)) {
     const digits = type === 'Float64' ? `printf('%.15g', ${value})` : `toString(${value})`;
     return `if(isFinite(${value}), ${digits}, NULL)`;
@@ -89,7 +89,7 @@ function mapText(value: string, entry: string): string | null {
   return `concat('{', arrayStringConcat(${pairs}, ','), '}')`;
 }
 
-/** What JSON makes of values of a type. */
+/** The JSON type of values of a type. */
 export function jsonType(given: string): Omit<TraitColumn, 'key'> {
   const type = bare(given);
   const item = /^Array\((.*)\)$/s.exec(type)?.[1];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { EngineCase } from './case.ts';
 import { request, STANDARD, settle, told, usersSql } from './fixture.ts';
 
-/** What becomes of a definition: its time, its ids, its columns, and what is wrong with it. */
+/** Cases about definitions: their time, ids and columns, and their mistakes. */
 export const definitionCases: readonly EngineCase[] = [
   {
     name: '$now is the time of the run, as a UTC timestamp',

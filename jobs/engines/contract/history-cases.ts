@@ -44,7 +44,7 @@ async function changePages(engine: Engine, version: number, limit: number): Prom
 const scores = (...rows: readonly (readonly [string, number])[]) =>
   rows.map(([user, score]) => `select '${user}' as user_id, ${score} as score`).join(' union all ');
 
-/** What an engine remembers of runs that are over. */
+/** Cases about the memory of runs that are over. */
 export const historyCases: readonly EngineCase[] = [
   {
     name: 'members are listed, a batch at a time',

@@ -13,7 +13,7 @@ export const postgresDefinitions: DefinitionDialect = {
   isScalar: (value) => `jsonb_typeof(${value}) IN ('string', 'number', 'boolean')`,
   exists: (value) => `jsonb_typeof(${value}) <> 'null'`,
   equals: (value, operand) => `${value} = ${jsonLiteral(operand)}`,
-  // A list holds a list in this sense only if it is told as one of lists.
+  // A list as an item has to stand within a list here: `@>` would else compare the two lists' items.
   hasItem: (list, operand) => `${list} @> ${jsonLiteral([operand])}`,
   text: (value) => `(${value} #>> '{}')`,
   number: (value) => `CASE WHEN jsonb_typeof(${value}) = 'number' THEN CAST(${value} #>> '{}' AS numeric) END`,

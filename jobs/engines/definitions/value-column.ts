@@ -3,7 +3,7 @@ import type { TraitColumn } from '../port.ts';
 
 const NUMBERS: ReadonlySet<Value['operator']> = new Set(['count', 'sum', 'average', 'min', 'max', 'uniqueCount']);
 
-/** What the values of a short definition are. The others are what was sent in events: text, numbers and booleans. */
+/** The type of a short definition's values. Values that were sent in events are text, numbers and booleans. */
 export function valueColumn(key: string, { operator }: Value): TraitColumn {
   return { key, type: NUMBERS.has(operator) ? 'number' : 'scalar', isList: operator === 'uniqueList' };
 }

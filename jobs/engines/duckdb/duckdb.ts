@@ -9,9 +9,9 @@ import type { Session } from '../sql/session.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
 import { eventsOf } from './event-log.ts';
+import { withFileLock, withLock } from './file-lock.ts';
 import { scrubFile } from './scrub.ts';
 import { openSession } from './session.ts';
-import { inTurns, takeTurn } from './turns.ts';
 
 /** How long a run waits for another process that has the file open. */
 const PATIENCE = 10_000;
@@ -45,7 +45,7 @@ export async function openDuckdb(
     readOnly: readOnly && !nothingYet && config.path !== ':memory:',
     settings: {
       file_search_path: folder,
-      // Whoever wants one installs it: nothing is loaded from the network because some SQL names it.
+      // People install the extensions that they want: no SQL may load one from the network by its name.
       autoinstall_known_extensions: 'false',
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),
       ...(config.threads === null ? {} : { threads: String(config.threads) }),
@@ -56,7 +56,7 @@ export async function openDuckdb(
   const shared = config.path !== ':memory:';
   // DuckDB fails all but one of those who create the same table at once. Nobody has to wait for what else goes on there.
   if (shared && !readOnly && !(await hasRegistry(session))) {
-    await takeTurn(`${config.path}: tables`, true, () => createRegistry(session));
+    await withLock(`${config.path}: tables`, 'exclusive', () => createRegistry(session));
   }
   const engine = createSqlEngine({
     ...(eventLog ? { events: eventsOf(session, eventLog) } : {}),
@@ -66,7 +66,7 @@ export async function openDuckdb(
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, tables),
   });
-  return { ...(shared && !nothingYet ? inTurns(engine, config.path) : engine), examine: () => examine(session) };
+  return { ...(shared && !nothingYet ? withFileLock(engine, config.path) : engine), examine: () => examine(session) };
 }
 
 async function examine(session: Session): Promise<readonly Remark[]> {

@@ -43,7 +43,7 @@ export async function holdInstance({ path, readOnly, settings, patience, clock }
     try {
       if (path === ':memory:') return alone(await DuckDBInstance.create(path, { ...options }));
       const open = files.get(path);
-      // Who only reads may as well do it where others write.
+      // A session that only reads may use a file that others write to.
       const fits = !open || isSame(open.options, options) || isSame(open.options, settings);
       if (fits) return await share(path, open ?? begin(path, options));
       if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');

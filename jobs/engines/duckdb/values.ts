@@ -2,7 +2,7 @@ import { literal, name, type ValueType } from '../sql/plan-query.ts';
 
 /** Types that have no form in JSON that a receiver would expect. */
 const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
-/** Told by DuckDB as we want it. */
+/** Types that DuckDB writes as we want them. */
 const PLAIN = /^(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL|ENUM)\b/;
 
 /** A value as an expression that `json_object` takes; null when JSON has no form for its type. */

@@ -41,7 +41,7 @@ export function valueType(type: string): ValueType {
 }
 
 function toldScalar(value: string, type: string): string {
-  // With extra_float_digits at 0, floats are told with 15 significant digits, as DuckDB's are.
+  // With extra_float_digits at 0, floats have 15 significant digits, as DuckDB's have.
   if (/^(double precision|real|numeric)$/.test(type)) {
     return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
   }
@@ -53,7 +53,7 @@ function toldScalar(value: string, type: string): string {
   return value;
 }
 
-/** Lists of lists have the same type as lists: their times are told as Postgres writes them in JSON. */
+/** Lists of lists have the same type as lists: their times are written as Postgres writes them in JSON. */
 function toldList(value: string, item: string): string {
   const isFloat = /^(double precision|real|numeric)$/.test(item);
   const isDate = /^(date|timestamp .*zone)$/.test(item);

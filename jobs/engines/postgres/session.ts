@@ -47,7 +47,7 @@ export async function openSession(
     connectionTimeoutMillis: CONNECT_TIMEOUT,
     keepAlive: true,
   });
-  // A connection that breaks between two statements is told by the next one.
+  // If the connection breaks between two statements, the next one reports it.
   client.on('error', () => {});
   let isOver = false;
   client.on('end', () => {
@@ -126,7 +126,7 @@ export async function openSession(
   };
 }
 
-/** What this server knows, and where it is asked for. */
+/** Settings that this server knows, where it is asked for them. */
 async function moreSettings(client: pg.Client, seesEvents: boolean): Promise<Settings> {
   const knowsDeath = await client.query(beginWith(NOTICE_DEATH)).then(
     () => true,

@@ -27,7 +27,7 @@ export async function commitPlan(database: SqlDatabase, plan: string): Promise<v
   if (action === 'backfill' || action === 'withdraw') return;
   const current = await readSnapshot(database, key);
   if (current.version === toVersion) return;
-  // Who retires drops the snapshot, once it was committed.
+  // A retirement drops the snapshot, once it was committed.
   if (action === 'retire' && current.version === 0) return;
   if (current.version !== fromVersion) throw moved(staged);
   if (fromVersion === 0) {

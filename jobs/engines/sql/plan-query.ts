@@ -25,7 +25,7 @@ export interface Dialect {
    * lists and structs; null when JSON has no form for the type.
    */
   traitValue(column: Column): string | null;
-  /** What JSON makes of values of a type. */
+  /** The JSON type of values of a type. */
   jsonType(type: ValueType): Omit<TraitColumn, 'key'>;
   /** JSON text of an object with these keys and values. */
   jsonObject(fields: readonly { readonly key: string; readonly value: string }[]): string;

@@ -52,7 +52,7 @@ export async function transaction<T>(session: Session, work: () => Promise<T>): 
   }
 }
 
-/** How often a statement that goes on is told again to end, in milliseconds: some phases don't listen. */
+/** How often a statement that goes on is cancelled again, in milliseconds: some phases don't listen. */
 const INSIST_EVERY = 500;
 
 /** Does the work with a session that ends what it is doing, and begins nothing new, once the signal aborts. */

@@ -5,8 +5,10 @@ import type { Audit } from '../audit.ts';
 import type { Gate } from '../guard.ts';
 import { type AlertParts, alertRoutes } from './alerts.ts';
 import { type AttemptParts, attemptRoutes } from './attempts.ts';
+import { audienceOrderRoutes } from './audience-orders.ts';
 import { type AudienceParts, audienceRoutes } from './audiences.ts';
 import { type DeletionParts, deletionRoutes } from './deletions.ts';
+import { type DestinationParts, destinationRoutes } from './destinations.ts';
 import { type EndpointParts, endpointRoutes } from './endpoints.ts';
 import { type EventLogParts, eventLogRoutes } from './event-log.ts';
 import { type EventParts, eventRoutes } from './events.ts';
@@ -24,6 +26,7 @@ type ManagementOptions = AlertParts &
   AttemptParts &
   AudienceParts &
   DeletionParts &
+  DestinationParts &
   EndpointParts &
   EventLogParts &
   EventParts &
@@ -52,8 +55,10 @@ export const managementApi: FastifyPluginAsync<ManagementOptions> = async (app, 
   overviewRoutes(routes, options);
   alertRoutes(routes, options);
   audienceRoutes(routes, options);
+  audienceOrderRoutes(routes, options);
   runRoutes(routes, options);
   endpointRoutes(routes, options);
+  destinationRoutes(routes, options);
   attemptRoutes(routes, options);
   letterRoutes(routes, options);
   messageRoutes(routes, options);

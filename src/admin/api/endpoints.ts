@@ -1,9 +1,7 @@
 import * as z from 'zod';
-import type { Config } from '../../config/config.ts';
 import type { Destination } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Store } from '../../store/port.ts';
-import { destinationStatuses, dropDestination, goneDestination } from '../destinations.ts';
 import { type EndpointStatus, endpointStatuses, pauseEndpoints, resumeEndpoints } from '../endpoints.ts';
 import { listPaging, pageThrough } from './list.ts';
 import { type ApiRoutes, ordering, reading } from './route.ts';
@@ -31,62 +29,11 @@ const endpointDetail = endpoint.extend({
     ),
 });
 
-const destination = z.object({
-  destination: z.string(),
-  state: z.enum(['enabled', 'disabled', 'not configured']),
-  processes: z.int().describe('Live processes that know it.'),
-  pending: z.int(),
-  dead: z.int(),
-  heldOut: z.int(),
-  unknownSince: time.nullable(),
-  unknownFor: z.number(),
-  removedAfter: z.number(),
-});
-
-const destinationDetail = destination.extend({
-  definition: z
-    .object({
-      sources: z.array(z.string()),
-      types: z.array(z.string()).nullable().describe('Null for all.'),
-      events: z.array(z.string()).nullable(),
-      audiences: z.array(z.string()).nullable(),
-      require: z.enum(['any', 'all']),
-      signing: z.string(),
-      signed: z.boolean(),
-      ratePerSecond: z.number().nullable(),
-    })
-    .nullable(),
-});
-
-interface TestResult extends Omit<z.input<typeof testResult>, 'signatures'> {
-  readonly signatures: readonly string[];
-}
-
-const testResult = z.object({
-  destination: z.string(),
-  endpoint: z.string(),
-  url: z.string(),
-  outcome: z.string(),
-  status: z.int().nullable(),
-  error: z.string().nullable(),
-  ms: z.number(),
-  signatures: z.array(z.string()).describe('Headers that sign the request.'),
-  response: z.string().nullable(),
-  advice: z.string().nullable().describe('What to do about it; null for success.'),
-});
-
-const endpointParams = z.object({ endpoint: z.string().describe('Its id.') });
-const destinationParams = z.object({ destination: z.string().describe('Its name.') });
-/** Deliveries that one request gives up at most. */
-const DROPPED = 10_000;
+const params = z.object({ endpoint: z.string().describe('Its id.') });
 const tag = 'Endpoints';
 
 export interface EndpointParts {
-  readonly store: Pick<
-    Store,
-    'time' | 'backlog' | 'endpoints' | 'markEndpoint' | 'orphans' | 'owners' | 'rosters' | 'bury'
-  >;
-  readonly config: () => Config;
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'markEndpoint'>;
   /** Those that are configured, and the hooks of alerts. */
   readonly destinations: () => readonly Destination[];
   /** Of the process that answers. */
@@ -94,18 +41,10 @@ export interface EndpointParts {
     destination: string,
     endpoint: string,
   ) => { readonly size: number; readonly inFlight: number } | null;
-  /** Posts a test event to each endpoint of a destination, past the queue. */
-  readonly test: (destination: Destination) => Promise<readonly TestResult[]>;
 }
 
-export function endpointRoutes(
-  routes: ApiRoutes,
-  { store, config, destinations, windowOf, test }: EndpointParts,
-): void {
+export function endpointRoutes(routes: ApiRoutes, { store, destinations, windowOf }: EndpointParts): void {
   const statuses = () => endpointStatuses(store, destinations());
-  const destinationsNow = () =>
-    destinationStatuses(store, { delivery: config().delivery, destinations: destinations() });
-  const configured = (name: string) => destinations().find((each) => each.name === name);
   const one = async (id: string): Promise<EndpointStatus> => {
     const found = (await statuses()).find((status) => status.endpoint === id);
     if (!found) throw new RollcallError('not_found', `There is no endpoint ${id}.`);
@@ -127,7 +66,7 @@ export function endpointRoutes(
   reading(routes, '/endpoints/:endpoint', {
     summary: 'One endpoint',
     tag,
-    params: endpointParams,
+    params,
     answer: endpointDetail,
     handle: async ({ params }) => {
       const found = await one(params.endpoint);
@@ -141,7 +80,7 @@ export function endpointRoutes(
     ordering(routes, `/endpoints/:endpoint/${action}`, {
       summary,
       tag,
-      params: endpointParams,
+      params,
       answer: endpoint,
       deed: ({ params }) => ({ action: `endpoint.${action}`, target: params.endpoint }),
       handle: async ({ params: { endpoint: id } }) => {
@@ -151,62 +90,4 @@ export function endpointRoutes(
       },
     });
   }
-  reading(routes, '/destinations', {
-    summary: 'Every destination that is configured, or that deliveries still wait for',
-    tag,
-    query: z.object(listPaging),
-    answer: pageOf(destination),
-    handle: async ({ query }) => pageThrough(await destinationsNow(), (each) => each.destination, query),
-  });
-  reading(routes, '/destinations/:destination', {
-    summary: 'One destination, and what it asks for',
-    tag,
-    params: destinationParams,
-    answer: destinationDetail,
-    handle: async ({ params: { destination: name } }) => {
-      const found = (await destinationsNow()).find((each) => each.destination === name);
-      if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
-      return { ...found, definition: definitionOf(configured(name)) };
-    },
-  });
-  ordering(routes, '/destinations/:destination/drop', {
-    summary: 'Give up what waits for a destination that is gone: it becomes dead letters `destination_removed`',
-    description: `Refused while the configuration or a process that runs knows it. At most ${DROPPED} at once: ask again while there are more.`,
-    tag,
-    params: destinationParams,
-    answer: z.object({ dropped: z.int(), more: z.boolean() }),
-    deed: ({ params }) => ({ action: 'destination.drop', target: params.destination }),
-    handle: async ({ params: { destination: name } }) => {
-      goneDestination(await destinationsNow(), name);
-      const dropped = await dropDestination(store, name, DROPPED);
-      return { dropped, more: dropped === DROPPED };
-    },
-  });
-  ordering(routes, '/destinations/:destination/test', {
-    summary: 'Post a signed test event to each endpoint of a destination, past the queue',
-    tag,
-    params: destinationParams,
-    answer: z.object({ data: z.array(testResult) }),
-    deed: ({ params }) => ({ action: 'destination.test', target: params.destination }),
-    handle: async ({ params: { destination: name } }) => {
-      const found = configured(name);
-      if (!found) throw new RollcallError('not_found', `There is no destination ${name}.`);
-      return { data: [...(await test(found))] };
-    },
-  });
-}
-
-function definitionOf(found: Destination | undefined): z.input<typeof destinationDetail>['definition'] {
-  if (!found) return null;
-  const { sources, wants, require, signing = 'x-signature', secrets, ratePerSecond } = found;
-  return {
-    sources: [...sources],
-    types: wants?.types ? [...wants.types] : null,
-    events: wants?.events ? [...wants.events] : null,
-    audiences: wants?.audiences ? [...wants.audiences] : null,
-    require,
-    signing,
-    signed: secrets.length > 0,
-    ratePerSecond,
-  };
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../../log.ts';
 import type { HistoryFilter, Store } from '../../store/port.ts';
 import type { ApiRoutes } from './route.ts';
 
-/** What may have changed; each names the resources to ask for again. */
+/** Topics in which something may have changed; each names the resources to ask for again. */
 const TOPICS = [
   ...(['overview', 'audiences', 'runs', 'endpoints', 'destinations'] as const),
   ...(['dead-letters', 'messages', 'sources', 'deletions', 'audit', 'history', 'alerts'] as const),
@@ -35,7 +35,7 @@ async function lookAtDeletions(store: EventParts['store']): Promise<unknown> {
   return [newest.map(({ id, status }) => [id, status]), await store.confirmed(newest.map(({ id }) => id))];
 }
 
-/** What tells whether something changed: small, and read at once. Which topics it is about stands beside it. */
+/** Small values that differ when something changed, each beside its topics. They are read at once. */
 const LOOKS: readonly (readonly [readonly Topic[], (store: EventParts['store']) => Promise<unknown>])[] = [
   [['overview', 'endpoints', 'destinations', 'dead-letters', 'messages'], (store) => store.backlog()],
   [['overview', 'endpoints', 'destinations'], (store) => store.endpoints()],

@@ -24,7 +24,7 @@ import { cursorOf, instant, iso, pageOf, paging, placeOf, time } from './shapes.
 const count = z.int().nullable().optional();
 const ms = z.int().nullable().optional();
 
-/** What is known of each kind of subject; the others are left out. */
+/** Counts known of each kind of subject; the others are left out. */
 const sums = {
   accepted: count.describe('Messages; of a destination, deliveries made of them.'),
   duplicates: count,
@@ -60,7 +60,7 @@ const MOST = 1_600;
 const MOST_SUMS = 5_000;
 /** Steps that are added up: a thousand destinations have as many rows in each. */
 const MOST_ADDED = 60;
-/** What is answered where nothing is asked for, in steps. */
+/** The length of an answer in steps, unless one is asked for. */
 const USUAL: Readonly<Record<HistoryStep, number>> = { minute: 360, hour: 168, day: 400 };
 
 export interface HistoryParts {
@@ -141,7 +141,7 @@ async function pointsOf(store: HistoryParts['store'], filter: HistoryFilter) {
   ]);
   const points = new Map(found.map((point) => [point.at, point]));
   const seen = new Set([...found, ...all].map(({ at }) => at));
-  // What waits is looked at once in a step, of all at the same time: without it, it is not known that nothing waited.
+  // Each step has one look at all backlogs. Without it, nobody knows that nothing waited.
   const looked = new Set((subject === 'all' ? found : all).flatMap(({ at, pending }) => (pending === null ? [] : at)));
   let members = before;
   return Array.from({ length: limit }, (_, place) => since + place * STEP_LENGTH[step])

@@ -7,7 +7,7 @@ import { suggestion } from '../../spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
 
-/** What every route is made with. */
+/** The server, the guard and the audit log, which every route needs. */
 export interface ApiRoutes {
   readonly app: FastifyInstance;
   readonly gate: Gate;
@@ -45,7 +45,7 @@ interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
 }
 
-/** What an order does to what, for the audit log; never names people. */
+/** An order's action and target, for the audit log; never names people. */
 interface Deed {
   readonly action: string;
   readonly target: string | null;

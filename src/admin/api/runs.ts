@@ -82,7 +82,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
       answer: report,
       deed: ({ params }) => ({ action: `run.${action}`, target: params.run }),
       handle: async ({ params: { run: id }, query: { wait }, reply }) => {
-        // What nobody waits for is refused all the same, if it can be known at once.
+        // Without a wait, the refusals that are known at once are answered all the same.
         if ((await theRun(store, id)).state !== 'held') {
           throw new RollcallError('unknown_run', `The run ${id} is not held now.`);
         }

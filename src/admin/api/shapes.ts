@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { RollcallError } from '../../errors.ts';
 
-/** What several resources share. */
+/** Parts that several resources share. */
 
 export const time = z.iso.datetime().describe('ISO 8601, UTC.');
 export const iso = (at: number): string => new Date(at).toISOString();
@@ -14,7 +14,7 @@ export const instant = z.iso
 const MOST = 500;
 const USUAL = 50;
 
-/** What a listing may be asked with. */
+/** The query of a listing. */
 export const paging = {
   limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).describe('Rows of a page at most.'),
   cursor: z.string().max(500).optional().describe('`next` of the page before.'),

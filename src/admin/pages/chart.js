@@ -196,7 +196,7 @@ function inWords(title, series, format) {
 /** @typedef {{ entered: number, exited: number }} Change */
 
 /**
- * Who entered (up) and left (down) in each of the last runs. Each bar leads to its run.
+ * Users who entered (up) and left (down) in each of the last runs. Each bar leads to its run.
  *
  * @param {{ runs: readonly (Change & { id: string, label: string, href: string })[], title: string }} props - oldest first
  */
@@ -210,7 +210,7 @@ export function Bars({ runs, title }) {
   </figure>`;
 }
 
-/** Who entered and left in each step of time. @param {{ title: string, points: readonly any[] }} props */
+/** Users who entered and left in each step of time. @param {{ title: string, points: readonly any[] }} props */
 export function Steps({ title, points }) {
   const times = points.map(({ at }) => Date.parse(at));
   /** @type {Series[]} */

@@ -184,7 +184,7 @@ async function drop(ids: readonly string[], options: ChosenOptions, context: Con
     try {
       await asUser(app, { action: 'dead-letters.drop', target: scopeOf(ids, options) }, dropping);
     } catch (error) {
-      // Whoever interrupts closes the store.
+      // An interruption closes the store.
       if (!terminal.signal.aborted) throw error;
     } finally {
       watch.stop();

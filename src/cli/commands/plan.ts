@@ -70,7 +70,7 @@ async function plan(keys: readonly string[], options: PlanOptions, { terminal, s
   });
 }
 
-/** Who is told, once it is back, that an audience is over. */
+/** Destinations that will hear, once they are back, that an audience is over. */
 function printEnded({ key, kind, lapsed }: AudienceRecord, { json }: PlanOptions, terminal: Terminal): void {
   if (json) printJson(terminal, { key, kind, ended: true, away: lapsed });
   else if (lapsed.length > 0) {

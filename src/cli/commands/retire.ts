@@ -42,7 +42,7 @@ async function retire(key: string, options: RetireOptions, context: Context): Pr
   });
 }
 
-/** Nobody is asked where nobody would be told. */
+/** Nobody has to agree where no destination would hear of it. */
 async function mayRetire(
   key: string,
   { store }: Opened['app'],

@@ -38,7 +38,7 @@ export function addServe(program: Command, context: Context): void {
     .action((options: AppCommandOptions) => serve(options, { collect: true, schedules: false }, context));
 }
 
-/** Runs until it is told to end. */
+/** Runs until it has to end. */
 export async function serve(
   options: ServeOptions,
   roles: Roles,

@@ -36,7 +36,7 @@ export interface FlushParams {
   close?: boolean | undefined;
 }
 
-/** What each event gives its listeners. */
+/** The arguments of each event's listeners. */
 export type AnalyticsEvents = Record<Kind, [context: Context]> & {
   error: [error: { code: string; reason: unknown; ctx?: Context }];
   http_request: [request: { url: string; method: string; headers: Record<string, string>; body: string }];
@@ -54,7 +54,7 @@ interface Pending {
   callback: Callback | undefined;
 }
 
-/** Codes of what is wrong with the values, not with the call: these are told later, not thrown. */
+/** Codes of mistakes in the values, not in the call: these are reported later, not thrown. */
 const TOLD = new Set<unknown>(['too_large', 'invalid_message', 'invalid_timestamp']);
 
 /** The calls of `@segment/analytics-node` over our client; see `Analytics`. */
@@ -143,7 +143,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     await Promise.all(this.#underWay);
   }
 
-  /** As `flush`, and ends: what is not sent in time is given up and told. Later calls are `call_after_close`. */
+  /** As `flush`, and ends: messages not sent in time are given up and reported. Later calls are `call_after_close`. */
   closeAndFlush({ timeout }: { timeout?: number | undefined } = {}): Promise<void> {
     return this.flush({ timeout, close: true });
   }

@@ -10,7 +10,7 @@ export interface Event {
 
 /** Why a message did not arrive. */
 export class DeliveryError extends Error {
-  /** What became of it, as `onLoss` is told. */
+  /** Its loss, as `onLoss` gets it. */
   readonly loss: LossFacts;
 
   constructor(loss: LossFacts) {
@@ -20,7 +20,7 @@ export class DeliveryError extends Error {
   }
 }
 
-/** What callbacks, listeners and plugins are given: one message, and what became of it. */
+/** One message and its result, for callbacks, listeners and plugins. */
 export class Context {
   #event: Event | string;
   #failure: { reason: unknown } | undefined;

@@ -3,7 +3,7 @@ import { ClientError } from '../errors.ts';
 import type { Fetch, FetchAnswer, FetchInit } from '../fetch.ts';
 import type { ClientOptions } from '../options.ts';
 
-/** What an {@link HTTPClient} is asked for. */
+/** A request that an {@link HTTPClient} makes. */
 export interface HTTPClientRequest {
   url: string;
   method: 'POST';

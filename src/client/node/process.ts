@@ -16,7 +16,7 @@ export interface System {
   link(path: string): string;
   /** Sends no signal, only looks: throws as `process.kill` does. */
   probe(pid: number): void;
-  /** What `ps` prints of the time since a process started, `[[dd-]hh:]mm:ss`; throws where there is no `ps`. */
+  /** The output of `ps` for the time since a process started, `[[dd-]hh:]mm:ss`; throws where there is no `ps`. */
   elapsed(pid: number): string;
 }
 

@@ -1,6 +1,6 @@
 import type { Exiting } from '../platform.ts';
 
-/** What a page has of `document` and `window`; types of browsers are not for this package. */
+/** The parts of `document` and `window` that are used; types of browsers are not for this package. */
 interface Page {
   document: { visibilityState: string; addEventListener: Listen; removeEventListener: Listen };
   addEventListener: Listen;

@@ -39,10 +39,10 @@ type Write = (this: Socket, chunk: unknown, encoding?: unknown, callback?: unkno
 class Interim {
   /** Whether the next bytes begin a head. */
   isExpected = false;
-  /** The beginning of a head that could not be told from an interim one yet, or that has not ended. */
+  /** The beginning of a head that may still be an interim one, or that has not ended. */
   private held: Buffer = NOTHING;
 
-  /** What undici is to see of a chunk. */
+  /** The part of a chunk that undici may see. */
   strip(chunk: Buffer): Buffer {
     let bytes = this.held.length > 0 ? Buffer.concat([this.held, chunk]) : chunk;
     this.held = NOTHING;

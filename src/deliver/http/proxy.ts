@@ -65,7 +65,7 @@ function proxyFailure(error: Error): Error {
   });
 }
 
-/** What goes wrong within a tunnel is the endpoint's; a tunnel that is not granted is the proxy's. */
+/** An error within a tunnel is the endpoint's; a tunnel that is not granted is the proxy's. */
 function tunnelFailure(error: Error): Error {
   const { code = '' } = error as { code?: string };
   if (code === 'UND_ERR_ABORTED') {

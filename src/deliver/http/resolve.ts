@@ -3,7 +3,7 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 /** All addresses of a host name. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** What one try may take, in milliseconds: two leave an attempt enough time for all else. */
+/** Milliseconds for one try: two leave an attempt enough time for all else. */
 const TRY_TIMEOUT = 1_000;
 
 /**

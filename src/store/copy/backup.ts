@@ -32,9 +32,9 @@ export interface BackupOptions {
   readonly clock: Clock;
   /** Gives a long copy up. */
   readonly signal?: AbortSignal;
-  /** Told of each sync that is waited for. */
+  /** Called with each sync that is waited for. */
   readonly onWait?: (key: string) => void;
-  /** Told how many rows of a table are copied, of how many; of SQLite nothing. */
+  /** Called with the rows of a table that are copied, of how many; not for SQLite. */
   readonly onProgress?: CopyProgress;
 }
 

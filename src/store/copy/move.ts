@@ -22,7 +22,7 @@ interface MoveOptions {
   readonly clock: Clock;
   /** Whether events that are logged may stay behind. */
   readonly withoutEventLog?: boolean;
-  /** Told how many rows of a table are done, of how many. */
+  /** Called with the rows of a table that are done, of how many. */
   readonly onProgress?: CopyProgress;
 }
 

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { z } from 'zod';
 import { RollcallError } from '../../errors.ts';
 
-/** Told how many rows of a table are done, of how many. */
+/** Called with the rows of a table that are done, of how many. */
 export type CopyProgress = (table: string, done: number, total: number) => void;
 
 /** The copy of a database is a folder with a file for each table, as `COPY` writes them, and this one, written last. */

@@ -12,7 +12,7 @@ import { stateOf } from './conflicts.ts';
 import type { Context } from './context.ts';
 import { countersOf, writeChanges } from './counters.ts';
 import type { Session } from './database.ts';
-import { logColumns, logSql } from './event-log.ts';
+import { logColumns, logSql } from './event-writing.ts';
 import { remember } from './seen.ts';
 import { sessionOf } from './session.ts';
 import { suppressed } from './suppression.ts';

@@ -3,7 +3,7 @@ import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessa
 import { seenKey } from '../seen-key.ts';
 import { int2, int4, storable, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
-import { logColumns } from './event-log.ts';
+import { logColumns } from './event-writing.ts';
 
 interface Keyed {
   /** Place of the request that brought it. */
@@ -92,7 +92,7 @@ export class Batch {
     ];
   }
 
-  /** Who takes deliveries as they are accepted; null for nobody. */
+  /** Takes deliveries as they are accepted; null for nobody. */
   get owner(): number | null {
     return this.requests.find(({ take }) => take)?.take?.owner ?? null;
   }

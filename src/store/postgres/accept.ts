@@ -7,7 +7,7 @@ import { bool, columns, int8 } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { countersOf, counting, QUEUED_ONES } from './counters.ts';
-import { logSql } from './event-log.ts';
+import { logSql } from './event-writing.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
 import { remember } from './seen.ts';

@@ -53,7 +53,7 @@ export class Claims {
     this.held.delete(owner);
   }
 
-  /** Has `free` give back what an owner of this process holds but was never told of. */
+  /** Has `free` give back claims that an owner of this process holds and never heard of. */
   freeUntold(free: Free): Promise<number> {
     return this.inTurn(async () => {
       if (this.doubts === 0) return 0;

@@ -49,7 +49,7 @@ interface DatabaseOptions {
   readonly time?: string;
   /** Statements take as long as they need, as in a migration. */
   readonly patient?: boolean;
-  /** Told the first time that the database finds its data or an index damaged. */
+  /** Called the first time that the database finds its data or an index damaged. */
   readonly onDamaged?: (error: RollcallError) => void;
 }
 
@@ -196,7 +196,7 @@ export class Database implements Session {
     const pooled = !(await ownsSession(client, this.settings));
     const came = this.pooled === false && pooled;
     this.pooled = pooled || this.pooled === true;
-    // Who is waiting for it would name its statements.
+    // The work that waits for this session would name its statements.
     if (came) throw new Error('A pooler now stands between this process and the database');
   }
 

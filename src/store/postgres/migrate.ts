@@ -3,7 +3,7 @@ import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { Database, type Session } from './database.ts';
-import { eventViews } from './event-log.ts';
+import { eventViews } from './event-writing.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);

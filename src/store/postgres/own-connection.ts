@@ -28,9 +28,9 @@ export async function onOwnConnection<T>(
     keepAlive: true,
     keepAliveInitialDelayMillis: PROBE_AFTER,
   });
-  // Whoever uses a connection that breaks gets the error of the query.
+  // The query gets the error of a connection that breaks.
   client.on('error', () => undefined);
-  // Whoever waits for an answer gets the error.
+  // The waiting call gets the error.
   const stop = () => void client.end().catch(() => undefined);
   try {
     signal?.throwIfAborted();

@@ -32,7 +32,7 @@ export function sessionOf(context: Context, on: database.Session = context.db): 
   const session: Session = {
     dialect: POSTGRES,
     time: timesOf(db),
-    // Who holds a lease may be anywhere: only the lease tells.
+    // The holder of a lease may be anywhere: only the lease shows it.
     processes: { own: '', hasExited: () => false },
     ids,
     hashKey,

@@ -3,7 +3,7 @@ import type { Session } from './session.ts';
 
 /** Rows that are measured together, once. */
 const PART = 10_000;
-/** What a row and its indexes take beside the body. */
+/** Bytes of a row and its indexes beside the body. */
 const ROW_BYTES = 300;
 
 /**

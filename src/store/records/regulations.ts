@@ -100,7 +100,7 @@ const TRACES = [
 
 type TraceRow = readonly [source: string, destination: string, type: number, user: string | null, alias: string | null];
 
-/** Who was posted to about these users. Tables are scanned by id: deletions are rare, and an index would cost every settlement. */
+/** Destinations that got posts about these users. Tables are scanned by id: an index would cost every settlement. */
 export async function told(
   { rows, dialect }: Session,
   users: readonly string[],

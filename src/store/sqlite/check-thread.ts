@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../errors.ts';
 import { storeError } from './connection.ts';
 import { faults } from './soundness.ts';
 
-/** What the thread is started with. */
+/** The data that the thread starts with. */
 export interface CheckData {
   readonly path: string;
   readonly thorough: boolean;

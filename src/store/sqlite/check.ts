@@ -18,7 +18,7 @@ export async function checkFile(path: string, thorough: boolean): Promise<string
   const workerData: CheckData = { path, thorough };
   const script = new URL(`./check-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
   const worker = new Worker(script, { workerData, execArgv: THREAD_ARGUMENTS });
-  // A process that is told to end need not wait for it.
+  // A process that has to end need not wait for it.
   worker.unref();
   const { promise, resolve, reject } = Promise.withResolvers<CheckReply>();
   worker.once('message', resolve).once('error', reject);

@@ -58,7 +58,7 @@ export class ConflictGap {
         conflict,
       );
       const found = row?.[0] ?? null;
-      // What can't be compared ends no stretch: the next key is looked for again.
+      // A key that can't be compared ends no stretch: the next key is looked for again.
       this.next = found !== null && HALVES.test(found) ? '' : found;
       if (found === conflict) return false;
     }

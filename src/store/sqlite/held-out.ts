@@ -129,7 +129,7 @@ export function giveUpHeldOut(
   let given = 0;
   for (const { id, conflict, run, accepted_at } of oldest(db, destination, limit)) {
     if (accepted_at > before) break;
-    // Whether it has taken the older one's place is told by its reason: it keeps that until the older one has ended.
+    // Its reason shows whether it has taken the older one's place: it keeps that until the older one has ended.
     if (conflict !== null && isInFlight(db, conflict, destination)) continue;
     db.run('UPDATE dead_letter SET reason = ?, last_at = ? WHERE id = ?', reason, now, id);
     changes.add(destination, run, { heldOut: -1, died: 1, untried: -1 });

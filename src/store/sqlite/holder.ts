@@ -41,7 +41,7 @@ export class Holders {
     this.system = system;
     const scope = scopeOf(system);
     const started = this.look(system.pid)?.started ?? null;
-    // Without a start time a pid that comes again could not be told from the first.
+    // Without a start time, a pid that comes again would look like the first.
     this.self = { scope: system.platform === 'linux' && started === null ? null : scope, pid: system.pid, started };
   }
 

@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite';
 import type { Connection } from './connection.ts';
 
-/** What deliveries that are written together have in common; names stand as their numbers. */
+/** Values that deliveries which are written together share; names stand as their numbers. */
 interface Common {
   readonly destination: number;
   readonly lane: number;
@@ -108,7 +108,7 @@ function isSame(one: Common, other: Common): boolean {
   );
 }
 
-/** What all rows share is bound once. The others go without numbers: Node looks each number up among all those before it. */
+/** Values that all rows share are bound once. The others go without numbers: Node compares each number with all before it. */
 function statement(rows: number): string {
   const first = '(?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)';
   const next = '(?1, ?2, ?3, ?4, 0, ?5, ?6, ?, ?, ?, ?, ?, ?, ?)';

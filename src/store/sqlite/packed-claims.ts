@@ -68,7 +68,7 @@ export function packClaims(
   return { counts, numbers, text: packText(text), names: names.list.map(nameOf) };
 }
 
-/** What may be moved instead of copied. */
+/** Buffers that may be moved instead of copied. */
 export function movableClaims({ numbers, text }: PackedClaims): ArrayBuffer[] {
   return [numbers.buffer as ArrayBuffer, ...movableText(text)];
 }

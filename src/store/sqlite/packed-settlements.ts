@@ -135,7 +135,7 @@ class AttemptPacker {
   /** @param destination - the place of its name */
   add(id: number, destination: number, claim: Claim, attempts: readonly Attempt[]): void {
     const { count } = this.packed.requests;
-    // What is logged of these is made for each: an answer may name the user.
+    // Attempts of these are logged one by one: an answer may name the user.
     const isPlain = claim.type !== 'alias' && claim.type !== 'delete';
     if (isPlain && attempts.length === 1 && attempts === this.last) count[count.length - 1] = (count.at(-1) ?? 0) + 1;
     else for (const attempt of attempts) this.begin(claim, attempt);
@@ -177,7 +177,7 @@ export class UnpackedAttempts {
     this.nameIds = nameIds;
   }
 
-  /** What all rows of a request have in common: time, endpoint, outcome, status, milliseconds, error and response. */
+  /** Values that all rows of a request share: time, endpoint, outcome, status, milliseconds, error and response. */
   common(request: number): readonly (number | string | null)[] {
     const { at, endpoint, outcome, status, ms, error, response } = this.packed.requests;
     return [

@@ -6,7 +6,7 @@ export type PackedText = string | Uint8Array;
 /** Characters from which on they cross as bytes; below it, a buffer of its own costs more than it saves. */
 const MANY = 4_096;
 
-/** What is not well-formed gets a character that takes as much room, as it would in the database. */
+/** Packs a text. A character that is not well-formed becomes another of the same size, as it would in the database. */
 export function packText(text: string): PackedText {
   return text.length < MANY ? text : Buffer.from(text);
 }
@@ -17,7 +17,7 @@ export function unpackText(text: PackedText): string {
   return bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8');
 }
 
-/** What may be moved instead of copied: a buffer that is nobody else's. */
+/** The buffer, if it is nobody else's and may be moved instead of copied. */
 export function movableText(text: PackedText): ArrayBuffer[] {
   return typeof text !== 'string' && text.byteLength === text.buffer.byteLength ? [text.buffer as ArrayBuffer] : [];
 }

@@ -112,7 +112,7 @@ function settleOne(db: Connection, now: number, owner: number, ending: Ending, c
   const { id, destination, conflict, run, tries, verdict } = ending;
   const untried = tries === 0 ? -1 : 0;
   const queued = countsAsQueued(ending) ? -1 : 0;
-  // Whoever holds the delivery now sets free what waits for it.
+  // The holder of the delivery frees what waits for it.
   if (conflict !== null && !isHeldBy(db, id, owner)) return;
   // A newer change may wait for this one, or be held out of a full queue: then this one is not tried again.
   const isReplaced = (key: string) => freeWaiting(db, key, destination) || isHeldOut(db, key, destination);

@@ -58,7 +58,7 @@ export class StoreThread {
   private closed: RollcallError | null = null;
   private damage: RollcallError | null = null;
   private onIdle: (() => void) | null = null;
-  /** Who waits for a scrub to be done; the thread answers in order. */
+  /** Calls that wait for a scrub; the thread answers in order. */
   private readonly scrubs: ((failure: { readonly code: ErrorCode; readonly message: string } | null) => void)[] = [];
   private readonly exited: Promise<void>;
   private readonly watch: NodeJS.Timeout;

@@ -18,7 +18,7 @@ import {
   type VerbResult,
 } from './verbs.ts';
 
-/** What the thread is started with. */
+/** The data that the thread starts with. */
 export interface ThreadData {
   readonly path: string;
   /** Used if the database is new. */
@@ -76,7 +76,7 @@ async function serve(port: NonNullable<typeof parentPort>, data: ThreadData): Pr
   });
 }
 
-/** What of the answers may be moved instead of copied. */
+/** Buffers of the answers that may be moved instead of copied. */
 function movable(operations: readonly Operation[], results: readonly OperationResult[]): ArrayBuffer[] {
   return results.flatMap((result, index) => {
     const operation = operations[index] as Operation;

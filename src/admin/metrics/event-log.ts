@@ -1,5 +1,5 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../../store/port.ts';
+import type { Instruments } from './instruments.ts';
 
 type EventLog = Store['events'];
 
@@ -10,19 +10,19 @@ export interface EventLogParts {
   readonly storeTime: () => number;
 }
 
-/** Adds the metrics of the event log; the returned function counts what failed in the background. */
-export function eventLogMetrics({ eventLog, storeTime }: EventLogParts, registers: Registry[]): () => void {
+/** Counts what failed. */
+export interface EventLogMetrics {
+  /** Something of the event log failed in the background. */
+  logFailed(): void;
+}
+
+/** Gauges of a log that is not kept have no value. */
+export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: EventLogParts): EventLogMetrics {
   const gauge = (name: string, help: string, read: (log: EventLog) => Promise<number | null>) =>
-    new Gauge({
-      name: `rollcall_event_log_${name}`,
-      help,
-      registers,
-      async collect() {
-        this.reset();
-        this.remove();
-        const value = eventLog && (await read(eventLog).catch(() => null));
-        if (value !== null) this.set(value);
-      },
+    make.gauge(`event_log_${name}`, help, [], async (gauge) => {
+      gauge.remove();
+      const value = eventLog && (await read(eventLog));
+      if (value !== null) gauge.set(value);
     });
   gauge('bytes', 'Size of the event log on disk, without its tail.', async (log) =>
     log.kind === 'table' ? (await log.size()).bytes : sum((await log.state()).files.map(({ bytes }) => bytes)),
@@ -38,12 +38,11 @@ export function eventLogMetrics({ eventLog, storeTime }: EventLogParts, register
     const { since } = (await log.state()).tail;
     return since === null ? 0 : Math.max(0, storeTime() - since) / 1_000;
   });
-  const failures = new Counter({
-    name: 'rollcall_event_log_failures_total',
-    help: 'Times that sealing, merging or dropping failed; it is tried again.',
-    registers,
-  });
-  return () => failures.inc();
+  const failures = make.counter(
+    'event_log_failures_total',
+    'Times that sealing, merging or dropping failed; it is tried again.',
+  );
+  return { logFailed: () => failures.inc() };
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);

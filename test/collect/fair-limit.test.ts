@@ -1,12 +1,12 @@
 import t from 'tap';
-import { Turns } from '../../src/collect/turns.ts';
+import { FairLimit } from '../../src/collect/fair-limit.ts';
 
 /** Starts work that ends when it is told to, and notes who was let in. */
-function started(turns: Turns) {
+function started(limit: FairLimit) {
   const order: string[] = [];
   const ends: (() => void)[] = [];
   const come = (party: string, weight = 1) =>
-    turns.pass(party, weight, () => {
+    limit.pass(party, weight, () => {
       order.push(party);
       return new Promise<void>((resolve) => ends.push(resolve));
     });
@@ -18,7 +18,7 @@ function started(turns: Turns) {
 }
 
 t.test('a party with little waits for one turn of another, however much that has', async (t) => {
-  const { order, come, end } = started(new Turns(2));
+  const { order, come, end } = started(new FairLimit(2));
   const flood = Array.from({ length: 20 }, () => come('flood'));
   const others = [come('a'), come('b'), come('a')];
   t.strictSame(order, ['flood', 'flood']);
@@ -32,7 +32,7 @@ t.test('a party with little waits for one turn of another, however much that has
 });
 
 t.test('what is heavier than all that may be in work goes alone', async (t) => {
-  const { order, come, end } = started(new Turns(10));
+  const { order, come, end } = started(new FairLimit(10));
   const all = [come('a', 4), come('heavy', 50), come('b', 4), come('c', 4)];
   t.strictSame(order, ['a'], 'nobody overtakes it');
   await end(1);
@@ -44,11 +44,11 @@ t.test('what is heavier than all that may be in work goes alone', async (t) => {
 });
 
 t.test('work that fails makes room as well', async (t) => {
-  const turns = new Turns(1);
-  const failed = turns.pass('a', 1, async () => {
+  const limit = new FairLimit(1);
+  const failed = limit.pass('a', 1, async () => {
     throw new Error('no');
   });
-  const next = turns.pass('b', 1, async () => 'done');
+  const next = limit.pass('b', 1, async () => 'done');
   await t.rejects(failed, { message: 'no' });
   t.equal(await next, 'done');
 });

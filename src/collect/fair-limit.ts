@@ -1,5 +1,5 @@
-/** Bounds how much is in work at a time; beyond that, parties take turns, however much each of them has waiting. */
-export class Turns {
+/** Limits how much is in work at once. Beyond that, parties take turns, however much each of them has waiting. */
+export class FairLimit {
   private readonly maxWeight: number;
   private weight = 0;
   /** By party, the one whose turn is next first. */
@@ -47,7 +47,7 @@ export class Turns {
     }
   }
 
-  /** What is heavier than all that may be in work goes alone. */
+  /** Work that is heavier than the limit goes alone. */
   private hasRoom(weight: number): boolean {
     return this.weight === 0 || this.weight + weight <= this.maxWeight;
   }

@@ -1,0 +1,76 @@
+import type { Engine } from '../port.ts';
+
+type Mode = 'shared' | 'exclusive';
+
+/** A lock within this process: any number of holders share it, or one has it. Served in the order of coming. */
+class Lock {
+  private readonly waiting: { readonly mode: Mode; readonly begin: () => void }[] = [];
+  private holders = 0;
+  private isExclusive = false;
+
+  async hold<T>(mode: Mode, work: () => Promise<T>): Promise<T> {
+    await new Promise<void>((begin) => {
+      this.waiting.push({ mode, begin });
+      this.next();
+    });
+    try {
+      return await work();
+    } finally {
+      this.holders -= 1;
+      this.isExclusive = false;
+      this.next();
+    }
+  }
+
+  get isIdle(): boolean {
+    return this.holders === 0 && this.waiting.length === 0;
+  }
+
+  private next(): void {
+    for (;;) {
+      const first = this.waiting[0];
+      if (!first || this.isExclusive || (first.mode === 'exclusive' && this.holders > 0)) return;
+      this.waiting.shift();
+      this.holders += 1;
+      this.isExclusive = first.mode === 'exclusive';
+      first.begin();
+    }
+  }
+}
+
+/** By path, of files that are worked on. */
+const locks = new Map<string, Lock>();
+
+/** Does the work once it has the lock of a path. */
+export async function withLock<T>(path: string, mode: Mode, work: () => Promise<T>): Promise<T> {
+  const lock = locks.get(path) ?? new Lock();
+  locks.set(path, lock);
+  try {
+    return await lock.hold(mode, work);
+  } finally {
+    if (lock.isIdle) locks.delete(path);
+  }
+}
+
+/**
+ * Sessions of one process on one file may work on different keys at once. Work that touches the rows of others has the file
+ * for itself: DuckDB fails one of two that write the same rows, and a scrub needs the whole file. DuckDB's own lock keeps
+ * other processes out.
+ */
+export function withFileLock(engine: Engine, path: string): Engine {
+  const shared = <T>(work: () => Promise<T>) => withLock(path, 'shared', work);
+  const exclusive = <T>(work: () => Promise<T>) => withLock(path, 'exclusive', work);
+  return {
+    ...engine,
+    stage: (request) => shared(() => engine.stage(request)),
+    preview: (request, sampleSize) => shared(() => engine.preview(request, sampleSize)),
+    commit: (plan) => shared(() => engine.commit(plan)),
+    cut: (plan, after) => shared(() => engine.cut(plan, after)),
+    discard: (plan) => shared(() => engine.discard(plan)),
+    drop: (key) => shared(() => engine.drop(key)),
+    // Two of them would delete the same rows; runs don't mind.
+    prune: (before) => shared(() => withLock(`${path}: history`, 'exclusive', () => engine.prune(before))),
+    forget: (users, keys) => exclusive(() => engine.forget(users, keys)),
+    scrub: (scope) => exclusive(() => engine.scrub(scope)),
+  };
+}

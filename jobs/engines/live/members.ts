@@ -1,0 +1,98 @@
+import type { LiveAudience, LiveMember, LiveRecords, LiveWhich } from '../../../src/store/live.ts';
+import type { Cause, Interval, MemberBatch, RunChange, Standing } from '../port.ts';
+import { type LiveContext, PAGE, shown } from './context.ts';
+import { planRows } from './plan.ts';
+
+/** The audience as the store has it; null until it is computed for the first time. */
+export async function readAudience(store: LiveRecords, key: string): Promise<LiveAudience | null> {
+  return (await store.liveAudiences()).find((audience) => audience.key === key) ?? null;
+}
+
+/** Pages of members, in the order of their ids. */
+export async function* memberPages(
+  store: LiveRecords,
+  key: string,
+  which: LiveWhich,
+): AsyncGenerator<readonly LiveMember[]> {
+  for (let after = ''; ; ) {
+    const page = await store.livePage(key, which, after, PAGE);
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield page;
+    after = last.user;
+  }
+}
+
+const batchOf = (live: LiveContext, key: string, page: readonly LiveMember[]): MemberBatch => ({
+  userIds: page.map(({ user }) => user),
+  values: page.map(({ told }) => shown(live, key, told)),
+  since: page.map(({ since }) => since),
+});
+
+export async function* eachMember(live: LiveContext, key: string): AsyncGenerator<MemberBatch> {
+  for await (const page of memberPages(live.store, key, 'told')) yield batchOf(live, key, page);
+}
+
+export async function memberPage(live: LiveContext, key: string, after: string, limit: number): Promise<MemberBatch> {
+  return batchOf(live, key, await live.store.livePage(key, 'told', after, limit));
+}
+
+/** Users who entered, left or changed with a version. */
+export async function changedBy(
+  live: LiveContext,
+  ...[key, version, after, limit]: Parameters<LiveRecords['liveChangedBy']>
+): Promise<readonly RunChange[]> {
+  const page = await live.store.liveChangedBy(key, version, after, limit);
+  return page.map(({ user, current, told }): RunChange => {
+    const change = current === null ? 'exited' : told === null ? 'entered' : 'changed';
+    return { userId: user, change, value: shown(live, key, current) };
+  });
+}
+
+export async function* eachChangedBy(
+  live: LiveContext,
+  key: string,
+  version: number,
+): AsyncGenerator<readonly RunChange[]> {
+  for (let after = ''; ; ) {
+    const page = await changedBy(live, key, version, after, PAGE);
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield page;
+    after = last.userId;
+  }
+}
+
+/** The value that each of these users has, once the plan (if one is given) is committed. */
+export async function lookupUsers(
+  live: LiveContext,
+  key: string,
+  users: readonly string[],
+  plan?: string,
+): Promise<ReadonlyMap<string, Standing>> {
+  const { store } = live;
+  const found = new Map<string, Standing>();
+  for (const { user, told, since } of await store.liveMembers(users, [key])) {
+    const isKnown = told !== null || since > 0;
+    if (isKnown) found.set(user, { present: told !== null, value: shown(live, key, told), since });
+  }
+  if (plan === undefined) return found;
+  const { toVersion = 0 } = (await store.livePlan(plan)) ?? {};
+  for await (const rows of planRows(store, plan)) {
+    for (const { user, value } of rows) {
+      if (!users.includes(user)) continue;
+      found.set(user, { present: value !== null, value: shown(live, key, value), since: toVersion });
+    }
+  }
+  return found;
+}
+
+export async function readHistory(live: LiveContext, key: string, user: string): Promise<readonly Interval[]> {
+  const past = await live.store.livePast(key, user);
+  return past.map(({ value, since, until }) => ({ value: shown(live, key, value), since, until }));
+}
+
+export async function readCauses(store: LiveRecords, key: string, user: string): Promise<readonly Cause[]> {
+  const causes = await store.liveCauses(key, user);
+  return causes.map(({ cause, ...rest }) => ({ ...rest, event: cause === null ? null : JSON.parse(cause) }));
+}

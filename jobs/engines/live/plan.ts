@@ -1,0 +1,72 @@
+import type { LivePlanRow, LiveRecords } from '../../../src/store/live.ts';
+import type { ChangeBatch, Staged } from '../port.ts';
+import { type LiveContext, PAGE, shown } from './context.ts';
+
+/** A plan's counts, as they are kept with it. */
+export interface StagedLive extends Staged {
+  /** Whether its commit moves the snapshot. */
+  readonly moves: boolean;
+}
+
+/** Counts of a plan's rows. */
+interface Tally {
+  entered: number;
+  exited: number;
+  changed: number;
+  total: number;
+}
+
+export const noRows = (): Tally => ({ entered: 0, exited: 0, changed: 0, total: 0 });
+
+/** Adds rows to the counts. A plan that doesn't move the snapshot changes nobody. */
+export function count(tally: Tally, rows: readonly LivePlanRow[], { moves }: Pick<StagedLive, 'moves'>): void {
+  tally.total += rows.length;
+  if (!moves) return;
+  for (const { told, value } of rows) {
+    if (told === null && value !== null) tally.entered += 1;
+    else if (told !== null && value === null) tally.exited += 1;
+    else if (told !== value) tally.changed += 1;
+  }
+}
+
+export async function readStaged(store: LiveRecords, plan: string): Promise<StagedLive | null> {
+  const found = await store.livePlan(plan);
+  return found === null || found.record === '' ? null : (JSON.parse(found.record) as StagedLive);
+}
+
+/** Pages of a plan's rows, in order. */
+export async function* planRows(store: LiveRecords, plan: string): AsyncGenerator<readonly LivePlanRow[]> {
+  for (let after = 0; ; ) {
+    const rows = await store.livePlanRows(plan, after, PAGE);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    after = last.position;
+  }
+}
+
+export async function readPlan(live: LiveContext, plan: string, after: number, limit: number): Promise<ChangeBatch> {
+  const { key = '' } = (await live.store.livePlan(plan)) ?? {};
+  return changesOf(live, key, await live.store.livePlanRows(plan, after, limit));
+}
+
+export function changesOf(live: LiveContext, key: string, rows: readonly LivePlanRow[]): ChangeBatch {
+  return {
+    positions: rows.map(({ position }) => position),
+    userIds: rows.map(({ user }) => user),
+    present: rows.map(({ value }) => value !== null),
+    values: rows.map(({ value }) => shown(live, key, value)),
+  };
+}
+
+/** Removes rows after this position, and counts the rest again. */
+export async function cutPlan(store: LiveRecords, plan: string, after: number): Promise<void> {
+  const found = await store.livePlan(plan);
+  const staged = await readStaged(store, plan);
+  if (!found || !staged) return;
+  await store.cutLivePlan(plan, after);
+  const tally = noRows();
+  for await (const rows of planRows(store, plan)) count(tally, rows, staged);
+  const members = staged.before + tally.entered - tally.exited;
+  await store.saveLivePlan(plan, { ...found, record: JSON.stringify({ ...staged, ...tally, members }) });
+}

@@ -1,0 +1,95 @@
+import { RollcallError } from '../../../src/errors.ts';
+import type { LiveAudience, LiveMember, LivePlanRow, LiveWhich } from '../../../src/store/live.ts';
+import type { Preview, StageRequest } from '../port.ts';
+import type { LiveContext } from './context.ts';
+import { memberPages, readAudience } from './members.ts';
+import { changesOf, count, noRows, type StagedLive } from './plan.ts';
+
+/** Keeps the rows of a plan, then its counts: a plan without counts was broken off. */
+export async function stagePlan(live: LiveContext, request: StageRequest): Promise<StagedLive> {
+  const { store } = live;
+  const { plan, key, toVersion } = request;
+  for (const old of await store.livePlansOf(key)) await store.dropLivePlan(old);
+  await store.saveLivePlan(plan, { key, toVersion, record: '' });
+  const staged = await computePlan(live, request, (rows) => store.addToLivePlan(plan, rows));
+  await store.saveLivePlan(plan, { key, toVersion, record: JSON.stringify(staged) });
+  return staged;
+}
+
+export async function previewPlan(live: LiveContext, request: StageRequest, sampleSize: number): Promise<Preview> {
+  const sample: LivePlanRow[] = [];
+  const staged = await computePlan(live, request, async (rows) => {
+    sample.push(...rows.slice(0, Math.max(0, sampleSize - sample.length)));
+  });
+  return { ...staged, sample: changesOf(live, request.key, sample) };
+}
+
+/** Hands over the rows of a plan, and counts them. */
+async function computePlan(
+  live: LiveContext,
+  request: StageRequest,
+  onRows: (rows: readonly LivePlanRow[]) => Promise<void>,
+): Promise<StagedLive> {
+  const { plan, key, kind, action, toVersion } = request;
+  const computes = action === 'sync' || action === 'resync';
+  const audience = computes ? await readyAudience(live, key) : await readAudience(live.store, key);
+  const { members: before = 0, version: fromVersion = 0 } = audience ?? {};
+  const moves = action !== 'backfill' && action !== 'withdraw';
+  const tally = noRows();
+  for await (const rows of rowsToTell(live, request)) {
+    request.signal?.throwIfAborted();
+    count(tally, rows, { moves });
+    if (rows.length > 0) await onRows(rows);
+  }
+  return {
+    ...{ plan, key, kind, action, fromVersion, toVersion: moves ? toVersion : fromVersion },
+    ...{ before, members: before + tally.entered - tally.exited, ...tally, invalid: 0, duplicates: 0 },
+    columns: kind === 'trait' ? [key] : [],
+    frozen: computes ? reasonOf(audience) : null,
+    moves,
+  };
+}
+
+/** The audience, computed by the definition that is configured. */
+async function readyAudience({ store, hashOf }: LiveContext, key: string): Promise<LiveAudience> {
+  const audience = await readAudience(store, key);
+  if (audience !== null && audience.definition === hashOf(key)) return audience;
+  throw new RollcallError(
+    'live_not_ready',
+    `${key} is live, and not computed yet by this definition. \`rollcall start\` computes it; so does \`rollcall sync --once\`. ` +
+      `To see its plan before anything is sent, first run \`rollcall audiences pause ${key}\`: a paused audience is computed, too.`,
+  );
+}
+
+async function* rowsToTell({ store }: LiveContext, request: StageRequest): AsyncGenerator<readonly LivePlanRow[]> {
+  let position = 0;
+  for await (const page of memberPages(store, request.key, whichOf(request))) {
+    yield page.flatMap((member): LivePlanRow[] => {
+      const value = valueToTell(member, request);
+      if (value === undefined) return [];
+      position += 1;
+      return [{ position, user: member.user, told: member.told, value }];
+    });
+  }
+}
+
+function whichOf({ action, leavers }: StageRequest): LiveWhich {
+  if (action === 'sync') return 'behind';
+  return action === 'resync' || leavers ? 'all' : 'told';
+}
+
+/** The value that a plan sends of a user, null if the user leaves; undefined where it sends nothing. */
+function valueToTell({ current, told, since }: LiveMember, { action }: StageRequest): string | null | undefined {
+  const isKnown = told !== null || since > 0;
+  if (action === 'sync') return current;
+  if (action === 'resync') return current !== null || isKnown ? current : undefined;
+  if (!isKnown) return undefined;
+  return action === 'backfill' ? told : null;
+}
+
+/** Why a person has to decide first. Other holds only say that work goes on. */
+function reasonOf(audience: LiveAudience | null): string | null {
+  const hold = audience?.hold ?? null;
+  if (hold === null || ['new', 'edited', 'behind', 'run'].includes(hold)) return null;
+  return hold === 'rejected' ? 'What has changed since it was frozen was rejected before.' : hold;
+}

@@ -1,0 +1,68 @@
+import { RollcallError } from '../../errors.ts';
+import { asOf, details, audienceParams as params, audienceTag as tag } from './audience-shapes.ts';
+import { type AudienceParts, audienceDetails, configuredAudience, oneAudience, unknownAudience } from './audiences.ts';
+import { type ApiRoutes, ordering } from './route.ts';
+import { answerReport, report, type Syncing, waiting } from './sync.ts';
+
+/** Routes that do something to audiences and traits. */
+export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): void {
+  const { sync, config, store, clock } = parts;
+  ordering(routes, '/audiences/:key/sync', {
+    summary: 'Sync it now',
+    description:
+      'With `wait=true` the answer comes when the run is over: 200, 409 `run_held` where a person has to decide, or the status of the failure.',
+    tag,
+    params,
+    query: waiting,
+    body: asOf,
+    answer: report,
+    deed: ({ params }) => ({ action: 'audience.sync', target: params.key }),
+    handle: async ({ params: { key }, body: { now }, query: { wait }, reply }) => {
+      await refusePaused(parts, key);
+      return answerReport(sync, () => syncOne(sync, key, now), wait, reply);
+    },
+  });
+  for (const action of ['pause', 'resume'] as const) {
+    ordering(routes, `/audiences/:key/${action}`, {
+      summary:
+        action === 'pause' ? 'Have nothing sync it until it is resumed' : 'Have it synced again, from its next tick on',
+      tag,
+      params,
+      answer: details,
+      deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
+      handle: async ({ params: { key }, caller }) => {
+        configuredAudience(key, config());
+        if (action === 'pause') await store.pauseAudience({ key, at: clock.now(), by: caller.name });
+        else await store.resumeAudience(key);
+        return audienceDetails(parts, key);
+      },
+    });
+  }
+  for (const action of ['resync', 'retire'] as const) {
+    ordering(routes, `/audiences/:key/${action}`, {
+      summary: action === 'resync' ? 'Send the whole membership again' : 'Send false to every member, and forget it',
+      tag,
+      params,
+      query: waiting,
+      answer: report,
+      deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
+      handle: async ({ params: { key }, query: { wait }, reply }) => {
+        await oneAudience(sync, key);
+        return answerReport(sync, () => sync[action](key), wait, reply);
+      },
+    });
+  }
+}
+
+/** @throws RollcallError `unknown_audience`, `audience_paused` */
+async function refusePaused({ config, store }: AudienceParts, key: string): Promise<void> {
+  const { paused } = configuredAudience(key, config());
+  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key))
+    throw new RollcallError('audience_paused', `${key} is paused: resume it before it is synced.`);
+}
+
+async function syncOne(sync: Syncing, key: string, now: number | undefined) {
+  const [report] = await sync.run([key], { now });
+  if (report === undefined) throw unknownAudience(key);
+  return report;
+}

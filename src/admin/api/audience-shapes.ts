@@ -1,0 +1,122 @@
+import * as z from 'zod';
+import { listPaging } from './list.ts';
+import { instant, paging, pagingByUser, time } from './shapes.ts';
+
+const todo = z.discriminatedUnion('do', [
+  z.object({ do: z.literal('decide'), run: z.string(), reason: z.string() }),
+  z.object({
+    do: z.literal('repair'),
+    run: z.string().describe('The last that failed.'),
+    code: z.string(),
+    reason: z.string(),
+    since: time.describe('When the first of the failures in a row began.'),
+  }),
+  z.object({ do: z.literal('retire') }),
+]);
+
+const pause = z.object({ since: time, by: z.string() }).nullable();
+
+export const audience = z.object({
+  key: z.string(),
+  kind: z.enum(['audience', 'trait']),
+  engine: z.string(),
+  source: z.string(),
+  state: z.enum(['ok', 'new', 'held', 'failed', 'unfinished', 'paused', 'orphaned']),
+  members: z.int().nullable().describe('After the last run that was done; null before the first.'),
+  trend: z.array(z.int()).describe('Members after each of the last runs, oldest first.'),
+  lastRun: z
+    .object({
+      run: z.string(),
+      state: z.string(),
+      action: z.string(),
+      startedAt: time,
+      ms: z.number().nullable(),
+      code: z.string().nullable(),
+      reason: z.string().nullable(),
+    })
+    .nullable(),
+  schedule: z.string().nullable(),
+  nextRunAt: time.nullable(),
+  paused: pause.describe('By a person; null where the configuration pauses it, too.'),
+  overdueSince: time
+    .nullable()
+    .describe('The tick that was due when nothing began; of a live one, since when it has been behind.'),
+  live: z
+    .object({
+      lag: z.number().nullable().describe('Milliseconds that it is behind; null while it has yet to be computed.'),
+      ids: z.int().describe('Ids of which something is kept.'),
+      due: z.int().describe('People for whom something may change by time alone.'),
+      hold: z.string().nullable().describe('Why nothing is sent as it is computed.'),
+    })
+    .nullable()
+    .describe('Null for what is not live.'),
+  todo: todo.nullable().describe('What a person has to do.'),
+});
+
+const threshold = z.union([z.object({ count: z.number() }), z.object({ percent: z.number() })]).nullable();
+
+export const definition = z.object({
+  name: z.string(),
+  timezone: z.string().nullable(),
+  timeout: z.number().describe('Milliseconds.'),
+  guard: z.object({
+    maxExits: threshold,
+    maxEntries: threshold,
+    minMembers: z.int(),
+    allowEmpty: z.boolean(),
+  }),
+  destinations: z.array(z.string()).describe('Those that hear of it.'),
+});
+
+export const details = audience.extend({ definition: definition.nullable() });
+
+export const plan = z.object({
+  key: z.string(),
+  kind: z.enum(['audience', 'trait']),
+  first: z.boolean(),
+  before: z.int(),
+  members: z.int(),
+  entered: z.int(),
+  exited: z.int(),
+  changed: z.int(),
+  invalid: z.int(),
+  duplicates: z.int(),
+  messages: z.int(),
+  destinations: z.array(z.string()),
+  newcomers: z.array(z.string()),
+  returning: z.array(z.string()),
+  withdrawn: z.array(z.string()),
+  filtered: z.array(z.string()),
+  away: z.array(z.string()),
+  calls: z.int().describe('POSTs, one per message and URL.'),
+  estimatedMs: z.number().nullable(),
+  held: z.string().nullable().describe('Why a guard or an expectation would hold it.'),
+  renamedFrom: z.string().nullable(),
+  retired: z.int(),
+  paused: pause.describe('By a person: until they resume it, a sync passes over it.'),
+  unfinished: z.array(z.object({ run: z.string(), state: z.string(), reason: z.string().nullable() })),
+  sample: z.array(z.unknown()).describe('Bodies as they would be sent.'),
+});
+
+export const member = z.object({ userId: z.string(), traits: z.unknown().optional() });
+export const story = z.looseObject({
+  key: z.string(),
+  user: z.string(),
+  asOf: time.nullable(),
+  member: z.boolean().nullable().describe('Null where nobody knows any more.'),
+  value: z.unknown(),
+  changes: z.array(z.looseObject({ change: z.string(), at: time.nullable(), run: z.string().nullable() })),
+  unfinished: z.array(z.unknown()),
+  attempts: z.array(z.unknown()),
+  deadLetters: z.array(z.unknown()),
+});
+
+export const audienceParams = z.object({ key: z.string().describe('Of an audience or computed trait.') });
+export const asOf = z.object({ now: instant.optional().describe("The run's time; without it, now.") });
+export const audienceTag = 'Audiences';
+export const listQuery = z.object({ ...listPaging, limit: paging.limit, state: audience.shape.state.optional() });
+export const memberQuery = z.object(pagingByUser);
+export const storyQuery = z.object({
+  user: z.string().min(1),
+  at: instant.optional().describe('As it was then.'),
+});

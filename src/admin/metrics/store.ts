@@ -1,0 +1,121 @@
+import type { Clock } from '../../clock.ts';
+import type { Destination } from '../../destination.ts';
+import { type Backlog, isClosed, type Store, whyClosed } from '../../store/port.ts';
+import type { Instruments } from './instruments.ts';
+
+export interface StoreParts {
+  /** Asked when the metrics are read. */
+  readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  readonly destinations: () => readonly Destination[];
+}
+
+/** Gauges that are read from the store with each scrape. They ask for counters and ends of indexes, and never count rows. */
+export function storeMetrics(make: Instruments, parts: StoreParts): void {
+  queueGauges(make, parts);
+  endpointGauges(make, parts);
+  audienceGauges(make, parts);
+  healthGauges(make, parts);
+}
+
+function queueGauges(make: Instruments, { store, clock }: StoreParts): void {
+  // The gauges of one scrape come from one look at the store.
+  const backlog = shared(() => store.backlog());
+  const perDestination = (name: string, help: string, count: (row: Backlog) => number) =>
+    make.gauge(name, help, ['destination'], async (gauge) => {
+      for (const row of await backlog()) gauge.set({ destination: row.destination }, count(row));
+    });
+  perDestination('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
+  perDestination('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
+  perDestination(
+    'held_out',
+    'Dead letters queue_full, which are queued again by themselves.',
+    ({ heldOut }) => heldOut,
+  );
+  make.gauge(
+    'oldest_untried_seconds',
+    'Age of what waits longest for its first try.',
+    ['destination'],
+    async (gauge) => {
+      for (const { destination, since } of await store.oldestUntried())
+        gauge.set({ destination }, Math.max(0, clock.now() - since) / 1_000);
+    },
+  );
+  make.gauge(
+    'orphaned_deliveries',
+    'Deliveries of destinations that no process that runs knows.',
+    ['destination'],
+    async (gauge) => {
+      for (const { destination, pending } of await store.orphans()) gauge.set({ destination }, pending);
+    },
+  );
+}
+
+function endpointGauges(make: Instruments, { store, destinations }: StoreParts): void {
+  const endpoints = shared(() => store.endpoints());
+  make.gauge(
+    'closed_endpoints',
+    'Endpoints that take nothing but probes, by why.',
+    ['destination', 'state'],
+    async (gauge) => {
+      for (const state of await endpoints()) {
+        if (isClosed(state)) gauge.inc({ destination: state.destination, state: whyClosed(state) });
+      }
+    },
+  );
+  make.gauge(
+    'endpoint_state',
+    'State of each endpoint: 1 for the one that it is in, of open, dead, refusing, paused and disabled.',
+    ['destination', 'endpoint', 'state'],
+    async (gauge) => {
+      const states = new Map((await endpoints()).map((state) => [state.endpoint, state]));
+      for (const { name: destination, enabled, endpoints } of destinations()) {
+        for (const { id: endpoint } of endpoints) {
+          const known = states.get(endpoint);
+          const state = enabled ? (known ? whyClosed(known) : 'open') : 'disabled';
+          gauge.set({ destination, endpoint, state }, 1);
+        }
+      }
+    },
+  );
+}
+
+function audienceGauges(make: Instruments, { store }: StoreParts): void {
+  const lastSuccesses = shared(() => store.lastSuccesses());
+  make.gauge(
+    'last_success_timestamp_seconds',
+    'When the last run of an audience or trait that was done ended, in seconds since 1970.',
+    ['key'],
+    async (gauge) => {
+      for (const { key, at } of await lastSuccesses()) gauge.set({ key }, at / 1_000);
+    },
+  );
+  make.gauge('members', 'Members of an audience or trait after its last run that was done.', ['key'], async (gauge) => {
+    for (const { key, members } of await lastSuccesses()) gauge.set({ key }, members);
+  });
+}
+
+/** A scrape says that the store does not answer, rather than nothing at all. */
+function healthGauges(make: Instruments, { store, clock }: StoreParts): void {
+  make.gauge('store_up', 'Whether the store answers and is sound: 1 or 0.', [], async (gauge) => {
+    gauge.set(0);
+    await store.ping();
+    gauge.set(1);
+  });
+  make.gauge('store_ping_seconds', 'How long the store took to answer.', [], async (gauge) => {
+    const startedAt = clock.monotonic();
+    await store.ping();
+    gauge.set((clock.monotonic() - startedAt) / 1_000);
+  });
+}
+
+/** Calls that come while an answer is under way share it. */
+function shared<T>(read: () => Promise<T>): () => Promise<T> {
+  let asked: Promise<T> | null = null;
+  return () => {
+    asked ??= read().finally(() => {
+      asked = null;
+    });
+    return asked;
+  };
+}

@@ -1,0 +1,65 @@
+import type { LiveStep, SyncReport } from '../../../jobs/index.ts';
+import { tookMs } from '../run-line.ts';
+import type { Instruments } from './instruments.ts';
+
+/** Upper bounds in seconds. */
+const LIVE_BUCKETS = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 30, 300];
+const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
+
+/** Failures that say nothing of a sync: it was not begun, or goes on at the next start. */
+const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
+
+/** Whether a sync failed, as far as a report says. */
+export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
+  error !== null && !NOT_FAILED.has(error.code);
+
+/** Counts runs of audiences and traits, and steps of live ones. */
+export interface SyncMetrics {
+  reported(report: SyncReport): void;
+  liveStep(step: LiveStep): void;
+}
+
+export function syncMetrics(make: Instruments): SyncMetrics {
+  return { reported: runMetrics(make), liveStep: liveMetrics(make) };
+}
+
+function runMetrics(make: Instruments): SyncMetrics['reported'] {
+  const runs = make.counter('runs_total', 'Sync runs by outcome: done, held, failed or rejected.', ['key', 'outcome']);
+  const failures = make.counter('run_failures_total', 'Syncs that failed, by error code.', ['key', 'code']);
+  const seconds = make.histogram(
+    'run_seconds',
+    'Time that a run worked, waits for a person left out.',
+    ['key'],
+    RUN_BUCKETS,
+  );
+  return ({ key, runs: made, error }) => {
+    for (const run of made) {
+      runs.inc({ key: run.key, outcome: run.state });
+      const ms = tookMs(run);
+      if (ms !== null) seconds.observe({ key: run.key }, ms / 1_000);
+    }
+    if (!isFailure({ error }) || error === null) return;
+    runs.inc({ key, outcome: 'failed' });
+    failures.inc({ key, code: error.code });
+  };
+}
+
+function liveMetrics(make: Instruments): SyncMetrics['liveStep'] {
+  const events = make.counter('live_events_total', 'Events that live audiences were computed from.', ['source']);
+  const people = make.counter('live_people_total', 'People looked at, because of events or the time.', ['source']);
+  const changes = make.counter('live_changes_total', 'Changes of live audiences and traits that were accepted.', [
+    'source',
+  ]);
+  const lag = make.histogram(
+    'live_lag_seconds',
+    'From the receipt of an event, or the moment due, until what it changes is accepted.',
+    ['source'],
+    LIVE_BUCKETS,
+  );
+  return ({ source, ...step }) => {
+    events.inc({ source }, step.events);
+    people.inc({ source }, step.touched);
+    changes.inc({ source }, step.sent);
+    lag.observe({ source }, step.lag / 1_000);
+  };
+}
