@@ -1,74 +1,111 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** New connections that are let in before those that are there already have their turn. */
-const AT_A_TIME = 4;
-const ignore = () => {};
+/** Requests on connections that have shown a write key, and on others, that are served before everything else has its turn. */
+const KNOWN_AT_A_TIME = 64;
+const NEW_AT_A_TIME = 4;
+
+interface Arrival {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
 
 /**
- * Lets new connections in a few at a time, by address in turn. Hundreds that come at once would else be served in one go,
- * while whoever has long been connected waits for all of them.
+ * Serves requests a few at a time. Of hundreds of connections on which something has come, Node would serve one after the other
+ * without looking at anything else: neither at answers of the store, nor at what has come meanwhile. Who has shown a write key
+ * does not wait for those who have not.
  */
 export class Arrivals {
   private readonly server: Server;
-  private readonly serve: readonly ((socket: Socket) => void)[];
-  /** By address, the one whose turn is next first. */
-  private readonly waiting = new Map<string, Set<Socket>>();
+  private readonly serve: readonly RequestListener[];
+  private readonly isKnown: (socket: Socket) => boolean;
+  private readonly known = new Line(KNOWN_AT_A_TIME);
+  private readonly others = new Line(NEW_AT_A_TIME);
   private scheduled = false;
 
-  /**
-   * Takes the place of what the server does with a connection.
-   *
-   * @param onArrival - called at once with each that comes
-   */
-  constructor(server: Server, onArrival: (socket: Socket) => void) {
+  /** Takes the place of what the server does with a request. */
+  constructor(server: Server, isKnown: (socket: Socket) => boolean) {
     this.server = server;
-    this.serve = server.listeners('connection') as ((socket: Socket) => void)[];
-    server.removeAllListeners('connection');
-    // Nothing is read of who waits. It is an option of a `net.Server`, which `http.createServer` does not pass on.
-    Object.assign(server, { pauseOnConnect: true });
-    server.on('connection', (socket) => {
-      onArrival(socket);
-      this.arrive(socket);
-    });
+    this.isKnown = isKnown;
+    this.serve = server.listeners('request') as RequestListener[];
+    server.removeAllListeners('request');
+    server.on('request', (request, response) => this.arrive({ request, response }));
   }
 
-  private arrive(socket: Socket): void {
-    socket.on('error', ignore);
-    const address = socket.remoteAddress ?? '';
-    const queue = this.waiting.get(address);
-    if (queue) queue.add(socket);
-    else this.waiting.set(address, new Set([socket]));
+  private arrive(arrival: Arrival): void {
+    const { socket } = arrival.request;
+    const line = this.isKnown(socket) ? this.known : this.others;
     this.schedule();
+    if (line.mayPass()) this.letIn(arrival);
+    else line.wait(socket.remoteAddress ?? '', arrival);
   }
 
+  /** At the end of this turn of the event loop, before anything more is read. */
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
     setImmediate(() => {
       this.scheduled = false;
-      for (let count = 0; count < AT_A_TIME && this.waiting.size > 0; ) if (this.next()) count += 1;
-      if (this.waiting.size > 0) this.schedule();
+      for (const line of [this.known, this.others]) {
+        for (const arrival of line.begin()) {
+          arrival.request.socket.resume();
+          this.letIn(arrival);
+        }
+      }
+      if (this.known.isWaiting || this.others.isWaiting) this.schedule();
     });
   }
 
-  /** False when who came has left meanwhile. */
-  private next(): boolean {
-    const [[address, queue] = ['', new Set<Socket>()]] = this.waiting;
-    const [socket] = queue;
-    this.waiting.delete(address);
-    if (socket) queue.delete(socket);
-    if (queue.size > 0) this.waiting.set(address, queue);
-    if (!socket || socket.destroyed) return false;
-    // Nobody would end it.
-    if (!this.server.listening) socket.destroy();
-    else this.letIn(socket);
+  private letIn({ request, response }: Arrival): void {
+    for (const listener of this.serve) listener.call(this.server, request, response);
+  }
+}
+
+/** Lets so many pass in each turn of the event loop, by address in turn. */
+class Line {
+  private readonly limit: number;
+  private passed = 0;
+  /** By address, the one whose turn is next first. */
+  private readonly waiting = new Map<string, Arrival[]>();
+  private unpaused: Arrival[] = [];
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  get isWaiting(): boolean {
+    return this.waiting.size > 0;
+  }
+
+  mayPass(): boolean {
+    if (this.passed >= this.limit || this.isWaiting) return false;
+    this.passed += 1;
     return true;
   }
 
-  private letIn(socket: Socket): void {
-    for (const listener of this.serve) listener.call(this.server, socket);
-    socket.off('error', ignore);
-    socket.resume();
+  wait(address: string, arrival: Arrival): void {
+    const queue = this.waiting.get(address);
+    if (queue) queue.push(arrival);
+    else this.waiting.set(address, [arrival]);
+    this.unpaused.push(arrival);
+  }
+
+  /** Those whose turn it is. */
+  begin(): readonly Arrival[] {
+    this.passed = 0;
+    // Nothing more is read of who waits, its end neither: a connection that ends takes with it what nobody has looked at.
+    for (const { request } of this.unpaused) request.socket.pause();
+    this.unpaused = [];
+    const next: Arrival[] = [];
+    for (const [address, queue] of this.waiting) {
+      if (this.passed === this.limit) break;
+      const arrival = queue.shift() as Arrival;
+      this.waiting.delete(address);
+      if (queue.length > 0) this.waiting.set(address, queue);
+      if (arrival.request.destroyed) continue;
+      this.passed += 1;
+      next.push(arrival);
+    }
+    return next;
   }
 }

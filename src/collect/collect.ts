@@ -58,7 +58,8 @@ const PREFIXES = ['/v1', '/beacon/v1'] as const;
 export const collect: FastifyPluginAsync<CollectOptions> = async (parent, options) => {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const strangers = new Strangers(limits, options.clock);
-  new Arrivals(parent.server, (socket) => strangers.connected(socket));
+  parent.server.on('connection', (socket) => strangers.connected(socket));
+  new Arrivals(parent.server, (socket) => strangers.isKnown(socket));
   const accepting = new FairLimit(ACCEPTED_AT_ONCE);
   const accept: CollectOptions['accept'] = (source, messages) =>
     accepting.pass(source, messages.length, () => options.accept(source, messages));

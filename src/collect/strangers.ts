@@ -82,6 +82,11 @@ export class Strangers implements Account {
     oldest.destroy();
   }
 
+  /** Whether a write key was shown on this connection. */
+  isKnown(socket: Socket): boolean {
+    return !this.sockets.has(socket);
+  }
+
   /** A write key was shown on this connection. */
   known(socket: Socket): void {
     this.sockets.delete(socket);
