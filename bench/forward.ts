@@ -3,7 +3,7 @@
  * store until it is delivered. The same signed bodies of 800 bytes, 64 connections, 4,000 messages on their way at most.
  * `rollcall at 20 %` takes in a fifth of what `rollcall` delivered in a second: its times are those from accept to answer of a
  * service that is not busy. `service` is the whole of it, with history, metrics and API, and `watched` has somebody look at its
- * overview.
+ * overview, from a process of their own, whose CPU is not counted.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -52,29 +52,43 @@ async function redis(): Promise<Service> {
   };
 }
 
+const PAGE = new URL('forward/page.ts', import.meta.url);
 /** Seconds for which a contender at less than its full rate runs, its warm-up included. */
 const PACED_SECONDS = 12;
 
-/** @param rate - messages to take in each second; without one, as many as are delivered */
-async function run(name: string, startService: () => Promise<Service>, rate: number | null = null): Promise<Figures> {
+interface Conditions {
+  /** Messages to take in each second; without one, as many as are delivered. */
+  readonly rate?: number;
+  /** Whether somebody has its overview open. */
+  readonly isWatched?: boolean;
+}
+
+async function run(
+  name: string,
+  startService: () => Promise<Service>,
+  { rate, isWatched = false }: Conditions = {},
+): Promise<Figures> {
   // On the disk of the checkout: the system's folder for temporary files may be in memory.
   const folder = await mkdtemp(join(import.meta.dirname, '.forward-'));
   const sink = await startPart(new URL('forward/sink.ts', import.meta.url));
   const service = await startService();
-  const count = rate === null ? all : Math.round(rate * PACED_SECONDS);
+  const count = rate === undefined ? all : Math.round(rate * PACED_SECONDS);
   const warmUp = Math.round(count / 6);
-  const orders = { url: `http://127.0.0.1:${sink.ready}/hook`, folder, count, warmUp, rate, extra: service.extra };
+  const orders = { url: `http://127.0.0.1:${sink.ready}/hook`, folder, count, warmUp, rate: rate ?? null, extra: service.extra };
   const driver = await startPart(new URL('forward/driver.ts', import.meta.url), [name, JSON.stringify(orders)]);
+  const page = isWatched ? await startPart(PAGE, [String(driver.ready)]) : null;
   try {
     const cpu = countCpu(service.pid === null ? [driver.pid] : [driver.pid, service.pid]);
     driver.process.send('go');
     const [result] = (await once(driver.process, 'message')) as [{ seconds: number; p50: number; p99: number }];
     const cpuMicros = cpu() / (count - warmUp);
     const memoryMb = peakMemoryMb(driver.pid);
+    await page?.stop();
     driver.process.send('stop');
     await once(driver.process, 'exit');
     return { perSecond: (count - warmUp) / result.seconds, cpuMicros, p50Ms: result.p50, p99Ms: result.p99, memoryMb };
   } finally {
+    await page?.stop();
     await service.stop();
     await sink.stop();
     await rm(folder, { recursive: true, force: true });
@@ -91,9 +105,9 @@ const contenders: Record<string, Contender> = {
     capacity = figures['perSecond'] ?? capacity;
     return figures;
   },
-  'rollcall at 20 %': () => run('rollcall', none, 0.2 * capacity),
+  'rollcall at 20 %': () => run('rollcall', none, { rate: 0.2 * capacity }),
   service: () => run('service', none),
-  watched: () => run('watched', none),
+  watched: () => run('service', none, { isWatched: true }),
   graphile: () => run('graphile', postgres),
 };
 if (spawnSync('redis-server', ['--version']).status === 0) contenders['bullmq'] = () => run('bullmq', redis);

@@ -75,13 +75,25 @@ export async function audienceStatuses(
   parts: StatusParts,
   orphans: readonly AudienceRecord[],
 ): Promise<readonly AudienceStatus[]> {
-  const pauses = new Map((await parts.store.pausedAudiences()).map((pause) => [pause.key, pause]));
-  const live = await liveLook(parts);
-  const configured = computations(parts.config()).map((computation) => {
-    const pause = pauses.get(computation.key) ?? null;
-    return statusOf(parts, computation, { ...computation, paused: computation.paused || pause !== null }, pause, live);
-  });
-  return Promise.all([...configured, ...orphans.map((record) => statusOf(parts, record, null, null, NOTHING_LIVE))]);
+  const configured = computations(parts.config());
+  const [paused, live, runs] = await Promise.all([
+    parts.store.pausedAudiences(),
+    liveLook(parts),
+    recentRuns(
+      parts.store,
+      [...configured, ...orphans].map(({ key }) => key),
+    ),
+  ]);
+  const pauses = new Map(paused.map((pause) => [pause.key, pause]));
+  const runsOf = ({ key }: { readonly key: string }) => runs.get(key) ?? [];
+  return [
+    ...configured.map((computation) => {
+      const pause = pauses.get(computation.key) ?? null;
+      const asItIs = { ...computation, paused: computation.paused || pause !== null };
+      return statusOf(parts, computation, asItIs, runsOf(computation), pause, live);
+    }),
+    ...orphans.map((record) => statusOf(parts, record, null, runsOf(record), null, NOTHING_LIVE)),
+  ];
 }
 
 interface LiveLook {
@@ -101,14 +113,14 @@ async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook
   return { audiences, status: (source, audience) => status(source, audience, behind) };
 }
 
-async function statusOf(
-  { store, clock, log }: StatusParts,
+function statusOf(
+  { clock, log }: Pick<StatusParts, 'clock' | 'log'>,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
+  runs: readonly Run[],
   paused: AudiencePause | null,
   { audiences, status }: LiveLook,
-): Promise<AudienceStatus> {
-  const runs = await recentRuns(store, key);
+): AudienceStatus {
   const trend = runs.flatMap(({ state, members }) => (state === 'done' ? [members] : [])).slice(0, TREND);
   const last = runs.find(changesMembership) ?? null;
   const { schedule = null } = computation ?? {};
@@ -141,12 +153,18 @@ async function statusOf(
 }
 
 /** As few as say all: with hundreds of audiences most of the time goes into reading them. */
-async function recentRuns(store: Pick<Store, 'runs'>, key: string): Promise<readonly Run[]> {
+async function recentRuns(
+  store: Pick<Store, 'newestRuns'>,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, readonly Run[]>> {
   const [few, many] = RECENT;
-  const runs = await store.runs({ key, limit: few });
-  const done = runs.filter(({ state }) => state === 'done').length;
-  const isEnough = runs.length < few || (done >= TREND && runs.some(changesMembership));
-  return isEnough ? runs : store.runs({ key, limit: many });
+  const found = await store.newestRuns(keys, few);
+  const isEnough = (runs: readonly Run[]) => {
+    const done = runs.filter(({ state }) => state === 'done').length;
+    return runs.length < few || (done >= TREND && runs.some(changesMembership));
+  };
+  const short = [...found].flatMap(([key, runs]) => (isEnough(runs) ? [] : [key]));
+  return short.length === 0 ? found : new Map([...found, ...(await store.newestRuns(short, many))]);
 }
 
 const ticksOf = memoize(

@@ -36,7 +36,7 @@ const work: Work = {
 async function start(name: string): Promise<Forwarder> {
   if (name === 'bare') return bare(work);
   if (name === 'rollcall') return rollcall(work);
-  if (name === 'service' || name === 'watched') return (await import('./service.ts')).service(work, name === 'watched');
+  if (name === 'service') return (await import('./service.ts')).service(work);
   if (name === 'graphile') return (await import('./graphile.ts')).graphile(work, extra);
   return (await import('./bullmq.ts')).bullmq(work, extra);
 }
@@ -94,7 +94,7 @@ async function forward(from: number, until: number): Promise<void> {
 
 const run = rate === null ? forward : (from: number, until: number) => pace(from, until, rate);
 await run(0, warmUp);
-process.send?.('ready');
+process.send?.(forwarder.address ?? null);
 await once(process, 'message');
 const startedAt = performance.now();
 await run(warmUp, count);

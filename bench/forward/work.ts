@@ -32,6 +32,8 @@ export function indexOf(id: string): number {
 
 /** The task of every contender: take items in for good, and deliver each. */
 export interface Forwarder {
+  /** Where its pages are, if it has any. */
+  readonly address?: string;
   /** Resolves once the items would survive a crash (as far as the contender's store does). */
   enqueue(items: readonly Item[]): Promise<void>;
   stop(): Promise<void>;

@@ -3,7 +3,7 @@ import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
 import type { Backlog, OldestUntried, Store } from '../store/port.ts';
-import { type EndpointStatus, endpointStatuses } from './endpoints.ts';
+import { type EndpointStatus, statusesOf } from './endpoints.ts';
 
 interface ConcernParts {
   readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried'>;
@@ -28,17 +28,19 @@ export interface Standing {
 
 export async function standingOf(parts: ConcernParts): Promise<Standing> {
   const { store, destinations, rules, now, before = [] } = parts;
-  const [endpoints, backlogs, oldest, audiences] = await Promise.all([
-    endpointStatuses(store, destinations),
+  const [states, backlogs, oldest, audiences] = await Promise.all([
+    store.endpoints(),
     store.backlog(),
     store.oldestUntried(),
     parts.audiences(),
   ]);
+  const endpoints = statusesOf(store, destinations, states, backlogs);
+  const open = new Set(endpoints.filter(({ state }) => state === 'open').map(({ destination }) => destination));
   const former = new Map(before.map((concern) => [`${concern.kind} ${concern.subject}`, concern]));
   const concerns = [
     ...endpoints.flatMap(endpointConcern),
     ...backlogs.flatMap((backlog) => backlogConcerns(backlog, rules)),
-    ...oldest.flatMap((row) => ageConcern(row, endpoints, rules, now)),
+    ...oldest.flatMap((row) => ageConcern(row, open, rules, now)),
     ...audiences.flatMap(audienceConcern),
     ...audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(`unusualSize ${status.key}`))),
   ];
@@ -84,12 +86,11 @@ function backlogConcerns({ destination, dead, heldOut }: Backlog, rules: AlertRu
 /** Where nothing is taken anyway, that is what people are to know. */
 function ageConcern(
   { destination, since }: OldestUntried,
-  endpoints: readonly EndpointStatus[],
+  open: ReadonlySet<string>,
   { backlogOld }: AlertRules,
   now: number,
 ): readonly Concern[] {
-  const isOpen = endpoints.some((each) => each.destination === destination && each.state === 'open');
-  if (!isOpen || now - since < backlogOld.olderThan) return [];
+  if (!open.has(destination) || now - since < backlogOld.olderThan) return [];
   const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
   return [{ kind: 'backlogOld', subject: destination, destination, since: new Date(since).toISOString(), message }];
 }

@@ -26,15 +26,18 @@ export async function destinationStatuses(
   store: Pick<Store, 'backlog' | 'orphans' | 'owners' | 'rosters'>,
   { destinations, delivery }: Pick<Config, 'destinations' | 'delivery'>,
 ): Promise<DestinationStatus[]> {
-  const owners = (await store.owners()).flatMap(({ roster }) => roster ?? []);
-  const rosters = await store.rosters([...new Set(owners)]);
+  const [{ owners, rosters }, unknown, counted] = await Promise.all([
+    rostersOf(store),
+    store.orphans(),
+    store.backlog(),
+  ]);
   const processes = new Map<string, number>();
   for (const owner of owners) {
     for (const { name } of rosters.get(owner)?.destinations ?? []) processes.set(name, (processes.get(name) ?? 0) + 1);
   }
   const removedAfter = Math.max(delivery.removedAfter, ...[...rosters.values()].map((roster) => roster.removedAfter));
-  const orphans = new Map((await store.orphans()).map((orphan) => [orphan.destination, orphan]));
-  const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
+  const orphans = new Map(unknown.map((orphan) => [orphan.destination, orphan]));
+  const backlogs = new Map(counted.map((backlog) => [backlog.destination, backlog]));
   const enabled = new Map(destinations.map((destination) => [destination.name, destination.enabled]));
   const held = [...backlogs.values()].filter(({ pending, dead }) => pending + dead > 0);
   const names = new Set([...enabled.keys(), ...processes.keys(), ...held.map(({ destination }) => destination)]);
@@ -53,6 +56,12 @@ export async function destinationStatuses(
       removedAfter,
     };
   });
+}
+
+/** The live processes, each by the id of its roster, and the rosters. */
+async function rostersOf(store: Pick<Store, 'owners' | 'rosters'>) {
+  const owners = (await store.owners()).flatMap(({ roster }) => roster ?? []);
+  return { owners, rosters: await store.rosters([...new Set(owners)]) };
 }
 
 /** Whether its deliveries wait for nobody: neither a live process nor the configuration at hand knows it. */

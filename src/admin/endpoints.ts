@@ -1,6 +1,6 @@
 import { type Destination, shownUrl } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
-import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
+import { type Backlog, type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
 /** State of an endpoint, as the status API and the command line show it. */
 export interface EndpointStatus {
@@ -21,8 +21,17 @@ export async function endpointStatuses(
   store: Pick<Store, 'time' | 'backlog' | 'endpoints'>,
   destinations: readonly Destination[],
 ): Promise<EndpointStatus[]> {
-  const states = new Map((await store.endpoints()).map((state) => [state.endpoint, state]));
-  const backlogs = new Map((await store.backlog()).map((backlog) => [backlog.destination, backlog]));
+  return statusesOf(store, destinations, ...(await Promise.all([store.endpoints(), store.backlog()])));
+}
+
+export function statusesOf(
+  store: Pick<Store, 'time'>,
+  destinations: readonly Destination[],
+  known: readonly EndpointState[],
+  counted: readonly Backlog[],
+): EndpointStatus[] {
+  const states = new Map(known.map((state) => [state.endpoint, state]));
+  const backlogs = new Map(counted.map((backlog) => [backlog.destination, backlog]));
   return destinations.flatMap(({ name, enabled, endpoints }) =>
     endpoints.map((endpoint) => {
       const { id } = endpoint;

@@ -156,6 +156,8 @@ export interface RunRecords {
     readonly before?: string;
     readonly limit: number;
   }): Promise<readonly Run[]>;
+  /** Of each of these keys its newest runs, at most so many, the newest first; keys without runs are missing. */
+  newestRuns(keys: readonly string[], limit: number): Promise<ReadonlyMap<string, readonly Run[]>>;
   runProgress(run: string): Promise<RunProgress>;
   /** Of each audience that is known and has had one. */
   lastSuccesses(): Promise<readonly LastSuccess[]>;

@@ -22,7 +22,8 @@ async function populated(t: Test) {
   await until(async () => (await json(`${V1}/dead-letters`)).data.length >= 6);
   const endpoint = (await json(`${V1}/endpoints`)).data[0].endpoint;
   const held = (await json(`${V1}/runs?state=held`)).data[0].run;
-  const id = (await json(`${V1}/dead-letters`)).data[0].id;
+  // Not that of the guarded audience, which its held run takes the place of once it is approved.
+  const id = (await json(`${V1}/dead-letters?userId=u2`)).data[0].id;
   return { ...service, things: { key: 'regulars', run: held, endpoint, destination: 'crm', id } };
 }
 
@@ -176,7 +177,7 @@ t.test('the management API', async (t) => {
     const begun = await sync('regulars', false);
     t.equal(begun.status, 202);
     t.match(await begun.json(), { status: 'started' });
-    await until(async () => (await json(`${V1}/runs?key=regulars&state=done`)).data.length === 4);
+    await until(async () => (await json(`${V1}/runs?key=regulars&state=done`)).data.length >= 4);
   });
 
   await t.test('writes down who did what, and names no user', async (t) => {
@@ -346,7 +347,7 @@ t.test('what a service took, delivered and ran is in its history once it has sto
   await ask('/v1/track', { method: 'POST', headers, body, token: null });
   await ask('/v1/track', { method: 'POST', headers, body: '{}', token: null });
   await app.sync.run(['regulars'], {});
-  await until(async () => (await app.store.backlog())[0]?.dead === 4);
+  await until(async () => (await app.store.backlog()).some(({ destination, dead }) => destination === 'crm' && dead === 4));
   await app.close();
   t.match(Object.fromEntries(written), {
     'all ': { accepted: 4, dead: 4, delivered: 0 },
@@ -425,7 +426,7 @@ t.test('messages are searched, looked at and sent again', async (t) => {
   t.match(await refused(all.data[0].id), { code: 'invalid_request', message: /still on its way to off/ });
   t.equal((await json(`${V1}/messages?state=delivered`)).data.length, 3, 'all of them or none');
   await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['u1'] });
-  // It goes in steps.
-  await until(async () => (await json(`${V1}/messages?userId=u1`)).data.length === 0);
+  // It goes in steps. The notice itself has the id until `off` has taken it, which it never does.
+  await until(async () => (await json(`${V1}/messages?userId=u1`)).data.every(({ type }: Json) => type === 'delete'));
   t.equal((await ask(`${V1}/messages/${seen.id}`)).status, 404);
 });

@@ -105,7 +105,13 @@ export async function startService(
   };
 }
 
-/** Resolves once the condition holds: no longer than the test's own time. */
+/** Longer than anything that a test waits for takes on a busy machine, in milliseconds. */
+const PATIENCE = 60_000;
+
+/** Resolves once the condition holds, and fails with it where it never does. It has to stay true once it is. */
 export async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
+  for (const since = performance.now(); !(await condition()); ) {
+    if (performance.now() - since > PATIENCE) throw new Error(`This did not come true: ${condition}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }

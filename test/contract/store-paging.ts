@@ -96,6 +96,25 @@ export const pagingCases: Cases = {
     t.equal(await store.pruneAudits(START + 500, 10), 1);
     t.same(await ids({}), [second]);
   },
+  'the newest runs of many audiences are asked for at once': async (t, store) => {
+    const fence = await store.takeLease('sync:big_spenders', TTL);
+    if (!fence) throw new Error('the lease is free');
+    for (const [n, id] of ['a', 'b', 'c', 'd'].entries()) {
+      await store.saveRun(run({ id, key: 'vips', state: 'done', startedAt: START + (n >> 1) }), fence);
+    }
+    await store.saveRun(run({ id: 'e', key: 'new', state: 'staged', cursor: '3', sent: 7 }), fence);
+    await store.saveRun(run({ id: 'f', key: 'other' }), fence);
+    const found = await store.newestRuns(['new', 'nobody', 'vips'], 3);
+    t.same(
+      [...found].map(([key, runs]) => [key, runs.map(({ id }) => id)]),
+      [
+        ['new', ['e']],
+        ['vips', ['d', 'c', 'b']],
+      ],
+    );
+    t.match(found.get('new'), [{ cursor: '3', sent: 7 }], 'with how far each is');
+    t.equal((await store.newestRuns([], 3)).size, 0);
+  },
   'the last success of each audience is known, whatever came after it': async (t, store) => {
     t.same(await store.lastSuccesses(), []);
     const fence = await store.takeLease('sync:big_spenders', TTL);

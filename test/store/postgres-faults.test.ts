@@ -20,6 +20,7 @@ import {
   settle,
 } from '../contract/store-fixture.ts';
 import { startPostgres } from '../helpers/postgres.ts';
+import { GROWING, LOOKS } from './looks.ts';
 
 const TTL = 20_000;
 const server = await startPostgres();
@@ -309,6 +310,30 @@ await t.test('no everyday statement scans a table, however it is filled', async 
   await client.end();
   t.equal(after.scans - before.scans, 0);
   t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 deliveries`);
+});
+
+await t.test('no look of a page or a scrape scans a table that grows', async (t) => {
+  const url = await migrated();
+  const store = await open(t, url);
+  const client = new pg.Client(url);
+  await client.connect();
+  const scans = async () => {
+    const { rows } = await client.query<{ name: string; scans: number }>(
+      `SELECT relname AS name, seq_scan::int AS scans FROM pg_stat_all_tables
+       WHERE schemaname = 'rollcall' AND relname = ANY ($1) ORDER BY relname`,
+      [GROWING],
+    );
+    return rows;
+  };
+  // A destination is known, so that it is looked up.
+  await accept(store, message());
+  const before = await scans();
+  t.equal(before.length, GROWING.length);
+  for (const look of Object.values(LOOKS)) await look(store);
+  // Its sessions hand in what they counted as they end.
+  await store.close();
+  t.same(await scans(), before);
+  await client.end();
 });
 
 await server.stop();

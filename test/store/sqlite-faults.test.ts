@@ -1,12 +1,15 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { prunableRegulations, prunableRuns } from '../../src/store/records/prune-records.ts';
+import { performRecord, recordsBy } from '../../src/store/records/records.ts';
 import { type RunFilter, runsQuery } from '../../src/store/records/runs.ts';
-import { SQLITE, textOf } from '../../src/store/sqlite/session.ts';
+import type { Connection } from '../../src/store/sqlite/connection.ts';
+import { SQLITE, SqliteSession, textOf } from '../../src/store/sqlite/session.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, backlogOf, claim, codeOf, message } from '../contract/store-fixture.ts';
+import { GROWING, LOOKS } from './looks.ts';
 
 async function open(t: Test) {
   const path = join(t.testdir({}), 'store.db');
@@ -68,3 +71,35 @@ t.test('everyday statements find their rows by an index', async (t) => {
   }
   database.close();
 });
+
+t.test('no look of a page or a scrape scans a table that grows', async (t) => {
+  const { store, path } = await open(t);
+  await accept(store, message());
+  await store.close();
+  const database = new DatabaseSync(path, { readOnly: true });
+  const steps: string[] = [];
+  const session = new SqliteSession(connectionThat(database, (step) => steps.push(step)), 0);
+  const records = recordsBy((verb, given) => performRecord(session, verb, given));
+  for (const [name, look] of Object.entries(LOOKS)) {
+    steps.length = 0;
+    await look(records);
+    t.ok(steps.length > 0, name);
+    const scan = new RegExp(`^SCAN (${GROWING.join('|')})(?! USING)`);
+    t.same(steps.filter((step) => scan.test(step)), [], name);
+  }
+  database.close();
+});
+
+/** A connection that says how it would find what it reads. */
+function connectionThat(database: DatabaseSync, say: (step: string) => void): Connection {
+  const tuples = (sql: string, ...values: SQLInputValue[]) => {
+    // In the order of ids it stops at its limit.
+    const isBounded = /ORDER BY id (DESC )?LIMIT/.test(sql);
+    for (const { detail } of database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values))
+      say(`${detail}${isBounded ? ' USING the limit' : ''}`);
+    const statement = database.prepare(sql);
+    statement.setReturnArrays(true);
+    return statement.all(...values);
+  };
+  return { tuples, meta: () => '' } as Pick<Connection, 'tuples' | 'meta'> as Connection;
+}

@@ -13,6 +13,8 @@ const LISTS: { readonly [T in keyof ListTypes]: (values: readonly ListTypes[T][]
 
 const POSTGRES: Dialect = {
   oneOf: (column, type, values) => sql`${column} = ANY (${LISTS[type](values)})`,
+  // Unlike IN, it is looked up in an index for each row before it.
+  among: (column, query) => sql`${column} = ANY (ARRAY(${query}))`,
   rowsOf: (type, values) => sql`unnest(${LISTS[type](values)}) AS list (value)`,
   jsonRows: (list) => sql`(SELECT * FROM json_array_elements(${list}::json) AS list (value))`,
   name: (value) => sql`${value}`,

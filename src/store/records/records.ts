@@ -69,7 +69,7 @@ import {
   stripRegulation,
   told,
 } from './regulations.ts';
-import { run, runProgress, runs, saveRun } from './runs.ts';
+import { newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { Session } from './session.ts';
 
 type Over<V> = {
@@ -81,7 +81,7 @@ const RECORDS = {
   ...{ takeLease, renewLease, releaseLease },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
-  ...{ saveRun, run, runs, runProgress },
+  ...{ saveRun, run, runs, newestRuns, runProgress },
   ...{ regulations, confirmNotices, confirmed },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
@@ -142,7 +142,7 @@ export const READING_RECORDS: ReadonlySet<RecordVerb> = new Set<RecordVerb>([
     'confirmed',
     'pausedAudiences',
   ] as const),
-  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs'] as const),
+  ...(['orphans', 'regulation', 'rosters', 'run', 'runProgress', 'runs', 'newestRuns'] as const),
 ]);
 
 /** The records of a store that performs verbs by their names. */

@@ -56,6 +56,20 @@ export async function runs({ rows, dialect }: Session, filter: RunFilter): Promi
   return (await rows<RunRow>(runsQuery(dialect, filter))).map(runOf);
 }
 
+/** A look into the index by key for each, in one statement: there may be hundreds. */
+export async function newestRuns(
+  { rows, dialect }: Session,
+  keys: readonly string[],
+  limit: number,
+): Promise<Map<string, Run[]>> {
+  const newest = sql`SELECT newest.id FROM rollcall.run AS newest WHERE newest.key = list.value
+    ORDER BY newest.started_at DESC, newest.seq DESC LIMIT ${limit}`;
+  const found = await rows<RunRow>(sql`SELECT run.record, run.cursor, run.sent
+    FROM ${dialect.rowsOf('text', keys)} CROSS JOIN rollcall.run AS run WHERE ${dialect.among(raw('run.id'), newest)}
+    ORDER BY run.key, run.started_at DESC, run.seq DESC`);
+  return Map.groupBy(found.map(runOf), ({ key }) => key);
+}
+
 const SUMS = raw(
   ['deliveries', 'untried', 'delivered', 'dead', 'superseded']
     .map((name) => `CAST(coalesce(sum(${name}), 0) AS bigint)`)

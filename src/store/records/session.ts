@@ -12,6 +12,8 @@ export interface ListTypes {
 export interface Dialect {
   /** That a column is one of these. */
   oneOf<T extends keyof ListTypes>(column: Sql, type: T, values: readonly ListTypes[T][]): Sql;
+  /** That a column is one of what a query gives, which may ask for rows of tables before it in a FROM clause. */
+  among(column: Sql, query: Sql): Sql;
   /** These as rows of one column, `value`, for a FROM clause. */
   rowsOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T][]): Sql;
   /** The value that stands for a name in the queue's tables, and the name of such a column. */

@@ -14,6 +14,7 @@ function listOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T
 
 export const SQLITE: Dialect = {
   oneOf: (column, type, values) => sql`${column} IN (${listOf(type, values)})`,
+  among: (column, query) => sql`${column} IN (${query})`,
   rowsOf: (type, values) => sql`(${listOf(type, values)}) AS list`,
   jsonRows: (list) => sql`json_each(${list})`,
   name: (value) => sql`(SELECT id FROM name WHERE value = ${value})`,
