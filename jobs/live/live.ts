@@ -5,28 +5,37 @@ import { LiveLeader, type LiveParts } from './leader.ts';
 interface Live {
   /** Goes by the configuration as it is now. */
   start(): Promise<void>;
-  /** Computes what there is now, where no other process does. */
+  /** Computes what there is now, where nobody does so all the time. */
   once(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export function createLive(parts: LiveParts): Live {
-  let leaders: readonly LiveLeader[] = [];
-  const renew = async () => {
-    await Promise.all(leaders.map((leader) => leader.stop()));
-    leaders = liveSources(parts.config()).map((source) => new LiveLeader(parts, source));
+  const leaders = new Set<LiveLeader>();
+  let isStarted = false;
+  const addLeaders = () => {
+    const added = liveSources(parts.config()).map((source) => new LiveLeader(parts, source));
+    for (const leader of added) leaders.add(leader);
+    return added;
+  };
+  const stop = async () => {
+    const all = [...leaders];
+    leaders.clear();
+    await Promise.all(all.map((leader) => leader.stop()));
   };
   return {
     async start() {
-      await renew();
-      for (const leader of leaders) leader.start();
+      isStarted = true;
+      await stop();
+      for (const leader of addLeaders()) leader.start();
     },
     async once() {
-      await renew();
-      await Promise.all(leaders.map((leader) => leader.once()));
+      if (isStarted) return;
+      const added = addLeaders();
+      await Promise.all(added.map((leader) => leader.once())).finally(() => {
+        for (const leader of added) leaders.delete(leader);
+      });
     },
-    async stop() {
-      await Promise.all(leaders.map((leader) => leader.stop()));
-    },
+    stop,
   };
 }

@@ -19,7 +19,8 @@ t.test('a live audience has the life that others have', async (t) => {
   let app = await open(buyers);
   await settled(app);
 
-  await t.test('an event makes a member, and receivers hear of it', async (t) => {
+  await t.test('an event makes a member, and receivers hear of it, also after a sync by hand', async (t) => {
+    t.match(await app.sync.run(['buyers']), [{ error: null }]);
     await send(app, ['a', 'b', 'c', 'd'].map(order));
     await settled(app);
     t.strictSame(receiver.state('buyers'), { a: true, b: true, c: true, d: true });
