@@ -74,7 +74,14 @@ async function run(
   const service = await startService();
   const count = rate === undefined ? all : Math.round(rate * PACED_SECONDS);
   const warmUp = Math.round(count / 6);
-  const orders = { url: `http://127.0.0.1:${sink.ready}/hook`, folder, count, warmUp, rate: rate ?? null, extra: service.extra };
+  const orders = {
+    url: `http://127.0.0.1:${sink.ready}/hook`,
+    folder,
+    count,
+    warmUp,
+    rate: rate ?? null,
+    extra: service.extra,
+  };
   const driver = await startPart(new URL('forward/driver.ts', import.meta.url), [name, JSON.stringify(orders)]);
   const page = isWatched ? await startPart(PAGE, [String(driver.ready)]) : null;
   try {

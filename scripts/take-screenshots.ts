@@ -81,7 +81,10 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
     [1, 2, 3].map(() => ({ type: 'track', event: 'Order Completed', userId })),
   );
   await send([...orders, { type: 'track', userId: 'u1' }]);
-  while ((await app.store.deadLetters({ limit: 1 })).length === 0) await new Promise((done) => setTimeout(done, 100));
+  const isShown = async () =>
+    (await app.store.deadLetters({ limit: 1 })).length > 0 &&
+    (await app.sync.audiences()).some(({ key, members }) => key === 'loyal' && members === 25);
+  while (!(await isShown())) await new Promise((done) => setTimeout(done, 100));
 }
 
 async function take(browser: Browser, address: string, { name, path, options }: Picture): Promise<void> {

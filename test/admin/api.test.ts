@@ -347,7 +347,9 @@ t.test('what a service took, delivered and ran is in its history once it has sto
   await ask('/v1/track', { method: 'POST', headers, body, token: null });
   await ask('/v1/track', { method: 'POST', headers, body: '{}', token: null });
   await app.sync.run(['regulars'], {});
-  await until(async () => (await app.store.backlog()).some(({ destination, dead }) => destination === 'crm' && dead === 4));
+  await until(async () =>
+    (await app.store.backlog()).some(({ destination, dead }) => destination === 'crm' && dead === 4),
+  );
   await app.close();
   t.match(Object.fromEntries(written), {
     'all ': { accepted: 4, dead: 4, delivered: 0 },

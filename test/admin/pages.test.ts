@@ -113,6 +113,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
     await t.test('a deletion says who asked and who confirmed', (t) => deletions(t, desk, estate));
     await t.test('the event log is shown', (t) => eventLog(t, desk));
+    await t.test('who enters a live audience is on its page', (t) => liveAudience(t, desk, estate));
     await t.test('links, back and focus', (t) => ways(t, desk));
     await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
   });
@@ -125,7 +126,9 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     const many = { admin: { tokens }, destinations: 1_000, audiences: 300 };
     const estate = await startEstate(t.testdir(), many);
     t.teardown(() => estate.close());
-    await signIn(t, await visit(t, browser, estate.address));
+    const desk = await visit(t, browser, estate.address);
+    await signIn(t, desk);
+    await manyNeeds(t, desk, estate);
   });
 
   await t.test('empty', async (t) => {
@@ -356,6 +359,26 @@ async function eventLog(t: Test, { page, go }: Visit): Promise<void> {
   t.same(await axeFindings(page), []);
 }
 
+async function liveAudience(t: Test, { page, go, complaints }: Visit, { app, send }: Estate): Promise<void> {
+  await go('/audiences/loyal?step=minute');
+  t.match(await page.locator('.figures').innerText(), /Members\s+0\s/i);
+  const order = { type: 'track', event: 'Order Completed', userId: 'late-buyer' };
+  await send([order, order, order]);
+  // This service computes when it is asked to.
+  await app.sync.run(['loyal']);
+  // What was counted is written every ten seconds.
+  const steps = page.getByRole('img', {
+    name: /^Entered and exited per minute\. entered: .*highest 1; exited: .*highest 0/,
+  });
+  await steps.waitFor({ timeout: 20_000 });
+  await page.getByRole('group', { name: /^Members\. members: now 1,/ }).waitFor();
+  t.match(await page.locator('.figures').innerText(), /Members\s+1\s/i);
+  await page.getByRole('button', { name: 'List members' }).click();
+  await page.getByRole('link', { name: 'late-buyer' }).click();
+  await page.locator('.story > li').filter({ hasText: 'entered' }).waitFor();
+  t.same(complaints, []);
+}
+
 async function letters(t: Test, { page, go }: Visit, estate: Estate): Promise<void> {
   await go('/dead-letters?destination=old');
   const rows = page.getByRole('table').locator('tbody tr');
@@ -424,6 +447,28 @@ async function gone(t: Test, { page, go }: Visit, estate: Estate): Promise<void>
   await page.getByRole('link', { name: 'Sources' }).click();
   await page.getByRole('alert').first().waitFor();
   t.match(await page.getByRole('alert').first().innerText(), 'Rollcall does not answer');
+}
+
+/** Each kind shows a few, so that what comes of many hides nothing else. */
+async function manyNeeds(t: Test, { page, go }: Visit, { app, spenders }: Estate): Promise<void> {
+  const pausedAt = app.store.time.now();
+  for (const { name, endpoints } of app.destinations().filter(({ name }) => /^app-\d$/.test(name) || name === 'old')) {
+    for (const { id } of endpoints)
+      await app.store.markEndpoint({ endpoint: id, destination: name, pausedAt, deadSince: null });
+  }
+  await app.sync.run(['big_spenders', 'broken']);
+  spenders([]);
+  await app.sync.run(['big_spenders']);
+  await go('/');
+  const needs = page.getByRole('list', { name: 'What needs a person' }).getByRole('listitem');
+  await needs.filter({ hasText: 'big_spenders is held' }).waitFor();
+  await needs.filter({ hasText: 'broken failed' }).waitFor();
+  t.equal(await needs.filter({ hasText: 'is paused at' }).count(), 3);
+  t.match(await page.locator('.figures').innerText(), /99\d of 1,005/);
+  await needs.filter({ hasText: '8 more endpoints are paused' }).getByRole('link').click();
+  await page.waitForURL('**/endpoints?state=paused');
+  await settled(page);
+  t.equal(await page.locator('tbody tr').count(), 11);
 }
 
 async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {

@@ -30,4 +30,12 @@ export const LOOKS: Readonly<Record<string, (records: Records) => Promise<unknow
 };
 
 /** Tables that grow with what passes. */
-export const GROWING = ['delivery', 'dead_letter', 'delivered', 'attempt', 'run', 'rollup', 'notice_confirmation'] as const;
+export const GROWING = [
+  'delivery',
+  'dead_letter',
+  'delivered',
+  'attempt',
+  'run',
+  'rollup',
+  'notice_confirmation',
+] as const;

@@ -78,14 +78,21 @@ t.test('no look of a page or a scrape scans a table that grows', async (t) => {
   await store.close();
   const database = new DatabaseSync(path, { readOnly: true });
   const steps: string[] = [];
-  const session = new SqliteSession(connectionThat(database, (step) => steps.push(step)), 0);
+  const session = new SqliteSession(
+    connectionThat(database, (step) => steps.push(step)),
+    0,
+  );
   const records = recordsBy((verb, given) => performRecord(session, verb, given));
   for (const [name, look] of Object.entries(LOOKS)) {
     steps.length = 0;
     await look(records);
     t.ok(steps.length > 0, name);
     const scan = new RegExp(`^SCAN (${GROWING.join('|')})(?! USING)`);
-    t.same(steps.filter((step) => scan.test(step)), [], name);
+    t.same(
+      steps.filter((step) => scan.test(step)),
+      [],
+      name,
+    );
   }
   database.close();
 });

@@ -134,7 +134,7 @@ function figuresOf(audience) {
 /** How the size came to be. @param {any} audience */
 function changeOf({ members, trend, lastRun, live }) {
   if (members === null) return 'not counted yet';
-  if (live) return 'of whom receivers were told';
+  if (live) return 'as receivers know it';
   const change = trend.length > 1 ? trend.at(-1) - trend.at(-2) : 0;
   const by = lastRun?.state === 'done' ? 'the last run' : 'the last run that was done';
   return change === 0 ? `as before ${by}` : `${change > 0 ? '+' : '−'}${number(Math.abs(change))} by ${by}`;
@@ -157,7 +157,9 @@ const runOf = ({ run }) => run;
 
 /** @param {{ name: string, runs: any[] }} props - `runs`: oldest first */
 function Changes({ name, runs }) {
-  const bars = runs.map((run) => ({
+  // Beside everyone, who entered at first, those who came and went since would not be seen.
+  const since = runs.filter(({ first }) => !first);
+  const bars = (since.length > 0 ? since : runs).map((run) => ({
     id: run.run,
     entered: run.entered,
     exited: run.exited,

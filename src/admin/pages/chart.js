@@ -48,11 +48,11 @@ export function Chart({ title, times, series, format = short }) {
   };
   return html`<figure class="chart">
     <figcaption><span>${title}</span><span class="legend">
+      <b>${at === null ? '' : moment(times[at] ?? 0, now)}</b>
       ${series.map(
         ({ label, tone, values }) =>
           html`<span key=${label} class=${`tone-${tone}`}>${label}${at === null ? '' : ` ${valueAt(values, at, format)}`}</span>`,
       )}
-      <b>${at === null ? '' : moment(times[at] ?? 0, now)}</b>
     </span></figcaption>
     <div class="plot">
       <div class="scale" aria-hidden="true">${[highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
@@ -210,8 +210,16 @@ export function Bars({ runs, title }) {
   </figure>`;
 }
 
-/** Users who entered and left in each step of time. @param {{ title: string, points: readonly any[] }} props */
-export function Steps({ title, points }) {
+/** Bars that there is room for side by side. */
+const ROOM = 100;
+
+/**
+ * Users who entered and left in each step of time. Where there is no room for a bar each, one stands for several.
+ *
+ * @param {{ step: string, points: readonly any[] }} props
+ */
+export function Steps({ step, points }) {
+  const title = `Entered and exited per ${step}`;
   const times = points.map(({ at }) => Date.parse(at));
   /** @type {Series[]} */
   const series = [
@@ -219,18 +227,25 @@ export function Steps({ title, points }) {
     { label: 'exited', tone: 4, values: points.map(({ exited }) => exited ?? null) },
   ];
   const now = Date.now();
-  const changes = points.map(({ entered, exited }, index) => ({
-    id: index,
-    entered: entered ?? 0,
-    exited: exited ?? 0,
-    label: `${moment(times[index] ?? 0, now)}: ${short(entered ?? 0)} entered, ${short(exited ?? 0)} exited`,
-  }));
+  const size = Math.ceil(points.length / ROOM);
+  const changes = Array.from({ length: Math.ceil(points.length / size) }, (_, index) => {
+    const entered = sumOf(series[0], index * size, size);
+    const exited = sumOf(series[1], index * size, size);
+    const label = `${moment(times[index * size] ?? 0, now)}: ${short(entered)} entered, ${short(exited)} exited`;
+    return { id: index, entered, exited, label };
+  });
   return html`<figure class="chart">
-    <${BarsCaption} title=${title} />
-    <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes} bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}><title>${label}</title>${shape}</g>`} />
-    <div class="times" aria-hidden="true">${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+    <${BarsCaption} title=${size > 1 ? `Entered and exited every ${size} ${step}s` : title} />
+    <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes} bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}><title>${label}</title>${shape}</g>`}>
+      <div class="times" aria-hidden="true">${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
+    <//>
     <${Behind} ...${{ title, times, series, format: short }} />
   </figure>`;
+}
+
+/** @param {Series | undefined} series @param {number} from @param {number} size */
+function sumOf(series, from, size) {
+  return (series?.values ?? []).slice(from, from + size).reduce((sum, value) => (sum ?? 0) + (value ?? 0), 0) ?? 0;
 }
 
 /** @param {{ title: string }} props */
@@ -238,15 +253,20 @@ function BarsCaption({ title }) {
   return html`<figcaption><span>${title}</span><span class="legend"><span class="tone-2">entered</span><span class="tone-4">exited</span></span></figcaption>`;
 }
 
-/** @param {{ title: string, role: string, changes: readonly Change[], bar: (change: any, shape: any) => any }} props */
-function BarsDrawn({ title, role, changes, bar }) {
+/**
+ * @param {{ title: string, role: string, changes: readonly Change[], bar: (change: any, shape: any) => any, children?: any }} props
+ *   - `children`: what stands below
+ */
+function BarsDrawn({ title, role, changes, bar, children }) {
   const highest = Math.max(1, ...changes.map(({ entered }) => entered));
   const lowest = Math.max(0, ...changes.map(({ exited }) => exited));
   const [width, height] = [Math.max(changes.length, 20) * 12, 150];
   const zero = 4 + (height - 8) * (highest / (highest + lowest));
   /** @param {number} count */
   const tall = (count) => (count === 0 ? 0 : Math.max(2, ((height - 8) * count) / (highest + lowest)));
-  return html`<svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role=${role} aria-label=${title}>
+  return html`<div class="plot">
+    <div class="scale" aria-hidden="true"><span>+${short(highest)}</span>${lowest > 0 && html`<span>−${short(lowest)}</span>`}</div>
+    <svg class="bars" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role=${role} aria-label=${title}>
     <line class="axis" x1="0" x2=${width} y1=${zero} y2=${zero} vector-effect="non-scaling-stroke" />
     ${changes.map((change, index) =>
       bar(
@@ -256,5 +276,5 @@ function BarsDrawn({ title, role, changes, bar }) {
         <rect class="out" x=${index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
       ),
     )}
-  </svg>`;
+  </svg>${children}</div>`;
 }

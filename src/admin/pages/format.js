@@ -44,7 +44,7 @@ export function duration(ms) {
 /** @param {number} at @param {number} now */
 export function distance(at, now) {
   const ms = Math.abs(now - at);
-  if (ms < 5 * SECOND) return 'now';
+  if (ms < 5 * SECOND) return at > now ? 'now' : 'just now';
   return at > now ? `in ${duration(ms)}` : `${duration(ms)} ago`;
 }
 

@@ -19,7 +19,7 @@ import { Run } from './run.js';
 import { SignIn } from './sign-in.js';
 import { Sources } from './sources.js';
 import { Story } from './story.js';
-import { Empty, Problem, Voice } from './ui.js';
+import { Empty, Problem, State, Voice } from './ui.js';
 
 /** @typedef {{ service: string, version: string, name: string | null, may: string[], signedIn: boolean, needsToken: boolean }} Session */
 
@@ -52,6 +52,13 @@ const PLACES = [
   ['/deletions', 'Deletions'],
   ['/activity', 'Activity'],
 ];
+
+/** Whether what is shown changes by itself, as it looks. */
+const CONNECTIONS = {
+  live: { of: 'ok', label: 'Live' },
+  lost: { of: 'failed', label: 'Not live' },
+  connecting: { of: 'running', label: 'Connecting…' },
+};
 
 function App() {
   const [session, setSession] = useState(/** @type {Session | null} */ (null));
@@ -113,7 +120,7 @@ function Frame({ session }) {
         ${href === '/' && needs.length > 0 ? html`<span class="count">${needs.length}<span class="unseen"> need a person</span></span>` : null}</a></li>`,
       )}</ul>
       <footer>
-        <span class="connection">${connection === 'live' ? 'Live' : connection === 'lost' ? 'Not live' : 'Connecting…'}</span>
+        <${State} ...${CONNECTIONS[connection]} />
         <${Theme} />
         ${session.needsToken ? html`<button type="button" class="bare" onClick=${signOut}>Sign out</button>` : null}
       </footer>

@@ -1,40 +1,64 @@
 import { post } from './api.js';
 import { audienceAddress, firstLine } from './audiences.js';
-import { count, number } from './format.js';
+import { number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { addressOf } from './router.js';
 import { Trends } from './trends.js';
 import { Action, Empty, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
 
-/** More would push everything else off the page. */
+/** More would push everything else off the page: then each kind shows its first ones, so that none hides another. */
 const NEEDS = 12;
+const OF_A_KIND = 3;
 
 /** @param {any} need */
 const toEndpoint = ({ subject }) => `/endpoints/${encodeURIComponent(subject)}`;
 /** @param {any} need */
 const toAudience = ({ audience }) => audienceAddress(audience);
 
-/** How pressing each kind is, and where it is looked at. @type {Record<string, { tone: 'warn' | 'bad', href: (need: any) => string }>} */
+/**
+ * How pressing each kind is, where one of it is looked at, and all: `these` ends “3 more …”.
+ *
+ * @typedef {{ tone: 'warn' | 'bad', href: (need: any) => string, these: string, all: string }} Kind
+ * @type {Record<string, Kind>}
+ */
 const KINDS = {
-  endpointDead: { tone: 'bad', href: toEndpoint },
-  endpointRefusing: { tone: 'bad', href: toEndpoint },
-  endpointPaused: { tone: 'warn', href: toEndpoint },
-  deadLetters: { tone: 'bad', href: ({ destination }) => addressOf('/dead-letters', { destination }) },
+  endpointDead: { tone: 'bad', href: toEndpoint, these: 'endpoints do not answer', all: '/endpoints?state=dead' },
+  endpointRefusing: {
+    ...{ tone: 'bad', href: toEndpoint, these: 'endpoints refuse everything', all: '/endpoints?state=refusing' },
+  },
+  endpointPaused: { tone: 'warn', href: toEndpoint, these: 'endpoints are paused', all: '/endpoints?state=paused' },
+  deadLetters: {
+    ...{ tone: 'bad', these: 'destinations have dead letters', all: '/dead-letters' },
+    href: ({ destination }) => addressOf('/dead-letters', { destination }),
+  },
   queueFull: {
-    tone: 'bad',
+    ...{ tone: 'bad', these: 'queues are full', all: '/dead-letters?reason=queue_full' },
     href: ({ destination }) => addressOf('/dead-letters', { destination, reason: 'queue_full' }),
   },
-  runHeld: { tone: 'warn', href: toAudience },
-  runFailed: { tone: 'bad', href: toAudience },
-  runOverdue: { tone: 'warn', href: toAudience },
-  unusualSize: { tone: 'warn', href: toAudience },
-  backlogOld: { tone: 'warn', href: ({ destination }) => addressOf('/endpoints', { find: destination }) },
-  audienceOrphaned: { tone: 'warn', href: toAudience },
+  runHeld: { tone: 'warn', href: toAudience, these: 'runs are held', all: '/audiences?state=held' },
+  runFailed: { tone: 'bad', href: toAudience, these: 'audiences fail', all: '/audiences?state=failed' },
+  runOverdue: { tone: 'warn', href: toAudience, these: 'audiences are overdue', all: '/audiences' },
+  unusualSize: { tone: 'warn', href: toAudience, these: 'audiences have an unusual size', all: '/audiences' },
+  backlogOld: {
+    ...{ tone: 'warn', these: 'destinations do not keep up', all: '/endpoints' },
+    href: ({ destination }) => addressOf('/endpoints', { find: destination }),
+  },
+  audienceOrphaned: {
+    ...{
+      tone: 'warn',
+      href: toAudience,
+      these: 'audiences are no longer configured',
+      all: '/audiences?state=orphaned',
+    },
+  },
 };
-/** @param {any} need */
+/** @param {any} need @returns {Kind} */
 const kindOf = ({ kind, audience }) =>
-  KINDS[kind] ?? { tone: 'warn', href: audience == null ? () => '/endpoints' : toAudience };
+  KINDS[kind] ?? {
+    ...{ tone: 'warn', these: 'things', all: '/' },
+    href: audience == null ? () => '/endpoints' : toAudience,
+  };
 
 /** How things stand at a glance: what needs a person first, then what passes. @param {{ may: string[] }} props */
 export function Overview({ may }) {
@@ -102,11 +126,22 @@ function verdictOf({ attention, destinations, sources }) {
 /** @param {{ needs: any[], may: string[] }} props */
 function Needs({ needs, may }) {
   if (needs.length === 0) return null;
-  const further = needs.length - NEEDS;
+  const most = needs.length > NEEDS ? OF_A_KIND : NEEDS;
   return html`<ul class="needs" aria-label="What needs a person">
-      ${needs.slice(0, NEEDS).map((need) => html`<${Need} key=${`${need.kind} ${need.subject}`} need=${need} may=${may} />`)}
-    </ul>
-    ${further > 0 && html`<p class="more">And ${number(further)} more: see <a href="/endpoints">endpoints</a>, <a href="/audiences">audiences</a> and <a href="/dead-letters">dead letters</a>.</p>`}`;
+      ${[...Map.groupBy(needs, ({ kind }) => kind)].map(
+        ([kind, alike]) =>
+          html`${alike.slice(0, most).map((need) => html`<${Need} key=${`${kind} ${need.subject}`} need=${need} may=${may} />`)}
+          ${alike.length > most && html`<${Further} key=${kind} kind=${kindOf(alike[0])} count=${alike.length - most} />`}`,
+      )}
+    </ul>`;
+}
+
+/** @param {{ kind: Kind, count: number }} props */
+function Further({ kind: { tone, these, all }, count }) {
+  return html`<li class=${tone}>
+    <p>${number(count)} more ${these}</p>
+    <div class="buttons"><a class="button" href=${all}>Look<span class="unseen"> at those that ${these}</span></a></div>
+  </li>`;
 }
 
 /** @param {{ need: any, may: string[] }} props */
@@ -124,7 +159,7 @@ function Need({ need, may }) {
     <p><a href=${href(need)}><strong>${name}</strong></a> ${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}</p>
     ${since && html`<span class="soft">since <${Time} at=${since} ago=${false} /></span>`}
     <div class="buttons">
-      ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>Try again<//>`}
+      ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>${kind === 'endpointPaused' ? 'Resume' : 'Try again'}<//>`}
       <a class="button" href=${href(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
     </div>
   </li>`;
@@ -149,9 +184,9 @@ function figuresOf({ pending, dead, heldOut, endpoints, audiences }) {
     },
     {
       title: 'Endpoints',
-      value: number(all),
+      value: closed > 0 ? `${number(all - closed)} of ${number(all)}` : number(all),
       tone: closed > 0 ? 'bad' : undefined,
-      note: html`<a href="/endpoints">${closed > 0 ? `${count(closed, 'endpoint')} closed` : all === 0 ? 'none' : 'all are open'}</a>`,
+      note: html`<a href="/endpoints">${closed > 0 ? `${number(closed)} closed` : all === 0 ? 'none' : 'none is closed'}</a>`,
     },
     { title: 'Audiences', value: number(audiences), note: html`<a href="/audiences">look at them</a>` },
   ];

@@ -64,7 +64,7 @@ function Cause({ event, at }) {
 
 /** @param {{ told: any }} props */
 function Told({ told: { destination, reached, attempt, deadLetter } }) {
-  const state = deadLetter ? 'dead' : reached ? 'delivered' : (attempt?.outcome ?? 'pending');
+  const state = deadLetter ? 'dead' : reached ? 'delivered' : (attempt?.outcome ?? 'skipped');
   return html`<li><${State} of=${state} label=${reached ? `${destination} was told` : deadLetter ? `${destination}: dead letter, ${deadLetter.reason}` : attempt ? `${destination} was not told yet` : `${destination}: nothing is logged`} />
     ${attempt && html` <span class="soft"><a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${attempt.status ?? attempt.error}</a> <${Time} at=${attempt.at} ago=${false} /></span>`}</li>`;
 }

@@ -50,7 +50,7 @@ export function Sizes({ name, children }) {
   const { step, points } = useHistory('audience', name, 'hour');
   return html`<${Section} title="Size and changes" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
     <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} format=${number} />
-    ${children ?? html`<${Steps} title=${`Entered and exited per ${step}`} points=${points} />`}
+    ${children ?? html`<${Steps} step=${step} points=${points} />`}
   </div><//>`;
 }
 
