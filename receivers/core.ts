@@ -3,17 +3,17 @@ import { systemClock, within } from './clock.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, Waiting } from './job.ts';
-import { createLeases, type Held } from './leases.ts';
+import { createLeases, type Held, type Leases } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { type Batch, computedOf, type Parsed, type ParsedBody, parseBody, parseValue } from './messages.ts';
-import type { CoreOptions, Log } from './options.ts';
+import type { CoreOptions, Handlers, Log, ReceiverClock } from './options.ts';
 import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
 import { BatchItem, BatchSource, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
-import { changeOf, type Inbox, memoryStore } from './store.ts';
+import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
-import { createWork } from './work.ts';
+import { createWork, type Work } from './work.ts';
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
 export interface Core {
@@ -38,80 +38,24 @@ export type Answered = (answer: reply.Reply) => void;
 export function createCore(options: CoreOptions, signatures: Signatures): Core {
   const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
-  const running = new Map<string, Job>();
-  /** The newest change of its name that is at work, or waits for its turn. */
-  const newest = new Map<string, Job>();
-  const open = new LinkedList<Held>();
   const reads = createDeadlines(clock);
   const waits = createDeadlines(clock);
   let closing = false;
 
-  const report = createReport(on);
-  const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
-  const leases = createLeases({ open, store, clock, stuckAfter, report });
-
-  const { handle, run } = createWork({ on, store, leases, clock, report, ended });
-
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
   const scopeOf = (sender: string) => `${name}|${sender}`;
 
+  const report = createReport(on);
+  const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
+  const jobs = new Jobs({ on, store, clock, stuckAfter, report, scopeOf });
+  const { leases, handle } = jobs;
   const inbox =
     options.ack === 'stored'
       ? new InboxWorker({ store: store as Inbox, clock, drain, concurrency, report, leases, handle, scopeOf })
       : undefined;
 
-  /**
-   * Has a message handled: its answer if that is there at once, else the job that will have it. However often it comes
-   * meanwhile, it is handled once.
-   */
-  function once(parsed: Parsed, verified: VerifiedFields, log: Log): reply.Reply | Job {
-    const scope = scopeOf(verified.sender);
-    const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
-    const same = key === undefined ? undefined : running.get(key);
-    if (same !== undefined) return same;
-    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
-    const change = changeOf(computed, scope);
-    const request = new OpenRequest(verified);
-    if (key !== undefined || change !== undefined) request.opening = { key, change, holder: leases.newHolder() };
-    const job = new Job(parsed, request, log);
-    const answer = change === undefined ? run(job) : runInTurn(job, change.name);
-    if (answer !== undefined) return answer;
-    open.add(job);
-    if (key !== undefined) running.set(key, job);
-    return job;
-  }
-
-  /** Without turns a slow "entered" could end after the "exited" that followed it. */
-  function runInTurn(job: Job, name: string): reply.Reply | undefined {
-    const before = newest.get(name);
-    const answer = before === undefined ? run(job) : undefined;
-    if (answer !== undefined) return answer;
-    if (before !== undefined) before.next = job;
-    newest.set(name, job);
-    return undefined;
-  }
-
-  /** Takes the answer of a job that went on, and runs the changes that have waited for it. */
-  function ended(job: Job, answer: reply.Reply): void {
-    let last: Job | undefined = job;
-    for (let given: reply.Reply | undefined = answer; last !== undefined && given !== undefined; ) {
-      const next: Job | undefined = last.next;
-      end(last, given);
-      last = next;
-      given = next && run(next);
-    }
-  }
-
-  function end(job: Job, answer: reply.Reply): void {
-    const { opening } = job.request;
-    open.delete(job);
-    if (opening?.key !== undefined) running.delete(opening.key);
-    if (opening?.change !== undefined && newest.get(opening.change.name) === job) newest.delete(opening.change.name);
-    job.end(answer);
-  }
-
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {
-    const given = once(parsed, verified, log);
+    const given = jobs.once(parsed, verified, log);
     if (!(given instanceof Job)) return void answered(given);
     const waiting = new Waiting(verified.since + deadline, given, waits, answered);
     given.ask(waiting, 0);
@@ -130,7 +74,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
         const parsed = parseValue(items[index]);
         // An item is let go of once it is parsed: collecting garbage would else cost as much as checking the messages.
         items[index] = undefined;
-        return once(parsed, new BatchItem(source, index, keys[index]), log);
+        return jobs.once(parsed, new BatchItem(source, index, keys[index]), log);
       },
       finished(answer, each) {
         waits.unwatch(each);
@@ -156,13 +100,6 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
       verified: new BatchItem(source, index, keys[index]),
     }));
     return batchReply(await inbox.accept(arrivals, log));
-  }
-
-  async function drained(): Promise<void> {
-    const jobs = [...open].filter((each) => each instanceof Job);
-    const ends = jobs.map((job) => new Promise<void>((resolve) => job.ask({ answered: () => resolve() }, 0)));
-    await within<unknown>(clock, drain, Promise.all(ends), () => undefined);
-    for (const each of open) if (each instanceof Job) each.request.expire();
   }
 
   return {
@@ -192,9 +129,99 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     async close() {
       closing = true;
       reads.close();
-      await Promise.all([drained(), inbox?.close()]);
+      await Promise.all([jobs.drained(drain), inbox?.close()]);
       waits.close();
       leases.close();
     },
   };
+}
+
+interface JobsParts {
+  readonly on: Handlers;
+  readonly store: ReceiverStore;
+  readonly clock: ReceiverClock;
+  readonly stuckAfter: number;
+  readonly report: Report;
+  readonly scopeOf: (sender: string) => string;
+}
+
+/** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
+class Jobs {
+  readonly leases: Leases;
+  readonly handle: Work['handle'];
+  readonly #run: Work['run'];
+  readonly #clock: ReceiverClock;
+  readonly #scopeOf: (sender: string) => string;
+  readonly #open = new LinkedList<Held>();
+  /** By key. */
+  readonly #running = new Map<string, Job>();
+  /** The newest change of its name that is at work, or waits for its turn. */
+  readonly #newest = new Map<string, Job>();
+
+  constructor({ on, store, clock, stuckAfter, report, scopeOf }: JobsParts) {
+    this.#clock = clock;
+    this.#scopeOf = scopeOf;
+    this.leases = createLeases({ open: this.#open, store, clock, stuckAfter, report });
+    const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
+    const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
+    this.handle = handle;
+    this.#run = run;
+  }
+
+  /** Has a message handled: its answer if that is there at once, else the job that will have it. */
+  once(parsed: Parsed, verified: VerifiedFields, log: Log): reply.Reply | Job {
+    const scope = this.#scopeOf(verified.sender);
+    const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
+    const same = key === undefined ? undefined : this.#running.get(key);
+    if (same !== undefined) return same;
+    const computed = parsed.ok && parsed.known ? computedOf(parsed.message) : undefined;
+    const change = changeOf(computed, scope);
+    const request = new OpenRequest(verified);
+    if (key !== undefined || change !== undefined) request.opening = { key, change, holder: this.leases.newHolder() };
+    const job = new Job(parsed, request, log);
+    const answer = change === undefined ? this.#run(job) : this.#runInTurn(job, change.name);
+    if (answer !== undefined) return answer;
+    this.#open.add(job);
+    if (key !== undefined) this.#running.set(key, job);
+    return job;
+  }
+
+  /** Waits for all jobs, for so many milliseconds at most. */
+  async drained(drain: number): Promise<void> {
+    const jobs = [...this.#open].filter((each) => each instanceof Job);
+    const ends = jobs.map((job) => new Promise<void>((resolve) => job.ask({ answered: () => resolve() }, 0)));
+    await within<unknown>(this.#clock, drain, Promise.all(ends), () => undefined);
+    for (const each of this.#open) if (each instanceof Job) each.request.expire();
+  }
+
+  /** Without turns a slow "entered" could end after the "exited" that followed it. */
+  #runInTurn(job: Job, name: string): reply.Reply | undefined {
+    const before = this.#newest.get(name);
+    const answer = before === undefined ? this.#run(job) : undefined;
+    if (answer !== undefined) return answer;
+    if (before !== undefined) before.next = job;
+    this.#newest.set(name, job);
+    return undefined;
+  }
+
+  /** Takes the answer of a job that went on, and runs the changes that have waited for it. */
+  #ended(job: Job, answer: reply.Reply): void {
+    let last: Job | undefined = job;
+    for (let given: reply.Reply | undefined = answer; last !== undefined && given !== undefined; ) {
+      const next: Job | undefined = last.next;
+      this.#end(last, given);
+      last = next;
+      given = next && this.#run(next);
+    }
+  }
+
+  #end(job: Job, answer: reply.Reply): void {
+    const { opening } = job.request;
+    this.#open.delete(job);
+    if (opening?.key !== undefined) this.#running.delete(opening.key);
+    if (opening?.change !== undefined && this.#newest.get(opening.change.name) === job) {
+      this.#newest.delete(opening.change.name);
+    }
+    job.end(answer);
+  }
 }

@@ -133,15 +133,6 @@ export function createVerifier(
     return refusals.get('webhook_too_old');
   }
 
-  function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {
-    const known = senders[secret];
-    if (known !== undefined) return { ok: true, sender: known, secret, key };
-    return after(prepared.sender(secret), (sender) => {
-      senders[secret] = sender;
-      return { ok: true, sender, secret, key };
-    });
-  }
-
   function compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
     return after(
       known.prepared.verifyStandard(
@@ -207,4 +198,13 @@ export function createVerifier(
       return lookUp === undefined ? compare(request, body, log, known) : compareLater(request, body, log);
     },
   };
+}
+
+function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {
+  const known = senders[secret];
+  if (known !== undefined) return { ok: true, sender: known, secret, key };
+  return after(prepared.sender(secret), (sender) => {
+    senders[secret] = sender;
+    return { ok: true, sender, secret, key };
+  });
 }

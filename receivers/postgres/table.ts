@@ -1,0 +1,140 @@
+import type { Opened, Opening } from '../store.ts';
+import type { PostgresClient, PostgresPool } from './pool.ts';
+import { checkedName } from './schema.ts';
+
+/** Prefixes that tell requests and changes apart in one table. */
+const REQUEST = 'r:';
+const CHANGE = 'c:';
+const PRUNE_LIMIT = 10_000;
+const DATABASE_TIME = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
+
+interface Row {
+  readonly name: string;
+  readonly done_at: string | null;
+  readonly sequence: string;
+  readonly holder: string | null;
+  readonly held: boolean;
+}
+
+/** The rows of a request and of its change, locked. */
+interface Rows {
+  readonly request: Row | undefined;
+  readonly change: Row | undefined;
+}
+
+interface TableOptions {
+  readonly table?: string | undefined;
+  readonly lease: number;
+  readonly time?: string | undefined;
+}
+
+/** The table of requests and changes, and its statements. */
+export class Table {
+  readonly name: string;
+  readonly #lease: number;
+  /** SQL for the time. */
+  readonly #time: string;
+
+  constructor({ table = 'rollcall_receiver', lease, time = DATABASE_TIME }: TableOptions) {
+    this.name = checkedName(table);
+    this.#lease = lease;
+    this.#time = time;
+  }
+
+  /** Locks the rows, which it makes where they are missing; in one order for all, so that no two wait for each other. */
+  async lock(client: PostgresClient, opening: Opening): Promise<Rows> {
+    const { key, change, holder } = opening;
+    const { rows } = await client.query(
+      `insert into ${this.name} (name) select unnest($1::text[]) order by 1
+       on conflict (name) do update set name = excluded.name
+       returning name, done_at, sequence, holder,
+         holder is not null and holder <> $2 and held_until > ${this.#time} as held`,
+      [namesOf(opening), holder],
+    );
+    const find = (name: string | undefined) => (rows as Row[]).find((row) => row.name === name);
+    return {
+      request: find(key === undefined ? undefined : REQUEST + key),
+      change: find(change && CHANGE + change.name),
+    };
+  }
+
+  async hold(client: PostgresClient, opening: Opening): Promise<void> {
+    await client.query(
+      `update ${this.name} set holder = $2, held_until = ${this.#time} + $3::bigint where name = any ($1::text[])`,
+      [namesOf(opening), opening.holder, this.#lease],
+    );
+  }
+
+  /** Writes down that it was handled. */
+  async mark(client: PostgresClient, { key, change }: Opening): Promise<void> {
+    await client.query(
+      `update ${this.name} set done_at = case when name = $1 then ${this.#time} end,
+         sequence = case when name = $2 then $3::bigint else sequence end
+       where name in ($1, $2)`,
+      [key === undefined ? null : REQUEST + key, change ? CHANGE + change.name : null, change?.sequence ?? null],
+    );
+  }
+
+  /** Gives back what the holder has of locked rows; those that say nothing go. */
+  async give(client: PostgresClient, opening: Opening): Promise<void> {
+    const names = namesOf(opening);
+    await client.query(
+      `update ${this.name} set holder = null, held_until = null where name = any ($1::text[]) and holder = $2`,
+      [names, opening.holder],
+    );
+    await this.forgetEmpty(client, opening);
+  }
+
+  async forgetEmpty(client: PostgresClient, opening: Opening): Promise<void> {
+    await client.query(
+      `delete from ${this.name} where name = any ($1::text[]) and holder is null and done_at is null and sequence = -1`,
+      [namesOf(opening)],
+    );
+  }
+
+  /** Forgets requests that were handled so many milliseconds ago. */
+  async prune(pool: PostgresPool, keep: number): Promise<void> {
+    await pool.query(
+      `delete from ${this.name} where name in (
+         select name from ${this.name} where done_at < ${this.#time} - $1::bigint limit ${PRUNE_LIMIT} for update skip locked)`,
+      [keep],
+    );
+  }
+}
+
+export async function transaction<T>(pool: PostgresPool, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query('begin');
+    const result = await work(client);
+    await client.query('commit');
+    return result;
+  } catch (error) {
+    await client.query('rollback').catch((failure: Error) => {
+      broken = failure;
+    });
+    throw error;
+  } finally {
+    // One whose transaction could not be ended is of no use to others.
+    client.release(broken);
+  }
+}
+
+function namesOf({ key, change }: Opening): string[] {
+  const names = [];
+  if (key !== undefined) names.push(REQUEST + key);
+  if (change !== undefined) names.push(CHANGE + change.name);
+  return names;
+}
+
+export function stateOf(rows: Rows, { change }: Opening): Opened {
+  if (rows.request && rows.request.done_at !== null) return 'done';
+  if (rows.request?.held) return 'running';
+  if (rows.change && change && change.sequence < Number(rows.change.sequence)) return 'stale';
+  return rows.change?.held ? 'busy' : 'new';
+}
+
+export function isOurs({ request, change }: Rows, opening: Opening): boolean {
+  return [opening.key && request, opening.change && change].every((row) => !row || row.holder === opening.holder);
+}
