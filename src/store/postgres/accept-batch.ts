@@ -1,7 +1,7 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
 import { seenKey } from '../seen-key.ts';
-import { int2, int4, storable, text, uuid } from './arrays.ts';
+import { bool, int2, int4, int8, storable, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
 import { logColumns } from './event-writing.ts';
 
@@ -66,7 +66,7 @@ export class Batch {
   }
 
   /** Per destination what it gets at most, but for those that only get deletion notices. */
-  additions(): [Buffer, Buffer] {
+  additions(): { readonly limited: Buffer; readonly added: Buffer } {
     const added = new Map<string, number>();
     const limited = new Set<string>();
     for (const { message, destination } of this.rows) {
@@ -74,13 +74,18 @@ export class Batch {
       if (message.lane !== 'deletion') limited.add(destination);
     }
     const names = [...limited];
-    return [text(names), int4(names, (name) => added.get(name) ?? 0)];
+    return { limited: text(names), added: int4(names, (name) => added.get(name) ?? 0) };
   }
 
-  columns(): Buffer[] {
+  /** The keys of the messages. */
+  keys(): Buffer {
+    return uuid(this.messages, ({ key }) => key);
+  }
+
+  /** The rows, with their ids and whether they are handed over. */
+  columns(ids: readonly number[], handed: readonly boolean[]): Buffer[] {
     const { rows } = this;
     return [
-      uuid(this.messages, ({ key }) => key),
       uuid(rows, ({ key }) => key),
       text(rows, ({ destination }) => destination),
       int2(rows, ({ message }) => LANES.indexOf(message.lane)),
@@ -89,6 +94,8 @@ export class Batch {
       text(rows, ({ message }) => message.messageId),
       text(rows, ({ message }) => message.userId),
       text(rows, ({ message }) => message.body),
+      int8(ids),
+      bool(handed),
     ];
   }
 

@@ -3,13 +3,14 @@ import type { AcceptRequest, AcceptResult, Claim, NewMessage } from '../port.ts'
 import { CLAIMED, READY } from '../states.ts';
 import { acceptAlone } from './accept-alone.ts';
 import { Batch } from './accept-batch.ts';
-import { bool, columns, int8 } from './arrays.ts';
+import { columns } from './arrays.ts';
 import type { Claims } from './claim.ts';
 import type { Context } from './context.ts';
 import { countersOf, counting, QUEUED_ONES } from './counters.ts';
 import { logSql } from './event-writing.ts';
 import { Group } from './group.ts';
 import { Ids } from './ids.ts';
+import { Parameters } from './parameters.ts';
 import { remember } from './seen.ts';
 import { suppressed } from './suppression.ts';
 
@@ -40,7 +41,7 @@ export class Intake {
     });
     this.sql = {
       plain: both(''),
-      logging: both(`, logged AS (${logSql(20, '(l.seen IN (SELECT id FROM fresh)) IS TRUE')})`),
+      logging: both(`, logged AS (${logSql(AFTER_ROWS, '(l.seen IN (SELECT id FROM fresh)) IS TRUE')})`),
     };
     this.group = new Group(
       (requests) => this.acceptGroup(requests),
@@ -64,20 +65,14 @@ export class Intake {
     const handed = batch.handed(owner);
     let answer: Answer = [false, false, false, [], 0];
     const write = async (): Promise<readonly (readonly Claim[])[]> => {
+      const { maxQueued, parts } = context;
+      const given = { suppressing: this.suppressing, ...batch.additions(), maxQueued, keys: batch.keys() };
       const values = [
-        this.suppressing,
-        ...batch.additions(),
-        context.maxQueued,
-        ...batch.columns(),
-        int8(ids),
-        bool(handed),
-        batch.size,
-        context.parts.accept,
-        owner,
-        context.parts.since,
+        ...GIVEN.values({ ...given, messages: batch.size, part: parts.accept, since: parts.since, owner }),
+        ...batch.columns(ids, handed),
+        ...(batch.isLogged ? batch.logColumns() : []),
       ];
       const { usual, holdingOut } = this.sql[batch.isLogged ? 'logging' : 'plain'];
-      if (batch.isLogged) values.push(...batch.logColumns());
       [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? holdingOut : usual, values);
       const [, , isHanded, fresh] = answer;
       return isHanded ? batch.claims(context, ids, handed, fresh) : [];
@@ -93,9 +88,9 @@ export class Intake {
 }
 
 /**
- * Whether it was not looked for suppressed users although there are some, whether a queue would be too full (in both cases
- * nothing was written), whether what was to be handed over is; the ids that were new, null for all of them; how many
- * deliveries were held out.
+ * `unhashed`: suppressed users exist and were not checked. `isFull`: a queue would be too full. In both cases nothing
+ * was written. `isHanded`: the owner has its deliveries. `fresh`: the new ids, null for all. `heldOut`: how many
+ * deliveries.
  */
 type Answer = readonly [
   unhashed: boolean,
@@ -106,12 +101,33 @@ type Answer = readonly [
 ];
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();
-const OWN_PART = '$17::bigint';
+
+/** A statement's parameters; after them come the columns of its rows, then those for the log. */
+const GIVEN = new Parameters({
+  suppressing: 'boolean',
+  // Per destination what it gets at most, but for those that only get deletion notices.
+  limited: 'text[]',
+  added: 'int[]',
+  maxQueued: 'bigint',
+  keys: 'uuid[]',
+  messages: 'int',
+  part: 'bigint',
+  owner: 'bigint',
+  since: 'bigint',
+});
+const { suppressing, limited, added, maxQueued, keys, messages, part, owner, since } = GIVEN.at;
+
+/** The columns of `Batch.columns`. */
+const ROWS = {
+  ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
+  ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
+};
+const AFTER_ROWS = GIVEN.next + Object.keys(ROWS).length;
 
 /** Of the destinations that more comes to than notices: how much, and how full their queues are. */
 const QUEUES = `
-  SELECT n.destination, n.added, c.queued, c.held_out FROM unnest($2::text[], $3::int[]) AS n (destination, added),
-  LATERAL (${countersOf('SELECT n.destination', '$19')}) AS c`;
+  SELECT n.destination, n.added, c.queued, c.held_out FROM unnest(${limited}, ${added}) AS n (destination, added),
+  LATERAL (${countersOf('SELECT n.destination', since)}) AS c`;
 
 interface Added {
   /** SQL for whether nothing is to be written, since a queue would be too full. */
@@ -124,9 +140,9 @@ interface Added {
 
 /** While there is room for all: one insert, and no row is looked at twice. */
 const ADDED: Added = {
-  isFull: `EXISTS (SELECT 1 FROM (${QUEUES}) AS q WHERE q.held_out > 0 OR q.queued + q.added > $4::bigint)`,
+  isFull: `EXISTS (SELECT 1 FROM (${QUEUES}) AS q WHERE q.held_out > 0 OR q.queued + q.added > ${maxQueued})`,
   parts: (now, rows) =>
-    `added AS (${insertSql(now, rows)}), ${counting(now, OWN_PART, 'added', { pending: 'count(*)', queued: QUEUED_ONES })}`,
+    `added AS (${insertSql(now, rows)}), ${counting(now, part, 'added', { pending: 'count(*)', queued: QUEUED_ONES })}`,
   heldOut: '0',
 };
 
@@ -135,7 +151,7 @@ const ADDED_OR_HELD_OUT: Added = {
   isFull: 'false',
   parts: (now, rows) => `
 room AS MATERIALIZED (
-  SELECT destination, CASE WHEN held_out > 0 THEN 0 ELSE $4::bigint - queued END AS room FROM (${QUEUES}) AS q
+  SELECT destination, CASE WHEN held_out > 0 THEN 0 ELSE ${maxQueued} - queued END AS room FROM (${QUEUES}) AS q
 ), sorted AS MATERIALIZED (
   SELECT d.*, d.lane <> 0 AND row_number() OVER (PARTITION BY d.destination, d.lane = 0 ORDER BY d.id)
     > (SELECT room FROM room WHERE room.destination = d.destination) AS is_held_out
@@ -148,7 +164,7 @@ room AS MATERIALIZED (
   FROM sorted WHERE is_held_out RETURNING destination
 ), both_kinds AS (
   SELECT destination, rank, false AS is_held_out FROM added UNION ALL SELECT destination, NULL, true FROM held_out
-), ${counting(now, OWN_PART, 'both_kinds', {
+), ${counting(now, part, 'both_kinds', {
     pending: 'count(*) FILTER (WHERE NOT is_held_out)',
     queued: QUEUED_ONES,
     dead: 'count(*) FILTER (WHERE is_held_out)',
@@ -161,7 +177,7 @@ function insertSql(now: string, rows: string): string {
   return `
   INSERT INTO rollcall.delivery
     (id, destination, rank, state, owner, due_at, tries, type, source, message_id, user_id, accepted_at, body)
-  SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN $18::bigint END,
+  SELECT d.id, d.destination, d.lane, CASE WHEN h.yes THEN ${CLAIMED} ELSE ${READY} END, CASE WHEN h.yes THEN ${owner} END,
     ${now}, 0, d.type, d.source, d.message_id, d.user_id, ${now}, d.body
   FROM (${rows}) AS d, LATERAL (SELECT d.handed AND (SELECT can_hand FROM guard) AS yes) AS h
   RETURNING destination, rank`;
@@ -173,18 +189,15 @@ function insertSql(now: string, rows: string): string {
  */
 const acceptSql = (now: string, { isFull, parts, heldOut }: Added, log: string) => `
 WITH guard AS MATERIALIZED (
-  SELECT NOT $1::boolean AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
-    EXISTS (SELECT 1 FROM rollcall.owner WHERE id = $18::bigint AND lease_until > ${now}) AS can_hand
+  SELECT NOT ${suppressing} AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
+    EXISTS (SELECT 1 FROM rollcall.owner WHERE id = ${owner} AND lease_until > ${now}) AS can_hand
 ), ${remember(
   now,
-  'SELECT k FROM guard, unnest($5::uuid[]) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k',
+  `SELECT k FROM guard, unnest(${keys}) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k`,
 )}, ${parts(
   now,
-  `SELECT * FROM (${columns(6, {
-    ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
-    ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
-  })}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
+  `SELECT * FROM (${columns(GIVEN.next, ROWS)}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
 )}${log}
 SELECT unhashed, is_full, can_hand,
-  CASE WHEN (SELECT count(*) FROM fresh) = $16::int THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
+  CASE WHEN (SELECT count(*) FROM fresh) = ${messages} THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
 FROM guard`;

@@ -7,6 +7,7 @@ import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import type { Context } from './context.ts';
 import { counting, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
 import type { Session } from './database.ts';
+import { Parameters } from './parameters.ts';
 import { again } from './ranks.ts';
 
 const NOTICE = MESSAGE_TYPES.indexOf('delete');
@@ -31,7 +32,7 @@ export class Statements {
   constructor(context: Context) {
     this.context = context;
     const { now } = context.db;
-    const logged = `, logged AS (${logSql(now, 5)})`;
+    const logged = `, logged AS (${logSql(now, GONE.next)})`;
     const kept = `, kept AS (${keptSql(now)})`;
     this.goneSql = goneSql(now, '');
     this.keptSql = goneSql(now, kept, '*');
@@ -43,11 +44,9 @@ export class Statements {
 
   /** Delivered ones with their attempts: the everyday case, in one statement. */
   async delivered(session: Session, owner: number, settlements: readonly Settlement[], keeps: boolean) {
+    const ids = int8(settlements, ({ claim }) => this.context.ids.number(claim.id));
     await session.run(this.deliveredSql[keeps ? 'keeping' : 'dropping'], [
-      owner,
-      int8(settlements, ({ claim }) => this.context.ids.number(claim.id)),
-      this.context.parts.settle,
-      'delivered',
+      ...GONE.values({ owner, ids, part: this.context.parts.settle, as: 'delivered' }),
       ...this.attempts(settlements),
     ]);
   }
@@ -78,7 +77,8 @@ export class Statements {
     }
     for (const [as, ids] of Object.entries(gone)) {
       const sql = keeps && as === 'delivered' ? this.keptSql : this.goneSql;
-      if (ids.length > 0) await session.run(sql, [owner, int8(ids), this.context.parts.settle, as]);
+      const given = { owner, ids: int8(ids), part: this.context.parts.settle, as };
+      if (ids.length > 0) await session.run(sql, GONE.values(given));
     }
     if (again.length > 0) await this.again(session, owner, again);
     if (dead.length > 0) await this.bury(session, owner, dead);
@@ -88,30 +88,32 @@ export class Statements {
     const { db, parts } = this.context;
     const retry = ({ verdict }: Ending) => (verdict.kind === 'retry' ? verdict : null);
     const dueAt = ({ verdict }: Ending) => ('dueAt' in verdict ? db.fromNow(verdict.dueAt) : null);
-    await session.run(this.againSql, [
+    const given = {
       owner,
-      int8(endings, ({ id }) => id),
-      bool(endings, (ending) => retry(ending) !== null),
-      int8(endings, dueAt),
-      int8(endings, (ending) => db.fromNow(retry(ending)?.firstAt ?? null)),
-      text(endings, (ending) => marksOf(retry(ending))),
-      parts.settle,
-    ]);
+      ids: int8(endings, ({ id }) => id),
+      tried: bool(endings, (ending) => retry(ending) !== null),
+      due: int8(endings, dueAt),
+      first: int8(endings, (ending) => db.fromNow(retry(ending)?.firstAt ?? null)),
+      marks: text(endings, (ending) => marksOf(retry(ending))),
+      part: parts.settle,
+    };
+    await session.run(this.againSql, AGAIN.values(given));
     failpoint('retry');
   }
 
   private async bury(session: Session, owner: number, endings: readonly Ending[]): Promise<void> {
     const { db, parts } = this.context;
     const verdicts = endings.map(({ verdict }) => verdict).filter((verdict) => verdict.kind === 'dead');
-    await session.run(this.deadSql, [
+    const given = {
       owner,
-      int8(endings, ({ id }) => id),
-      text(verdicts, ({ reason }) => reason),
-      int4(verdicts, ({ status }) => status),
-      int8(verdicts, ({ firstAt }) => db.fromNow(firstAt)),
-      parts.settle,
-      text(verdicts, ({ marks }) => (marks ? JSON.stringify(marks) : null)),
-    ]);
+      ids: int8(endings, ({ id }) => id),
+      reasons: text(verdicts, ({ reason }) => reason),
+      statuses: int4(verdicts, ({ status }) => status),
+      first: int8(verdicts, ({ firstAt }) => db.fromNow(firstAt)),
+      part: parts.settle,
+      denied: text(verdicts, ({ marks }) => (marks ? JSON.stringify(marks) : null)),
+    };
+    await session.run(this.deadSql, DEAD.values(given));
   }
 
   private attempts(settlements: readonly Settlement[]): Buffer[] {
@@ -139,17 +141,19 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
   return verdict && Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
 }
 
-/** Parameters: owner, ids, part of the counters, which counter of the run. */
+/** `part`: of the counters. `as`: which counter of the run. */
+const GONE = new Parameters({ owner: 'bigint', ids: 'bigint[]', part: 'bigint', as: 'text' });
+
 const goneSql = (now: string, also: string, columns = 'destination, run, tries, rank') => `
 WITH gone AS (
-  DELETE FROM rollcall.delivery WHERE id = ANY ($2::bigint[]) AND owner = $1 RETURNING ${columns}
-)${also}, ${counting(now, '$3::bigint', 'gone', {
+  DELETE FROM rollcall.delivery WHERE id = ANY (${GONE.at.ids}) AND owner = ${GONE.at.owner} RETURNING ${columns}
+)${also}, ${counting(now, GONE.at.part, 'gone', {
   pending: '-count(*)',
   queued: `-${QUEUED_ONES}`,
   untried: `-${UNTRIED_ONES}`,
-  delivered: "count(*) FILTER (WHERE $4::text = 'delivered')",
-  died: "count(*) FILTER (WHERE $4::text = 'dead')",
-  superseded: "count(*) FILTER (WHERE $4::text = 'superseded')",
+  delivered: `count(*) FILTER (WHERE ${GONE.at.as} = 'delivered')`,
+  died: `count(*) FILTER (WHERE ${GONE.at.as} = 'dead')`,
+  superseded: `count(*) FILTER (WHERE ${GONE.at.as} = 'superseded')`,
 })}
 SELECT 1`;
 
@@ -170,7 +174,12 @@ const logSql = (now: string, from: number) => `
     ...{ error: 'text', response: 'text' },
   })}) AS a`;
 
-const againSql = (now: string) => `
+const AGAIN = new Parameters({
+  ...{ owner: 'bigint', ids: 'bigint[]', tried: 'boolean[]', due: 'bigint[]', first: 'bigint[]', marks: 'text[]' },
+  part: 'bigint',
+});
+
+const againSql = (now: string, { owner, ids, tried, due, first, marks, part } = AGAIN.at) => `
 WITH changed AS (
   UPDATE rollcall.delivery d SET
     state = ${READY}, owner = NULL, tries = d.tries + g.tried::int,
@@ -179,19 +188,24 @@ WITH changed AS (
     first_at = CASE WHEN g.tried THEN ${now} + g.first ELSE d.first_at END,
     marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END,
     crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false
-  FROM unnest($2::bigint[], $3::boolean[], $4::bigint[], $5::bigint[], $6::text[]) AS g (id, tried, due, first, marks)
-  WHERE d.id = g.id AND d.owner = $1
+  FROM unnest(${ids}, ${tried}, ${due}, ${first}, ${marks}) AS g (id, tried, due, first, marks)
+  WHERE d.id = g.id AND d.owner = ${owner}
   RETURNING d.destination, d.rank % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
 ), tried AS (
   SELECT * FROM changed WHERE first_try
-), ${counting(now, '$7::bigint', 'tried', { queued: '-count(*) FILTER (WHERE lane <> 0)', untried: '-count(*)' })}
+), ${counting(now, part, 'tried', { queued: '-count(*) FILTER (WHERE lane <> 0)', untried: '-count(*)' })}
 SELECT 1`;
 
-const deadSql = (now: string) => `
+const DEAD = new Parameters({
+  ...{ owner: 'bigint', ids: 'bigint[]', reasons: 'text[]', statuses: 'int[]', first: 'bigint[]', part: 'bigint' },
+  denied: 'text[]',
+});
+
+const deadSql = (now: string, { owner, ids, reasons, statuses, first, part, denied } = DEAD.at) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery d
-  USING unnest($2::bigint[], $3::text[], $4::int[], $5::bigint[], $7::text[]) AS g (id, reason, status, first, denied)
-  WHERE d.id = g.id AND d.owner = $1
+  USING unnest(${ids}, ${reasons}, ${statuses}, ${first}, ${denied}) AS g (id, reason, status, first, denied)
+  WHERE d.id = g.id AND d.owner = ${owner}
   RETURNING d.*, g.reason, g.status, g.first, g.denied
 ), buried AS (
   INSERT INTO rollcall.dead_letter
@@ -199,7 +213,7 @@ WITH gone AS (
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, rank % 3, type,
     destination, source, message_id, user_id, run, conflict, reason, body, denied
   FROM gone
-), ${counting(now, '$6::bigint', 'gone', {
+), ${counting(now, part, 'gone', {
   pending: '-count(*)',
   dead: 'count(*)',
   queued: `-${QUEUED_ONES}`,
