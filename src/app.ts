@@ -10,10 +10,11 @@ import { Gate } from './admin/guard.ts';
 import { createMetrics, type Metrics } from './admin/metrics/metrics.ts';
 import { isFailure } from './admin/metrics/syncs.ts';
 import { pages } from './admin/pages.ts';
+import { awaitDeliveries } from './admin/run-deliveries.ts';
 import { Session } from './admin/session.ts';
 import { SignInLimit } from './admin/sign-in-limit.ts';
 import { statusRoutes } from './admin/status.ts';
-import { alertDestinations, hookOf, sampleNotice } from './alerts/notice.ts';
+import { alertDestinations, hookOf, sampleAnnouncement } from './alerts/announcement.ts';
 import { AlertWatch } from './alerts/watch.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { collect } from './collect/collect.ts';
@@ -76,8 +77,8 @@ export class App {
   private readonly deliveryLog: DeliveryLog;
   private readonly confirmations: Confirmations;
   /**
-   * Rejects when a part has ended for good and the service can't go on: close it, and have the process end with an error, so
-   * that whoever watches over it starts it again. It never resolves.
+   * Rejects when a part has ended for good and the service can't go on. Then close it, and end the process with an
+   * error, so that its supervisor starts it again. It never resolves.
    */
   readonly failed: Promise<never>;
   /** The address that collection answers at, once started. */
@@ -98,6 +99,8 @@ export class App {
   private scheduling: { readonly renames: boolean } | null = null;
   private cancelResume = () => {};
   private stopping = false;
+  /** Aborts with the beginning of the end. */
+  private readonly closing = new AbortController();
   private readonly failure = Promise.withResolvers<never>();
   /** Why it can't go on. */
   private fault: RollcallError | null = null;
@@ -297,18 +300,17 @@ export class App {
   }
 
   /**
-   * Resolves once every delivery of these runs is delivered, dead, superseded or waiting for a retry.
-   *
-   * @param onProgress - called with the progress of the deliveries
+   * Waits until every delivery of these runs is delivered, dead or waiting for a retry, or behind an endpoint that takes
+   * nothing. Resolves to how far they are then, or when the app closes.
    */
-  async delivered(runs: readonly string[], onProgress?: (progress: RunProgress) => void): Promise<RunProgress> {
-    for (;;) {
-      const all = await Promise.all(runs.map((run) => this.store.runProgress(run)));
-      const progress = all.reduce(addProgress, NO_PROGRESS);
-      onProgress?.(progress);
-      if (progress.untried === 0 || this.stopping) return progress;
-      await this.clock.sleep(PROGRESS_INTERVAL);
-    }
+  delivered(runs: readonly string[]): Promise<RunProgress> {
+    const { store, clock } = this;
+    return awaitDeliveries(runs, {
+      store,
+      clock,
+      destinations: () => this.destinations(),
+      signal: this.closing.signal,
+    });
   }
 
   /** Tells people what needs them, at the end of a command that does not stay. */
@@ -320,6 +322,7 @@ export class App {
   async close(): Promise<void> {
     if (this.stopping) return;
     this.stopping = true;
+    this.closing.abort();
     // A server that is closed before it listens would listen all the same.
     await this.starting;
     await this.server?.close();
@@ -389,7 +392,7 @@ export class App {
     const { agent, clock, config } = this;
     const { alerts, serviceName } = config;
     const hook = hookOf(alerts, destination.name);
-    const body = hook && sampleNotice(hook, alerts.link, clock.now());
+    const body = hook && sampleAnnouncement(hook, alerts.link, clock.now());
     return sendTestEvent(destination, { agent, clock, serviceName, body });
   }
 
@@ -550,16 +553,3 @@ export class App {
 
 /** How often unfinished deletion requests are looked for, in milliseconds. */
 const REGULATION_INTERVAL = 30_000;
-/** How often deliveries of a run are looked at, in milliseconds. */
-const PROGRESS_INTERVAL = 50;
-const NO_PROGRESS: RunProgress = { deliveries: 0, untried: 0, delivered: 0, dead: 0, superseded: 0 };
-
-function addProgress(sum: RunProgress, next: RunProgress): RunProgress {
-  return {
-    deliveries: sum.deliveries + next.deliveries,
-    untried: sum.untried + next.untried,
-    delivered: sum.delivered + next.delivered,
-    dead: sum.dead + next.dead,
-    superseded: sum.superseded + next.superseded,
-  };
-}

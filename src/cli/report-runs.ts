@@ -1,9 +1,11 @@
 import type { SyncReport } from '../../jobs/index.ts';
 import { deliveryCounts } from '../admin/lines.ts';
+import { awaitDeliveries } from '../admin/run-deliveries.ts';
+import { systemClock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import type { Run, RunProgress, Store } from '../store/port.ts';
+import { awaitRunAlerts } from './await-alerts.ts';
 import { type Context, EXIT } from './context.ts';
-import { awaitDeliveries, awaitRunAlerts } from './deliveries.ts';
 import { hint } from './options.ts';
 import type { ProgressView } from './progress.ts';
 import { deliverySummary, runLines, runTable } from './show-run.ts';
@@ -75,9 +77,13 @@ async function settle(reports: readonly SyncReport[], place: Place): Promise<Out
   const runs = await withFailures(reports, store);
   const sent = runs.filter(({ state }) => state === 'done');
   const earlier = await unfinishedBefore(store, reports, sent);
-  const { destinations } = config;
-  const deliveries = await awaitDeliveries([...sent, ...earlier.runs], { store, destinations, progress, signal });
-  if (deliveries === null) return null;
+  const ids = [...sent, ...earlier.runs].map(({ id }) => id);
+  const deliveries = await awaitDeliveries(ids, {
+    ...{ store, clock: systemClock, signal },
+    destinations: () => config.destinations,
+    onProgress: ({ deliveries, untried }) => progress.show('tried', deliveries - untried, deliveries),
+  });
+  if (signal.aborted) return null;
   await alert();
   await awaitRunAlerts(store, signal);
   return signal.aborted ? null : { runs, deliveries, deadBefore: earlier.dead, store };

@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises';
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
@@ -33,7 +32,7 @@ export async function untilRoom(
   server.all('/*', refuse);
   if (collects) await server.listen(config.listen);
   try {
-    do await setTimeout(TRY_EVERY, undefined, { signal }).catch(() => {});
+    do await systemClock.sleep(TRY_EVERY, signal).catch(() => {});
     while (!signal.aborted && !(await canOpen(config)));
   } finally {
     await server.close();

@@ -1,6 +1,6 @@
-import { setTimeout } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import type * as z from 'zod';
+import { systemClock } from '../../clock.ts';
 import { MAX_USERS, subjectIds } from '../../deletion/subjects.ts';
 import { RollcallError } from '../../errors.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
@@ -81,7 +81,7 @@ async function awaitRegulation(id: string, { app }: Opened, signal: AbortSignal)
     if (regulation === null) throw new RollcallError('store_failed', `The request ${id} is gone.`);
     const open = regulation.status === 'INITIALIZED' || regulation.status === 'RUNNING';
     if (!open || signal.aborted) return regulation;
-    await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
+    await systemClock.sleep(POLL_INTERVAL, signal).catch(() => {});
   }
 }
 
@@ -106,7 +106,7 @@ async function awaitNotices(
       open.delete(place);
       unchanged = 0;
     }
-    if (open.size > 0) await setTimeout(POLL_INTERVAL, undefined, { signal }).catch(() => {});
+    if (open.size > 0) await systemClock.sleep(POLL_INTERVAL, signal).catch(() => {});
   }
 }
 

@@ -1,0 +1,20 @@
+import { ALERT_SOURCE } from '../alerts/announcement.ts';
+import { systemClock } from '../clock.ts';
+import { NOTIFY_DESTINATION } from '../run-alerts.ts';
+import type { Store } from '../store/port.ts';
+
+const POLL_INTERVAL = 100;
+/** Polls after which the rest is left to the next start. */
+const PATIENCE = 50;
+
+/** Waits until alerts of held and failed runs are delivered; where they can't be, not for long. */
+export async function awaitRunAlerts(store: Pick<Store, 'backlog'>, signal: AbortSignal): Promise<void> {
+  for (let polls = 0; polls < PATIENCE && !signal.aborted; polls += 1) {
+    const backlogs = await store.backlog();
+    if (!backlogs.some(({ destination, pending }) => isNotified(destination) && pending > 0)) return;
+    await systemClock.sleep(POLL_INTERVAL, signal).catch(() => {});
+  }
+}
+
+const isNotified = (destination: string) =>
+  destination === NOTIFY_DESTINATION || destination.startsWith(`${ALERT_SOURCE}:`);
