@@ -7,8 +7,8 @@ import type { Alert } from '../store/port.ts';
 export const SETTLES = 60_000;
 /** An alert that opens again within this time after its end is restless: each time, its end is awaited twice as long. */
 export const RESTLESS = 60 * 60_000;
-/** Of the same kind, so many notices go out within the time; what comes then waits, and goes together. */
-const NOTICES = 5;
+/** Announcements of one kind that go out within the time; later ones wait, and go together. */
+const ANNOUNCEMENTS = 5;
 export const WITHIN = 5 * 60_000;
 
 interface Moment {
@@ -20,12 +20,12 @@ interface Moment {
 /** The alerts to write. */
 interface Changes {
   readonly changed: readonly Alert[];
-  /** Ids of concerns that never lasted long enough for a notice. */
+  /** Ids of concerns that never lasted long enough for an announcement. */
   readonly gone: readonly string[];
 }
 
 /**
- * Compares the concerns of now with those known before: which begin, last or end, and which notices people get.
+ * Compares the concerns of now with those known before: which begin, last or end, and which announcements people get.
  *
  * @param known - what is not over, and what was closed within the last hour
  * @param ageOf - for how long a concern has held, in milliseconds, as far as it says
@@ -84,27 +84,32 @@ function rest(alert: Alert, rules: AlertRules, { now }: Moment): Alert {
   return { ...alert, goneAt, closedAt: now, isOver };
 }
 
-/** Gives alerts without a notice one: one for all of a kind, and not too many of them. */
+/** Gives alerts without an announcement one: one for all of a kind, and not too many of them. */
 function tell(alerts: readonly Alert[], moment: Moment): readonly Alert[] {
-  const opening = noticesFor(alerts, 'opening', (alert) => alert.openedAt !== null && alert.closedAt === null, moment);
-  return noticesFor(opening, 'closing', (alert) => alert.closedAt !== null && alert.opening !== null, moment);
+  const opening = announcementsFor(
+    alerts,
+    'opening',
+    (alert) => alert.openedAt !== null && alert.closedAt === null,
+    moment,
+  );
+  return announcementsFor(opening, 'closing', (alert) => alert.closedAt !== null && alert.opening !== null, moment);
 }
 
-function noticesFor(
+function announcementsFor(
   alerts: readonly Alert[],
   when: 'opening' | 'closing',
   isDue: (alert: Alert) => boolean,
   { now, newId }: Moment,
 ): readonly Alert[] {
-  const noticeOf = memoize((kind: string): string | null => {
-    const recent = alerts.flatMap(({ about, [when]: notice }) =>
-      about.kind === kind && notice && now - notice.at < WITHIN ? [notice.id] : [],
+  const announcementOf = memoize((kind: string): string | null => {
+    const recent = alerts.flatMap(({ about, [when]: announcement }) =>
+      about.kind === kind && announcement && now - announcement.at < WITHIN ? [announcement.id] : [],
     );
-    return new Set(recent).size < NOTICES ? newId() : null;
+    return new Set(recent).size < ANNOUNCEMENTS ? newId() : null;
   });
   return alerts.map((alert) => {
     if (alert.isOver || alert[when] !== null || !isDue(alert)) return alert;
-    const id = noticeOf(alert.about.kind);
+    const id = announcementOf(alert.about.kind);
     return id === null ? alert : { ...alert, [when]: { id, at: now, sent: false } };
   });
 }

@@ -1,14 +1,14 @@
 import type { AlertHook } from '../config/config.ts';
 
-/** One of the alerts that a notice speaks of. */
+/** One of the alerts that an announcement speaks of. */
 interface Item {
   readonly message: string;
   /** Where it is looked at; null where the pages' address is not known. */
   readonly link: string | null;
 }
 
-/** A notice as people read it. */
-interface Notice {
+/** An announcement as people read it. */
+interface AnnouncementText {
   /** How long it lasted stands in it, where it is over. */
   readonly title: string;
   readonly items: readonly Item[];
@@ -20,13 +20,13 @@ interface Notice {
 /** Characters of a message that are shown in a chat: an engine's error may be long. */
 const MESSAGE = 300;
 
-/** A notice as a chat's hook takes it. */
-export function chatBody(format: Exclude<AlertHook['format'], 'json'>, notice: Notice): object {
+/** An announcement as a chat's hook takes it. */
+export function chatBody(format: Exclude<AlertHook['format'], 'json'>, announcement: AnnouncementText): object {
   const forms = { slack, discord, teams };
-  return forms[format](notice);
+  return forms[format](announcement);
 }
 
-function slack({ title, items, more, isOver }: Notice): object {
+function slack({ title, items, more, isOver }: AnnouncementText): object {
   const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   const lines = items.map(({ message, link }) => `• ${escaped(short(message))}${link ? ` <${link}|Look>` : ''}`);
   const heading = `${isOver ? ':white_check_mark:' : ':rotating_light:'} *${escaped(title)}*`;
@@ -39,7 +39,7 @@ const section = (text: string) => ({ type: 'section', text: { type: 'mrkdwn', te
 const RED = 0xc0_39_2b;
 const GREEN = 0x27_ae_60;
 
-function discord({ title, items, more, isOver }: Notice): object {
+function discord({ title, items, more, isOver }: AnnouncementText): object {
   const lines = items.map(({ message, link }) => `- ${plain(short(message))}${link ? ` [Look](${link})` : ''}`);
   const description = cut([...lines, ...furtherOnes(more)].join('\n'), 4_096);
   return {
@@ -49,7 +49,7 @@ function discord({ title, items, more, isOver }: Notice): object {
   };
 }
 
-function teams({ title, items, more, isOver }: Notice): object {
+function teams({ title, items, more, isOver }: AnnouncementText): object {
   const text = (text: string, further: object = {}) => ({ type: 'TextBlock', text, wrap: true, ...further });
   const lines = items.map(({ message, link }) => text(`${plain(short(message))}${link ? ` [Look](${link})` : ''}`));
   const heading = text(plain(title), { weight: 'Bolder', size: 'Medium', color: isOver ? 'Good' : 'Attention' });

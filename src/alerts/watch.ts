@@ -4,8 +4,8 @@ import type { Concern } from '../concern.ts';
 import type { AlertsConfig } from '../config/config.ts';
 import { keepLease, type Lease } from '../keep-lease.ts';
 import type { Alert, Fence, Store } from '../store/port.ts';
+import { ALERT_SOURCE, type Announcement, alertDestinations, announcementMessage } from './announcement.ts';
 import { compare, RESTLESS } from './compare.ts';
-import { ALERT_SOURCE, alertDestinations, noticeMessage, type Told } from './notice.ts';
 
 interface WatchParts {
   readonly store: Pick<
@@ -79,7 +79,7 @@ export class AlertWatch {
     if (changed.length > 0 || gone.length > 0) await store.saveAlerts(changed, gone, lease.fence);
     const changes = new Map(changed.map((alert) => [alert.id, alert]));
     const all = [...known.filter(({ id }) => !changes.has(id)), ...changed];
-    for (const told of notices(all)) await this.send(told, settings, lease.fence);
+    for (const announcement of announcements(all)) await this.send(announcement, settings, lease.fence);
     await this.prune(settings, now);
   }
 
@@ -98,21 +98,24 @@ export class AlertWatch {
     since === null ? 0 : Math.max(0, this.parts.clock.now() - Date.parse(since));
 
   /** After a crash between accepting and saving, the same ids are accepted again, which changes nothing. */
-  private async send(told: Told, settings: AlertsConfig, fence: Fence): Promise<void> {
+  private async send(announcement: Announcement, settings: AlertsConfig, fence: Fence): Promise<void> {
     const { accept, store, clock, log } = this.parts;
-    const [title] = told.alerts.map(({ about }) => about.message);
-    const fields = { event: told.isOver ? 'alert_closed' : 'alert_opened', alerts: told.alerts.length };
+    const [title] = announcement.alerts.map(({ about }) => about.message);
+    const fields = { event: announcement.isOver ? 'alert_closed' : 'alert_opened', alerts: announcement.alerts.length };
     const names = alertDestinations(settings).map(({ name }) => name);
     for (const [place, hook] of settings.hooks.entries()) {
-      const message = noticeMessage(hook, told, { link: settings.link, at: clock.now() });
+      const message = announcementMessage(hook, announcement, { link: settings.link, at: clock.now() });
       if (message) await accept(ALERT_SOURCE, [message], { to: [names[place] ?? ''] });
     }
     await store.saveAlerts(
-      told.alerts.map((alert) => sent(alert, told.isOver)),
+      announcement.alerts.map((alert) => sent(alert, announcement.isOver)),
       [],
       fence,
     );
-    log.info({ ...fields, kind: told.alerts[0]?.about.kind }, `${told.isOver ? 'Alert over' : 'Alert'}: ${title}`);
+    log.info(
+      { ...fields, kind: announcement.alerts[0]?.about.kind },
+      `${announcement.isOver ? 'Alert over' : 'Alert'}: ${title}`,
+    );
   }
 
   private async prune({ keep }: AlertsConfig, now: number): Promise<void> {
@@ -124,8 +127,8 @@ export class AlertWatch {
   }
 }
 
-/** Notices to send, grouped as they were decided on. */
-function notices(alerts: readonly Alert[]): readonly Told[] {
+/** Announcements to send, grouped as they were decided on. */
+function announcements(alerts: readonly Alert[]): readonly Announcement[] {
   return (['opening', 'closing'] as const).flatMap((when) => {
     const unsent = alerts.filter((alert) => alert[when]?.sent === false);
     const groups = Map.groupBy(unsent, (alert) => alert[when]?.id ?? '');

@@ -1,4 +1,4 @@
-import { alertDestinations, hookOf, sampleNotice } from '../alerts/notice.ts';
+import { alertDestinations, hookOf, sampleAnnouncement } from '../alerts/announcement.ts';
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import type { TestResult } from '../deliver/test-event.ts';
@@ -20,6 +20,6 @@ export async function testDestination(
   ]);
   const agent = createAgent(network);
   const hook = hookOf(alerts, destination.name);
-  const body = hook && sampleNotice(hook, alerts.link, systemClock.now());
+  const body = hook && sampleAnnouncement(hook, alerts.link, systemClock.now());
   return sendTestEvent(destination, { agent, clock: systemClock, serviceName, body }).finally(() => agent.close());
 }

@@ -1,8 +1,8 @@
 import type { Concern } from '../concern.ts';
 import type { Fence } from './fence.ts';
 
-/** A notice that people got of an alert, alone or with others of its kind. */
-interface AlertNotice {
+/** An announcement that people got of an alert, alone or with others of its kind. */
+interface Announced {
   readonly id: string;
   /** When it was decided on, in the store's time. */
   readonly at: number;
@@ -23,8 +23,8 @@ export interface Alert {
   readonly closedAt: number | null;
   /** How often it opened again soon after it was closed. */
   readonly flaps: number;
-  readonly opening: AlertNotice | null;
-  readonly closing: AlertNotice | null;
+  readonly opening: Announced | null;
+  readonly closing: Announced | null;
   /** Closed, with nothing left to say of it. */
   readonly isOver: boolean;
 }
@@ -43,7 +43,7 @@ export interface AlertPage {
   readonly next: number | null;
 }
 
-/** Alerts, and their notices to people. */
+/** Alerts, and their announcements to people. */
 export interface AlertRecords {
   /** The alerts that are not over, and those closed since then. */
   currentAlerts(closedSince: number): Promise<readonly Alert[]>;

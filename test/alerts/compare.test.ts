@@ -24,17 +24,18 @@ function watching(top = 'alerts: {}') {
       const newId = () => `id-${++ids}`;
       const { changed, gone } = compare(known, concerns, rules, () => age, { now, newId });
       const next = new Map(known.filter(({ id }) => !gone.includes(id)).map((alert) => [alert.id, alert]));
-      const notices = new Map<string, string[]>();
+      const announcements = new Map<string, string[]>();
       for (const alert of changed) {
         for (const when of ['opening', 'closing'] as const) {
-          const notice = alert[when];
-          if (!notice || next.get(alert.id)?.[when]) continue;
-          const text = `${when} ${notice.id}`;
-          notices.set(text, [...(notices.get(text) ?? []), alert.about.subject]);
+          const announcement = alert[when];
+          if (!announcement || next.get(alert.id)?.[when]) continue;
+          const text = `${when} ${announcement.id}`;
+          announcements.set(text, [...(announcements.get(text) ?? []), alert.about.subject]);
         }
         next.set(alert.id, { ...alert, isOver: alert.isOver || alert.closing !== null });
       }
-      for (const [notice, subjects] of notices) told.push(`${notice.split(' ')[0]} ${subjects.join()}`);
+      for (const [announcement, subjects] of announcements)
+        told.push(`${announcement.split(' ')[0]} ${subjects.join()}`);
       known = [...next.values()];
       return told.splice(0);
     },
@@ -69,19 +70,19 @@ t.test('what has lasted before anybody looked is told at once', async (t) => {
 
 t.test('what comes and goes is told less and less', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
-  let [notices, last] = [0, 0];
+  let [announcements, last] = [0, 0];
   for (let step = 0; step < 24 * 6; step += 1) {
     for (const concerns of [[dead()], [], []]) {
       const told = look(concerns, 5 * MINUTE).length;
-      notices += told;
+      announcements += told;
       if (step >= 12) last += told;
     }
   }
-  t.ok(notices >= 4 && notices <= 12, `${notices} notices in a day and a half`);
+  t.ok(announcements >= 4 && announcements <= 12, `${announcements} announcements in a day and a half`);
   t.equal(last, 0, 'in the end it is as good as open all the time');
 });
 
-t.test('a thousand that fail at once are one notice, and a flood of one kind is told in parts', async (t) => {
+t.test('a thousand that fail at once are one announcement, and a flood of one kind is told in parts', async (t) => {
   const { look } = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   const many = Array.from({ length: 1_000 }, (_, n) => dead(`e${n}`));
   const [first = '', ...others] = look(many);
@@ -90,7 +91,7 @@ t.test('a thousand that fail at once are one notice, and a flood of one kind is 
   const drip = watching('alerts: { rules: { endpointDead: { after: 0s } } }');
   const told: string[] = [];
   for (let n = 0; n < 600; n += 1) told.push(...drip.look(many.slice(0, n), 1_000));
-  t.ok(told.length <= 2 * 5 + 5, `${told.length} notices in ten minutes`);
+  t.ok(told.length <= 2 * 5 + 5, `${told.length} announcements in ten minutes`);
   told.push(...drip.look(many.slice(0, 599), WITHIN));
   const subjects = told.flatMap((text) => text.replace('opening ', '').split(','));
   t.equal(new Set(subjects).size, 599, 'each is told of');

@@ -1,22 +1,22 @@
 import t from 'tap';
+import { hookOf, sampleAnnouncement } from '../../src/alerts/announcement.ts';
 import { chatBody } from '../../src/alerts/format.ts';
-import { hookOf, sampleNotice } from '../../src/alerts/notice.ts';
 import { parse, withParts } from '../config/helpers.ts';
 
 const NASTY = '<!channel> & @everyone *big_spenders* failed with `sql` [x](https://evil.example)\nsecond line';
-const notice = (over: object = {}) => ({
+const announcement = (over: object = {}) => ({
   ...{ title: 'A run failed', items: [{ message: NASTY, link: 'https://r.example/audiences/a' }], more: 0 },
   ...{ isOver: false, ...over },
 });
 
-t.test('what is foreign in a notice neither calls people nor becomes markup', async (t) => {
-  const slack = chatBody('slack', notice()) as { text: string; blocks: { text: { text: string } }[] };
+t.test('what is foreign in an announcement neither calls people nor becomes markup', async (t) => {
+  const slack = chatBody('slack', announcement()) as { text: string; blocks: { text: { text: string } }[] };
   for (const text of [slack.text, slack.blocks[0]?.text.text ?? '']) {
     t.match(text, '&lt;!channel&gt; &amp; @everyone');
     t.notMatch(text, /<!|second line/);
   }
   t.match(slack.blocks[0]?.text.text, '<https://r.example/audiences/a|Look>');
-  t.match(chatBody('discord', notice()), {
+  t.match(chatBody('discord', announcement()), {
     allowed_mentions: { parse: [] },
     embeds: [
       {
@@ -26,7 +26,7 @@ t.test('what is foreign in a notice neither calls people nor becomes markup', as
       },
     ],
   });
-  t.match(chatBody('teams', notice({ isOver: true })), {
+  t.match(chatBody('teams', announcement({ isOver: true })), {
     type: 'message',
     attachments: [
       {
@@ -39,7 +39,7 @@ t.test('what is foreign in a notice neither calls people nor becomes markup', as
 
 t.test('however much there is to say, a chat takes it', async (t) => {
   const items = Array.from({ length: 20 }, (_, n) => ({ message: `${'🦆'.repeat(2_000)} ${n}`, link: null }));
-  const big = notice({ items, more: 980 });
+  const big = announcement({ items, more: 980 });
   const slack = chatBody('slack', big) as { text: string; blocks: { text: { text: string } }[] };
   t.ok((slack.blocks[0]?.text.text.length ?? 0) <= 3_000);
   const discord = chatBody('discord', big) as { embeds: { description: string }[] };
@@ -71,5 +71,5 @@ t.test('what hooks are called, and which form they take unless one is given', as
     ['slack: slack', 'slack 2: slack', 'discord: discord', 'teams: teams', 'ops: teams', 'json: json'],
   );
   t.match(hookOf(alerts, 'rollcall:alerts:slack 2'), { url: 'https://hooks.slack.com/services/b' });
-  for (const hook of alerts.hooks) t.match(sampleNotice(hook, null, 0), /nothing is wrong/, hook.name);
+  for (const hook of alerts.hooks) t.match(sampleAnnouncement(hook, null, 0), /nothing is wrong/, hook.name);
 });

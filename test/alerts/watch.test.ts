@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { alertDestinations } from '../../src/alerts/notice.ts';
+import { alertDestinations } from '../../src/alerts/announcement.ts';
 import { AlertWatch, LOOK_EVERY } from '../../src/alerts/watch.ts';
 import type { Concern } from '../../src/concern.ts';
 import { RollcallError } from '../../src/errors.ts';
@@ -22,9 +22,9 @@ const dead = (destination: string): Concern => ({
 interface Bench {
   readonly clock: ManualClock;
   readonly store: Store;
-  /** What needs a person from now on. */
+  /** Concerns that hold from now on. */
   needs: readonly Concern[];
-  /** What was accepted, by destination, each message id once as the store has it. */
+  /** Accepted messages, by destination, each id once as the store has it. */
   readonly sent: { readonly to: string; readonly body: string }[];
   /** Fails instead of accepting. */
   refuses: boolean;
@@ -119,7 +119,7 @@ t.test('a hook hears nothing about itself, and what it hears of others can never
   const letters = (destination: string): Concern => ({
     ...{ kind: 'deadLetters', subject: destination, destination, since: null, message: 'dead letters' },
   });
-  // Both are broken, and each notice of it dies in turn.
+  // Both are broken, and each announcement of it dies in turn.
   for (let n = 0; n < 50; n += 1) {
     it.needs = ['json', 'slack'].flatMap((name) => [
       dead(`rollcall:alerts:${name}`),

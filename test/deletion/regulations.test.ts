@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
-import { alertDestinations } from '../../src/alerts/notice.ts';
+import { alertDestinations } from '../../src/alerts/announcement.ts';
 import { systemClock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { type RegulationParts, Regulations } from '../../src/deletion/regulations.ts';

@@ -10,10 +10,10 @@ import { chatBody } from './format.ts';
 export const ALERT_SOURCE = 'rollcall:alerts';
 const destinationOf = ({ name }: AlertHook) => `${ALERT_SOURCE}:${name}`;
 
-/** Alerts that one notice speaks of; more are counted. */
+/** Alerts that one announcement speaks of; more are counted. */
 const LISTED = 20;
 
-/** The hooks as destinations: notices are signed, retried and kept like any other message. */
+/** The hooks as destinations: announcements are signed, retried and kept like any other message. */
 export function alertDestinations({ hooks }: AlertsConfig): readonly Destination[] {
   return hooks.map((hook) => {
     const name = destinationOf(hook);
@@ -26,26 +26,30 @@ export function alertDestinations({ hooks }: AlertsConfig): readonly Destination
   });
 }
 
-/** Alerts of one kind that go out in one notice. */
-export interface Told {
+/** Alerts of one kind that go out in one announcement. */
+export interface Announcement {
   readonly id: string;
   readonly isOver: boolean;
   readonly alerts: readonly Alert[];
 }
 
-interface NoticeOptions {
+interface AnnouncementOptions {
   readonly link: string | null;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
 /**
- * A notice as a message for one hook; null where it speaks of nothing but that hook, which hears nothing of itself.
- * The same notice has the same message id: what was accepted before a crash is not sent again.
+ * An announcement as a message for one hook; null where it speaks of nothing but that hook, which hears nothing of itself.
+ * The same announcement has the same message id: what was accepted before a crash is not sent again.
  */
-export function noticeMessage(hook: AlertHook, told: Told, { link, at }: NoticeOptions): Message | null {
-  const { id, isOver } = told;
-  const alerts = told.alerts.filter(({ about }) => about.destination !== destinationOf(hook));
+export function announcementMessage(
+  hook: AlertHook,
+  announcement: Announcement,
+  { link, at }: AnnouncementOptions,
+): Message | null {
+  const { id, isOver } = announcement;
+  const alerts = announcement.alerts.filter(({ about }) => about.destination !== destinationOf(hook));
   const [first] = alerts;
   if (!first) return null;
   const items = alerts.slice(0, LISTED).map((alert) => ({ ...itemOf(alert, link), alert: alert.id }));
@@ -60,11 +64,11 @@ export function noticeMessage(hook: AlertHook, told: Told, { link, at }: NoticeO
 }
 
 /** A made-up alert, for trying a hook. */
-export function sampleNotice(hook: AlertHook, link: string | null, at: number): string {
+export function sampleAnnouncement(hook: AlertHook, link: string | null, at: number): string {
   const about = { kind: 'endpointDead', subject: 'example', destination: 'example', since: isoTime(at) } as const;
   const message = 'This is a test: rollcall test posted it, and nothing is wrong.';
   const alert = { id: 'test', about: { ...about, message } } as Alert;
-  return noticeMessage(hook, { id: 'test', isOver: false, alerts: [alert] }, { link, at })?.body ?? '';
+  return announcementMessage(hook, { id: 'test', isOver: false, alerts: [alert] }, { link, at })?.body ?? '';
 }
 
 /** The hook that a destination stands for. */
