@@ -5,7 +5,7 @@ import type { LeasedContext, Order, RunContext, RunPlace } from './context.ts';
 import { type Debt, debtsOf } from './debts.ts';
 import { endedFor, forgetEnded } from './end.ts';
 import { Exclusions } from './exclusions.ts';
-import { offerAgain } from './offer.ts';
+import { reoffer } from './reoffer.ts';
 import { areBack } from './room.ts';
 import { noted, recordAfter } from './run-record.ts';
 import { isAhead } from './schedule.ts';
@@ -106,7 +106,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     failpoint('sync_commit');
     // Read anew, because destinations may have left the run.
     const after = recordAfter(run, staged, await recordOf(context), told, clock.now());
-    const sequence = await offerAgain(context, (await store.run(run.id)) ?? run, after, exclusions);
+    const sequence = await reoffer(context, (await store.run(run.id)) ?? run, after, exclusions);
     if (after.endedAt !== null && after.version === 0) await engine.drop(run.key);
     const sent = (await store.run(run.id))?.sent ?? run.sent;
     const done: Run = {

@@ -11,7 +11,7 @@ interface EndpointStatesOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Resolves after so many milliseconds, or at once when the process stops. */
-  readonly pause: (ms: number) => Promise<void>;
+  readonly sleep: (ms: number) => Promise<void>;
   readonly isStopping: () => boolean;
 }
 
@@ -52,7 +52,7 @@ export class EndpointStates {
 
   /** Writes a change, again and again until the store takes it or a newer one replaces it. */
   async mark(state: EndpointState): Promise<void> {
-    const { store, clock, log, pause, isStopping } = this.options;
+    const { store, clock, log, sleep, isStopping } = this.options;
     const { endpoint, destination } = state;
     const before = this.current.get(endpoint);
     this.current = new Map(this.current).set(endpoint, state);
@@ -68,7 +68,7 @@ export class EndpointStates {
         failures += 1;
         log.warn({ err: error, endpoint }, 'The state of an endpoint could not be stored; trying again');
         if (isStopping()) break;
-        await pause(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
+        await sleep(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
       }
     }
     this.marking -= 1;

@@ -3,9 +3,9 @@ import type { Logger } from '../log.ts';
 import { RETRY_WINDOW } from '../retry.ts';
 import type { EndpointState, Store } from '../store/port.ts';
 
-/** Letters queued again in one transaction; others want the store, too, so that there is a pause after each, in milliseconds. */
+/** Letters queued again in one transaction; others want the store, too, so that there is a rest after each, in milliseconds. */
 const STEP = 500;
-const PAUSE = 20;
+const REST = 20;
 
 interface ResendOptions {
   readonly store: Pick<Store, 'resend'>;
@@ -18,7 +18,7 @@ interface ResendOptions {
   readonly onQueued: (destination: string) => void;
   /** Called with an endpoint whose letters are all queued again. */
   readonly onDone: (state: EndpointState) => Promise<void>;
-  readonly pause: (ms: number) => Promise<void>;
+  readonly sleep: (ms: number) => Promise<void>;
   readonly isStopping: () => boolean;
 }
 
@@ -50,7 +50,7 @@ export class Resending {
   }
 
   private async resend(state: EndpointState, from: number): Promise<void> {
-    const { store, clock, log, onQueued, onDone, pause, leads, isStopping } = this.options;
+    const { store, clock, log, onQueued, onDone, sleep, leads, isStopping } = this.options;
     const { endpoint, destination } = state;
     const since = Math.max(from, clock.now() - RETRY_WINDOW);
     try {
@@ -60,7 +60,7 @@ export class Resending {
         after = await store.resend(destination, since, after, STEP);
         onQueued(destination);
         if (after === null) break;
-        await pause(PAUSE);
+        await sleep(REST);
       }
       log.info({ stage: 'deliver', destination, endpoint }, 'All that the endpoint refused is queued again');
       await onDone(state);

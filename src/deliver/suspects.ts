@@ -15,8 +15,8 @@ const STEADY_AFTER = 10_000;
 const SESSION_SIZE = 16;
 const SESSION_LIMIT = 5_000;
 /** All else goes on for so many times as long as it had to wait. */
-const PAUSE_FACTOR = 9;
-const SHORTEST_PAUSE = 100;
+const REST_FACTOR = 9;
+const SHORTEST_REST = 100;
 /** How long a verdict is waited for that is not written, in milliseconds. */
 const WRITE_LIMIT = 5_000;
 /** When a suspect comes again that can't be posted now, at the earliest and where nothing says more, in milliseconds. */
@@ -45,9 +45,9 @@ interface SuspectsOptions {
 }
 
 /**
- * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. It is found
- * without burying innocents. After one end a post is recorded before it begins, so that a second one counts only for what
- * was in flight; after two it is posted alone; if the process ends then too, it was the delivery.
+ * Deliveries that were in flight when processes ended abnormally: one of them may be the cause. It is found without
+ * burying innocents. After one end, a post is recorded before it begins, so that a second end counts only for those in
+ * flight. After two, the delivery is posted alone. If the process ends then too, it was the delivery.
  */
 export class Suspects {
   private readonly options: SuspectsOptions;
@@ -143,8 +143,8 @@ export class Suspects {
     }
     this.phase = null;
     this.session = null;
-    const pause = Math.max(SHORTEST_PAUSE, PAUSE_FACTOR * (clock.monotonic() - startedAt));
-    this.readyAt = clock.monotonic() + pause;
+    const rest = Math.max(SHORTEST_REST, REST_FACTOR * (clock.monotonic() - startedAt));
+    this.readyAt = clock.monotonic() + rest;
     onResumed();
   }
 

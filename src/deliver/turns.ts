@@ -146,7 +146,7 @@ export class Turns {
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
       // Deliveries that are tried in vain are claimed in few small claims.
-      const soonest = request.retries === undefined ? 0 : VAIN_PAUSE;
+      const soonest = request.retries === undefined ? 0 : VAIN_WAIT;
       if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, Math.max(soonest, nextDue - this.clock.now()));
     }
     this.offer(request.destination);
@@ -176,7 +176,7 @@ const VAIN_RETRIES_TURN = 32;
 const BACKFILLS_TURN = 8;
 /** Of the latter, other claims take such a part of their size at most; and how long they wait for the next, in milliseconds. */
 const VAIN_SHARE = 1 / 32;
-const VAIN_PAUSE = 100;
+const VAIN_WAIT = 100;
 
 function requestOf(turn: Turn, limit: number): ClaimRequest {
   const order = orderOf(turn);

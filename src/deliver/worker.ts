@@ -149,7 +149,7 @@ export class Worker {
       store,
       clock,
       log,
-      pause: (ms) => this.pause(ms),
+      sleep: (ms) => this.sleep(ms),
       isStopping: () => this.stopping,
     });
     const leads = (name: string) => this.turns.queue(name) !== undefined && this.fleet.shareOf(name)?.leads === true;
@@ -161,7 +161,7 @@ export class Worker {
       leads,
       onQueued: (name) => this.queued([name]),
       onDone: (state) => this.refusing.forget(state),
-      pause: (ms) => this.pause(ms),
+      sleep: (ms) => this.sleep(ms),
       isStopping: () => this.stopping,
     });
     this.refusing = new RefusingEndpoints({
@@ -420,7 +420,7 @@ export class Worker {
     for (let failures = 0; !this.stopping; ) {
       const planned = this.holdsClaims() && !this.suspects.isAlone ? this.turns.next(this.settler) : [];
       if (planned.length === 0) {
-        await this.sleep();
+        await this.awaitSignal();
         continue;
       }
       try {
@@ -432,7 +432,7 @@ export class Worker {
           { stage: 'claim', err: error },
           'The store could not be asked for deliveries; trying again',
         );
-        await this.pause(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
+        await this.sleep(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
         this.wake(planned.map(({ request }) => request.destination));
       }
     }
@@ -533,27 +533,27 @@ export class Worker {
   private async every(interval: () => number, work: () => Promise<void>): Promise<void> {
     while (!this.stopping) {
       await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; trying again'));
-      await this.pause(interval());
+      await this.sleep(interval());
     }
   }
 
-  private readonly pauses = new Set<() => void>();
+  private readonly sleeping = new Set<() => void>();
 
   /** Ends early when the worker stops. */
-  private pause(ms: number): Promise<void> {
+  private sleep(ms: number): Promise<void> {
     if (this.stopping) return Promise.resolve();
     return new Promise((resolve) => {
       const end = () => {
-        this.pauses.delete(end);
+        this.sleeping.delete(end);
         cancel();
         resolve();
       };
       const cancel = this.options.clock.after(ms, end);
-      this.pauses.add(end);
+      this.sleeping.add(end);
     });
   }
 
-  private sleep(): Promise<void> {
+  private awaitSignal(): Promise<void> {
     return new Promise((resolve) => {
       this.wakeUp = resolve;
       if (this.stopping) resolve();
@@ -563,6 +563,6 @@ export class Worker {
   private signal(): void {
     this.wakeUp?.();
     this.wakeUp = null;
-    if (this.stopping) for (const end of [...this.pauses]) end();
+    if (this.stopping) for (const end of [...this.sleeping]) end();
   }
 }

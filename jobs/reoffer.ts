@@ -8,10 +8,10 @@ import { acceptPatiently, bodiesOf } from './send.ts';
 const PAGE = 1000;
 
 /**
- * Offers changes that died in delivery again, each to its destination, with the value of now: `false` where
+ * Offers changes again that died in delivery, each to its destination, with the value of now: `false` where
  * the audience is over. Whatever source they were sent as. Resolves to the sequence after them.
  */
-export async function offerAgain(
+export async function reoffer(
   context: RunContext,
   run: Run,
   record: AudienceRecord,
@@ -31,14 +31,14 @@ export async function offerAgain(
     const letters = await store.deadLetters(after === undefined ? filter : { ...filter, after });
     // Held-out messages come by themselves.
     const offered = letters.filter(({ destination, reason }) => isOver.has(destination) && reason !== 'queue_full');
-    sequence = await offer(context, run, { ...record, sequence }, offered, isOver, exclusions);
+    sequence = await reofferLetters(context, run, { ...record, sequence }, offered, isOver, exclusions);
     await store.drop(offered.map(({ id }) => id));
     after = letters.at(-1)?.id;
     if (letters.length < PAGE) return sequence;
   }
 }
 
-async function offer(
+async function reofferLetters(
   context: RunContext,
   run: Run,
   record: AudienceRecord,
