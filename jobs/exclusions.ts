@@ -5,9 +5,9 @@ import type { RunContext } from './context.ts';
 const BATCH = 5000;
 
 /**
- * Keeps deleted and suppressed users out of what a run has computed. What a deletion finds in the engine it takes out
- * itself; here is what it can't see: a plan that was still being computed, and rows that were read already. Users are
- * known by keyed hashes, in the store.
+ * Keeps deleted and suppressed users out of what a run has computed. A deletion itself takes out what it finds in the
+ * engine. It can't see a plan that was still being computed, nor rows that were read already: these are left out here.
+ * Users are known by keyed hashes, in the store.
  */
 export class Exclusions {
   /** The epoch that the next step names. */

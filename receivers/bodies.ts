@@ -128,7 +128,7 @@ const common = {
   context: z
     .custom<Context>(isObject, 'expected an object')
     .default(() => ({}))
-    .meta({ title: 'object', description: 'What is known about the surroundings; `{}` at least.' }),
+    .meta({ title: 'object', description: 'Facts about the surroundings; `{}` at least.' }),
 };
 const fromUser = {
   ...common,
@@ -142,14 +142,14 @@ const name = string.optional().describe('The name of the page or screen; only if
 export const identifyBody = z.looseObject({
   ...fromUser,
   type: z.literal('identify'),
-  traits: objectOrEmpty.describe('What is known about the user. An audience sends `true` or `false` here.'),
+  traits: objectOrEmpty.describe('Facts about the user. An audience sends `true` or `false` here.'),
 });
 
 export const trackBody = z.looseObject({
   ...fromUser,
   type: z.literal('track'),
   event: string.describe('The name of what happened.'),
-  properties: objectOrEmpty.describe('What is known about the event.'),
+  properties: objectOrEmpty.describe('Facts about the event.'),
 });
 
 /** A receiver must not lose an event for a title that is null: what is not a string is left out. */
@@ -176,7 +176,7 @@ export const screenBody = z.looseObject({
   type: z.literal('screen'),
   name,
   category,
-  properties: object.optional().describe('What is known about the screen.'),
+  properties: object.optional().describe('Facts about the screen.'),
   context: z
     .custom<ScreenContext>(isObject, 'expected an object')
     .default(() => ({}))
@@ -187,7 +187,7 @@ export const groupBody = z.looseObject({
   ...fromUser,
   type: z.literal('group'),
   groupId: string.describe('The group that the user belongs to.'),
-  traits: objectOrEmpty.describe('What is known about the group.'),
+  traits: objectOrEmpty.describe('Facts about the group.'),
 });
 
 export const aliasBody = z.looseObject({

@@ -42,8 +42,8 @@ export class Job extends Held {
   }
 
   /**
-   * Answers, and lets go of everything: a `Map` of what comes and goes leaves tables behind that keep all that was ever in
-   * them alive until the next full collection, and half of a busy receiver's garbage went there.
+   * Answers, and lets go of everything. A `Map` whose entries come and go leaves tables behind, which keep all that was
+   * ever in them alive until the next full collection. Half of a busy receiver's garbage went there.
    */
   end(answer: reply.Reply): void {
     const asker = this.#asker;

@@ -23,8 +23,8 @@ export type SecretOption =
 /** The request that brought a message, for its handler. */
 export interface ReceivedRequest {
   /**
-   * Aborts when the sender was answered to come again, when the receiver stops waiting at its close, and when another
-   * process may have begun the same work because the lease was lost.
+   * Aborts when the sender was asked to come again, and when the receiver stops waiting at its close. Also when the
+   * lease was lost, so that another process may have begun the same work.
    */
   readonly signal: AbortSignal;
   /** The bytes as received. */
@@ -124,8 +124,8 @@ export interface VerifyOptions {
   /** `false` takes unsigned requests: for trying things out, or where something else has verified them. */
   secret: SecretOption | false;
   /**
-   * How requests are signed: by the header `X-Signature` (default), by those of Standard Webhooks, or, while the sender
-   * moves over, by either: then what has a `webhook-signature` is judged by it.
+   * How requests are signed: by the header `X-Signature` (default), by those of Standard Webhooks, or by either while
+   * the sender moves over. Then a request with a `webhook-signature` is judged by it.
    */
   signing?: 'x-signature' | 'standard' | 'both';
   /**

@@ -207,7 +207,7 @@ export const SYNC_CODES = {
   ),
   live_moved: code(
     409,
-    'What a live audience is computed from was changed by somebody else meanwhile.',
+    'Another process changed the state of a live audience meanwhile.',
     'Nothing: it is computed again.',
     'the log of the process that computes',
   ),

@@ -18,8 +18,8 @@ interface RetryInput {
 }
 
 /**
- * When to try again, or null when the four hours leave no time for it: exponential backoff with full jitter, which
- * `Retry-After` can only delay; the last try still ends within the four hours.
+ * When to try again, or null when the four hours leave no time for it. Exponential backoff with full jitter, which
+ * `Retry-After` can only delay. The last try still ends within the four hours.
  */
 export function nextTry({ tries, firstAt, now, notBefore, random }: RetryInput): number | null {
   const latest = firstAt + RETRY_WINDOW - ATTEMPT_TIMEOUT;

@@ -50,9 +50,9 @@ function digitsAt(text: string, start: number, end: number): number {
 const LONGEST = 100;
 
 /**
- * The same for the other ways to write a time of which each has one meaning: epoch seconds and milliseconds as number or
- * text, ISO 8601 in its basic, week and ordinal forms, single digits, leap seconds, RFC 2822, and a `Date` as text. Null
- * where a guess would be needed.
+ * The same for other ways to write a time that have one meaning. They are epoch seconds and milliseconds as number or
+ * text, ISO 8601 in its basic, week and ordinal forms, single digits, leap seconds, RFC 2822, and a `Date` as text.
+ * Null where a guess would be needed.
  */
 export function otherInstant(value: unknown): number | null {
   if (typeof value === 'number') return epochInstant(value);
@@ -71,8 +71,8 @@ export function instant(value: unknown): number | null {
 const EPOCH = /^\d{9,13}(\.\d+)?$/;
 
 /**
- * Seconds from 1973 to 2286, or milliseconds of the same years: read as the other unit, either would lie in the first
- * weeks after 1970, or thousands of years ahead. Numbers in between, and small ones, could be both.
+ * Seconds from 1973 to 2286, or milliseconds of the same years. In the other unit, either would lie in the first weeks
+ * after 1970, or thousands of years ahead. Numbers in between, and small ones, could be both.
  */
 function epochInstant(value: number): number | null {
   if (value >= 1e8 && value < 1e10) return Math.floor(value * 1_000);

@@ -76,7 +76,7 @@ const leaves = [
 ];
 const isLeaf = (path: string) => leaves.some((leaf) => path === `src/${leaf}.ts`);
 const contract = inFolder('receivers');
-/** What every stage with routes answers with. */
+/** Files that every stage with routes answers with. */
 const httpEdge = ['src/http-errors.ts', 'src/http-schemas.ts'];
 const stages: Record<string, (target: string) => boolean> = {
   'src/route': () => false,
@@ -208,7 +208,7 @@ t.test('no files import each other in a circle', async (t) => {
   t.same(circles([one, two] as Source[]), [['a.ts', 'b.ts']], 'one would be found');
 });
 
-/** What other packages and programs may take, whether anyone here does or not. */
+/** Exports that other packages and programs may take, whether anyone here does or not. */
 const PUBLISHED = ['jobs/engines/index.ts', 'jobs/engines/contract/index.ts'];
 const EXPORT =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
@@ -216,7 +216,7 @@ const EXPORT =
 const IMPORT =
   /(?:import|export)\s+(?:type\s+)?(?:\{(?<names>[^}]*)\}|\*(?:\s+as\s+(?<all>\w+))?)\s+from\s+'(?<from>\.[^']+)'|\{(?<later>[^}]*)\}\s*=\s*await import\(\s*'(?<lazily>\.[^']+)'/g;
 
-/** What a file takes of others: `file: name`, and `file: *` where it hands on all of it. */
+/** Imports of a file from others: `file: name`, and `file: *` where it hands on all of it. */
 function taken({ path, text }: Source): string[] {
   return [...text.matchAll(IMPORT)].flatMap(({ groups = {} }) => {
     const home = relative(root, resolve(root, dirname(path), groups['from'] ?? groups['lazily'] ?? ''));

@@ -46,7 +46,7 @@ t.test('every file of ours that a document or a comment names exists', async (t)
   );
   const named =
     /(?<![\w/.@-])(?:src|jobs|receivers|test|docs|bench|deploy|examples|scripts)\/[\w./-]*\.(?:ts|md|sql|yaml|json)\b/g;
-  // What others call by these names.
+  // Others call different things by these names.
   const isForeign = (path: string) => path === 'src/rollcall.d.ts' || /^examples\/(?!shop)/.test(path);
   for (const page of [...pages, ...files]) {
     const own = page.startsWith('test/') ? [] : [...text(page).matchAll(named)].map(([path]) => path);

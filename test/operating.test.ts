@@ -8,11 +8,11 @@ import { freePort } from './helpers/free-port.ts';
 import { actionsOf, difference, type Step, type Terminal } from './newcomer/page.ts';
 
 const PAGE = new URL('../docs/operating.md', import.meta.url);
-/** What the page calls its folder. */
+/** The name of the page's folder. */
 const FOLDER = '/srv/rollcall';
 const PORTS = ['3000', '8080'];
 const ESCAPE = '\u001b';
-/** What a cursor that goes back to the start of its line, or wipes it, leaves nothing of. */
+/** Texts that a cursor wipes when it goes back to the start of its line. */
 const WIPED = new RegExp(`.*${ESCAPE}\\[[012]?[GK]`, 'g');
 /** Of runs and of deliveries: those of the page stand for those of here. */
 const IDS = [/\b[0-9a-z]{8}-[0-9a-f]{8}\b/g, /\b[0-9a-f]{10}-[0-9a-z]{1,3}\b/g];
@@ -76,7 +76,7 @@ class Operator {
   }
 
   private asOnThePage(text: string): string {
-    // What a progress bar shows is wiped again, within its line.
+    // A progress bar is wiped again, within its line.
     const left = text.replaceAll(WIPED, '');
     const plain = stripVTControlCharacters(left).replaceAll(this.folder, FOLDER);
     return PORTS.reduce((page, port) => page.replaceAll(this.names.get(port) ?? port, port), plain);

@@ -106,7 +106,7 @@ t.test('the walk of a webhook names each file of the kit that runs for it, and n
     return { method: 'POST', url: '/', payload, headers } as const;
   });
   const [first, second] = requests as [(typeof requests)[0], (typeof requests)[0]];
-  // What runs for the first one only prepares for all.
+  // The first one also runs code that prepares for all.
   await app.inject(first);
   const ran = await filesThatRun('receivers', () => app.inject(second));
   t.same(entered, ['one', 'two']);

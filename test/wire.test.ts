@@ -41,7 +41,7 @@ const typeOf = ({ title, type, const: only }: Field) =>
   only === undefined ? (title ?? type ?? 'any') : `\`${JSON.stringify(only)}\``;
 const row = (name: string, field: Field) => [`\`${name}\``, typeOf(field), field.description ?? ''];
 
-/** What every body but that of a delete has; `type` has no row, as it names the kind. */
+/** Fields of every body but that of a delete; `type` has no row, as it names the kind. */
 const shared = Object.entries(fieldsOf('identify')).filter(([name]) => name !== 'type' && name !== 'traits');
 const isShared = (name: string, field: Field) =>
   shared.some(([other, one]) => other === name && JSON.stringify(one) === JSON.stringify(field));
@@ -64,7 +64,7 @@ t.test('docs/wire.md has the fields of each kind, as the schemas have them', asy
   });
 });
 
-/** What a client sends, for each kind that clients send. */
+/** A client's message, for each kind that clients send. */
 const sent: Readonly<Record<Exclude<MessageType, 'delete'>, Record<string, unknown>>> = {
   identify: { userId: 'u1', traits: { plan: 'pro' } },
   track: { userId: 'u1', event: 'Order Completed', properties: { total: 25.5 } },

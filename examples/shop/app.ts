@@ -9,7 +9,7 @@ export interface ShopApp {
   readonly lifetimeValue: ReadonlyMap<string, number>;
 }
 
-/** What the app learnt from one verified webhook. */
+/** The app's knowledge from one verified webhook. */
 export type Told = (what: string, userId: string) => void;
 
 /** The customer's side: a Fastify app with the receiver kit. */

@@ -30,7 +30,7 @@ export function history(book: OrderBook, count: number, end: number): readonly O
   return Array.from({ length: count }, (_, index) => book.next(end - ((count - index) * 90 * DAY) / count));
 }
 
-/** What the shop tells Rollcall of an order. */
+/** The message that the shop sends of an order. */
 export function orderEvent({ id, customer, at, amount }: Order) {
   return {
     userId: customer,

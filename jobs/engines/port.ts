@@ -57,8 +57,8 @@ export interface Engine {
   /** Takes users out of the snapshots, plans and histories of these keys, or of every key. */
   forget(users: readonly string[], keys?: readonly string[] | null): Promise<void>;
   /**
-   * Removes what deleted rows left behind in the engine's own files, as far as its database lets us: after `forget` of
-   * `all` tables, after a plan of which users were taken out that of `plans`.
+   * Removes what deleted rows left behind in the engine's own files, as far as its database lets us. `all` tables after
+   * `forget`, those of `plans` after a plan from which users were taken out.
    */
   scrub(scope: 'all' | 'plans'): Promise<void>;
   /**

@@ -124,7 +124,7 @@ function audienceConcern({ key, todo, lastRun, overdueSince, live }: AudienceSta
     {
       ...about,
       kind: 'audienceOrphaned',
-      message: `${key} is no longer configured, and its members were not told: retire it.`,
+      message: `${key} is no longer configured, and destinations still have its members: retire it.`,
     },
   ];
 }

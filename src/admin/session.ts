@@ -8,8 +8,8 @@ const COOKIE = 'rollcall_session';
 const LASTS = 12 * 60 * 60 * 1_000;
 
 /**
- * Browsers that have signed in. The cookie names the token and when it ends, signed with that token: nothing is kept, so that
- * it holds in every process and after a restart, and ends once the token is changed or taken out.
+ * Browsers that have signed in. The cookie names the token and when it ends, and is signed with that token. Nothing is
+ * kept, so it holds in every process and after a restart. It ends once the token is changed or taken out.
  */
 export class Session {
   private readonly clock: Pick<Clock, 'now'>;

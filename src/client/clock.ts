@@ -12,9 +12,9 @@ export interface Clock {
 const STEPS = 8;
 
 /**
- * Calls back after `ms` during which the event loop was turning. A loop that is blocked cannot see the answer
- * that has long arrived, so however long the block lasts it counts for an eighth of `ms` at most, and the loop
- * gets a last turn before the call.
+ * Calls back after `ms` during which the event loop was turning. A blocked loop cannot see an answer that has long
+ * arrived. So a block counts for an eighth of `ms` at most, however long it lasts, and the loop gets a last turn before
+ * the call.
  */
 export function deadline(clock: Clock, ms: number, callback: () => void, keepAlive = false): () => void {
   let left = STEPS;

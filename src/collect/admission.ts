@@ -32,8 +32,8 @@ const SMALL = 2_048;
 const AT_ONCE = 16 * 1024;
 
 /**
- * Reads the requests of these routes. Who sends one is looked for as early as it can be known: in its head, else in its body, of
- * which no more than the outline is read before. Until then it has only the room that strangers have.
+ * Reads the requests of these routes. The sender is looked up as early as possible: in the head, else in the body, of
+ * which only the outline is read before. Until then a request has only the room that strangers have.
  */
 export function admit(app: FastifyInstance, { sources, limits, strangers }: AdmissionOptions): void {
   const enabledSource = createEnabledSource(sources);

@@ -56,7 +56,7 @@ const off = flag.transform((isOn) => (isOn ? {} : false));
 
 /** A rule: on, off, or on with options. */
 function rule<S extends z.core.$ZodShape>(kind: ConcernKind, description: string, further: S) {
-  const after = duration.prefault(ms(AFTER[kind])).describe('How long it must last before people are told.');
+  const after = duration.prefault(ms(AFTER[kind])).describe('How long it must last before people hear of it.');
   const options = section({ after, ...further });
   return z
     .union([options, off], 'must be true, false or a map of options')

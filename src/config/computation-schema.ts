@@ -40,7 +40,7 @@ const expectation = section({
 });
 
 const computation = {
-  name: text.meta({ description: 'What people call it.', examples: ['Big Spenders'] }),
+  name: text.meta({ description: 'The name that people know it by.', examples: ['Big Spenders'] }),
   key: traitKey
     .optional()
     .describe('The key in bodies; snake_case of the name unless given. Needed where that is empty or taken.'),

@@ -16,7 +16,9 @@ export const engine = z.discriminatedUnion(
   'type',
   [
     section({
-      type: z.literal('duckdb').describe('What computes: DuckDB, Postgres, ClickHouse or a module of yours.'),
+      type: z
+        .literal('duckdb')
+        .describe('The database that computes: DuckDB, Postgres, ClickHouse or a module of yours.'),
       path: text.default('./audiences.duckdb').describe('duckdb: the file of the snapshots.'),
       memoryLimit: z
         .string()

@@ -142,8 +142,8 @@ export const fileSchema = section({
   engines: z
     .record(label, engine)
     .default({})
-    .describe('What computes audiences. Without any there is a DuckDB engine `lake`.'),
-  audiences: z.array(audience).default([]).describe('Who is in each audience.'),
+    .describe('Databases that compute audiences. Without any there is a DuckDB engine `lake`.'),
+  audiences: z.array(audience).default([]).describe('The audiences, each with its definition.'),
   traits: z.array(trait).default([]).describe('Values computed for each user.'),
   delivery: section({
     removedAfter: positive(

@@ -78,8 +78,8 @@ const LEASE_STEP = 1_000;
 class Stopped extends Error {}
 
 /**
- * Carries deletion requests out, the oldest first, in one process at a time: a user who is suppressed and let in again
- * must not be suppressed by a process that is late. Every step can be repeated, so a crash anywhere does no harm.
+ * Carries deletion requests out, the oldest first, in one process at a time. A process that is late must not suppress a
+ * user who was let in again. Every step can be repeated, so a crash anywhere does no harm.
  */
 export class Regulations {
   private readonly parts: RegulationParts;

@@ -20,9 +20,9 @@ interface OrphansOptions {
 }
 
 /**
- * Ends deliveries whose destination no live process knows. One process counts, under a lease, for how
- * long processes deliver without it: by its steady clock and from one count to the next, so that neither a downtime nor a
- * step of the wall clock counts.
+ * Ends deliveries whose destination no live process knows. One process counts, under a lease, for how long processes
+ * deliver without it. It counts by its steady clock and from one look to the next: neither a downtime nor a step of the
+ * wall clock counts.
  */
 export class Orphans {
   private readonly options: OrphansOptions;

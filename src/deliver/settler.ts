@@ -31,8 +31,8 @@ interface SettlerOptions {
 }
 
 /**
- * Gathers settlements, for a while and while one batch is being written, since a batch costs hardly more than one of them;
- * keeps them until the store has taken them.
+ * Gathers settlements for a while, and while a batch is being written: a batch costs hardly more than one of them.
+ * Keeps them until the store has taken them.
  */
 export class Settler {
   private readonly settle: Settle;
@@ -174,8 +174,9 @@ const charactersOf = (settlements: readonly Settlement[]) =>
   settlements.reduce((sum, { claim }) => sum + claim.body.length, 0);
 
 /**
- * Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the others, and
- * so can a change that came with its whole audience: written one by one, these would take a sync to disk each.
+ * Whether another delivery waits until it is written, or this one, for the next process. A retry can wait with the
+ * others, and so can a change that came with its whole audience. Written one by one, these would take a sync to disk
+ * each.
  */
 function isAwaited({ claim, verdict }: Settlement): boolean {
   const isAwaitedChange = claim.conflict !== null && claim.lane !== 'backfill';

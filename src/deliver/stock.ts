@@ -34,9 +34,10 @@ interface Shelf {
 }
 
 /**
- * Deliveries that this process holds claimed, and that no queue has room for yet. They were claimed along with others, since
- * a claim of hundreds costs little more than one of ten, or as they were accepted: those are neither written nor read a
- * second time. Both are capped at the worker's pace, so that other processes get theirs, and nothing is taken past what is older.
+ * Deliveries that this process holds claimed, and that no queue has room for yet. They were claimed along with others,
+ * as a claim of hundreds costs little more than one of ten. Or they were claimed as they were accepted, which saves
+ * writing and reading them again. Both are capped at the worker's pace, so that other processes get theirs, and nothing
+ * is taken past what is older.
  */
 export class Stock {
   /** Whose claims these are; null while the process has no lease. */

@@ -7,8 +7,8 @@ import type { Exchange } from './exchange.ts';
 export type SkipCause = 'dead' | 'refusing' | 'paused' | 'cut';
 
 /**
- * Of a refusal that may be of everything: the endpoint refuses everything, so that the message waits; it refused what came before,
- * too; or this one only, as far as is known.
+ * How far an endpoint refuses. `held`: everything, so the message waits. `in a row`: also the messages before.
+ * `single`: this one only, as far as is known.
  */
 export type Denial = 'held' | 'in a row' | 'single';
 

@@ -48,8 +48,8 @@ interface WindowOptions extends Closure {
 }
 
 /**
- * How many attempts may be in flight to one endpoint. It grows with successes and halves with signs of overload, as TCP's
- * does, down to one probe at a time: circuit breaker, fair share and ramp after an outage in one.
+ * How many attempts may be in flight to one endpoint. As TCP's, it grows with successes and halves with signs of
+ * overload, down to one probe at a time. It is circuit breaker, fair share and ramp after an outage in one.
  */
 export class Window {
   /** Attempts in flight now. */

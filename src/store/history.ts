@@ -20,7 +20,7 @@ export const HISTORY_SUBJECTS = ['all', 'source', 'destination', 'endpoint', 'au
 export type HistorySubject = (typeof HISTORY_SUBJECTS)[number];
 
 /**
- * Counts. Of a destination `delivered`, `retried` and `dead` are tries by what became of them; of an endpoint, attempts
+ * Counts. For a destination, `delivered`, `retried` and `dead` are results of tries. For an endpoint, they are attempts
  * that it took, that are made again, and that it refused for good.
  */
 export const HISTORY_COUNTS = [

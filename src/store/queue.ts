@@ -30,8 +30,8 @@ export interface PlanStep {
   /** The cursor after this batch, as the engine gave it. */
   readonly cursor: string;
   /**
-   * The cursor before it, where the batch is a part of a plan: one that was accepted already is known by it, and the ids of
-   * its messages need not be remembered. Undefined where the cursor stays, and each message is known by its id.
+   * The cursor before it, where the batch is a part of a plan. It shows whether the batch was accepted already, so the
+   * ids of its messages need not be remembered. Undefined where the cursor stays, and each message is known by its id.
    */
   readonly after?: string | null | undefined;
   /** The deletion epoch up to which deleted users were left out of this batch. */
@@ -182,9 +182,9 @@ export interface Queue {
   /** Ends the lease; claims still held are free at once. */
   leave(owner: number): Promise<void>;
   /**
-   * Frees the claims of processes whose lease has ended; resolves to their number. For the claims of others than this one
-   * it is an abnormal end: the first counts for all that the process held, each more only for what it had recorded with
-   * `begin`. A try that ends, and a clean end, count for nothing.
+   * Frees the claims of processes whose lease has ended; resolves to their number. For claims of other processes it is
+   * an abnormal end. The first one counts for all that the process held, each further one only for what it had recorded
+   * with `begin`. A try that ends, and a clean end, count for nothing.
    */
   rescue(): Promise<number>;
   /** Records that these claims are about to be posted. Only of use for those that were held at an abnormal end before. */
@@ -192,8 +192,8 @@ export interface Queue {
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
   /**
-   * Verdicts over claims that this owner no longer holds are passed over. With `keeps`, what was delivered is kept, to be found
-   * and sent again.
+   * Verdicts over claims that this owner no longer holds are passed over. With `keeps`, delivered messages are kept, to
+   * be found and sent again.
    */
   settle(owner: number, settlements: readonly Settlement[], keeps?: boolean): Promise<void>;
 
@@ -203,18 +203,18 @@ export interface Queue {
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
-   * Has the four hours of a destination's notices of deletions begin anew with their next try, since nobody serves it;
-   * resolves to the number of those that were tried, at most `limit`.
+   * Has the four hours of a destination's notices of deletions begin anew with their next try, since nobody serves it.
+   * Resolves to how many had been tried, at most `limit`.
    */
   restNotices(destination: string, limit: number): Promise<number>;
   /**
    * Makes dead letters (`destination_removed`) of up to `limit` deliveries of a destination that is gone, and drops its
-   * notices of deletions; with `unknownFor` only while it is an orphan that was counted for so long.
+   * notices of deletions. With `unknownFor`, only while it is an orphan that was counted for so long.
    */
   bury(destination: string, limit: number, unknownFor?: number): Promise<number>;
   /**
-   * Queues letters again that a full queue held out, the oldest first and as they are stored, once a quarter of the queue
-   * is free; resolves to their number, at most `limit`.
+   * Queues letters again that a full queue held out, the oldest first and as they are stored, once a quarter of the
+   * queue is free. Resolves to their number, at most `limit`.
    */
   requeue(destination: string, limit: number): Promise<number>;
 
@@ -222,20 +222,21 @@ export interface Queue {
   replay(replays: readonly Replay[]): Promise<number>;
   drop(ids: readonly string[]): Promise<number>;
   /**
-   * Queues what was delivered and kept once more, under new ids: receivers take the same id for the same message. As with
-   * `replay`, one whose conflict key has a newer delivery pending is passed over, and so is one of a user who is being deleted.
+   * Queues kept messages once more, under new ids: receivers take the same id for the same message. As with `replay`,
+   * one whose conflict key has a newer delivery pending is passed over, and so is one of a user who is being deleted.
    */
   deliverAgain(replays: readonly Replay[]): Promise<number>;
   /**
-   * Queues letters of a destination again, as they are, that died since `from` and that an endpoint refused which refused everything:
-   * up to `limit`, in order of acceptance, from the cursor `after` on. One whose conflict key has a newer delivery is dropped, and letters about users who
-   * are being deleted stay. Resolves to the next cursor; null once none is left.
+   * Queues letters of a destination again, as they are, that died since `from` because an endpoint refused everything.
+   * Up to `limit`, in order of acceptance, from the cursor `after` on. One whose conflict key has a newer delivery is
+   * dropped, and letters about users who are being deleted stay. Resolves to the next cursor; null once none is left.
    */
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /**
-   * Takes users out of pending deliveries, dead letters, what is kept of delivered ones and attempts, a part at a time, from where `cursor` says;
-   * resolves to the next cursor, null once done. Only what came from `sources`, or from any when null. `inFlight` counts their deliveries that are being posted right now.
+   * Takes users out of pending deliveries, dead letters, kept messages and attempts, a part at a time, from where
+   * `cursor` says. Resolves to the next cursor, null once done. Only what came from `sources`, or from any when null.
+   * `inFlight` counts their deliveries that are being posted right now.
    */
   erase(
     users: readonly string[],

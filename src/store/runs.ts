@@ -162,9 +162,10 @@ export interface RunRecords {
   /** Of each audience that is known and has had one. */
   lastSuccesses(): Promise<readonly LastSuccess[]>;
   /**
-   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key, and
-   * regulations that are over and were filed before `regulationsBefore`; at most `limit` of each. With a regulation go the
-   * hashes of its users, so it stays while a run is unfinished that was computed before it. Resolves to the larger number.
+   * Drops runs begun before `runsBefore`, but those that are unfinished, undelivered or the newest of their key. Drops
+   * regulations that are over and were filed before `regulationsBefore`. At most `limit` of each. With a regulation go
+   * the hashes of its users, so it stays while a run is unfinished that was computed before it. Resolves to the larger
+   * number.
    */
   pruneRecords(runsBefore: number, regulationsBefore: number, limit: number): Promise<number>;
 }

@@ -18,7 +18,7 @@ export async function startBrowser(t: Test): Promise<Browser> {
 
 export interface Visit {
   readonly page: Page;
-  /** What the page complained of, and hosts that it asked beside its own. */
+  /** Complaints of the page, and hosts that it asked beside its own. */
   readonly complaints: string[];
   go(path: string): Promise<void>;
 }
@@ -58,7 +58,7 @@ export async function settled(page: Page): Promise<void> {
   await page.locator('.waiting, .stale').first().waitFor({ state: 'detached' });
 }
 
-/** What a machine finds wrong with a page for those who can't see it well, or use no mouse; serious things only. */
+/** Faults of a page for people who can't see it well, or use no mouse; serious ones only. */
 export async function axeFindings(page: Page): Promise<readonly string[]> {
   await page.evaluate(AXE);
   const found = await page.evaluate(`axe.run(document, { resultTypes: ['violations'] })`);

@@ -9,7 +9,7 @@ import { parseConfig } from '../../src/config/load.ts';
 export interface Estate {
   readonly app: App;
   readonly address: string;
-  /** What receivers answer from now on; `old` answers 410, `crm` 200, … */
+  /** Answers of receivers from now on; `old` answers 410, `crm` 200, … */
   readonly answers: Map<string, number>;
   /** Members of the next sync. */
   spenders(ids: readonly string[]): void;

@@ -5,7 +5,7 @@ import { rollcall } from './helpers.ts';
 
 const run = promisify(execFile);
 
-/** What bash offers for the last of these words. */
+/** Bash's offers for the last of these words. */
 async function offered(script: string, ...words: readonly string[]): Promise<readonly string[]> {
   const list = words.map((word) => `'${word}'`).join(' ');
   const ask = `${script}\nCOMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _rollcall; printf '%s\\n' "\${COMPREPLY[@]}"`;

@@ -29,7 +29,7 @@ async function freePort(): Promise<string> {
 t.test('a new project runs as it is: its app verifies the first members', async (t) => {
   const root = await folder(t);
   const project = join(root, 'shop');
-  // What npm would have installed there.
+  // Packages that npm would have installed there.
   await mkdir(project);
   await symlink(resolve(import.meta.dirname, '../../node_modules'), join(project, 'node_modules'));
   const { code, stdout } = await rollcall(['init', project, '--yes', '--json', '--receiver-port', await freePort()]);

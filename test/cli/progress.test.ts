@@ -3,7 +3,7 @@ import t from 'tap';
 import { createProgress } from '../../src/cli/progress.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
-/** What is written, for people on a terminal or for a file. */
+/** The output, for people on a terminal or for a file. */
 function createTerminal(isTTY: boolean) {
   let text = '';
   let told = () => {};
@@ -17,7 +17,7 @@ function createTerminal(isTTY: boolean) {
   const terminal = { stdout: stderr, stderr: Object.assign(stderr, { isTTY }), signal: new AbortController().signal };
   return {
     terminal,
-    /** What was written since it was last taken. */
+    /** The output since it was last taken. */
     take() {
       const taken = text;
       text = '';

@@ -39,7 +39,7 @@ t.test('the pages have what is to be pressed', async (t) => {
   const folder = join(import.meta.dirname, '../../src/admin/pages');
   const modules = readdirSync(folder).filter((name) => name.endsWith('.js'));
   const pages = modules.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
-  // What stands there begins with a capital: buttons, fields, sections. Audiences, runs and endpoints have names of their own.
+  // Names on the pages begin with a capital: buttons, fields, sections. Audiences, runs and endpoints have names of their own.
   const words = rows
     .flatMap((row) => row.pages.split(/ → |, or |, then |: /))
     .map((step) => step.replace(/ `.+`$/, ''));

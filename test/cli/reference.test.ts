@@ -11,7 +11,7 @@ Made from \`rollcall --help\` by \`npm run reference\`; a test holds the two tog
 \`-c FILE\` a command reads the file that \`ROLLCALL_CONFIG\` names, or else \`rollcall.yaml\` in the working directory.
 `;
 
-/** What a command says of itself, as wide as this page, and that of those below it. */
+/** A command's help, as wide as this page, and that of the commands below it. */
 function helpOf(command: Command, path: string): string {
   let text = '';
   const take = (more: string) => {

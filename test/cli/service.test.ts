@@ -81,7 +81,7 @@ t.test('the doctor finds what is wrong and changes nothing', async (t) => {
   const problems = found.filter(({ state, message }) => state !== 'ok' && !message.includes('fsync'));
   t.match(problems, [
     { check: 'unused', message: /no enabled destination/ },
-    { check: 'broken', message: /nobody is told/ },
+    { check: 'broken', message: /nobody hears of it/ },
     { check: 'crm', message: /no sharedSecret/ },
     { check: 'broken', state: 'failed', message: /sql_failed/ },
     { check: 'big_spenders', message: /no longer in the configuration/ },

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-/** What the front asks of chdb. */
+/** A question of the front to chdb. */
 interface ChdbSession {
   query(sql: string, format?: string): string;
   queryAsync(sql: string, options: { readonly format: string }): Promise<{ text(): string }>;
@@ -19,7 +19,7 @@ export interface Front {
   database(): Promise<string>;
   /** Runs SQL without the way over HTTP. */
   run(sql: string): string;
-  /** What came over HTTP, the newest last. */
+  /** Requests over HTTP, the newest last. */
   readonly requests: { readonly sql: string; readonly parameters: URLSearchParams }[];
   /** Holds the next request back whose SQL is this. */
   hold(isThis: (sql: string) => boolean): { readonly reached: Promise<void>; release(): void };

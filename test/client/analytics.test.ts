@@ -3,7 +3,7 @@ import { Analytics, ClientError, type Context, DeliveryError, type Loss } from '
 import { ManualClock } from './manual-clock.ts';
 import { deadEndpoint, service, success } from './service.ts';
 
-/** What a callback was called with. */
+/** The arguments of a callback. */
 type Called = [error: unknown, context: Context | undefined];
 
 const collect = () => {

@@ -138,7 +138,7 @@ t.test('the end of await using closes', async (t) => {
   const { endpoint, events } = await service(t);
   const client = new Client('KEY', { endpoint });
   track(client, 'a');
-  // What the syntax calls; Node 22 has the symbol but not the syntax.
+  // The syntax calls this; Node 22 has the symbol but not the syntax.
   await client[Symbol.asyncDispose]();
   t.same(events(), ['a']);
 });

@@ -8,7 +8,7 @@ import { service } from './service.ts';
 
 const source = (file: string) => new URL(`../../src/client/${file}`, import.meta.url);
 const docs = await readFile(new URL('../../docs/client.md', import.meta.url), 'utf8');
-/** What users of npm have. */
+/** Packages as users of npm have them. */
 const readme = await readFile(source('README.md'), 'utf8');
 
 /** Names of a union of string literals. */

@@ -128,7 +128,7 @@ for (const [how, file, imported] of [
   });
 }
 
-/** What Node does not strip from CommonJS. */
+/** Syntax that Node does not strip from CommonJS. */
 const asJavaScript = (text: string) =>
   text
     .replace(/import (\w+) = require/, 'const $1 = require')

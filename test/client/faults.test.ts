@@ -279,7 +279,7 @@ t.test('a loop that is blocked for seconds does not make the client send twice',
   t.same(events, ['a', 'b', 'c']);
 });
 
-/** What a long synchronous computation does to the loop. */
+/** Blocks the loop, as a long synchronous computation does. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -33,7 +33,7 @@ export const compilers = {
   ),
 };
 
-/** What the compiler says of a program in the app; nothing if it is right. The types of packages are checked too. */
+/** The compiler's output for a program in the app; nothing if it is right. The types of packages are checked too. */
 export async function compile(compiler: string, app: string, file: string, text: string, options: object) {
   writeFileSync(path.join(app, file), text);
   const strict = { noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };

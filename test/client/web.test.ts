@@ -41,7 +41,7 @@ for (const condition of ['browser', 'worker', 'workerd', 'edge-light']) {
   });
 }
 
-/** What an edge runtime has, and nothing more. */
+/** The globals of an edge runtime, and nothing more. */
 const edge = () => ({
   ...{ fetch, URL, AbortController, AbortSignal, TextEncoder, TextDecoder, crypto, console, btoa },
   ...{ setTimeout, clearTimeout },
@@ -243,7 +243,7 @@ async function open(t: Test, browser: Browser, script: string, held?: Promise<vo
     async arrived(count: number) {
       while (messages().length < count) await new Promise<void>((resolve) => (told = resolve));
     },
-    /** What the page said was lost, read by the next one. */
+    /** Messages that the page said were lost, read by the next one. */
     async lost(): Promise<string[]> {
       await page.goto(origin);
       return JSON.parse(await page.evaluate(`localStorage.getItem('lost') ?? '[]'`));

@@ -13,7 +13,7 @@ import { FakeClocks } from './faketime.ts';
 const BACKLOG = 100;
 const LATER = 20;
 const MEMBERS = 20;
-/** What a recovered endpoint may take to get a backlog that was tried a few times, in milliseconds: far from an hour. */
+/** Time that a recovered endpoint has to get a backlog that was tried a few times, in milliseconds: far from an hour. */
 const PATIENCE = 90_000;
 
 interface Body {

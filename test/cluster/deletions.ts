@@ -17,7 +17,7 @@ interface Request {
 }
 
 interface DeletionParts {
-  /** What came about those who may be deleted; it grows. */
+  /** Messages about users who may be deleted; it grows. */
   readonly arrivals: readonly Arrival[];
   /** When stopped processes went on. */
   readonly wakes: readonly number[];
@@ -29,7 +29,7 @@ interface DeletionParts {
   readonly statusOf: (id: string) => Promise<RegulationStatus | null>;
 }
 
-/** What came of the requests; all but the first two must be 0. */
+/** Results of the requests; all but the first two must be 0. */
 export interface DeletionReport {
   requests: number;
   /** Users who had been told of before, and whose deletion had to be told. */
@@ -126,7 +126,7 @@ export class Deletions {
       await pause(100, undefined, { ref: false });
       request.status = await this.parts.statusOf(request.id);
     }
-    // What is in this process's sockets already came before.
+    // Bytes in this process's sockets already came before.
     await pause(50);
     request.overAt = Date.now();
   }

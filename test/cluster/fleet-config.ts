@@ -1,4 +1,4 @@
-/** What differs between the configurations of a fleet. */
+/** Differences between the configurations of a fleet. */
 export interface Variant {
   readonly erp: 'enabled' | 'disabled' | 'removed';
   readonly extra: boolean;

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { buffer } from 'node:stream/consumers';
 import { verify } from '../../receivers/signature.ts';
 
-/** What a receiver that goes by `sequence` believes of one user in one audience. */
+/** The belief of a receiver that goes by `sequence` about one user in one audience. */
 interface Standing {
   readonly value: boolean;
   readonly sequence: number;

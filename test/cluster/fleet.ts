@@ -43,7 +43,7 @@ interface Member {
   busy: boolean;
 }
 
-/** What was done to the fleet. */
+/** Faults done to the fleet. */
 export interface Counts {
   starts: number;
   reloads: number;

@@ -12,7 +12,7 @@ import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import type { ForgetType } from './deletions.ts';
 import { PARITY } from './parity.ts';
 
-/** What a member of the cluster is asked to do; it answers with the same object and whether it was done. */
+/** Orders to a member of the cluster; it answers with the same object and whether it was done. */
 export type Task =
   | { readonly accept: readonly string[] }
   | { readonly tick: number; readonly users: readonly string[] }
@@ -127,7 +127,7 @@ const regulations = new Regulations({
   log: silentLogger,
 });
 
-/** What another has filed, and did not live to carry out. */
+/** Requests that another has filed, and did not live to carry out. */
 function keepResuming(): void {
   void regulations.resume().catch(() => undefined);
   setTimeout(keepResuming, 1_000).unref();

@@ -46,7 +46,7 @@ function normal(item: Item): Item {
   return Object.fromEntries(fields);
 }
 
-/** What a body must be, worked out from the item without help of the code under test. */
+/** The expected body, worked out from the item without help of the code under test. */
 function expectedBody(given: Item, batch: Batch): Item {
   const item = normal(given);
   const { type, context, integrations, sentAt, timestamp, originalTimestamp, _metadata, messageId, ...rest } = item;

@@ -12,7 +12,7 @@ export const NOW = Date.parse('2026-11-21T03:00:00.000Z');
 
 export interface Service {
   readonly app: FastifyInstance;
-  /** What was handed on, in order. */
+  /** Messages handed on, in order. */
   readonly accepted: { readonly source: string; readonly messages: readonly Message[] }[];
   /** Base address; listens on first use. */
   url(): Promise<string>;

@@ -9,7 +9,7 @@ import { authorization, type Service, startService, track } from './service.ts';
 const batch = JSON.stringify({ batch: [track] });
 const withKey = JSON.stringify({ batch: [track], writeKey: 'WK_shop' });
 
-/** What may be sent without a key: `size` bytes announced, and so many of them sent. */
+/** A request without a key: `size` bytes announced, and so many of them sent. */
 function head(size: number, headers = ''): string {
   return `POST /v1/batch HTTP/1.1\r\nhost: a\r\n${headers}content-length: ${size}\r\n\r\n`;
 }

@@ -20,7 +20,7 @@ function replaced(value: unknown, [key, ...rest]: readonly string[], other: unkn
   return copy;
 }
 
-/** What loading comes to: a configuration, or mistakes that each say something. */
+/** The result of loading: a configuration, or mistakes that each say something. */
 function outcome(file: unknown): 'taken' | 'refused' {
   try {
     parse(JSON.stringify(file), EXAMPLE_ENV);

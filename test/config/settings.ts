@@ -77,7 +77,7 @@ export function settings(schema: Schema, prefix = '', isWanted = (_path: string)
   return merged([...own, ...branches]);
 }
 
-/** What several kinds share stands once, with the types and defaults of each. */
+/** Settings that several kinds share stand once, with the types and defaults of each. */
 export function merged(all: readonly Setting[]): readonly Setting[] {
   const paths = [...new Set(all.map(({ path }) => path))];
   return paths.map((path) => {

@@ -126,7 +126,7 @@ export function attempt(over: Partial<Attempt> = {}): Attempt {
 export const bodies = (claims: readonly Claim[]) => claims.map(({ body }) => body);
 export const ids = (claims: readonly { readonly id: string }[]) => claims.map(({ id }) => id).sort();
 
-/** What is held out of a destination's queue, in the order of the listing. */
+/** Messages held out of a destination's queue, in the order of the listing. */
 export const heldOut = (store: Store, destination = 'crm') =>
   store.deadLetters({ destination, reason: 'queue_full', limit: 1_000 });
 

@@ -56,7 +56,7 @@ interface Slot {
   next: string | null;
 }
 
-/** What ought to be there: per conflict key (a plain message has one of its own) what is in flight and what comes next. */
+/** Expected state: per conflict key (a plain message has one of its own) the delivery in flight and the one that comes next. */
 class Model {
   readonly slots = new Map<string, Slot>();
   readonly dead = new Map<string, string>();
@@ -117,7 +117,7 @@ class Play {
   private owners: number[] = [];
   private held: Claim[][] = [[], []];
   private count = 0;
-  /** What people queued, full or not. */
+  /** Deliveries that people queued, full or not. */
   private replayed = 0;
 
   constructor(stores: readonly Store[], fixture: Fixture, destination: string) {

@@ -25,7 +25,7 @@ const MESSAGES = 600;
 /** The program's files of the store. */
 const SUFFIXES = ['', '-wal', '-shm', '-id'] as const;
 
-/** What happens to a store while nobody has it open; `random(n)` is a whole number from 1 to n. */
+/** Damage done to a store while nobody has it open; `random(n)` is a whole number from 1 to n. */
 export const DAMAGES = {
   'ten pages are overwritten'(path, random) {
     const pages = Math.floor(statSync(path).size / PAGE);
@@ -71,7 +71,7 @@ export const DAMAGES = {
 } as const satisfies Record<string, (path: string, random: (most: number) => number) => void>;
 export type Damage = keyof typeof DAMAGES;
 
-/** What people must be told of each, beside the full path. */
+/** Words that people must read about each, beside the full path. */
 const SAID: Partial<Record<Damage, RegExp>> = {
   'its folder is gone': /store_failed.*The folder \/\S+ ?.*does not exist.*(Create|mount)/s,
   'an older file is put back beside the log of the newer one': /store_damaged.*-wal belongs to another file/s,
@@ -194,7 +194,7 @@ async function sendBatch(address: string, from: number): Promise<readonly string
   return response.status === 200 ? ids : [];
 }
 
-/** What is sent there stays in the store. */
+/** Deliveries to it stay in the store. */
 const NOTHING_LISTENS = 9;
 
 function configuration(port: number): string {

@@ -71,7 +71,7 @@ class Service {
     }
   }
 
-  /** What was acknowledged and has not arrived, but for the one that can't. */
+  /** Messages that were acknowledged and have not arrived, but for the one that can't. */
   get left(): number {
     return [...this.acknowledged].filter((id) => id !== POISON && !this.ledger.messages.has(id)).length;
   }

@@ -87,7 +87,7 @@ export class Scenario {
     for (let batch = 0; isAlive(child) && address !== null && batch < BATCHES_LIMIT; batch += 1) {
       await this.send(address);
     }
-    // What it has to do may take longer than the load lasts.
+    // Its work may take longer than the load lasts.
     if (failpoint) await Promise.race([died, setTimeout(PATIENCE, undefined, { ref: false })]);
     if (isAlive(child) && failpoint) this.missed.push(failpoint.name);
     await this.end(child, died);
@@ -158,7 +158,7 @@ export class Scenario {
     t.comment(`${this.kills} kills: ${counts}, ${twice} of them again after a crash`);
   }
 
-  /** What came twice from one process, although none of its attempts ended without an answer, as on a busy machine. */
+  /** Deliveries that came twice from one process, although none of its attempts ended without an answer, as on a busy machine. */
   private async repeated(entries: readonly Entry[]): Promise<Entry[]> {
     const store = await openStore({ url: this.store.replace(':./', `:${this.folder}/`), maxQueued: 1 }, systemClock);
     const unheard = async ({ keys }: Entry) => {

@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { armFailpoint, type Failpoint } from '../../src/failpoint.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 
-/** What the parent tells this process on its command line. */
+/** The arguments that the parent gives this process on its command line. */
 interface Orders {
   readonly config: string;
   readonly failpoint: { readonly name: Failpoint; readonly passes: number } | null;

@@ -52,7 +52,7 @@ function byLaw(config: Config, { events, now }: Step, ids: ReadonlyMap<string, R
   return definition.when && membersOf(definition.when, history);
 }
 
-/** What audiences by SQL return: none of them reads the log here. */
+/** The rows of audiences by SQL: none of them reads the log here. */
 async function idsOf(others: Scenario['others'], [engine]: readonly LogEngine[]) {
   const found = Object.entries(others).map(async ([key, other]) => {
     if (!('sql' in other) || !engine) return [];

@@ -27,7 +27,7 @@ class Scripted extends Dispatcher {
   }
 }
 
-/** What a post comes to, once the five seconds are over at the latest; its promise resolved once and left no timer. */
+/** The result of a post, once the five seconds are over at the latest; its promise resolved once and left no timer. */
 async function outcome(t: Test, script: (handler: Handler, controller: Controller) => void): Promise<Exchange> {
   const clock = new ManualClock();
   const posted = post(new Scripted(script), clock, REQUEST);

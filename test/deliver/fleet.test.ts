@@ -196,7 +196,7 @@ t.test('the longest removedAfter of the live processes counts', async (t) => {
   t.equal((await pendingOf(hasty, 'gone')).dead, 1);
 });
 
-/** What was logged. */
+/** Lines of the log. */
 class Lines {
   private readonly lines: string[] = [];
   readonly logger: Logger = { ...silentLogger, warn: (_fields: object, text: string) => void this.lines.push(text) };

@@ -25,7 +25,7 @@ async function nameServer(t: Test, records: Readonly<Record<number, readonly num
   return `127.0.0.1:${socket.address().port}`;
 }
 
-/** What it comes to within the time of an attempt. */
+/** Its result within the time of an attempt. */
 function inTime<T>(result: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error('It took longer than an attempt may.')), ATTEMPT_TIMEOUT);

@@ -26,7 +26,7 @@ function rounds(window: Window, count: number, end: (now: number) => void, start
   });
 }
 
-/** What is in flight ends, a part of it with this failure; then the next begins. */
+/** Attempts in flight end, a part of them with this failure; then the next begin. */
 function mixed(window: Window, failure: Failure, isFailed: (place: number) => boolean, count: number): number[] {
   let place = 0;
   return rounds(window, count, (now) => {

@@ -8,7 +8,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { needs } from '../helpers/installed.ts';
 import { clean } from '../receivers/helpers/clean.ts';
 
-/** What deploy/ has, against the schemas and parsers of those who read it. */
+/** Checks deploy/ against the schemas and parsers of its readers. */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -19,7 +19,7 @@ interface KubernetesObject {
   readonly kind: string;
 }
 
-/** What TypeScript says against objects as literals of their kinds' types: wrong types, missing keys and unknown ones. */
+/** TypeScript's complaints about objects as literals of their kinds' types: wrong types, missing keys and unknown ones. */
 async function faults(t: Test, objects: readonly KubernetesObject[]): Promise<string> {
   const custom = 'monitoring.coreos.com/v1';
   const lines = objects.map((object, index) => {

@@ -29,7 +29,7 @@ export function readPurchases(oneIn: number): readonly Purchase[] | null {
     .filter(({ customer }) => Number(customer) % every === 0);
 }
 
-/** What Rollcall is asked to compute, over a table `orders` (user_id, day, amount), in words of both engines. */
+/** Definitions for Rollcall, over a table `orders` (user_id, day, amount), in words of both engines. */
 export const DEFINITIONS = {
   audiences: {
     first_time_buyers: `select user_id from orders where day <= $now group by user_id having min(day) > $now - interval '30 days'`,

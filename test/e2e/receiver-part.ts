@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { receiver } from '../../receivers/index.ts';
 import { answer } from './part.ts';
 
-/** What the app has learned from verified messages. */
+/** The app's knowledge from verified messages. */
 export interface Learned {
   readonly url: string;
   /** `key → user → value`, without those who left. */

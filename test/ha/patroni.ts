@@ -279,7 +279,7 @@ interface Node {
   readonly ways: Ways;
 }
 
-/** What docs/postgres.md says to set, with the shortest times that Patroni allows. */
+/** The settings of docs/postgres.md, with the shortest times that Patroni allows. */
 function settings({ name, data, bin, folder, rest, postgres, ways }: Node): object {
   const login = (username: string) => ({ username, password: 'rollcall' });
   return {

@@ -18,7 +18,7 @@ export async function openValve(target: number): Promise<Valve> {
     socket.on('error', () => undefined);
     socket.on('close', () => {
       sockets.delete(socket);
-      // What is cut off does not hear of it.
+      // A connection that is cut off does not hear of it.
       if (!isCut) other()?.destroy();
     });
   };

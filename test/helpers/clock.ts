@@ -8,7 +8,7 @@ interface Timer {
 
 /** A clock that stands still until a test moves it; its ids are counted, and its chance is what the test says. */
 export class ManualClock implements Clock {
-  /** What `random` answers. */
+  /** The answer of `random`. */
   chance = 0.5;
   private time: number;
   private elapsed = 0;
@@ -95,7 +95,7 @@ export class ManualClock implements Clock {
     this.time += ms;
   }
 
-  /** What a clock says that no one sets, such as a database's elsewhere. */
+  /** The time of a clock that no one sets, such as a database's elsewhere. */
   get true(): number {
     return this.start + this.uptime();
   }

@@ -26,7 +26,7 @@ async function createWorld(t: Test) {
   return {
     rig,
     deliver,
-    /** What a destination holds for true, or for a value. */
+    /** The value that a destination believes in. */
     held: (name: string) =>
       Object.fromEntries([...(believed.get(name) ?? [])].filter(([, value]) => value !== false && value !== null)),
     async run(verdict?: (claim: Claim) => Verdict) {

@@ -9,7 +9,7 @@ export interface Terminal {
   readonly answer: string;
 }
 
-/** What a reader of a page does, in order. */
+/** The steps of a page's reader, in order. */
 export type Action =
   | { readonly kind: 'type'; readonly steps: readonly Step[]; readonly terminal: Terminal | null }
   /** Puts a block into a file: all of it, or from a line on. */
@@ -50,7 +50,7 @@ function stepsOf(text: string): Step[] {
   return steps;
 }
 
-/** What differs from one time to the next. */
+/** Texts that differ from one time to the next. */
 const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>'],
   [/\b\d\d:\d\d:\d\d\b/g, '<clock>'],

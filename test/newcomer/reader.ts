@@ -22,7 +22,7 @@ export class Reader {
   private readonly ports = new Map<string, string>();
   private readonly heard = new EventEmitter();
   private background: ChildProcess[] = [];
-  /** What the other terminals show. */
+  /** The screens of the other terminals. */
   private shown = '';
 
   /**

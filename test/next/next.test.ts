@@ -19,7 +19,7 @@ function writeSite(): string {
   mkdirSync(join(site, 'app/hooks'), { recursive: true });
   const code = recipe.replace('forget(userId)', "console.log('forgot', userId)");
   writeFileSync(join(site, 'app/hooks/route.js'), code);
-  // What Next asks of every site.
+  // Requests that Next makes to every site.
   writeFileSync(join(site, 'app/layout.js'), 'export default ({ children }) => children;\n');
   writeFileSync(join(site, 'package.json'), '{"private":true,"type":"module"}');
   writeFileSync(join(site, 'next.config.js'), `export default { turbopack: { root: ${JSON.stringify(ROOT)} } };\n`);

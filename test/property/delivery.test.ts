@@ -7,11 +7,11 @@ import { destination, message, Rig } from '../deliver/helpers/rig.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 
-/** What an endpoint may do with a request: take it or not, and answer in time or not. */
+/** An endpoint's behaviour at a request: it takes it or not, and answers in time or not. */
 const BEHAVIOURS = ['accept', 'accept late', 'fail', 'drop', 'refuse', 'hang'] as const;
 type Behaviour = (typeof BEHAVIOURS)[number];
 
-/** What the clock is set by, in milliseconds: hours, and as little as drift. */
+/** Steps of the clock, in milliseconds: hours, and as little as drift. */
 const STEPS = [1, -1, 5, -5].map((hours) => hours * 3_600_000).concat(40, -40);
 
 const step = fc.oneof(
@@ -120,7 +120,7 @@ class World {
   async finish(): Promise<void> {
     this.model.behaviour = 'accept';
     for (;;) {
-      // What is held out of a full queue comes by itself.
+      // Messages held out of a full queue come by themselves.
       const letters = (await this.store.deadLetters({ limit: 100 })).filter(({ reason }) => reason !== 'queue_full');
       await this.store.replay(letters.map(({ id }) => ({ id, body: null })));
       this.rig.worker.wake(['crm']);

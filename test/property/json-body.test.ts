@@ -92,7 +92,7 @@ const document = fc
   )
   .map((parts) => parts.join(''));
 
-/** What the outline gives, built in full; undefined when it says that it is no JSON. */
+/** The outline's result, built in full; undefined when it says that it is no JSON. */
 function outlined(json: string): { readonly value: unknown } | undefined {
   try {
     const body = new JsonBody(Buffer.from(json));
@@ -113,7 +113,7 @@ function full(value: unknown): unknown {
   );
 }
 
-/** What JSON.parse gives, but for fields named `__proto__`. */
+/** The result of JSON.parse, but for fields named `__proto__`. */
 function parsed(json: string): { readonly value: unknown } | undefined {
   try {
     const value: unknown = JSON.parse(json.replace(/^\ufeff/, ''));

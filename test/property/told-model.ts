@@ -16,7 +16,7 @@ const CONFLICT_CODES = new Set(['run_in_progress', 'unknown_run', 'unknown_audie
 /** A whole number from 0 to below `most`; the same ones in every run of one seed. */
 export type Random = (most: number) => number;
 
-/** What the configuration says of one audience or trait. */
+/** The configuration of one audience or trait. */
 interface Definition {
   key: string;
   kind: 'audience' | 'trait';
@@ -27,7 +27,7 @@ interface Definition {
   columns: number;
   /** Tells definitions apart, and stays over a rename. */
   mark: number;
-  /** What it returns: the value of each member. */
+  /** Its result: the value of each member. */
   rows: Map<string, number>;
 }
 
@@ -49,7 +49,7 @@ export interface Counts {
  */
 export class ToldModel {
   readonly counts: Counts = { steps: 0, settlements: 0, checked: 0, crashes: 0, held: 0 };
-  /** What was done since the last settlement, for the message of a failure. */
+  /** Deeds since the last settlement, for the message of a failure. */
   readonly history: string[] = [];
   private readonly rig: Rig;
   private readonly engine: Engine;
@@ -104,7 +104,7 @@ export class ToldModel {
     for (let round = 0; round < 3; round += 1) {
       this.tick();
       for (const report of await sync.run([], { renames: true })) await this.letPass(sync, report);
-      // What is gone from the configuration, and nothing else is named now, ends.
+      // A key that is gone from the configuration ends, if nothing else has its name now.
       for (const { key } of await sync.orphans()) await this.must(sync.retire(key));
       await this.deliver(false);
     }
@@ -115,7 +115,7 @@ export class ToldModel {
   private async check(): Promise<void> {
     const sources = new Map<string, string | undefined>();
     for (const key of KEYS) {
-      // What is forgotten, everybody knows of.
+      // A key is forgotten only once everybody knows.
       const source = this.definitions.get(key)?.source ?? (await this.rig.store.audience(key))?.source;
       sources.set(key, source);
     }
@@ -126,7 +126,7 @@ export class ToldModel {
       const isReached = each.enabled && (each.wants?.types?.includes('identify') ?? true);
       if (!isReached) continue;
       const wrong = this.expected(each);
-      // What speaks as a source that it is not connected to stays as it was told.
+      // A destination that is not connected to the source keeps what it was sent.
       const silent = KEYS.filter((key) => !each.sources.includes(sources.get(key) ?? each.sources[0] ?? ''));
       const seen = Object.fromEntries(Object.entries(held).filter(([fact]) => !silent.includes(keyOfFact(fact))));
       this.counts.checked += 1;
@@ -146,7 +146,7 @@ export class ToldModel {
     return Object.fromEntries(facts.toSorted());
   }
 
-  // What may happen.
+  // The possible steps.
 
   private editRows(): void {
     const definition = this.someDefinition();

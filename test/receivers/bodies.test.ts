@@ -68,7 +68,7 @@ t.test('__proto__ as a key of the free-form parts stays a plain key', async (t) 
 /** Without what is undefined. */
 const overTheWire = (body: object): Record<string, unknown> => JSON.parse(JSON.stringify(body));
 
-/** What clients and their mistakes make of the fields that a schema looks at. */
+/** Values that clients and their mistakes put into the fields that a schema looks at. */
 const anything = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom<unknown>({}, 'text', timestamp, undefined) },
   fc.constantFrom<unknown>(null, 0, 1, true, [], ['x'], '', '2026-02-30T00:00:00.000Z', '2026-01-02T03:04:05Z', {

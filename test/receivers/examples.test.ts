@@ -11,7 +11,7 @@ const documents = [
   'docs/engines.md',
 ];
 
-/** What the examples take for given, a name in each line, which goes where an example has its own. */
+/** Names that the examples take for given, one in each line, which goes where an example has its own. */
 const given = `
 import http from 'node:http';
 import type { FastifyInstance } from 'fastify';
@@ -63,7 +63,7 @@ const compilers = {
   'TypeScript 5.9': `${root}test/receivers/typescript-5.9/node_modules/typescript/bin/tsc`,
 };
 
-/** What the compiler prints about the examples, as modules and, for NodeNext, one as CommonJS. */
+/** The compiler's output about the examples, as modules and, for NodeNext, one as CommonJS. */
 async function compile(t: Test, compiler: string, module: string, moduleResolution: string): Promise<string> {
   const folder = t.testdir({
     ...Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code])),

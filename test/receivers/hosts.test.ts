@@ -14,11 +14,11 @@ import { behindNode, serve } from './helpers/hosts.ts';
 import { requests } from './helpers/requests.ts';
 import { secret } from './helpers/samples.ts';
 
-/** What a recipe exports, and a server that stands for the platform where it exports none. */
+/** The exports of a recipe, and a server that stands for the platform where it exports none. */
 type Recipe = Record<string, unknown>;
 type Platform = (recipe: Recipe) => Promise<{ url: string; close(): Promise<void> }>;
 
-/** What the recipes take for given. */
+/** Names that the recipes take for given. */
 const forgotten: string[] = [];
 const nothing = () => {};
 const forget = (user: string) => void forgotten.push(user);
@@ -53,7 +53,7 @@ const edge: Platform = (recipe) => {
 
 type EventOf = (request: IncomingMessage, body: Buffer) => LambdaEvent;
 
-/** What the platforms take at most. */
+/** The largest bodies that the platforms take. */
 const PAYLOAD_LIMIT = 6 * 1024 * 1024;
 
 /** Platforms decode bodies that are text. */

@@ -11,7 +11,7 @@ export interface Connected {
   send(type: Call, message: Record<string, unknown>): void;
   /** Resolves once everything is sent or given up. */
   close(): Promise<void>;
-  /** What the library told of what it gave up. */
+  /** Messages that the library said it gave up. */
   readonly errors: readonly unknown[];
 }
 

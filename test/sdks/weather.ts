@@ -7,7 +7,7 @@ import { request } from 'undici';
 import type { ErrorCode } from '../../src/errors.ts';
 import { errorBody, statusOf } from '../../src/http-errors.ts';
 
-/** What befalls the first request: an answer of Rollcall's with this code, one of a proxy before it, or none at all. */
+/** The fate of the first request: an answer of Rollcall's with this code, one of a proxy before it, or none at all. */
 export type Trouble = ErrorCode | 'too large for a proxy' | 'connection lost' | 'answer lost';
 
 export interface Weather {

@@ -83,7 +83,7 @@ t.test('whatever happens to the clocks, it goes on with the time that has really
         if (what === 'pass') clock.stall(ms);
         else if (what === 'suspend') clock.suspend(ms);
         else clock.jump(ms);
-        // What is too small to be told from drift, or comes near to what a suspension took, is followed.
+        // A step too small to tell from drift, or close to the length of a suspension, is followed.
         slack += what === 'step' ? 1_500 : 0;
         if (Math.abs(time.now() - clock.true) > slack || !Number.isInteger(time.now())) return false;
       }

@@ -4,8 +4,8 @@ import type { DefinitionDialect } from './dialect.ts';
 import { type AudienceSql, factQuery, peopleQuery } from './facts.ts';
 
 /**
- * A query of the people for whom a condition holds. One pass over the people of each fact, put together by person; the
- * others are looked at only if the condition can hold for somebody of whom no fact is true.
+ * A query of the people for whom a condition holds. One pass over the people of each fact, put together by person.
+ * Other people are looked at only if the condition can hold for somebody of whom no fact is true.
  */
 export function conditionQuery(condition: Condition, audience: AudienceSql, dialect: DefinitionDialect): string {
   const { facts, formula } = factsOf(condition);

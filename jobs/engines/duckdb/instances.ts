@@ -27,8 +27,8 @@ export interface Held {
 }
 
 /**
- * By path. DuckDB has a cache of its own, which loses a file that is opened in the moment in which its last session closes:
- * whoever comes next could not open it as long as it is open.
+ * By path. DuckDB's own cache loses a file that is opened just as its last session closes: the next session could not
+ * open it for as long as it is open.
  */
 const files = new Map<string, Shared>();
 

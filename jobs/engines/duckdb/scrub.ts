@@ -8,8 +8,8 @@ const FILLER = 'rollcall.filler';
 const ROUNDS = 8;
 
 /**
- * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and freed
- * blocks keep what they held: so the tables are written anew, and all free blocks are filled with noise once.
+ * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and
+ * freed blocks keep their content. So the tables are written anew, and all free blocks are filled with noise once.
  */
 export async function scrubFile(session: Session, tables: readonly string[]): Promise<void> {
   for (const table of tables) await rewrite(session, table);

@@ -50,7 +50,7 @@ export const audience = z.object({
     })
     .nullable()
     .describe('Null for what is not live.'),
-  todo: todo.nullable().describe('What a person has to do.'),
+  todo: todo.nullable().describe('The next step of a person.'),
 });
 
 const threshold = z.union([z.object({ count: z.number() }), z.object({ percent: z.number() })]).nullable();

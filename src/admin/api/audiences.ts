@@ -68,7 +68,7 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     },
   });
   reading(routes, '/audiences/:key/why', {
-    summary: "One user's story: each change, what made it, and how each destination was told",
+    summary: "One user's story: each change, its cause, and how each destination got it",
     tag,
     params,
     query: storyQuery,
@@ -76,7 +76,7 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     handle: async ({ params: { key }, query: { user, at } }) => storyLine(await sync.why(key, user, { at })),
   });
   reading(routes, '/audiences/:key/plan', {
-    summary: 'What a sync would send; writes nothing',
+    summary: 'The changes that a sync would send; writes nothing',
     tag,
     params,
     query: asOf,

@@ -10,7 +10,7 @@ const deletion = z.object({
   status: z.enum(['INITIALIZED', 'RUNNING', 'FINISHED', 'FAILED', 'PARTIAL_SUCCESS']),
   sources: z.array(z.string()).nullable().describe('Null for every source.'),
   users: z.int().describe('How many; their ids are not shown.'),
-  by: z.string().nullable().describe("Who asked: a token's name, `local`, or `cli:USER`."),
+  by: z.string().nullable().describe("The caller: a token's name, `local`, or `cli:USER`."),
   createdAt: time,
   finishedAt: time.nullable(),
   notices: z.array(

@@ -49,7 +49,7 @@ const testResult = z.object({
   ms: z.number(),
   signatures: z.array(z.string()).describe('Headers that sign the request.'),
   response: z.string().nullable(),
-  advice: z.string().nullable().describe('What to do about it; null for success.'),
+  advice: z.string().nullable().describe('How to mend it; null for success.'),
 });
 
 const params = z.object({ destination: z.string().describe('Its name.') });

@@ -72,7 +72,7 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
   const of = z.enum(HISTORY_SUBJECTS).default('all');
   const step = z.enum(HISTORY_STEPS).default('minute');
   reading(routes, '/history', {
-    summary: 'What came to pass, step by step',
+    summary: 'Counts by time, step by step',
     description: `All of it, or of one source, destination, endpoint or audience. At most ${MOST} steps; minutes go back for a day, hours for a month, days for a year. Null where no process ran.`,
     tag: 'History',
     query: z.object({
@@ -96,7 +96,7 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
     },
   });
   reading(routes, '/history/sums', {
-    summary: 'What came to pass over a time, of each of them',
+    summary: 'Counts over a time, of each of them',
     description: `Of all sources, destinations, endpoints or audiences to which anything did, by name. At most ${MOST_ADDED} steps.`,
     tag: 'History',
     query: z.object({

@@ -55,7 +55,7 @@ export interface LetterParts {
 
 export function letterRoutes(routes: ApiRoutes, { store, clock, currentBodies }: LetterParts): void {
   reading(routes, '/dead-letters', {
-    summary: 'What could not be delivered',
+    summary: 'Messages that could not be delivered',
     description: 'Oldest ids first, or newest.',
     tag,
     query: z.object({ ...paging, ...filter, order: z.enum(['oldest', 'newest']).default('newest') }),

@@ -7,7 +7,7 @@ import { time } from './shapes.ts';
 
 const concern = z.object({
   kind: z.enum(CONCERNS),
-  subject: z.string().describe('What it is about: the id of an endpoint, a destination or the key of an audience.'),
+  subject: z.string().describe('The id of an endpoint, a destination or the key of an audience.'),
   destination: z.string().optional(),
   audience: z.string().optional(),
   run: z.string().optional(),
@@ -16,7 +16,9 @@ const concern = z.object({
 });
 
 const overview = z.object({
-  attention: z.array(concern).describe('What needs a person, what stops deliveries first. Empty: all is well.'),
+  attention: z
+    .array(concern)
+    .describe('Everything that needs a person; problems that stop deliveries come first. Empty: all is well.'),
   pending: z.int(),
   dead: z.int().describe('Dead letters, those held out included.'),
   heldOut: z.int(),

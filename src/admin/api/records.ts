@@ -65,7 +65,7 @@ export function recordRoutes(routes: ApiRoutes, { store, config }: RecordParts):
     },
   });
   reading(routes, '/audit', {
-    summary: 'Who did what, newest first',
+    summary: 'The audit log, newest first',
     tag: 'Audit log',
     query: z.object({
       ...paging,

@@ -55,7 +55,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
     },
   });
   reading(routes, '/runs/:run/changes', {
-    summary: 'Who entered, left or changed by a run; while it is held, who would',
+    summary: 'Users who entered, left or changed by a run; while it is held, who would',
     description: "In the order of the users' ids, as bytes.",
     tag,
     params,

@@ -10,7 +10,7 @@ export function Activity() {
   const { query } = useAddress();
   const { who, action, rows = String(ROWS) } = query;
   const live = useData(addressOf('/audit', { who, action, limit: rows }), ['audit']);
-  return html`<${Head} title="Activity" about="What people and programs did here, by the name of their token." />
+  return html`<${Head} title="Activity" about="Actions of people and programs here, by the name of their token." />
     <${Filters}
       fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data, next }) =>

@@ -15,7 +15,7 @@ export function DeadLetters({ may }) {
   const { query } = useAddress();
   const filter = Object.fromEntries(FILTERS.flatMap((name) => (query[name] ? [[name, query[name]]] : [])));
   const live = useData(addressOf('/dead-letters', { ...filter, limit: query['rows'] ?? ROWS }), ['dead-letters']);
-  return html`<${Head} title="Dead letters" about="What could not be delivered. It is kept until it is sent again or dropped." />
+  return html`<${Head} title="Dead letters" about="Messages that could not be delivered. They are kept until they are sent again or dropped." />
     <${Filters} fields=${[{ name: 'destination', title: 'Destination' }, { name: 'userId', title: 'User' }]} choices=${[
       { name: 'reason', title: 'Reason', options: REASONS.map((each) => [each, each.replaceAll('_', ' ')]) },
       { name: 'type', title: 'Kind', options: KINDS.map((each) => [each, each]) },

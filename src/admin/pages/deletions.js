@@ -16,7 +16,7 @@ export function Deletions() {
   const { query } = useAddress();
   const { cursor = '' } = query;
   const live = useData(addressOf('/deletions', { cursor }), ['deletions']);
-  return html`<${Head} title="Deletions" about="Who asked for people to be deleted or kept out, and which destinations confirmed it." />
+  return html`<${Head} title="Deletions" about="Requests to delete people or keep them out, and which destinations confirmed them." />
     <${Loaded} live=${live} rows=${4}>${(/** @type {any} */ { data, next }) =>
       data.length === 0
         ? html`<${Empty} title="Nobody has asked for a deletion."><p><code>rollcall forget USER_ID</code> files a request, and so does <code>POST /regulations</code>.</p><//>`

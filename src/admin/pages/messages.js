@@ -12,7 +12,7 @@ export function Messages() {
   const wanted = { userId, messageId, type, event, destination, state, since, until };
   const { rows, busy, error, more } = useSearch('/messages', wanted, ROWS);
   const options = (/** @type {readonly string[]} */ all) => all.map((each) => /** @type {const} */ ([each, each]));
-  return html`<${Head} title="Messages" about="What waits, what could not be delivered, and what was." />
+  return html`<${Head} title="Messages" about="Messages that wait, that could not be delivered, and that were." />
     <${Filters}
       fields=${[
         { name: 'userId', title: 'User id' },

@@ -9,11 +9,13 @@ export function Plan({ plan, onClose }) {
     ...(plan.paused ? [`It is paused by ${plan.paused.by}: nothing syncs it before it is resumed.`] : []),
     ...(plan.held ? [`A guard would hold it: ${plan.held}`] : []),
     ...(newcomers.length > 0 ? [`Gets the whole membership: ${newcomers.join(', ')}.`] : []),
-    ...(withdrawn.length > 0 ? [`No longer wants it, and is told so for each member: ${withdrawn.join(', ')}.`] : []),
-    ...(away.length > 0 ? [`Can’t be told now, and is once it is back: ${away.join(', ')}.`] : []),
+    ...(withdrawn.length > 0 ? [`No longer wants it, and gets its end for each member: ${withdrawn.join(', ')}.`] : []),
+    ...(away.length > 0 ? [`Out of reach now, and gets it once it is back: ${away.join(', ')}.`] : []),
     ...(plan.invalid > 0 ? [`${count(plan.invalid, 'row')} without a usable user_id are left out.`] : []),
     ...(plan.duplicates > 0 ? [`${count(plan.duplicates, 'row')} beyond the first of their user are left out.`] : []),
-    ...(plan.renamedFrom ? [`${plan.renamedFrom} ends: its ${count(plan.retired, 'member')} are told so.`] : []),
+    ...(plan.renamedFrom
+      ? [`${plan.renamedFrom} ends: destinations hear so of its ${count(plan.retired, 'member')}.`]
+      : []),
     ...plan.unfinished.map((/** @type {any} */ { run, state }) => `The run ${run} (${state}) comes first.`),
   ];
   return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">

@@ -129,7 +129,7 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
   for (const { key } of await app.sync.orphans()) {
     yield warning(
       key,
-      `is no longer in the configuration, but its members were told. ${hint(options, `retire ${key}`)}`,
+      `is no longer in the configuration, but destinations still have its members. ${hint(options, `retire ${key}`)}`,
     );
   }
   for (const { id, key } of await app.store.runs({ states: ['held'], limit: 100 })) {
@@ -154,7 +154,7 @@ function* connections({ destinations, sources, audiences, traits, alerts }: Conf
   const connected = new Set(destinations.flatMap((each) => (each.enabled ? each.sources : [])));
   for (const { id } of sources) if (!connected.has(id)) yield warning(id, 'no enabled destination gets its messages');
   for (const { key, source } of [...audiences, ...traits]) {
-    if (!connected.has(source)) yield warning(key, `nobody is told: no destination is connected to ${source}`);
+    if (!connected.has(source)) yield warning(key, `nobody hears of it: no destination is connected to ${source}`);
   }
   if (alerts.isOn && alerts.hooks.length === 0)
     yield warning('alerts', 'go nowhere: alerts.notify names no webhook, so that they are shown on the pages only');

@@ -119,7 +119,7 @@ async function list(options: AppCommandOptions, { terminal }: Context): Promise<
     if (refusing)
       note(
         terminal,
-        `What one answers that refuses everything: ${hint(options, `attempts --endpoint ${refusing.endpoint} -n 1`)}`,
+        `The answers of one that refuses everything: ${hint(options, `attempts --endpoint ${refusing.endpoint} -n 1`)}`,
       );
     if (paused)
       note(terminal, `Once one that is paused is repaired: ${hint(options, `endpoints resume ${paused.endpoint}`)}`);

@@ -9,9 +9,10 @@ const NOTHING = Buffer.alloc(0);
 const END = Buffer.from('\r\n\r\n');
 
 /**
- * Takes interim answers (`100 Continue`, `102 Processing`, `103 Early Hints`) out of what a socket reads, since a client must
- * accept them unasked (RFC 9110 section 15.2) and undici ends the connection at a 100. Only the first bytes after a request
- * are looked at; whatever follows a head that is not interim is passed on as it is. Needs one request at a time.
+ * Takes interim answers (`100 Continue`, `102 Processing`, `103 Early Hints`) out of what a socket reads. A client must
+ * accept them unasked (RFC 9110 section 15.2), and undici ends the connection at a 100. Only the first bytes after a
+ * request are looked at; whatever follows a head that is not interim is passed on as it is. Needs one request at a
+ * time.
  */
 export function withoutInterim<S extends Socket>(socket: S): S {
   const interim = new Interim();

@@ -44,9 +44,9 @@ const ASK_EVERY = 500;
 /** More pages than a database can have: one step, since one between steps that finds a change starts over. */
 const ALL_PAGES = 0x7fff_ffff;
 /**
- * A copy gives out delivery ids (Idempotency-Keys) that are this much further on: those that the store gives out after
- * the backup belong to other messages, and receivers remember them. More than will ever be given out between two backups;
- * there is room for 8,000 restores of restored stores below 2^53.
+ * A copy gives out delivery ids (Idempotency-Keys) that are this much further on. Ids that the store gives out after
+ * the backup belong to other messages, and receivers remember them. More than will ever be given out between two
+ * backups; there is room for 8,000 restores of restored stores below 2^53.
  */
 const IDS_AHEAD = 2 ** 40;
 

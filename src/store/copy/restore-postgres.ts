@@ -39,11 +39,11 @@ interface Restored {
 }
 
 /**
- * Brings a copy back into an empty database, all of it or nothing. The store goes on as it was, with the same ids, but
- * for the leases: those whose processes are not there any more have ended, so that their claims are free at the next start.
+ * Brings a copy back into an empty database, all of it or nothing. The store goes on as it was, with the same ids. Only
+ * leases of processes that are gone have ended, so that their claims are free at the next start.
  *
- * @throws RollcallError `bad_usage` when there is no copy or the database is not empty, `store_outdated` when the copy
- * is of another version than the tables, `store_failed` when the copy is damaged; `stopping` when the signal aborts
+ * @throws RollcallError `bad_usage` without a copy or into a database that is not empty, `store_outdated` for a copy of
+ * another version, `store_failed` for a damaged one, `stopping` when the signal aborts
  */
 export async function restorePostgres(options: RestoreOptions): Promise<Restored> {
   const { folder, to, signal } = options;

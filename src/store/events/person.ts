@@ -1,6 +1,6 @@
 /**
- * These users with all ids that were aliased to them, over any number of steps: whoever deletes a person must not leave
- * another one of what was done under former ids.
+ * These users with all ids that were aliased to them, over any number of steps. Deleting a person must not leave
+ * another one, made of what they did under former ids.
  *
  * @param aliases - former id, and the id that took its place
  */

@@ -18,8 +18,8 @@ import { sessionOf } from './session.ts';
 import { suppressed } from './suppression.ts';
 
 /**
- * One request in a transaction of several statements. What an older change was doing is read by a later statement than
- * the one that locked it: only that sees what was committed while it waited for the lock.
+ * One request in a transaction of several statements. One statement locks an older change, and a later one reads its
+ * state. Only the later one sees what was committed while the first waited for the lock.
  *
  * @throws RollcallError `fence_lost`, `epoch_moved`, `unknown_run`
  */

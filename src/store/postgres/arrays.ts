@@ -1,6 +1,6 @@
 /**
- * Arrays in Postgres's binary format: one parameter carries a column of hundreds of rows, and neither side escapes and
- * parses text for it (node-postgres sends a Buffer as it is).
+ * Arrays in Postgres's binary format. One parameter carries a column of hundreds of rows, and neither side escapes or
+ * parses text for it: node-postgres sends a Buffer as it is.
  */
 
 const HEADER = 20;

@@ -114,9 +114,9 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
 }
 
 /**
- * One statement for all destinations. Per destination the ranks are taken up in the order asked for, each from the index and
- * from its cursor on, until the limit is reached; rows that another process is claiming right now are passed over. The ids go through an array because
- * that leaves the planner one way to find them: the primary key.
+ * One statement for all destinations. It takes each destination's ranks in the order asked for, from the index and each
+ * from its cursor on, until the limit is reached. It passes over rows that another process is claiming right now. The
+ * ids go through an array because that leaves the planner one way to find them: the primary key.
  */
 const claimSql = (now: string) => `
 WITH claimed AS (

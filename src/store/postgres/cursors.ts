@@ -26,9 +26,10 @@ export interface Line {
 }
 
 /**
- * From where on claims look for ready deliveries, by the database's clock. A row that is claimed or deleted stays in the index
- * until vacuum may remove it, which an open transaction puts off for hours; a claim that began at the front would pass all of
- * them each time. Since rows become ready at a due time no earlier than now, what was passed once stays passed.
+ * From where on claims look for ready deliveries, by the database's clock. A row that is claimed or deleted stays in
+ * the index until vacuum may remove it, which an open transaction puts off for hours. A claim that began at the front
+ * would pass all of them each time. Since rows become ready at a due time no earlier than now, what was passed once
+ * stays passed.
  *
  * Cursors only decide how soon a delivery is found. A sweep looks from the very front and finds what they passed over.
  */

@@ -5,8 +5,8 @@ import { Seldom } from './seldom.ts';
 import { sessionOf } from './session.ts';
 
 /**
- * Prunes what grows at one end. What was pruned stays in the index until vacuum may remove it, so each look begins after
- * the row that was pruned last, and only seldom at the very front: ids are given out in blocks, so a row may come late.
+ * Prunes what grows at one end. Pruned rows stay in the index until vacuum may remove them, so each look begins after
+ * the last one. Ids are given out in blocks, so a row may come late: now and then a look begins at the very front.
  */
 export class Pruning {
   private readonly context: Context;

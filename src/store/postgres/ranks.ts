@@ -1,5 +1,5 @@
 /**
- * A delivery's rank: its lane (0 to 2), plus 3 once it was tried, plus 6 when it comes back into the line, in which it then
+ * A delivery's rank: its lane (0 to 2), plus 3 once it was tried, plus 6 when it comes back into the line. Then it
  * stands before the others of its kind.
  */
 export const RANKS = 12;

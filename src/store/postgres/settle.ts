@@ -154,8 +154,9 @@ const COUNT_CRASH = `
 type HeldRow = readonly [id: number, conflict: string | null, destination: string];
 
 /**
- * Sets newer changes free that wait for these claims, whose rows are locked; the claims that one waited for, or that one
- * was held out for of a full queue. An accept of such a change held the lock before, so this statement sees the change.
+ * Frees newer changes that wait for these claims, whose rows are locked. Resolves to the claims that a newer change
+ * waited for, or was held out of a full queue for. An accept of such a change held the lock before, so this statement
+ * sees the change.
  *
  * @param isLeft - whether a claim would go on living
  */

@@ -21,8 +21,8 @@ interface Group {
 }
 
 /**
- * Bloom filters of one size, of which 32 lie side by side: a look at one word answers for all of them, so that looking
- * for an id in thousands of filters takes few reads of memory.
+ * Bloom filters of one size, of which 32 lie side by side: one word answers for all of them. So looking for an id in
+ * thousands of filters takes few reads of memory.
  */
 export class BloomFilters {
   /** Bits of a filter; a power of two. */

@@ -10,8 +10,8 @@ const PART_SIZE = 32;
 
 /**
  * The message ids of the last 24 hours. Ids are random, so one index over all of them would write a page of the
- * database for each. Instead the newest are kept in memory and in an append-only log, and once there are enough they
- * are written as a bucket, with a Bloom filter that tells in memory that an id is not there.
+ * database for each. Instead the newest are kept in memory and in an append-only log. Once there are enough, they are
+ * written as a bucket, with a Bloom filter in memory that shows that an id is not there.
  */
 export class SeenIds {
   private readonly db: Statements;

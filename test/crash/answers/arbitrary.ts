@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
 
-/** What a hostile endpoint does with one connection. */
+/** A hostile endpoint's behaviour on one connection. */
 export interface Answer {
   /** When it begins to write: as soon as it is connected to, or once a request came. */
   readonly on: 'connect' | 'request';

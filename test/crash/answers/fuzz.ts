@@ -66,7 +66,7 @@ async function giveBatch(t: Test, rig: Rig, honest: Receiver, batch: readonly An
   // Whoever closes, or gives a whole answer, needs no clock.
   const closing = names.filter((_, index) => batch[index]?.end !== 'open' || batch[index]?.status !== null);
   await rig.until(() => closing.every((name) => ended(name).length > 0));
-  // What has ended may be due again: one try of each is looked at.
+  // An ended try may be due again: one try of each is looked at.
   configure((name) => ended(name).length === 0);
   rig.clock.advance(TIMEOUT);
   await rig.until(() => names.every((name) => ended(name).length > 0));
@@ -89,7 +89,7 @@ async function giveBatch(t: Test, rig: Rig, honest: Receiver, batch: readonly An
   return names.map((name) => ended(name)[0]?.attempts[0]?.error ?? 'success');
 }
 
-/** What the store lists once all is written, by destination. */
+/** The store's lists once all is written, by destination. */
 async function attemptsOf(rig: Rig, names: readonly string[]): Promise<ReadonlyMap<string, readonly AttemptRecord[]>> {
   for (;;) {
     const lists = await Promise.all(names.map((name) => rig.store.attempts({ destination: name, limit: 5 })));
@@ -97,7 +97,7 @@ async function attemptsOf(rig: Rig, names: readonly string[]): Promise<ReadonlyM
   }
 }
 
-/** What is wrong with what became of an answer; null when nothing is. */
+/** The fault in what followed from an answer; null for none. */
 function faultOf(given: Answer, settled: readonly Settlement[], records: readonly AttemptRecord[]): string | null {
   const [settlement, ...again] = settled;
   const [record, ...others] = records;

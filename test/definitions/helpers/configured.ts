@@ -2,7 +2,7 @@ import { definitionSql } from '../../../jobs/definition.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../../src/config/config.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 
-/** What a configuration file says of an audience or trait, name and source aside. */
+/** The settings of an audience or trait, name and source aside. */
 export type Given = { readonly when: unknown } | { readonly value: unknown } | { readonly sql: string };
 
 /** A configuration with the definition `x` and other audiences by key, read as a file would be. */

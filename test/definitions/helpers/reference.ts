@@ -2,7 +2,7 @@ import type { Activity, Condition, KeyPath, Place, Test, Value } from '../../../
 import type { LoggedEvent } from './event.ts';
 
 /**
- * What docs/definitions.md says, as plainly as it can be written: the compiled SQL has to agree with this. It shares no
+ * The meaning of docs/definitions.md, as plainly as it can be written: the compiled SQL has to agree with this. It shares no
  * code with the compiler.
  */
 export interface History {

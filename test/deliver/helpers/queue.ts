@@ -12,7 +12,7 @@ export function claims(count: number, name: string, over: Partial<Claim> = {}): 
   }));
 }
 
-/** What a queue needs besides a way to post. */
+/** A queue's needs besides a way to post. */
 export function queueHooks(clock: ManualClock, onSettled: (settlement: Settlement) => void): Omit<QueueHooks, 'post'> {
   return {
     clock,

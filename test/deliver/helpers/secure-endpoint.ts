@@ -4,7 +4,7 @@ import type { Test } from 'tap';
 import type { Pair } from './certificates.ts';
 import type { Rig } from './rig.ts';
 
-/** What got through to an endpoint after its TLS handshake. */
+/** Requests that got through to an endpoint after its TLS handshake. */
 export interface Seen {
   requests: number;
   bytes: number;

@@ -1,19 +1,19 @@
 import type { Failpoint } from '../../../src/failpoint.ts';
 
-/** What is done with the log: in files on SQLite, in a table on Postgres. */
+/** Work on the log: in files on SQLite, in a table on Postgres. */
 export const STEPS = ['seal', 'merge', 'drop', 'tidy', 'erase', 'prepare'] as const;
 export type Step = (typeof STEPS)[number];
 
-/** What a life of the process is told. */
+/** The orders that a life of the process gets. */
 export interface Orders {
   readonly folder: string;
   readonly url: string;
   readonly life: number;
   /** When it begins, by its clock. */
   readonly now: number;
-  /** What was received before this day is dropped. */
+  /** Events received before this day are dropped. */
   readonly horizon: string;
-  /** What it is to do, and where in that it ends; with null for the step it does one thing after another. */
+  /** The work to do, and where in it the process ends; with null for the step it does one thing after another. */
   readonly step: Step | null;
   readonly crash: { readonly failpoint: Failpoint; readonly passes: number } | null;
   readonly seed: number;
@@ -23,7 +23,7 @@ export interface Orders {
   readonly erasing: string | null;
 }
 
-/** What it says, and when by its clock. */
+/** Its report, and when by its clock. */
 export type Said = { readonly now: number } & News;
 export type News =
   | { readonly sending: readonly string[] }

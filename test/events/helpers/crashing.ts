@@ -63,7 +63,7 @@ async function erase(user: string): Promise<void> {
   await say({ erased: user });
 }
 
-/** What must be so for a step to have something to do; resolves to what it does. */
+/** Makes something for a step to do; resolves to the work. */
 const prepared: Readonly<Record<Step, () => Promise<() => Promise<void>>>> = {
   async seal() {
     await feed();

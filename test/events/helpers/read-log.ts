@@ -14,7 +14,7 @@ export interface Logged {
   readonly count: number;
 }
 
-/** What the log of a store has, as an engine sees it. @param folder - of its files */
+/** The log of a store, as an engine sees it. @param folder - of its files */
 export async function readLog(url: string, folder: string): Promise<readonly Logged[]> {
   const rows = url.startsWith('sqlite:') ? await fromFiles(url, folder) : await fromTable(url);
   return rows.map(([messageId, userId, day, count]) => ({

@@ -6,7 +6,7 @@ import { clean, root } from '../../receivers/helpers/clean.ts';
 
 const bin = (name: string) => join(root, 'node_modules', '.bin', name);
 
-/** What the author of an engine writes. */
+/** Code of the author of an engine. */
 const APP = `
 import { createSqlEngine } from 'rollcall/engine';
 import { engineCases } from 'rollcall/engine-contract';

@@ -28,7 +28,7 @@ export interface TestConfig {
   hiddenValues?: ReadonlyMap<string, string>;
 }
 
-/** What a delivery's body says. */
+/** The body of a delivery. */
 export interface Told {
   readonly userId: string;
   readonly traits: Record<string, unknown>;

@@ -7,7 +7,7 @@ export interface Crash {
   readonly from: 'start' | 'told';
 }
 
-/** What the parent tells a life on its command line. */
+/** The arguments that the parent gives a life on its command line. */
 export interface Orders {
   readonly folder: string;
   readonly url: string;
@@ -20,7 +20,7 @@ export interface Orders {
   readonly crash: Crash | null;
 }
 
-/** What a life says: where it listens, or how it compares at an instant. */
+/** A life's reports: where it listens, or how it compares at an instant. */
 export type Said =
   | { readonly listening: string }
   | {

@@ -91,7 +91,7 @@ export class LiveCrashes {
     }
   }
 
-  /** What the receiver heard of: all changes, and those who left. */
+  /** Messages that the receiver got: all changes, and those of users who left. */
   get heard(): Receiver['counts'] {
     return this.receiver.counts;
   }

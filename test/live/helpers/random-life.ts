@@ -41,7 +41,7 @@ const parsed = parseConfig(
   }),
   { file: 'rollcall.yaml', folder, env: {} },
 );
-// What is random has the form that a configuration is read into.
+// Random parts have the form that a configuration is read into.
 const config = {
   ...parsed,
   audiences: parsed.audiences.map((audience) => ({ ...audience, when: conditions.get(audience.key) ?? null })),

@@ -4,7 +4,7 @@ import type { Failpoint } from '../../../src/failpoint.ts';
 import { conditions, histories, shortAudience, valueDefinitions } from '../../definitions/helpers/arbitrary.ts';
 import { type LoggedEvent, NOW } from '../../definitions/helpers/event.ts';
 
-/** What the parent tells a life on its command line. */
+/** The arguments that the parent gives a life on its command line. */
 export interface Orders {
   readonly folder: string;
   readonly url: string;
@@ -25,7 +25,7 @@ export interface Crash {
   readonly passes: number;
 }
 
-/** What a life is asked for. It answers each. */
+/** Orders to a life. It answers each. */
 export type Asked =
   | { readonly now: number }
   | { readonly arm: Crash }
@@ -49,7 +49,7 @@ const VALUES = 8;
 interface Definitions {
   readonly whens: readonly Condition[];
   readonly values: readonly Value[];
-  /** What conditions that name another audience name. */
+  /** Audiences that conditions name. */
   readonly short: Condition;
 }
 

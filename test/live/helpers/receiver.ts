@@ -37,7 +37,7 @@ export async function startReceiver(t: Test) {
   t.teardown(() => server.close());
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    /** What went backwards, or came with the same sequence and another value. */
+    /** Values that went backwards, or came with the same sequence and another value. */
     faults: faults as readonly string[],
     counts: counts as Readonly<typeof counts>,
     state(key: string): Readonly<Record<string, unknown>> {

@@ -16,7 +16,7 @@ async function until(app: App, isSo: (standing: Standing) => boolean): Promise<v
   }
 }
 
-/** What each member has; of an audience true. */
+/** Each member's value; of an audience true. */
 export async function membersOf(app: App, key: string): Promise<ReadonlyMap<string, unknown>> {
   const found: [string, unknown][] = [];
   await app.sync.members(key, async ({ userIds, values }) => {

@@ -10,7 +10,7 @@ import type { Config } from '../../../src/config/config.ts';
 import type { Store } from '../../../src/store/port.ts';
 import { resultOf } from '../../definitions/helpers/engines.ts';
 
-/** What the SQL of definitions says over the log of a store, without audiences and their runs. */
+/** The result of definitions' SQL over the log of a store, without audiences and their runs. */
 export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 'store' | 'engines'>) {
   const engine = config.engines['lake'];
   const isPostgres = engine?.type === 'postgres';

@@ -15,7 +15,7 @@ interface Member extends App {
 
 /** Three apps, or as many as are wanted, on one database. */
 export class Fleet {
-  /** What `on.error` of the apps heard. */
+  /** Errors that `on.error` of the apps got. */
   readonly errors = new Map<string, number>();
   /** Apps that ended by themselves. */
   readonly ended: string[] = [];

@@ -12,7 +12,7 @@ const USERS = 3;
 /** Steps from one disturbance to the next. */
 const KILL_EVERY = 25;
 const STOP_EVERY = 40;
-/** What the sender has on its way at once. */
+/** Requests that the sender has on their way at once. */
 const MOST_IN_FLIGHT = 48;
 /** So many attempts of one message mean that it is never taken. */
 const MOST_ATTEMPTS = 300;
@@ -27,7 +27,7 @@ export interface ModelOptions {
   readonly seed: number;
 }
 
-/** What the run did, to see that it was worth something. */
+/** The deeds of a run, to see that it was worth something. */
 export interface Counts {
   changes: number;
   tracks: number;

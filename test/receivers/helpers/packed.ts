@@ -26,7 +26,7 @@ const answer = await createReceiver({ secret, on }).handle(new Request('http://a
 console.log(JSON.stringify({ node: process.version, wrong, status: answer.status, kinds: [...new Set(seen)].sort() }));
 `;
 
-/** What {@link runPacked} tells. */
+/** The result of {@link runPacked}. */
 export interface PackedResult {
   node: string;
   wrong: unknown[];
