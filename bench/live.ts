@@ -41,6 +41,9 @@ const isAsked = (name: string) => only === null || only.includes(name);
 
 interface Stats {
   readonly lag: number | null;
+  /** Of the service so far: microseconds, bytes at most. */
+  readonly cpu: number;
+  readonly maxMemory: number;
   readonly metrics: readonly { readonly name: string; readonly values: readonly Sample[] }[];
 }
 interface Sample {
@@ -147,6 +150,7 @@ function orders({ service }: Running, rate: number, seconds: number, count: numb
 async function steady(store: Store, count: number): Promise<Figures> {
   const running = await start(store, count);
   const { service, sink, place } = running;
+  const started = await running.ask();
   // By then its code is compiled.
   await load(orders(running, RATE, Math.min(5, SECONDS), count));
   await running.caughtUp();
@@ -172,6 +176,8 @@ async function steady(store: Store, count: number): Promise<Figures> {
     receiverMicros: receiverCpu / events,
     cores: (serviceCpu + databaseCpu) / 1_000 / ms,
     startSeconds: running.seconds,
+    startCpuSeconds: started.cpu / 1e6,
+    startMemoryMb: started.maxMemory / 1e6,
   };
   return { ...figures, delivered: await running.stop() };
 }

@@ -13,6 +13,8 @@ export function metricsTable(): string {
   const { registry } = createMetrics({
     store: {
       ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
+      liveSources: nothing,
+      liveSource: async () => null,
       ping: async () => undefined,
     },
     storeTime: () => 0,

@@ -39,7 +39,7 @@ const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', fold
 const app = await App.create(parsed, { log: pino({ level: 'error' }, pino.destination(2)) });
 await app.start({ collect: true, schedules: true });
 const ready = async () => (await app.sync.audiences()).every(({ live }) => live !== null && live.hold === null);
-while (!(await ready())) await new Promise((resolve) => setTimeout(resolve, 100));
+while (!(await ready())) await new Promise((resolve) => setTimeout(resolve, 500));
 process.send?.(app.address);
 process.on('message', async (message) => {
   if (message === 'stop') {
@@ -48,7 +48,10 @@ process.on('message', async (message) => {
   }
   const text = await app.metrics.registry.getMetricsAsJSON();
   const statuses = await app.sync.audiences();
+  const { user, system } = process.cpuUsage();
   process.send?.({
+    cpu: user + system,
+    maxMemory: process.resourceUsage().maxRSS * 1_024,
     lag: statuses[0]?.live?.lag ?? null,
     ids: statuses[0]?.live?.ids ?? 0,
     metrics: text.filter(({ name }) => name.startsWith('rollcall_live')),

@@ -43,6 +43,10 @@ export interface AskedOfAll {
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
+  /** Definitions that ask for a section or a trait, by either. */
+  readonly askingFor: { readonly sections: Asking; readonly traits: Asking };
+  /** Definitions that hold for people of whom nothing is known but that they are there. */
+  readonly forAll: readonly Asked[];
   /** Traits, by the outermost key. */
   readonly traits: ReadonlySet<string>;
   /** Whether it has to be known who is there, whatever they did. */
@@ -50,6 +54,9 @@ export interface AskedOfAll {
   /** All that is kept, as JSON. */
   readonly text: string;
 }
+
+/** Definitions by what they ask for. */
+type Asking = ReadonlyMap<string, readonly Asked[]>;
 
 /** Changes with the form of what is kept. */
 const FORM = 2;
@@ -59,17 +66,31 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const asked = definitions.map((definition) => takeApart(definition, keep));
   const byId = new Map(asked.flatMap(sectionsOf).map((section) => [section.id, section]));
   const traits = new Set(asked.flatMap(traitsOf));
-  const everybody = asked.some((each) => each.kind === 'audience' && each.holdsForAll);
+  const forAll = asked.filter((each) => each.kind === 'audience' && each.holdsForAll);
+  const everybody = forAll.length > 0;
   const text = JSON.stringify([FORM, everybody, [...byId.keys()].toSorted(), [...traits].toSorted()]);
   return {
     definitions: asked,
     byKey: new Map(asked.map((each) => [each.key, each])),
     sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
     sectionById: byId,
+    askingFor: {
+      sections: by(asked, (each) => sectionsOf(each).map(({ id }) => id)),
+      traits: by(asked, traitsOf),
+    },
+    forAll,
     traits,
     everybody,
     text,
   };
+}
+
+function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[]): Asking {
+  const found = new Map<string, Asked[]>();
+  for (const each of asked) {
+    for (const name of new Set(namesOf(each))) found.set(name, [...(found.get(name) ?? []), each]);
+  }
+  return found;
 }
 
 /** A condition with the conditions of the audiences that it names in their places. */

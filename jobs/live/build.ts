@@ -1,36 +1,46 @@
 import type { Clock } from '../../src/clock.ts';
 import { failpoint } from '../../src/failpoint.ts';
-import type { LoggedRow, OnEvents, Wanted } from '../../src/store/event-log.ts';
+import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
 import type { Fence, Store } from '../../src/store/port.ts';
+import type { Log } from '../context.ts';
 import type { AskedOfAll } from './asked.ts';
-import { addLink, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { keep, nothingKept, tidy } from './kept.ts';
-import type { Row } from './people.ts';
-import { readRow, writeRow, written } from './rows.ts';
+import { differences, withoutExcluded } from './differences.ts';
+import { standingOf } from './evaluate.ts';
+import { idOf, isUser, userRaw } from './identity.ts';
+import { nothingKept, tidy } from './kept.ts';
+import type { Row, Standings } from './people.ts';
+import { written } from './rows.ts';
+import { rowsIn, wantedOf } from './scanned.ts';
 
 interface BuildParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly log: Log;
   /** Folder of the log's files. */
   readonly folder: string;
   readonly source: string;
+  /** Keys of what is live of the source. */
+  readonly keys: readonly string[];
   readonly fence: Fence;
   readonly signal: AbortSignal;
 }
 
-const BATCH = 2_000;
+/** Ids, or persons, that are written at once. */
+const PAGE = 5_000;
 const CLEARED = 5_000;
+/** How often the log says how far it is, in milliseconds. */
+const SAY_EVERY = 10_000;
 
 /**
- * Reads the log as a whole and keeps what the definitions ask: for a new definition, and where what was kept is lost or of
- * another version. What is logged meanwhile is read afterwards, from the place where this one ends.
+ * Reads the log as a whole, keeps what the definitions ask and computes who is in what: for a new definition, and where what
+ * was kept is lost or of another version. Nobody hears of anything. What is logged meanwhile is read afterwards, from the
+ * place where this one ends.
  */
 export async function build(parts: BuildParts, asked: AskedOfAll): Promise<void> {
-  const { store, source, fence, clock, signal } = parts;
+  const { store, source, fence, clock, signal, log } = parts;
   const startedAt = clock.now();
-  const rows = new Filling(parts, asked, startedAt);
-  const wanted: Wanted = { events: [...asked.sections.keys()], everything: asked.everybody };
+  const { epoch } = await store.deletions(null);
   const begin = async (position: string) => {
     await store.beginLive(source, asked.text, position, fence);
     failpoint('live_build');
@@ -39,105 +49,147 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<void>
       signal.throwIfAborted();
     }
   };
-  await scan(parts, wanted, startedAt, begin, (events) => rows.take(events));
-  await rows.finish();
-  await store.endLive(source, rows.newest, fence);
+  log.info({ source, definitions: asked.definitions.length }, 'Live audiences are computed over the event log');
+  await scan(parts, asked, startedAt, begin, async (found) => {
+    // No event is in the future.
+    const now = Math.max(startedAt, found.newest);
+    const building = new Building(parts, asked, { now, epoch, total: found.rows });
+    await building.people(found);
+    await building.anonymous(found);
+    await store.endLive(source, now, fence);
+    log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Live audiences are computed');
+  });
   failpoint('live_build');
 }
 
 function scan(
-  { store, folder, clock }: BuildParts,
-  wanted: Wanted,
+  { store, folder, clock, signal }: BuildParts,
+  asked: AskedOfAll,
   now: number,
   begin: (position: string) => Promise<void>,
-  onEvents: OnEvents,
+  read: (scan: LogScan) => Promise<void>,
 ): Promise<void> {
   const { events } = store;
-  if (events.kind === 'table') return events.scan(wanted, now, (place) => begin(JSON.stringify(place)), onEvents);
-  return scanFiles(
-    events,
-    folder,
-    wanted,
-    () => clock.token(12),
-    (last) => begin(String(last)),
-    onEvents,
-  );
+  const wanted = wantedOf(asked, now);
+  if (events.kind === 'table') {
+    return events.scan(wanted, now, signal, (place) => begin(JSON.stringify(place)), read);
+  }
+  const files = { log: events, folder, token: () => clock.token(12), signal };
+  return scanFiles(files, wanted, (last) => begin(String(last)), read);
 }
 
-/** Makes rows of events that come id by id. Whom each belongs to is known once all of them are read. */
-class Filling {
-  /** Of the latest receipt; no step may be earlier. */
-  newest = 0;
+/** Writes what a scan has, a page at a time. */
+class Building {
   private readonly parts: BuildParts;
   private readonly asked: AskedOfAll;
   private readonly now: number;
-  private readonly links = new Map<RawId, Link[]>();
-  private current: Row | null = null;
-  private full: Row[] = [];
+  /** The deletion epoch before the log was read. */
+  private readonly epoch: number;
+  private readonly total: number;
+  private done = 0;
+  private saidAt: number;
+  private rows: Row[] = [];
+  private standings: Standings[] = [];
 
-  constructor(parts: BuildParts, asked: AskedOfAll, now: number) {
+  constructor(parts: BuildParts, asked: AskedOfAll, given: { now: number; epoch: number; total: number }) {
     this.parts = parts;
     this.asked = asked;
-    this.now = now;
+    this.now = given.now;
+    this.epoch = given.epoch;
+    this.total = given.total;
+    this.saidAt = parts.clock.monotonic();
   }
 
-  async take(events: readonly LoggedRow[]): Promise<void> {
-    this.parts.signal.throwIfAborted();
-    for (const event of events) {
-      this.newest = Math.max(this.newest, event.receivedAt);
-      for (const { raw, link } of linksIn(event)) {
-        this.linksOf(userRaw(link[0]));
-        addLink(this.linksOf(raw), raw, link);
+  /** Computes person after person, and writes rows of user ids: in the order of both tables, for which that is cheapest. */
+  async people(found: LogScan): Promise<void> {
+    let own: Row[] = [];
+    for await (const { rows, count } of rowsIn(found.people(), this.asked)) {
+      for (const row of rows) {
+        if (own[0] && own[0].person !== row.person) {
+          this.judge(own);
+          own = [];
+        }
+        own.push(row);
       }
-      const raw = rawIdOf(event);
-      if (raw === null) continue;
-      if (this.current?.raw !== raw) this.next(raw);
-      if (this.current) keep(this.current.kept, event, this.asked);
+      await this.took(count);
     }
-    if (this.full.length >= BATCH) await this.write(this.full.splice(0));
+    this.judge(own);
+    await this.write();
   }
 
-  private linksOf(raw: RawId): Link[] {
-    const known = this.links.get(raw) ?? [];
-    this.links.set(raw, known);
-    return known;
+  /** Writes rows of anonymous ids, in their order. */
+  async anonymous(found: LogScan): Promise<void> {
+    for await (const { rows, count } of rowsIn(found.anonymous(), this.asked)) {
+      this.rows.push(...rows);
+      await this.took(count);
+    }
+    await this.write();
   }
 
-  private next(raw: RawId): void {
-    if (this.current) this.full.push(this.current);
-    this.current = { raw, person: null, kept: nothingKept(), links: [], due: null };
+  /** @param own - all rows of one person */
+  private judge(own: readonly Row[]): void {
+    const person = own[0]?.person ?? null;
+    if (person === null) return;
+    const raw = userRaw(person);
+    const kept = own.map((row) => row.kept);
+    const { values, due } = standingOf(this.asked, kept, this.now);
+    const rows = own.filter(({ raw }) => isUser(raw));
+    if (due !== null && !rows.some((row) => row.raw === raw)) {
+      rows.push({ raw, person, kept: nothingKept(), links: [], due, before: null });
+    }
+    for (const row of rows) if (row.raw === raw) row.due = due;
+    this.rows.push(...rows);
+    this.standings.push({ person, values, cause: () => null });
   }
 
-  /** Rows of ids that links name are written last, when all links are known. */
-  async finish(): Promise<void> {
-    if (this.current) this.full.push(this.current);
-    await this.write(this.full.splice(0));
-    const linked = [...this.links.keys()];
-    for (let from = 0; from < linked.length; from += BATCH) await this.link(linked.slice(from, from + BATCH));
+  private async took(count: number): Promise<void> {
+    this.done += count;
+    if (this.rows.length >= PAGE || this.standings.length >= PAGE) await this.write();
   }
 
-  private async write(rows: readonly Row[]): Promise<void> {
-    const { store, source, fence, signal } = this.parts;
+  private async write(): Promise<void> {
+    const { store, source, keys, fence, signal } = this.parts;
     signal.throwIfAborted();
-    for (const row of rows) {
-      row.person = personOf(row.raw, () => []);
-      tidy(row.kept, this.asked, this.now);
-    }
-    const { rows: full } = written(rows);
-    if (full.length > 0) await store.fillLive(source, full, fence);
+    const deletions = await store.deletions(null);
+    const out = await this.deletedMeanwhile(deletions.epoch);
+    const standings = this.standings.splice(0).filter(({ person }) => !out.has(person));
+    const rows = this.rows.splice(0).filter((row) => !isOf(row, out));
+    for (const { kept } of rows) tidy(kept, this.asked, this.now);
+    const members = await store.liveMembers(
+      standings.map(({ person }) => person),
+      keys,
+    );
+    const changes = await withoutExcluded(store, source, differences(standings, members), deletions);
+    const { epoch } = deletions;
+    const { done, total } = this;
+    await store.fillLive({ fence, source, epoch, rows: written(rows).rows, changes, done, total });
+    this.say();
     failpoint('live_build');
   }
 
-  private async link(raws: readonly RawId[]): Promise<void> {
-    const { store, source, fence, signal } = this.parts;
-    signal.throwIfAborted();
-    const known = new Map((await store.liveRows(source, raws)).map((row) => [row.raw, readRow(row)]));
-    const linksOf = (raw: RawId) => this.links.get(raw) ?? [];
-    const rows = raws.map((raw): Row => {
-      const kept = known.get(raw)?.kept ?? nothingKept();
-      return { raw, person: personOf(raw, linksOf), due: null, kept, links: [...linksOf(raw)] };
-    });
-    await store.fillLive(source, rows.map(writeRow), fence);
-    failpoint('live_build');
+  /** Users whose deletion began after the log was read: it takes out only what is written by then. */
+  private async deletedMeanwhile(epoch: number): Promise<ReadonlySet<string>> {
+    if (epoch === this.epoch) return new Set();
+    const users = new Set(this.standings.map(({ person }) => person));
+    for (const { raw, person, links } of this.rows) {
+      if (isUser(raw)) users.add(idOf(raw));
+      if (person !== null) users.add(person);
+      for (const [user] of links) users.add(user);
+    }
+    return new Set(await this.parts.store.excluded([...users], this.parts.source, this.epoch));
   }
+
+  private say(): void {
+    const { clock, log, source } = this.parts;
+    if (clock.monotonic() - this.saidAt < SAY_EVERY) return;
+    this.saidAt = clock.monotonic();
+    const percent = Math.floor((100 * this.done) / Math.max(1, this.total));
+    log.info({ source, done: this.done, total: this.total }, `Live audiences are computed: ${percent} %`);
+  }
+}
+
+function isOf({ raw, person, links }: Row, users: ReadonlySet<string>): boolean {
+  if (users.size === 0) return false;
+  if ((isUser(raw) && users.has(idOf(raw))) || (person !== null && users.has(person))) return true;
+  return links.some(([user]) => users.has(user));
 }

@@ -1,6 +1,6 @@
 import { LONGEST_LIST, type Value } from '../../src/definition/definition.ts';
 import { holds } from '../../src/definition/facts.ts';
-import type { Asked, AskedFact, Section } from './asked.ts';
+import type { Asked, AskedFact, AskedOfAll, Section } from './asked.ts';
 import { compareText } from './event.ts';
 import { compareDated, type Dated, type Kept } from './kept.ts';
 import { passesAll, valueAt } from './look.ts';
@@ -13,8 +13,40 @@ interface Verdict {
   readonly due: number | null;
 }
 
+/** What all definitions say of a person, and when any of that may become another by time alone. */
+interface Standing {
+  /** By key; those that are missing say that the person is not in it. */
+  readonly values: ReadonlyMap<string, unknown>;
+  readonly due: number | null;
+}
+
 /** @param person - what is kept of all ids of one person */
-export function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
+export function standingOf(asked: AskedOfAll, person: readonly Kept[], now: number): Standing {
+  const values = new Map<string, unknown>();
+  let due: number | null = null;
+  for (const definition of askingFor(asked, person)) {
+    const verdict = evaluate(definition, person, now);
+    due = sooner(due, verdict.due);
+    if (verdict.value !== undefined) values.set(definition.key, verdict.value);
+  }
+  return { values, due };
+}
+
+/** Those that may say anything: of hundreds of definitions most ask for what somebody never did. */
+function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): ReadonlySet<Asked> {
+  const found = new Set(forAll);
+  const add = (part: object, asking: ReadonlyMap<string, readonly Asked[]>) => {
+    for (const name of Object.keys(part)) for (const each of asking.get(name) ?? []) found.add(each);
+  };
+  for (const { days, times, values, traits } of person) {
+    for (const part of [days, times, values]) add(part, askingFor.sections);
+    add(traits, askingFor.traits);
+  }
+  return found;
+}
+
+/** @param person - what is kept of all ids of one person */
+ function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {
@@ -28,7 +60,7 @@ export function evaluate(asked: Asked, person: readonly Kept[], now: number): Ve
   return { value: isIn && isThere ? true : undefined, due };
 }
 
-export function sooner(a: number | null, b: number | null): number | null {
+function sooner(a: number | null, b: number | null): number | null {
   if (a === null || b === null) return a ?? b;
   return Math.min(a, b);
 }

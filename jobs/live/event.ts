@@ -6,6 +6,9 @@ export type When = readonly [timestamp: number, receivedAt: number, messageId: s
 /** An event of the log, as the live computation takes it: its timestamp is never later than its receipt. */
 export type LiveEvent = LoggedRow;
 
+/** What an event says, but for whose it is. */
+export type Said = Omit<LiveEvent, 'userId' | 'anonymousId' | 'previousId'>;
+
 /** The body of a message, as accept wrote it. */
 interface Body {
   readonly messageId: string;
@@ -56,7 +59,7 @@ const DAY = 86_400_000;
 /** The day of a time in UTC, counted from 1970: the log forgets by the day of receipt. */
 export const dayNumber = (at: number) => Math.floor(at / DAY);
 
-export function whenOf({ timestamp, receivedAt, messageId }: LiveEvent): When {
+export function whenOf({ timestamp, receivedAt, messageId }: Said): When {
   return [timestamp, receivedAt, messageId];
 }
 

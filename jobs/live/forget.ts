@@ -45,8 +45,10 @@ async function forgetIn(store: ForgettingStore, source: string, users: readonly 
   const settled = [...left.values()].map((row) => ({ ...row, person: personOf(row.raw, after) }));
   const empty = settled.filter(({ raw, kept, links }) => !isUser(raw) && kept === '{}' && links === '[]');
   const dropped = [...[...gone].map(userRaw), ...empty.map(({ raw }) => raw)];
-  // Those who stay are looked at again.
-  const rest = settled.filter((row) => !empty.includes(row)).map((row) => (isUser(row.raw) ? { ...row, due: 0 } : row));
+  // Those who stay are looked at again, by the row that says when.
+  const rest = settled
+    .filter((row) => !empty.includes(row))
+    .map((row) => (row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null }));
   await store.rewriteLive(source, rest, dropped);
 }
 

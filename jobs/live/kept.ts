@@ -1,5 +1,5 @@
 import type { AskedOfAll, Section } from './asked.ts';
-import { compareWhen, dayNumber, type LiveEvent, type When, whenOf } from './event.ts';
+import { compareWhen, dayNumber, type Said, type When, whenOf } from './event.ts';
 import { addToFront } from './front.ts';
 import { passesFilters, placeIn } from './look.ts';
 
@@ -53,7 +53,7 @@ export interface Added {
 const NOTHING: ReadonlySet<string> = new Set();
 
 /** Keeps what the definitions ask of an event. */
-export function keep(kept: Kept, event: LiveEvent, asked: AskedOfAll): Added {
+export function keep(kept: Kept, event: Said, asked: AskedOfAll): Added {
   const sections = event.event === null ? NOTHING : keepActivity(kept, event, asked);
   const traits = event.type === 'identify' ? keepTraits(kept, event, asked) : NOTHING;
   const day = dayNumber(event.receivedAt);
@@ -62,7 +62,7 @@ export function keep(kept: Kept, event: LiveEvent, asked: AskedOfAll): Added {
   return { sections, traits, any: isNews || sections.size > 0 || traits.size > 0 };
 }
 
-function keepActivity(kept: Kept, event: LiveEvent, asked: AskedOfAll): ReadonlySet<string> {
+function keepActivity(kept: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
   const added = new Set<string>();
   for (const section of asked.sections.get(event.event ?? '') ?? []) {
     const { since, where } = section.activity;
@@ -72,7 +72,7 @@ function keepActivity(kept: Kept, event: LiveEvent, asked: AskedOfAll): Readonly
   return added;
 }
 
-function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boolean {
+function keepIn(kept: Kept, { id, keeps, of }: Section, event: Said): boolean {
   if (keeps === 'days') {
     const day = String(dayNumber(event.receivedAt));
     kept.days[id] ??= {};
@@ -96,7 +96,7 @@ function keepIn(kept: Kept, { id, keeps, of }: Section, event: LiveEvent): boole
 const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
 
 /** Each `identify` sets the traits that it has and leaves the others alone. */
-function keepTraits({ traits }: Kept, event: LiveEvent, asked: AskedOfAll): ReadonlySet<string> {
+function keepTraits({ traits }: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
   const said = event.traits;
   if (typeof said !== 'object' || said === null) return NOTHING;
   const added = new Set<string>();

@@ -94,7 +94,8 @@ export class LiveLeader {
     const place = { store, accept, config, source: this.source, fence: lease.fence, asked, computations };
     const signal = AbortSignal.any([this.signal, lease.signal]);
     const loop = new Loop({ ...this.parts, signal }, place);
-    await prepare(place, clock, signal, () => loop.everybody());
+    const { log } = this.parts;
+    await prepare(place, { clock, log, signal, everybody: () => loop.everybody(), strays: () => loop.strays() });
     await (once ? loop.once() : loop.run());
   }
 }

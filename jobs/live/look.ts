@@ -1,5 +1,5 @@
 import type { Filter, KeyPath, Place, Test } from '../../src/definition/definition.ts';
-import { compareText, type LiveEvent } from './event.ts';
+import { compareText, type Said } from './event.ts';
 
 /** The value at a path of nested objects; a list has no keys. */
 export function valueAt(from: unknown, path: KeyPath): unknown {
@@ -11,11 +11,11 @@ export function valueAt(from: unknown, path: KeyPath): unknown {
   return value;
 }
 
-export function placeIn(event: LiveEvent, { part, path }: Place): unknown {
+export function placeIn(event: Said, { part, path }: Place): unknown {
   return valueAt(event[part], path);
 }
 
-export function passesFilters(event: LiveEvent, filters: readonly Filter[]): boolean {
+export function passesFilters(event: Said, filters: readonly Filter[]): boolean {
   return filters.every((filter) => passesAll(placeIn(event, filter), filter.tests));
 }
 

@@ -84,28 +84,29 @@ export class Loop {
     while ((await this.turn()) === 0) this.parts.signal.throwIfAborted();
   }
 
-  /** Looks at all persons, and at all members that may be none any more. */
-  async everybody(): Promise<void> {
-    const { store } = this.parts;
-    const { source, computations } = this.place;
-    await this.load();
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const persons = await store.livePersons(source, after, PERSONS);
-      await this.lookAt(persons);
-      after = persons.at(-1);
-    }
+  /** Looks at all persons of whom anything is kept. */
+  everybody(): Promise<void> {
+    const { store, source } = this.place;
+    return this.lookAt((after) => store.livePersons(source, after, PERSONS));
+  }
+
+  /** Looks at members of whom nothing is kept. */
+  async strays(): Promise<void> {
+    const { store, source, computations } = this.place;
     for (const key of computations.keys()) {
-      for (let after: string | undefined = ''; after !== undefined; ) {
-        const members = await store.livePage(key, 'all', after, PERSONS);
-        await this.lookAt(members.flatMap(({ user, current }) => (current === null ? [] : user)));
-        after = members.at(-1)?.user;
-      }
+      await this.lookAt((after) => store.liveStrays(source, key, after, PERSONS));
     }
   }
 
-  private async lookAt(persons: readonly string[]): Promise<void> {
-    this.parts.signal.throwIfAborted();
-    if (persons.length > 0) await this.step({ events: [], due: persons, old: [] }, this.position);
+  /** @param next - the first persons after another */
+  private async lookAt(next: (after: string) => Promise<readonly string[]>): Promise<void> {
+    await this.load();
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      this.parts.signal.throwIfAborted();
+      const persons: readonly string[] = await next(after);
+      if (persons.length > 0) await this.step({ events: [], due: persons, old: [] }, this.position);
+      after = persons.at(-1);
+    }
   }
 
   private async load(): Promise<void> {

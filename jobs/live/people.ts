@@ -1,5 +1,5 @@
 import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
-import { evaluate, sooner } from './evaluate.ts';
+import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
 import { type Added, forgetDays, type Kept, keep, nothingKept, tidy } from './kept.ts';
@@ -13,6 +13,8 @@ export interface Row {
   readonly links: Link[];
   /** Of a person, when something may become another by time alone. */
   due: number | null;
+  /** What the store has; null for nothing. */
+  readonly before: Pick<Row, 'due'> | null;
 }
 
 /** Where rows are between two steps. */
@@ -25,7 +27,7 @@ export interface Rows {
 /** A person's values now, by the definitions that may say something new. */
 export interface Standings {
   readonly person: string;
-  /** By key; undefined for those who are not in it. Of former ids every key is. */
+  /** By key; those that are missing say that the person is not in it, as all do of former ids. */
   readonly values: ReadonlyMap<string, unknown>;
   /** The event that had a definition looked at; null because of the time. Asked only of what changed. */
   readonly cause: (key: string) => LiveEvent | null;
@@ -146,7 +148,7 @@ class Working {
     const known = this.rows.get(raw);
     if (known) return known;
     const person = isUser(raw) ? idOf(raw) : null;
-    const made: Row = { raw, person, kept: nothingKept(), links: [], due: null };
+    const made: Row = { raw, person, kept: nothingKept(), links: [], due: null, before: null };
     this.rows.set(raw, made);
     return made;
   }
@@ -197,6 +199,7 @@ class Working {
       const rows = own.person === person ? (byPerson.get(person) ?? []) : [];
       const { due: next, ...standing } = this.standings(person, rows, causes.get(person) ?? [], now);
       standings.push(standing);
+      if (own.due === next) continue;
       own.due = next;
       this.changed.add(own);
     }
@@ -210,18 +213,14 @@ class Working {
     added: readonly { readonly event: LiveEvent; readonly added: Added }[],
     now: number,
   ): Standings & { readonly due: number | null } {
-    const kept = rows.map((row) => row.kept);
-    const values = new Map<string, unknown>();
-    let due: number | null = null;
-    for (const definition of this.asked.definitions) {
-      const { key } = definition;
-      const verdict = evaluate(definition, kept, now);
-      due = sooner(due, verdict.due);
-      values.set(key, verdict.value);
-    }
+    const standing = standingOf(
+      this.asked,
+      rows.map((row) => row.kept),
+      now,
+    );
     const mover = this.moved.get(person) ?? null;
     const cause = (key: string) => mover ?? causeOf(this.asked.byKey.get(key), added);
-    return { person, values, cause, due };
+    return { person, ...standing, cause };
   }
 }
 

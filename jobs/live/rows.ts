@@ -1,4 +1,4 @@
-import type { LiveRow } from '../../src/store/live.ts';
+import type { LiveCommit, LiveRow } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import { dayNumber } from './event.ts';
 import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
@@ -9,6 +9,7 @@ export const readRow = ({ raw, person, due, kept, links }: LiveRow): Row => ({
   ...{ raw, person, due },
   kept: readKept(kept),
   links: readLinks(links),
+  before: { due },
 });
 
 export const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
@@ -31,10 +32,22 @@ export function rowsOf(store: Pick<Store, 'liveRows' | 'liveRowsOf'>, source: st
   };
 }
 
-/** Rows to write, and those of which nothing is left that anybody asks for. */
-export function written(rows: readonly Row[]): { readonly rows: readonly LiveRow[]; readonly gone: readonly string[] } {
-  const all = rows.map(writeRow);
-  const isEmpty = ({ raw, person, kept, links, due }: LiveRow) =>
-    kept === '{}' && links === '[]' && due === null && person === (isUser(raw) ? idOf(raw) : null);
-  return { rows: all.filter((row) => !isEmpty(row)), gone: all.filter(isEmpty).map(({ raw }) => raw) };
+/** Rows to write, those of which nothing is left that anybody asks for, and what that adds to the number of rows. */
+export function written(rows: readonly Row[]): Pick<LiveCommit, 'rows' | 'gone' | 'more'> {
+  const kept: LiveRow[] = [];
+  const gone: string[] = [];
+  const more = { ids: 0, due: 0 };
+  for (const row of rows) {
+    const text = writeRow(row);
+    const isGone = isEmpty(text);
+    if (isGone) gone.push(row.raw);
+    else kept.push(text);
+    more.ids += Number(!isGone) - Number(row.before !== null);
+    more.due += Number(!isGone && row.due !== null) - Number((row.before?.due ?? null) !== null);
+  }
+  return { rows: kept, gone, more };
+}
+
+function isEmpty({ raw, person, kept, links, due }: LiveRow): boolean {
+  return kept === '{}' && links === '[]' && due === null && person === (isUser(raw) ? idOf(raw) : null);
 }

@@ -1,4 +1,4 @@
-import type { LiveAudience } from '../../src/store/live.ts';
+import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import { readNews } from './news.ts';
 
@@ -6,6 +6,8 @@ import { readNews } from './news.ts';
 export interface LiveStatus {
   /** Milliseconds that it is behind; null while it has yet to be built. */
   readonly lag: number | null;
+  /** While it is computed over the log: how much of that is done, from 0 to 1. */
+  readonly progress: number | null;
   /** Ids of which something is kept. */
   readonly ids: number;
   /** Persons for whom something may change by time alone. */
@@ -14,7 +16,7 @@ export interface LiveStatus {
   readonly hold: string | null;
 }
 
-type StatusStore = Pick<Store, 'liveSource' | 'liveSize' | 'liveDue' | 'liveOld' | 'events'>;
+type StatusStore = Pick<Store, 'liveSource' | 'liveDue' | 'liveOld' | 'events'>;
 
 /** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
 export async function liveStatuses(
@@ -24,13 +26,15 @@ export async function liveStatuses(
 ): Promise<(source: string, audience: LiveAudience | undefined, behind: ReadonlySet<string>) => LiveStatus> {
   const found = await Promise.all(
     [...sources].map(async (source) => {
-      const { ids, due } = await store.liveSize(source);
-      return [source, { lag: await lagOf(store, source, now), ids, due }] as const;
+      const known = await store.liveSource(source);
+      const progress = known?.isBuilding ? known.done / Math.max(1, known.total) : null;
+      const { ids = 0, due = 0 } = known ?? {};
+      return [source, { lag: await lagOf(store, known, source, now), progress, ids, due }] as const;
     }),
   );
   const bySource = new Map(found);
   return (source, audience, behind) => {
-    const known = bySource.get(source) ?? { lag: null, ids: 0, due: 0 };
+    const known = bySource.get(source) ?? { lag: null, progress: null, ids: 0, due: 0 };
     // One that the store does not know yet is computed by nobody so far.
     if (!audience) return { ...known, hold: 'new' };
     // After a hold the next step tells what changed meanwhile.
@@ -38,8 +42,12 @@ export async function liveStatuses(
   };
 }
 
-async function lagOf(store: StatusStore, source: string, now: number): Promise<number | null> {
-  const known = await store.liveSource(source);
+async function lagOf(
+  store: StatusStore,
+  known: LiveSource | null,
+  source: string,
+  now: number,
+): Promise<number | null> {
   if (known === null || known.isBuilding) return null;
   const news = await readNews(store.events, known.position, now);
   if (news === null) return null;

@@ -6,10 +6,10 @@ import { conflictKey, connectedTo, type SyncConfig } from '../computation.ts';
 import type { AcceptChanges } from '../context.ts';
 import type { AskedOfAll } from './asked.ts';
 import type { LiveComputation } from './definitions.ts';
-import type { LiveEvent } from './event.ts';
+import { type Difference, differences, withoutExcluded } from './differences.ts';
 import { whyFrozen } from './guard.ts';
 import { liveRun, traitsText } from './messages.ts';
-import { type News, type Standings, step } from './people.ts';
+import { type News, step } from './people.ts';
 import { rowsOf, written } from './rows.ts';
 
 /** A leader's place: what it computes, and where it writes. */
@@ -67,15 +67,10 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     if (behind.length < FLUSHED) flushed.push(key);
     found.push(...stillBehind(behind, found));
   }
-  const out = await keptOut(store, source, found, deletions);
+  const changes = await withoutExcluded(store, source, found, deletions);
   const paused = new Set(found.length === 0 ? [] : (await store.pausedAudiences()).map(({ key }) => key));
   const draft = new Draft(place, now, audiences, paused);
-  for (const [key, changes] of Map.groupBy(found, (change) => change.key)) {
-    await draft.add(
-      key,
-      changes.filter(({ user, current }) => current === null || !out.has(user)),
-    );
-  }
+  for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
   const { fence } = place;
   const { position, revision } = input;
   const { epoch } = deletions;
@@ -97,33 +92,6 @@ async function withoutDeleted({ store, source }: LivePlace, { events, deletions 
   return events.filter(({ userId, previousId }) => !out.has(userId ?? '') && !out.has(previousId ?? ''));
 }
 
-/** A value that is another than the one computed before. */
-interface Difference {
-  readonly key: string;
-  readonly user: string;
-  readonly current: string | null;
-  readonly told: string | null;
-  readonly cause: string | null;
-}
-
-function differences(standings: readonly Standings[], members: readonly LiveMember[]): Difference[] {
-  const before = new Map(members.map((member) => [`${member.key} ${member.user}`, member]));
-  return standings.flatMap(({ person, values, cause }) =>
-    [...values].flatMap(([key, value]) => {
-      const known = before.get(`${key} ${person}`);
-      const current = value === undefined ? null : JSON.stringify(value);
-      if (current === (known?.current ?? null)) return [];
-      return [{ key, user: person, current, told: known?.told ?? null, cause: causeText(cause(key)) }];
-    }),
-  );
-}
-
-function causeText(event: LiveEvent | null): string | null {
-  if (!event) return null;
-  const { messageId, type, event: name, timestamp } = event;
-  return JSON.stringify({ messageId, type, event: name, timestamp });
-}
-
 function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {
   const known = new Set(found.map(({ key, user }) => `${key} ${user}`));
   return behind.flatMap(({ key, user, current, told }) =>
@@ -133,12 +101,6 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
 
 async function liveAudiencesFor(store: Store, found: readonly Difference[], { flush }: StepInput) {
   return found.length === 0 && flush.length === 0 ? [] : store.liveAudiences();
-}
-
-/** Those who are deleted or suppressed enter nothing. */
-async function keptOut(store: Store, source: string, found: readonly Difference[], { settled }: Deletions) {
-  const entering = [...new Set(found.flatMap(({ user, current }) => (current === null ? [] : user)))];
-  return new Set(entering.length === 0 ? [] : await store.excluded(entering, source, settled));
 }
 
 /** What a step writes and sends of its audiences. */

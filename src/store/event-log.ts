@@ -1,3 +1,4 @@
+import type { MESSAGE_PARTS } from '../definition/definition.ts';
 import type { Fence } from './fence.ts';
 
 /** The right to seal, merge and delete, over all processes. */
@@ -72,15 +73,47 @@ export interface FileLog {
   deleted(last: number): Promise<void>;
 }
 
-/** Which events of the log to read: track events of these names and what says who is who, or all of them. */
+/** What of the log live membership is computed from. */
 export interface Wanted {
-  readonly events: readonly string[];
-  /** Whether `identify` is asked for its traits, too. */
-  readonly everything: boolean;
+  /** Track events, by name. */
+  readonly events: ReadonlyMap<string, WantedEvent>;
+  /** Whether `identify` is asked for its traits. */
+  readonly traits: boolean;
+  /** Whether it matters who was there, whatever they did. */
+  readonly everybody: boolean;
 }
 
-/** Reads a batch of the log; those of one id come one after the other. */
-export type OnEvents = (events: readonly LoggedRow[]) => Promise<void>;
+/** What of the track events of one name. */
+export interface WantedEvent {
+  /** Those that happened before do not count, in milliseconds since 1970; null where all do. */
+  readonly since: number | null;
+  readonly parts: ReadonlySet<(typeof MESSAGE_PARTS)[number]>;
+  /** Whether the order of events makes a difference, down to their ids. */
+  readonly ids: boolean;
+}
+
+/** One thing that the log says of an id. Parts and message ids that are not wanted are left out. */
+export interface ScannedRow
+  extends Omit<LoggedRow, 'userId' | 'anonymousId' | 'previousId'> {
+  readonly isAnonymous: boolean;
+  readonly id: string;
+  /** The user that the id belongs to in the end; null for an anonymous id of nobody. */
+  readonly person: string | null;
+  /** A user that it was said to belong to; null where it is something else that is said. */
+  readonly linked: string | null;
+}
+
+/** The log as it was at one moment, by people: who is who is found out already. */
+export interface LogScan {
+  /** Of the latest receipt, in milliseconds since 1970; 0 for nothing. */
+  readonly newest: number;
+  /** How many rows there are, of both. */
+  readonly rows: number;
+  /** Person after person, and of each id after id: all that is known of what their ids did, and links of user ids. */
+  people(): AsyncIterable<readonly ScannedRow[]>;
+  /** Id after id: all that is known of anonymous ids. */
+  anonymous(): AsyncIterable<readonly ScannedRow[]>;
+}
 
 /** An event as a table of events has it; times are milliseconds since 1970. */
 export interface LoggedRow {
@@ -127,8 +160,14 @@ export interface TableLog {
   summary(): Promise<LogSummary>;
   /** On disk, and how many days have a part; counts nothing. */
   size(): Promise<{ readonly bytes: number; readonly parts: number }>;
-  /** Reads the log as it is at one moment; resolves to how far that is. `onPlace` hears it before any event is read. */
-  scan(wanted: Wanted, now: number, onPlace: (place: TablePlace) => Promise<void>, onEvents: OnEvents): Promise<void>;
+  /** Reads the log as it is at one moment. `onPlace` hears how far that is, before anything is read. */
+  scan(
+    wanted: Wanted,
+    now: number,
+    signal: AbortSignal,
+    onPlace: (place: TablePlace) => Promise<void>,
+    read: (scan: LogScan) => Promise<void>,
+  ): Promise<void>;
   /** Events that were written since, in no order, some thousand at a time, and how far that is. */
   since(place: TablePlace, now: number): Promise<{ readonly events: readonly LoggedRow[]; readonly place: TablePlace }>;
 }

@@ -11,6 +11,12 @@ export interface LiveSource {
   /** Rises when somebody else than the leader changed what is kept. */
   readonly revision: number;
   readonly isBuilding: boolean;
+  /** How far a build is: rows of the log, `total` 0 as long as it is not known. */
+  readonly done: number;
+  readonly total: number;
+  /** How many ids are kept, how many persons are due some time. */
+  readonly ids: number;
+  readonly due: number;
 }
 
 /** The state that is kept of one id. */
@@ -73,11 +79,26 @@ export interface LiveCommit {
   readonly rows: readonly LiveRow[];
   /** Rows that nothing is left of. */
   readonly gone: readonly string[];
+  /** How many more ids are kept, and how many more persons are due, than before. */
+  readonly more: { readonly ids: number; readonly due: number };
   readonly changes: readonly LiveChange[];
   /** Audiences that send changes, with their records from then on. */
   readonly told: readonly LiveAdvance[];
   /** Audiences that are put on hold, unless they are already. */
   readonly holds: readonly (readonly [key: string, hold: string])[];
+}
+
+/** A page of a build, all of it or nothing. */
+export interface LiveFill {
+  readonly fence: Fence;
+  readonly source: string;
+  /** The deletion epoch up to which deleted users were left out. */
+  readonly epoch: number;
+  readonly rows: readonly LiveRow[];
+  /** Nobody hears of them yet. */
+  readonly changes: readonly Pick<LiveChange, 'key' | 'user' | 'current'>[];
+  readonly done: number;
+  readonly total: number;
 }
 
 interface LiveAdvance {
@@ -130,12 +151,17 @@ export interface LiveRecords {
   beginLive(source: string, asked: string, position: string, fence: Fence): Promise<void>;
   /** Drops up to `limit` rows of what was kept; resolves to their number. */
   clearLive(source: string, limit: number): Promise<number>;
-  fillLive(source: string, rows: readonly LiveRow[], fence: Fence): Promise<void>;
-  /** Everything up to the position is kept now. */
+  /** @throws RollcallError `fence_lost`, `epoch_moved` */
+  fillLive(fill: LiveFill): Promise<void>;
+  /**
+   * Everything up to the position is kept now.
+   *
+   * @throws RollcallError `fence_lost`, `live_moved` where what it was built from has changed
+   */
   endLive(source: string, at: number, fence: Fence): Promise<void>;
   liveRows(source: string, raws: readonly string[]): Promise<readonly LiveRow[]>;
   liveRowsOf(source: string, persons: readonly string[]): Promise<readonly LiveRow[]>;
-  /** Persons after this one, in order. */
+  /** Persons after this one of whom anything is kept, in order. */
   livePersons(source: string, after: string, limit: number): Promise<readonly string[]>;
   /** Persons whose time has come, since when the first one's has, and the next time if there are fewer than `limit`. */
   liveDue(
@@ -145,6 +171,8 @@ export interface LiveRecords {
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
   /** Ids of which something was received before this day, counted from 1970. */
   liveOld(source: string, first: number, limit: number): Promise<readonly string[]>;
+  /** Members after this one, by what was computed, of whom nothing is kept. */
+  liveStrays(source: string, key: string, after: string, limit: number): Promise<readonly string[]>;
   liveMembers(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
   commitLive(commit: LiveCommit): Promise<void>;
@@ -157,8 +185,6 @@ export interface LiveRecords {
   holdLive(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
   /** Those who entered and left by steps since. */
   liveCounts(key: string, since: number): Promise<{ readonly entered: number; readonly exited: number }>;
-  /** How many ids are kept, how many persons are due some time. */
-  liveSize(source: string): Promise<{ readonly ids: number; readonly due: number }>;
 
   livePage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   saveLivePlan(plan: string, given: LivePlan): Promise<void>;

@@ -27,6 +27,11 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
     oldestUntried: async () => [{ destination: 'crm', since: 940_000 }],
     lastSuccesses: async () => [{ key: 'vips', members: 12, at: 940_000 }],
     ping: async () => undefined,
+    liveSources: async () => ['personas'],
+    liveSource: async () => ({
+      ...{ asked: '', position: '', at: 0, revision: 1, isBuilding: false, done: 9, total: 9 },
+      ...{ ids: 42, due: 17 },
+    }),
     backlog: async () => [{ destination: 'crm', pending: 7, dead: 3, queued: 5, heldOut: 2 }],
     orphans: async () => [{ destination: 'gone', pending: 5, since: null, unknownFor: 0 }],
     endpoints: async () => [
@@ -59,10 +64,13 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   t.match(text, /^rollcall_endpoint_state\{destination="crm",endpoint="e3",state="open"\} 1$/m);
   t.match(text, /^rollcall_members\{key="vips"\} 12$/m);
   t.match(text, /^rollcall_last_success_timestamp_seconds\{key="vips"\} 940$/m);
+  t.match(text, /^rollcall_live_ids\{source="personas"\} 42$/m);
+  t.match(text, /^rollcall_live_due\{source="personas"\} 17$/m);
   t.match(text, /^rollcall_store_up 1$/m);
   t.notMatch(text, /^rollcall_event_log_bytes/m, 'no log is kept');
   t.equal(asked.filter((verb) => verb === 'backlog').length, 1, 'once for all gauges');
-  const asks = ['backlog', 'endpoints', 'lastSuccesses', 'oldestUntried', 'orphans', 'ping'];
+  const live = ['liveSource', 'liveSources'];
+  const asks = ['backlog', 'endpoints', 'lastSuccesses', ...live, 'oldestUntried', 'orphans', 'ping'];
   t.same([...new Set(asked)].toSorted(), asks);
 });
 
@@ -70,6 +78,7 @@ t.test('a scrape of a store that does not answer says so, and what the process i
   const fails = async () => Promise.reject(new Error('gone'));
   const store = {
     ...{ backlog: fails, orphans: fails, endpoints: fails, oldestUntried: fails, lastSuccesses: fails, ping: fails },
+    ...{ liveSources: fails, liveSource: fails },
   };
   const metrics = createMetrics({ ...PARTS, store });
   metrics.accepted('shop', { accepted: 3, duplicates: 0, suppressed: 0 }, 4);
@@ -84,6 +93,7 @@ t.test('runs are counted by what became of them, with their time, and failures b
   const store = {
     ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
     ping: async () => undefined,
+    ...{ liveSources: nothing, liveSource: async () => null },
   };
   const metrics = createMetrics({ ...PARTS, store });
   const done = run({ key: 'vips', state: 'done', startedAt: 0, finishedAt: 3_000 });

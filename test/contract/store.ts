@@ -15,6 +15,7 @@ import { handoverCases } from './store-handover.ts';
 import { historyCases } from './store-history.ts';
 import { intakeCases } from './store-intake.ts';
 import { letterCases } from './store-letters.ts';
+import { liveCases } from './store-live.ts';
 import { messageCases } from './store-messages.ts';
 import { modelCases } from './store-model.ts';
 import { pagingCases } from './store-paging.ts';
@@ -48,6 +49,7 @@ export async function storeContract(name: string, open: OpenFixture, every = 1):
     ...messageCases,
     ...pagingCases,
     ...pauseCases,
+    ...liveCases,
     ...clockCases,
     ...modelCases,
   };

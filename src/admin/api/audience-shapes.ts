@@ -44,6 +44,10 @@ export const audience = z.object({
   live: z
     .object({
       lag: z.number().nullable().describe('Milliseconds that it is behind; null while it has yet to be computed.'),
+      progress: z
+        .number()
+        .nullable()
+        .describe('While it is computed over the log: how much of that is done, from 0 to 1.'),
       ids: z.int().describe('Ids of which something is kept.'),
       due: z.int().describe('People for whom something may change by time alone.'),
       hold: z.string().nullable().describe('Why nothing is sent as it is computed.'),

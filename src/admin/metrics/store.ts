@@ -5,7 +5,10 @@ import type { Instruments } from './instruments.ts';
 
 export interface StoreParts {
   /** Asked when the metrics are read. */
-  readonly store: Pick<Store, 'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping'>;
+  readonly store: Pick<
+    Store,
+    'backlog' | 'orphans' | 'endpoints' | 'oldestUntried' | 'lastSuccesses' | 'ping' | 'liveSources' | 'liveSource'
+  >;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly destinations: () => readonly Destination[];
 }
@@ -15,6 +18,7 @@ export function storeMetrics(make: Instruments, parts: StoreParts): void {
   queueGauges(make, parts);
   endpointGauges(make, parts);
   audienceGauges(make, parts);
+  liveGauges(make, parts);
   healthGauges(make, parts);
 }
 
@@ -92,6 +96,19 @@ function audienceGauges(make: Instruments, { store }: StoreParts): void {
   );
   make.gauge('members', 'Members of an audience or trait after its last run that was done.', ['key'], async (gauge) => {
     for (const { key, members } of await lastSuccesses()) gauge.set({ key }, members);
+  });
+}
+
+function liveGauges(make: Instruments, { store }: StoreParts): void {
+  const sizes = shared(async () => {
+    const sources = await store.liveSources();
+    return Promise.all(sources.map(async (source) => ({ source, ...(await store.liveSource(source)) })));
+  });
+  make.gauge('live_ids', 'Ids of which live audiences keep something.', ['source'], async (gauge) => {
+    for (const { source, ids = 0 } of await sizes()) gauge.set({ source }, ids);
+  });
+  make.gauge('live_due', 'People for whom something may change by time alone.', ['source'], async (gauge) => {
+    for (const { source, due = 0 } of await sizes()) gauge.set({ source }, due);
   });
 }
 

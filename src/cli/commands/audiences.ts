@@ -31,7 +31,7 @@ With --json an audience is {"key","kind","engine","source","state","members","tr
 "overdueSince","paused","live","todo"}: lastRun is {"run","state","action","startedAt","ms","code","reason"}. paused is null or {"since","by"}: a person paused it. todo is null or says what a person has to do:
 {"do":"decide","run","reason"}, {"do":"repair","run","code","reason","since"} or {"do":"retire"}. since is when the first of the
 failures in a row began.
-live is null or {"lag","ids","due","hold"}: milliseconds behind, ids kept, people who may change by time alone, and why nothing is sent.`;
+live is null or {"lag","progress","ids","due","hold"}: milliseconds behind, from 0 to 1 while it is computed over the log, ids kept, people who may change by time alone, and why nothing is sent.`;
 
 const PAUSE_HELP = `
 Example:
@@ -127,7 +127,8 @@ function statusTable(statuses: readonly AudienceStatus[], now: number, terminal:
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['audience'] });
 }
 
-function liveText({ lag, hold }: NonNullable<AudienceStatus['live']>): string {
+function liveText({ lag, progress, hold }: NonNullable<AudienceStatus['live']>): string {
+  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed`;
   if (lag === null) return 'live, not computed yet';
   if (hold !== null) return 'live, on hold';
   return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;

@@ -63,6 +63,11 @@ export class Workbench {
     this.instance.closeSync();
   }
 
+  /** Has the statement that is running fail. */
+  interrupt(): void {
+    this.connection.interrupt();
+  }
+
   async rows(sql: string): Promise<unknown[][]> {
     return (await this.connection.run(sql)).getRowsJS();
   }

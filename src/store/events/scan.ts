@@ -1,52 +1,66 @@
-import type { FileLog, LoggedRow, OnEvents, Wanted } from '../event-log.ts';
+import type { FileLog, LogScan, ScannedRow, Wanted } from '../event-log.ts';
 import { Workbench } from './parquet.ts';
+import { type StagingDialect, stagingOf } from './staging.ts';
 
 /** Times that what changed meanwhile is read again. */
 const TRIES = 20;
 
-/** A condition on events; names are literals. */
-export function wantedSql({ events, everything }: Wanted): string {
-  if (everything) return '(user_id IS NOT NULL OR anonymous_id IS NOT NULL)';
-  const names = ["''", ...events.map((name) => `'${name.replaceAll("'", "''")}'`)].join(', ');
-  return `(type IN ('identify', 'alias') OR event IN (${names})) AND (user_id IS NOT NULL OR anonymous_id IS NOT NULL)`;
-}
+const DUCKDB: StagingDialect = {
+  binary: '',
+  millis: (timestamp) => `CAST(epoch_ms(${timestamp}) AS double)`,
+};
 
-/** Users first, each with all events in a row, then anonymous ids. */
-export const BY_ID = 'user_id IS NULL, coalesce(user_id, anonymous_id)';
+const NAMES =
+  'message_id, type, event, user_id, anonymous_id, previous_id, "timestamp", received_at, properties, traits, context';
 
 type Columns = readonly [
-  ...[string[], string[], (string | null)[], (string | null)[], (string | null)[], (string | null)[]],
-  ...[bigint[], bigint[], (string | null)[], (string | null)[], (string | null)[]],
+  ...[(string | null)[], boolean[], string[], string[], (string | null)[], (string | null)[], number[], number[]],
+  ...[(string | null)[], (string | null)[], (string | null)[], (string | null)[]],
 ];
+
+interface FilesToScan {
+  readonly log: FileLog;
+  readonly folder: string;
+  readonly token: () => string;
+  readonly signal: AbortSignal;
+}
 
 /**
  * Reads the files of a log and its tail as they are at one moment.
  *
- * @param onPlace - hears the last part of it, before any event is read
+ * @param onPlace - hears the last part of it, before anything is read
  */
 export async function scanFiles(
-  log: FileLog,
-  folder: string,
+  { log, folder, token, signal }: FilesToScan,
   wanted: Wanted,
-  token: () => string,
   onPlace: (last: number) => Promise<void>,
-  onEvents: OnEvents,
+  read: (scan: LogScan) => Promise<void>,
 ): Promise<void> {
   const bench = await Workbench.open(folder, token);
+  const interrupt = () => bench.interrupt();
+  signal.addEventListener('abort', interrupt);
   try {
+    signal.throwIfAborted();
     const { files, newest } = await loaded(log, bench);
     await onPlace(newest);
-    const columns = `message_id, type, event, user_id, anonymous_id, previous_id, epoch_ms("timestamp"), epoch_ms(received_at),
-      CAST(properties AS varchar), CAST(traits AS varchar), CAST(context AS varchar)`;
-    const names =
-      'message_id, type, event, user_id, anonymous_id, previous_id, "timestamp", received_at, properties, traits, context';
-    const filed =
-      files.length === 0 ? '' : `UNION ALL SELECT ${names} FROM ${bench.files(files)} WHERE ${wantedSql(wanted)}`;
-    const sql = `SELECT ${columns} FROM (SELECT ${names} FROM events WHERE ${wantedSql(wanted)} ${filed}) AS log ORDER BY ${BY_ID}`;
-    for await (const chunk of bench.stream(sql)) await onEvents(rowsOf(chunk as unknown as Columns));
+    const filed = files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(files)}`;
+    const { tables, size, people, anonymous } = stagingOf(wanted, `(SELECT ${NAMES} FROM events ${filed}) AS log`, DUCKDB);
+    for (const [, statement] of tables) await bench.rows(statement);
+    const [[rows, latest] = []] = await bench.rows(size);
+    await read({
+      newest: Number(latest),
+      rows: Number(rows),
+      people: () => scanned(bench, people),
+      anonymous: () => scanned(bench, anonymous),
+    });
   } finally {
+    signal.removeEventListener('abort', interrupt);
     bench.close();
   }
+}
+
+async function* scanned(bench: Workbench, query: string): AsyncGenerator<readonly ScannedRow[]> {
+  for await (const chunk of bench.stream(query)) yield rowsOf(chunk as unknown as Columns);
 }
 
 /** Tail and files belong together only if nothing moved between them meanwhile. */
@@ -66,17 +80,19 @@ async function loaded(log: FileLog, bench: Workbench) {
   throw new Error('The event log kept changing while it was read.');
 }
 
-function rowsOf(columns: Columns): LoggedRow[] {
-  const [ids, types, events, users, anonymous, previous, timestamps, receipts, properties, traits, contexts] = columns;
-  return ids.map((messageId, row) => ({
-    messageId,
+function rowsOf(columns: Columns): ScannedRow[] {
+  const [persons, anonymous, ids, types, events, linked, happened, received, messages, ...parts] = columns;
+  const [properties, traits, contexts] = parts;
+  return ids.map((id, row) => ({
+    person: persons[row] ?? null,
+    isAnonymous: anonymous[row] ?? false,
+    id,
     type: types[row] ?? '',
     event: events[row] ?? null,
-    userId: users[row] ?? null,
-    anonymousId: anonymous[row] ?? null,
-    previousId: previous[row] ?? null,
-    timestamp: Number(timestamps[row]),
-    receivedAt: Number(receipts[row]),
+    linked: linked[row] ?? null,
+    timestamp: happened[row] ?? 0,
+    receivedAt: received[row] ?? 0,
+    messageId: messages[row] ?? '',
     properties: parsed(properties[row]),
     traits: parsed(traits[row]),
     context: parsed(contexts[row]),

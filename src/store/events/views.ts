@@ -42,16 +42,17 @@ const SIMPLE_VIEWS: readonly EventView[] = [
   ofType('screens', 'screen'),
   ofType('groups', 'group'),
   ofType('aliases', 'alias'),
-  {
-    name: 'identity_links',
-    query: (view) =>
-      `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
+  { name: 'identity_links', query: (view) => identityLinks(view('events')) },
+];
+
+/** Rows of (kind, id, user_id, …): who was said to be who. */
+export function identityLinks(events: string): string {
+  return `SELECT CASE WHEN type = 'alias' THEN 'alias' ELSE 'anonymous' END AS kind,
         CASE WHEN type = 'alias' THEN previous_id ELSE anonymous_id END AS id,
         user_id, "timestamp", received_at, message_id
-      FROM ${view('events')} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL
-        AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`,
-  },
-];
+      FROM ${events} WHERE type IN ('identify', 'alias') AND user_id IS NOT NULL
+        AND ((type = 'identify' AND anonymous_id IS NOT NULL) OR (type = 'alias' AND previous_id IS NOT NULL))`;
+}
 
 /** Columns of `events`, in order. */
 export const EVENT_COLUMNS = [

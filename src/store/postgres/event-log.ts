@@ -16,7 +16,7 @@ export function tableLog({ db, url }: Context, during: <T>(work: () => Promise<T
     prepare: (now) => during(() => prepareDays(db, now)),
     dropBefore: (day) => during(() => dropDays(db, day)),
     since: (place, now) => during(() => eventsSince(db, place, now)),
-    scan: (...given) => during(() => scanEvents(url, ...given)),
+    scan: (wanted, now, signal, ...given) => during(() => scanEvents({ url, now, signal }, wanted, ...given)),
     forget: (users, sources, until) => during(() => forget(db, users, sources, until)),
     userIds: () => during(() => userIds(db)),
     restored: () => during(() => restored(db)),

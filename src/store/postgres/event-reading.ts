@@ -1,6 +1,7 @@
 import { dayOf } from '../../timestamp.ts';
-import type { LoggedRow, OnEvents, TablePlace, Wanted } from '../event-log.ts';
-import { BY_ID, parsed, wantedSql } from '../events/scan.ts';
+import type { LoggedRow, LogScan, ScannedRow, TablePlace, Wanted } from '../event-log.ts';
+import { parsed } from '../events/scan.ts';
+import { type StagingDialect, stagingOf } from '../events/staging.ts';
 import { int8 } from './arrays.ts';
 import type { Context } from './context.ts';
 import { onOwnConnection } from './own-connection.ts';
@@ -52,19 +53,35 @@ function loggedRow([, messageId, type, event, userId, anonymousId, previousId, .
 const LOOK_BACK = 20_000;
 const FETCHED = 5_000;
 
+const STAGING: StagingDialect = {
+  binary: ' COLLATE "C"',
+  millis: (timestamp) => `CAST(round(extract(epoch FROM ${timestamp}) * 1000) AS double precision)`,
+};
+
+interface TableToScan {
+  readonly url: string;
+  readonly now: number;
+  readonly signal: AbortSignal;
+}
+
+type ScannedTuple = readonly [
+  ...[person: string | null, isAnonymous: boolean, id: string, type: string, event: string | null, linked: string | null],
+  ...[happened: number, received: number, messageId: string | null],
+  ...[properties: string | null, traits: string | null, context: string | null],
+];
+
 /** As the table is at one moment, on a connection of its own, as it may take long. */
 export function scanEvents(
-  url: string,
+  { url, now, signal }: TableToScan,
   wanted: Wanted,
-  now: number,
   onPlace: (place: TablePlace) => Promise<void>,
-  onEvents: OnEvents,
+  read: (scan: LogScan) => Promise<void>,
 ): Promise<void> {
-  return onOwnConnection(url, undefined, async (client) => {
+  return onOwnConnection(url, signal, async (client, begin) => {
     const rows = async <T>(text: string) =>
       (await client.query<T[]>({ text, rowMode: 'array' })).rows as unknown as T[];
     await client.query("SET TIME ZONE 'UTC'");
-    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    await begin('ISOLATION LEVEL REPEATABLE READ');
     const [[newest] = ['0']] = await rows<[string]>('SELECT coalesce(max(seq), 0) FROM rollcall.event');
     const last = Number(newest);
     const first = Math.max(1, last - LOOK_BACK);
@@ -72,13 +89,33 @@ export function scanEvents(
       `SELECT generate_series(${first}::bigint, ${last}::bigint) EXCEPT SELECT seq FROM rollcall.event WHERE seq >= ${first}`,
     );
     await onPlace({ last, missing: gaps.map(([seq]) => [Number(seq), now]) });
-    await client.query(
-      `DECLARE wanted NO SCROLL CURSOR FOR ${COLUMNS} ${wantedSql(wanted)} ORDER BY ${BY_ID.replace(')', ') COLLATE "C"')}`,
-    );
-    for (;;) {
-      const found = await rows<EventRow>(`FETCH ${FETCHED} FROM wanted`);
-      if (found.length === 0) return;
-      await onEvents(found.map(loggedRow));
+    const { tables, size, people, anonymous } = stagingOf(wanted, 'rollcall.event', STAGING);
+    for (const [table, statement] of tables) {
+      await client.query(statement);
+      // Nobody else looks after temporary tables, and plans go by what is known of them.
+      await client.query(`ANALYZE ${table}`);
     }
+    const [[count, latest] = [0, 0]] = await rows<[number, number]>(size);
+    async function* scanned(name: string, query: string): AsyncGenerator<readonly ScannedRow[]> {
+      await client.query(`DECLARE ${name} NO SCROLL CURSOR FOR ${query}`);
+      for (;;) {
+        const found = await rows<ScannedTuple>(`FETCH ${FETCHED} FROM ${name}`);
+        if (found.length === 0) break;
+        yield found.map(scannedRow);
+      }
+      await client.query(`CLOSE ${name}`);
+    }
+    await read({
+      newest: latest,
+      rows: count,
+      people: () => scanned('people', people),
+      anonymous: () => scanned('anonymous', anonymous),
+    });
   });
+}
+
+function scannedRow([person, isAnonymous, id, type, event, linked, ...rest]: ScannedTuple): ScannedRow {
+  const [timestamp, receivedAt, messageId, properties, traits, context] = rest;
+  const parts = { properties: parsed(properties), traits: parsed(traits), context: parsed(context) };
+  return { person, isAnonymous, id, type, event, linked, timestamp, receivedAt, messageId: messageId ?? '', ...parts };
 }

@@ -4,6 +4,7 @@ import { raw, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
 import { listed } from './listed.ts';
+import { givenChanges, saveMembers } from './live-changes.ts';
 import { dropRows, liveMoved, moveSource, saveRows } from './live-state.ts';
 import type { Session } from './session.ts';
 
@@ -54,13 +55,9 @@ async function advance({ run, dialect }: Session, told: LiveCommit['told']): Pro
     ON CONFLICT (key) DO UPDATE SET record = excluded.record`);
 }
 
-async function change({ run, dialect }: Session, { changes, at }: LiveCommit): Promise<void> {
-  const { from, text, number } = listed(
-    dialect,
-    changes.map(({ key, user, current, version, cause }) => [key, user, current, version, cause]),
-  );
-  const given = sql`(SELECT ${text(0)} AS name, ${text(1)} AS who, ${text(2)} AS next, ${number(3)} AS version,
-    ${text(4)} AS cause FROM ${from}) AS v`;
+async function change(session: Session, { changes, at }: LiveCommit): Promise<void> {
+  const { run } = session;
+  const given = givenChanges(session, changes);
   await run(sql`INSERT INTO rollcall.live_past (key, user_id, value, since, until, ended_at)
     SELECT m.key, m.user_id, m.told, m.since, v.version, ${at}
     FROM ${given} JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
@@ -70,14 +67,7 @@ async function change({ run, dialect }: Session, { changes, at }: LiveCommit): P
       CASE WHEN v.next IS NULL THEN 'exited' WHEN m.told IS NULL THEN 'entered' ELSE 'changed' END, v.cause
     FROM ${given} LEFT JOIN rollcall.live_member AS m ON m.key = v.name AND m.user_id = v.who
     WHERE v.version IS NOT NULL`);
-  await run(sql`INSERT INTO rollcall.live_member (key, user_id, current, told, since, behind)
-    SELECT v.name, v.who, v.next, CASE WHEN v.version IS NULL THEN NULL ELSE v.next END, coalesce(v.version, 0),
-      CASE WHEN v.version IS NULL AND v.next IS NOT NULL THEN 1 ELSE 0 END
-    FROM ${given} WHERE true
-    ON CONFLICT (key, user_id) DO UPDATE SET current = excluded.current,
-      told = CASE WHEN excluded.since > 0 THEN excluded.current ELSE live_member.told END,
-      since = CASE WHEN excluded.since > 0 THEN excluded.since ELSE live_member.since END,
-      behind = CASE WHEN excluded.since > 0 OR excluded.current IS NOT DISTINCT FROM live_member.told THEN 0 ELSE 1 END`);
+  await saveMembers(session, given);
 }
 
 type AudienceRow = readonly [string, string, string, number, number, string | null, number];

@@ -50,9 +50,9 @@ import {
   liveRows,
   liveRowsOf,
   liveShared,
-  liveSize,
   liveSource,
   liveSources,
+  liveStrays,
   rebuildLive,
   rewriteLive,
 } from './live-state.ts';
@@ -96,9 +96,9 @@ const RECORDS = {
   pruneRecords,
   ...{ liveSource, liveSources, beginLive, clearLive, fillLive, endLive, liveRows, liveRowsOf, livePersons, liveDue },
   ...{
-    liveSize,
     liveShared,
     liveOld,
+    liveStrays,
     rebuildLive,
     rewriteLive,
     liveMembers,

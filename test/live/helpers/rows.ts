@@ -16,7 +16,7 @@ export class RowsInMemory implements Rows {
   }
 
   write(rows: readonly Row[]): void {
-    for (const { kept, ...row } of rows) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
+    for (const { kept, before, ...row } of rows) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
   }
 
   old(first: number): string[] {
@@ -38,7 +38,7 @@ export class RowsInMemory implements Rows {
 function readRow(text: string | undefined): Row[] {
   if (text === undefined) return [];
   const row = JSON.parse(text);
-  return [{ ...row, kept: readKept(row.kept) }];
+  return [{ ...row, kept: readKept(row.kept), before: { due: row.due } }];
 }
 
 /** Live membership that is computed step by step, in memory. */
@@ -58,7 +58,7 @@ export class LiveModel {
     const { rows, standings } = await step(this.asked, this.rows, news);
     this.rows.write(rows);
     for (const { person, values } of standings) {
-      for (const [key, value] of values) this.set(key, person, value);
+      for (const { key } of this.asked.definitions) this.set(key, person, values.get(key));
     }
     return standings;
   }

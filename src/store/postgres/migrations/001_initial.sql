@@ -321,7 +321,11 @@ CREATE TABLE rollcall.live_source (
   position text NOT NULL,
   at bigint NOT NULL,
   revision bigint NOT NULL,
-  building bigint NOT NULL
+  building bigint NOT NULL,
+  done bigint NOT NULL,
+  total bigint NOT NULL,
+  ids bigint NOT NULL,
+  due bigint NOT NULL
 );
 CREATE TABLE rollcall.live_id (
   source text NOT NULL,

@@ -1,0 +1,47 @@
+import type { LiveMember } from '../../src/store/live.ts';
+import type { Deletions, Store } from '../../src/store/port.ts';
+import type { LiveEvent } from './event.ts';
+import type { Standings } from './people.ts';
+
+/** A value that is another than the one computed before. */
+export interface Difference {
+  readonly key: string;
+  readonly user: string;
+  readonly current: string | null;
+  readonly told: string | null;
+  /** JSON: the event that made it; null for the time. */
+  readonly cause: string | null;
+}
+
+/** @param members - all that the store knows of these persons */
+export function differences(standings: readonly Standings[], members: readonly LiveMember[]): Difference[] {
+  const known = Map.groupBy(members, ({ user }) => user);
+  return standings.flatMap(({ person, values, cause }) => {
+    const before = new Map((known.get(person) ?? []).map((member) => [member.key, member]));
+    return [...new Set([...values.keys(), ...before.keys()])].flatMap((key) => {
+      const value = values.get(key);
+      const current = value === undefined ? null : JSON.stringify(value);
+      const { current: was = null, told = null } = before.get(key) ?? {};
+      return current === was ? [] : [{ key, user: person, current, told, cause: causeText(cause(key)) }];
+    });
+  });
+}
+
+function causeText(event: LiveEvent | null): string | null {
+  if (!event) return null;
+  const { messageId, type, event: name, timestamp } = event;
+  return JSON.stringify({ messageId, type, event: name, timestamp });
+}
+
+/** Those who are deleted or suppressed enter nothing. */
+export async function withoutExcluded(
+  store: Pick<Store, 'excluded'>,
+  source: string,
+  found: readonly Difference[],
+  { settled }: Deletions,
+): Promise<readonly Difference[]> {
+  const entering = [...new Set(found.flatMap(({ user, current }) => (current === null ? [] : user)))];
+  if (entering.length === 0) return found;
+  const out = new Set(await store.excluded(entering, source, settled));
+  return found.filter(({ user, current }) => current === null || !out.has(user));
+}
