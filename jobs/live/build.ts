@@ -26,8 +26,9 @@ interface BuildParts {
   readonly signal: AbortSignal;
 }
 
-/** Ids, or persons, that are written at once. */
+/** Ids, or persons, that are written at once at most, and what was read for them. */
 const PAGE = 5_000;
+const READ = 50_000;
 const CLEARED = 5_000;
 /** How often the log says how far it is, in milliseconds. */
 const SAY_EVERY = 10_000;
@@ -87,6 +88,7 @@ class Building {
   private readonly epoch: number;
   private readonly total: number;
   private done = 0;
+  private written = 0;
   private saidAt: number;
   private rows: Row[] = [];
   private standings: Standings[] = [];
@@ -144,7 +146,8 @@ class Building {
 
   private async took(count: number): Promise<void> {
     this.done += count;
-    if (this.rows.length >= PAGE || this.standings.length >= PAGE) await this.write();
+    const isMuch = this.done - this.written >= READ;
+    if (isMuch || this.rows.length >= PAGE || this.standings.length >= PAGE) await this.write();
   }
 
   private async write(): Promise<void> {
@@ -163,6 +166,7 @@ class Building {
     const { epoch } = deletions;
     const { done, total } = this;
     await store.fillLive({ fence, source, epoch, rows: written(rows).rows, changes, done, total });
+    this.written = done;
     this.say();
     failpoint('live_build');
   }

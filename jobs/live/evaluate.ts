@@ -46,7 +46,7 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): 
 }
 
 /** @param person - what is kept of all ids of one person */
- function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
+function evaluate(asked: Asked, person: readonly Kept[], now: number): Verdict {
   if (asked.kind === 'trait') return traitVerdict(asked.value, asked.section, person, now);
   let due: number | null = null;
   const facts = asked.facts.map((fact) => {

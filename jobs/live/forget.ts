@@ -48,7 +48,9 @@ async function forgetIn(store: ForgettingStore, source: string, users: readonly 
   // Those who stay are looked at again, by the row that says when.
   const rest = settled
     .filter((row) => !empty.includes(row))
-    .map((row) => (row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null }));
+    .map((row) =>
+      row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null },
+    );
   await store.rewriteLive(source, rest, dropped);
 }
 
@@ -77,7 +79,8 @@ async function loadPeople(
     source,
     users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
   );
-  const persons = new Set([...own, ...rows.values()].flatMap(({ person }) => person ?? []));
+  // Of somebody who did nothing that is asked for, only devices are known.
+  const persons = new Set([...users, ...[...own, ...rows.values()].flatMap(({ person }) => person ?? [])]);
   for (const row of [...own, ...(await store.liveRowsOf(source, [...persons]))]) {
     if (!rows.has(row.raw)) rows.set(row.raw, row);
   }

@@ -33,6 +33,10 @@ export interface LiveStepReport {
 
 /** How often the log is looked at, in milliseconds. */
 const LOOK_EVERY = 100;
+/** So long after a step the next one begins, in milliseconds: events that come meanwhile share its cost. */
+const STEP_EVERY = 50;
+/** With so many events at once, more are taken to wait. */
+const MANY = 1_000;
 /** How often audiences on hold are looked at, in milliseconds. */
 const SETTLE_EVERY = 500;
 /** How often what is old is forgotten, in milliseconds. */
@@ -71,9 +75,12 @@ export class Loop {
     await this.load();
     for (;;) {
       signal.throwIfAborted();
-      const next = await this.turn();
+      const startedAt = clock.monotonic();
+      const { next, stepped, isMore } = await this.turn();
       this.lookAround();
-      const wait = Math.min(LOOK_EVERY, next - clock.now());
+      if (isMore) continue;
+      const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);
+      const wait = Math.min(left, next - clock.now());
       if (wait > 0) await clock.sleep(wait, signal);
     }
   }
@@ -81,7 +88,7 @@ export class Loop {
   /** Reads on to the end of the log. */
   async once(): Promise<void> {
     await this.load();
-    while ((await this.turn()) === 0) this.parts.signal.throwIfAborted();
+    while ((await this.turn()).stepped) this.parts.signal.throwIfAborted();
   }
 
   /** Looks at all persons of whom anything is kept. */
@@ -115,21 +122,23 @@ export class Loop {
     ({ at: this.at, revision: this.revision, position: this.position } = known);
   }
 
-  /** One step, if there is anything to do; resolves to when the next one is due. */
-  private async turn(): Promise<number> {
+  /** One step, if there is anything to do; resolves to when something is due, and whether more waits already. */
+  private async turn(): Promise<{ readonly next: number; readonly stepped: boolean; readonly isMore: boolean }> {
     const { store, clock } = this.parts;
     const { source } = this.place;
     const news = await readNews(store.events, this.position, clock.now());
     if (news === null) throw notReady();
     const now = this.time(news.events);
-    const { persons, since, next } = await store.liveDue(source, now, PERSONS);
-    const old = await this.old();
+    const [{ persons, since, next }, old] = await Promise.all([store.liveDue(source, now, PERSONS), this.old()]);
+    const due = next ?? Number.POSITIVE_INFINITY;
     if (news.events.length + persons.length + old.length + this.flush.size === 0) {
       this.position = news.position;
-      return next ?? Number.POSITIVE_INFINITY;
+      return { next: due, stepped: false, isMore: false };
     }
     await this.step({ events: news.events, due: persons, old }, news.position, since || now);
-    return 0;
+    const isMore =
+      news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || this.flush.size > 0;
+    return { next: due, stepped: true, isMore };
   }
 
   /** Ids of which something was received on days that the log has forgotten. */
@@ -157,7 +166,7 @@ export class Loop {
     const { events } = given;
     const now = this.time(events);
     // Read after the events: they are part of the log.
-    const [deletions, first] = [await store.deletions(null), await store.events.firstDay()];
+    const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
     const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);

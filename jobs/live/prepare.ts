@@ -20,7 +20,10 @@ interface PrepareParts {
  * Has everything kept that the definitions ask, and those computed that are new or edited. They are on hold until a run has
  * told what that changes.
  */
-export async function prepare(place: LivePlace, { clock, log, signal, everybody, strays }: PrepareParts): Promise<void> {
+export async function prepare(
+  place: LivePlace,
+  { clock, log, signal, everybody, strays }: PrepareParts,
+): Promise<void> {
   const { store, source, fence, asked, computations, config } = place;
   const known = await store.liveSource(source);
   const isBuilt = known !== null && (await isKept(place, clock.now()));

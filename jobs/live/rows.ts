@@ -5,14 +5,14 @@ import { idOf, isUser, type Link, readLinks, writeLinks } from './identity.ts';
 import { type Kept, oldestDay, readKept, writeKept } from './kept.ts';
 import type { Row, Rows } from './people.ts';
 
-export const readRow = ({ raw, person, due, kept, links }: LiveRow): Row => ({
+const readRow = ({ raw, person, due, kept, links }: LiveRow): Row => ({
   ...{ raw, person, due },
   kept: readKept(kept),
   links: readLinks(links),
   before: { due },
 });
 
-export const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
+const writeRow = ({ raw, person, due, kept, links }: Row): LiveRow => ({
   ...{ raw, person, due },
   oldest: oldestOf(kept, links),
   kept: writeKept(kept),

@@ -17,7 +17,9 @@ function wantedEvent(sections: readonly Section[], now: number): WantedEvent {
   const first = Math.min(...starts);
   return {
     since: Number.isFinite(first) ? first : null,
-    parts: new Set(sections.flatMap(({ activity, of }) => [...activity.where, ...(of ? [of] : [])].map(({ part }) => part))),
+    parts: new Set(
+      sections.flatMap(({ activity, of }) => [...activity.where, ...(of ? [of] : [])].map(({ part }) => part)),
+    ),
     ids: sections.some(({ keeps }) => keeps === 'values'),
   };
 }

@@ -35,7 +35,7 @@ interface StepResult {
   /** Persons that were looked at, and changes that were sent. */
   readonly touched: number;
   readonly sent: number;
-  /** Audiences of which all that is behind is told. */
+  /** Audiences of which all that is behind is told, or that are on hold again. */
   readonly flushed: readonly string[];
   readonly moved: readonly LiveMoved[];
 }
@@ -60,17 +60,18 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   const users = standings.map(({ person }) => person);
   const members = await store.liveMembers(users, keys);
   const found = differences(standings, members);
-  const audiences = new Map((await liveAudiencesFor(store, found, input)).map((each) => [each.key, each]));
-  const flushed: string[] = [];
+  // Those with more behind than are told at once.
+  const full = new Set<string>();
   for (const key of input.flush) {
     const behind = await store.livePage(key, 'behind', '', FLUSHED);
-    if (behind.length < FLUSHED) flushed.push(key);
+    if (behind.length === FLUSHED) full.add(key);
     found.push(...stillBehind(behind, found));
   }
-  const changes = await withoutExcluded(store, source, found, deletions);
-  const paused = new Set(found.length === 0 ? [] : (await store.pausedAudiences()).map(({ key }) => key));
-  const draft = new Draft(place, now, audiences, paused);
-  for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
+  const draft = new Draft(place, now);
+  if (found.length > 0) {
+    const [changes] = await Promise.all([withoutExcluded(store, source, found, deletions), draft.load(found)]);
+    for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
+  }
   const { fence } = place;
   const { position, revision } = input;
   const { epoch } = deletions;
@@ -81,6 +82,9 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
   };
   if (draft.messages.length === 0) await store.commitLive(commit);
   else await place.accept(source, draft.messages, { lane: 'live', toEach: draft.to, live: commit });
+  // One that is told nothing is on hold again: it is flushed once that is over.
+  const told = new Set(draft.told.map(({ key }) => key));
+  const flushed = input.flush.filter((key) => !full.has(key) || !told.has(key));
   return { touched: standings.length, sent: draft.messages.length, flushed, moved: draft.moved };
 }
 
@@ -99,10 +103,6 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
   );
 }
 
-async function liveAudiencesFor(store: Store, found: readonly Difference[], { flush }: StepInput) {
-  return found.length === 0 && flush.length === 0 ? [] : store.liveAudiences();
-}
-
 /** What a step writes and sends of its audiences. */
 class Draft {
   readonly changes: LiveChange[] = [];
@@ -113,20 +113,28 @@ class Draft {
   private readonly scopes = new Map<Message, readonly string[]>();
   private readonly place: LivePlace;
   private readonly now: number;
-  private readonly audiences: ReadonlyMap<string, LiveAudience>;
+  private audiences: ReadonlyMap<string, LiveAudience> = new Map();
+  private records: ReadonlyMap<string, AudienceRecord | null> = new Map();
   /** Those that a person paused. */
-  private readonly paused: ReadonlySet<string>;
+  private paused: ReadonlySet<string> = new Set();
 
-  constructor(
-    place: LivePlace,
-    now: number,
-    audiences: ReadonlyMap<string, LiveAudience>,
-    paused: ReadonlySet<string>,
-  ) {
+  constructor(place: LivePlace, now: number) {
     this.place = place;
     this.now = now;
-    this.audiences = audiences;
-    this.paused = paused;
+  }
+
+  /** Asks the store at once for all that changes of audiences depend on. */
+  async load(changes: readonly Difference[]): Promise<void> {
+    const { store } = this.place;
+    const keys = [...new Set(changes.map(({ key }) => key))];
+    const [audiences, paused, records] = await Promise.all([
+      store.liveAudiences(),
+      store.pausedAudiences(),
+      Promise.all(keys.map(async (key) => [key, await store.audience(key)] as const)),
+    ]);
+    this.audiences = new Map(audiences.map((each) => [each.key, each]));
+    this.paused = new Set(paused.map(({ key }) => key));
+    this.records = new Map(records);
   }
 
   readonly to = (message: Message): readonly string[] => this.scopes.get(message) ?? [];
@@ -136,7 +144,7 @@ class Draft {
     const audience = this.audiences.get(key);
     const computation = computations.get(key)?.computation;
     if (changes.length === 0 || !audience || !computation) return;
-    const record = audience.hold === null ? await store.audience(key) : null;
+    const record = audience.hold === null ? (this.records.get(key) ?? null) : null;
     const news = changes.filter(({ current, told }) => current !== told);
     const frozen = record ? await whyFrozen(store, computation, audience, news, this.now) : null;
     const isPaused = computation.paused || this.paused.has(key);

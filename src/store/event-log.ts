@@ -93,8 +93,7 @@ export interface WantedEvent {
 }
 
 /** One thing that the log says of an id. Parts and message ids that are not wanted are left out. */
-export interface ScannedRow
-  extends Omit<LoggedRow, 'userId' | 'anonymousId' | 'previousId'> {
+export interface ScannedRow extends Omit<LoggedRow, 'userId' | 'anonymousId' | 'previousId'> {
   readonly isAnonymous: boolean;
   readonly id: string;
   /** The user that the id belongs to in the end; null for an anonymous id of nobody. */

@@ -6,24 +6,36 @@ const row = (raw: string, person: string, links: readonly unknown[] = []): LiveR
   return { raw, person, due: null, oldest: null, kept: '{}', links: JSON.stringify(links) };
 };
 
+/** What is written and what is dropped once a user is forgotten. */
+async function forgotten(user: string, rows: readonly LiveRow[]) {
+  let done = { left: {} as Record<string, number | null>, gone: [] as readonly string[] };
+  const several = rows.filter(({ links }) => JSON.parse(links).length > 1);
+  await forgetKept(
+    {
+      liveSources: async () => ['personas'],
+      liveRows: async (_source, raws) => rows.filter(({ raw }) => raws.includes(raw)),
+      liveRowsOf: async (_source, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
+      liveShared: async (_source, after) => several.filter(({ raw }) => raw > after),
+      rewriteLive: async (_source, left, gone) => {
+        done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
+      },
+    },
+    [user],
+  );
+  return done;
+}
+
 t.test('those who shared a device with somebody who is deleted are looked at once, by no former id', async (t) => {
   const shared = row('a:tablet', 'ann', [
     ['ann', [1, 1, 'm1']],
     ['gone', [2, 2, 'm2']],
   ]);
   const rows = [row('u:ann', 'ann'), row('u:anna', 'ann', [['ann', [3, 3, 'm3']]]), row('u:gone', 'gone'), shared];
-  let rewritten: readonly LiveRow[] = [];
-  await forgetKept(
-    {
-      liveSources: async () => ['personas'],
-      liveRows: async (_source, raws) => rows.filter(({ raw }) => raws.includes(raw)),
-      liveRowsOf: async (_source, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
-      liveShared: async (_source, after) => (after < shared.raw ? [shared] : []),
-      rewriteLive: async (_source, left) => {
-        rewritten = left;
-      },
-    },
-    ['gone'],
-  );
-  t.same(Object.fromEntries(rewritten.map(({ raw, due }) => [raw, due])), { 'u:ann': 0, 'u:anna': null, 'a:tablet': null });
+  t.same((await forgotten('gone', rows)).left, { 'u:ann': 0, 'u:anna': null, 'a:tablet': null });
+});
+
+t.test('of somebody who only used a device nothing stays', async (t) => {
+  const { left, gone } = await forgotten('gone', [row('a:phone', 'gone', [['gone', [1, 1, 'm1']]])]);
+  t.same(left, {});
+  t.same(gone, ['u:gone', 'a:phone']);
 });

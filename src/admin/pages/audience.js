@@ -114,7 +114,14 @@ function figuresOf(audience) {
       ...known,
       {
         title: 'Computed',
-        value: live.lag === null ? (live.progress === null ? 'not yet' : `${Math.floor(100 * live.progress)} %`) : live.hold === null ? 'live' : 'on hold',
+        value:
+          live.lag === null
+            ? live.progress === null
+              ? 'not yet'
+              : `${Math.floor(100 * live.progress)} %`
+            : live.hold === null
+              ? 'live'
+              : 'on hold',
         note: live.hold ?? (live.lag < 1_000 ? 'as events come and time goes by' : `${duration(live.lag)} behind`),
       },
       { title: 'Due', value: number(live.due), note: 'may change by time alone' },

@@ -44,7 +44,11 @@ export async function scanFiles(
     const { files, newest } = await loaded(log, bench);
     await onPlace(newest);
     const filed = files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(files)}`;
-    const { tables, size, people, anonymous } = stagingOf(wanted, `(SELECT ${NAMES} FROM events ${filed}) AS log`, DUCKDB);
+    const { tables, size, people, anonymous } = stagingOf(
+      wanted,
+      `(SELECT ${NAMES} FROM events ${filed}) AS log`,
+      DUCKDB,
+    );
     for (const [, statement] of tables) await bench.rows(statement);
     const [[rows, latest] = []] = await bench.rows(size);
     await read({

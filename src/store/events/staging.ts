@@ -19,7 +19,7 @@ const OF_PEOPLE = 'person IS NOT NULL AND NOT (is_anonymous AND linked IS NOT NU
 const OF_ANONYMOUS = 'is_anonymous';
 
 /** How a log is put by people, in temporary tables: nothing of it stays in memory that has no room there. */
-export interface Staging {
+interface Staging {
   /** Statements that make the tables, in this order, each with its table's name. */
   readonly tables: readonly (readonly [name: string, statement: string])[];
   /** One row: how many rows `people` and `anonymous` have, and the latest receipt. */

@@ -65,7 +65,14 @@ interface TableToScan {
 }
 
 type ScannedTuple = readonly [
-  ...[person: string | null, isAnonymous: boolean, id: string, type: string, event: string | null, linked: string | null],
+  ...[
+    person: string | null,
+    isAnonymous: boolean,
+    id: string,
+    type: string,
+    event: string | null,
+    linked: string | null,
+  ],
   ...[happened: number, received: number, messageId: string | null],
   ...[properties: string | null, traits: string | null, context: string | null],
 ];

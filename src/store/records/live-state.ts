@@ -93,7 +93,8 @@ export async function dropRows(session: Session, source: string, raws: readonly 
 export function endLive(session: Session, source: string, at: number, fence: Fence): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
-    const ended = await session.run(sql`UPDATE rollcall.live_source SET at = ${at}, building = ${BUILT}, revision = revision + 1
+    const ended =
+      await session.run(sql`UPDATE rollcall.live_source SET at = ${at}, building = ${BUILT}, revision = revision + 1
       WHERE source = ${source} AND building = ${BEGUN}`);
     if (ended === 0) throw liveMoved();
   });
@@ -163,7 +164,8 @@ export async function moveSource(
   given: Pick<LiveCommit, 'source' | 'revision' | 'position' | 'at' | 'more'>,
 ): Promise<void> {
   const { source, revision, position, at, more } = given;
-  const moved = await run(sql`UPDATE rollcall.live_source SET position = ${position}, at = ${at}, ids = ids + ${more.ids},
+  const moved =
+    await run(sql`UPDATE rollcall.live_source SET position = ${position}, at = ${at}, ids = ids + ${more.ids},
       due = due + ${more.due}
     WHERE source = ${source} AND revision = ${revision} AND building = ${BUILT}`);
   if (moved === 0) throw liveMoved();

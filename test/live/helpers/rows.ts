@@ -16,7 +16,8 @@ export class RowsInMemory implements Rows {
   }
 
   write(rows: readonly Row[]): void {
-    for (const { kept, before, ...row } of rows) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
+    for (const { kept, before, ...row } of rows)
+      this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
   }
 
   old(first: number): string[] {
