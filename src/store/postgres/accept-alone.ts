@@ -93,18 +93,20 @@ const COLUMNS = {
   ...{ destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
   ...{ user_id: 'text', conflict: 'text', body: 'text' },
 };
+/** The parameter after the columns. */
+const RUN = `$${Object.keys(COLUMNS).length + 1}`;
 
 const insertSql = (now: string) => `
   INSERT INTO rollcall.delivery
     (destination, rank, state, due_at, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
-  SELECT m.destination, m.lane, ${stateOf('m')}, ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, $9, m.conflict, m.body
+  SELECT m.destination, m.lane, ${stateOf('m')}, ${now}, 0, m.type, m.source, m.message_id, m.user_id, ${now}, ${RUN}, m.conflict, m.body
   FROM (${columns(1, COLUMNS)}) AS m`;
 
 const holdOutSql = (now: string) => `
   INSERT INTO rollcall.dead_letter
     (id, destination, lane, tries, type, source, message_id, user_id, accepted_at, last_at, run, conflict, reason, body)
   SELECT nextval(pg_get_serial_sequence('rollcall.delivery', 'id')), m.destination, m.lane, 0, m.type, m.source,
-    m.message_id, m.user_id, ${now}, ${now}, $9, m.conflict, 'queue_full', m.body
+    m.message_id, m.user_id, ${now}, ${now}, ${RUN}, m.conflict, 'queue_full', m.body
   FROM (${columns(1, COLUMNS)}) AS m`;
 
 /** Older changes are taken back unless they are in flight; then the new ones wait for them. */

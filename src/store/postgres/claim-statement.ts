@@ -5,6 +5,7 @@ import { CLAIMED, READY } from '../states.ts';
 import { int2, int4, int8, text } from './arrays.ts';
 import type { Context } from './context.ts';
 import type { Cursors, Line, Taken } from './cursors.ts';
+import { Parameters } from './parameters.ts';
 import { RANKS, rankArray, ranksOf } from './ranks.ts';
 
 const ORDERS = ['usual', 'retries', 'backfills'] as const;
@@ -23,14 +24,15 @@ export class ClaimStatement {
 
   async run(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult> {
     const lines = requests.map(({ destination }) => this.cursors.line(destination));
-    const rows = await this.context.db.rows<ClaimRow>(this.sql, [
+    const given = GIVEN.values({
       owner,
-      text(requests, ({ destination }) => destination),
-      int4(requests, ({ limit }) => limit),
-      int2(requests, ({ order }) => ORDERS.indexOf(order)),
-      int4(requests, ({ limit, retries }) => Math.min(limit, retries ?? limit)),
-      int8(lines.flatMap((line) => this.cursors.startsOfClaim(line))),
-    ]);
+      destinations: text(requests, ({ destination }) => destination),
+      quotas: int4(requests, ({ limit }) => limit),
+      orders: int2(requests, ({ order }) => ORDERS.indexOf(order)),
+      retries: int4(requests, ({ limit, retries }) => Math.min(limit, retries ?? limit)),
+      starts: int8(lines.flatMap((line) => this.cursors.startsOfClaim(line))),
+    });
+    const rows = await this.context.db.rows<ClaimRow>(this.sql, given);
     failpoint('claim');
     this.moveCursors(lines, requests, rows);
     return sorted(this.context, requests, rows);
@@ -118,18 +120,24 @@ function claimOf(context: Context, row: ClaimRow, id: number): Claim {
  * from its cursor on, until the limit is reached. It passes over rows that another process is claiming right now. The
  * ids go through an array because that leaves the planner one way to find them: the primary key.
  */
-const claimSql = (now: string) => `
+const GIVEN = new Parameters({
+  ...{ owner: 'bigint', destinations: 'text[]', quotas: 'int[]', orders: 'smallint[]', retries: 'int[]' },
+  // Of each destination's ranks.
+  starts: 'bigint[]',
+});
+
+const claimSql = (now: string, { owner, destinations, quotas, orders, retries, starts } = GIVEN.at) => `
 WITH claimed AS (
-  UPDATE rollcall.delivery SET state = ${CLAIMED}, owner = $1
+  UPDATE rollcall.delivery SET state = ${CLAIMED}, owner = ${owner}
   WHERE id = ANY (ARRAY(
     SELECT p.id FROM (
-      SELECT ${['$2::text[]', '$3::int[]', '$4::smallint[]', '$5::int[]'].map((list) => `unnest(${list})`).join(', ')},
-        generate_subscripts($2::text[], 1)
+      SELECT ${[destinations, quotas, orders, retries].map((list) => `unnest(${list})`).join(', ')},
+        generate_subscripts(${destinations}, 1)
     ) AS w (destination, quota, ord, retries, place), LATERAL (
       SELECT q.id FROM unnest(${RANK_LISTS}) AS t (rank), LATERAL (
         SELECT d.id FROM rollcall.delivery d
         WHERE d.state = ${READY} AND d.destination = w.destination AND d.rank = t.rank
-          AND d.due_at >= ($6::bigint[])[(w.place - 1) * ${RANKS} + t.rank + 1] AND d.due_at <= ${now}
+          AND d.due_at >= (${starts})[(w.place - 1) * ${RANKS} + t.rank + 1] AND d.due_at <= ${now}
         ORDER BY d.due_at, d.accepted_at LIMIT CASE WHEN t.rank % 6 < 3 THEN w.quota ELSE w.retries END FOR UPDATE SKIP LOCKED
       ) AS q LIMIT w.quota
     ) AS p
@@ -145,11 +153,12 @@ SELECT w.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     SELECT d.due_at FROM rollcall.delivery d
     WHERE d.state = ${READY} AND d.destination = w.destination AND d.rank = t.rank AND d.due_at > ${now}
     ORDER BY d.due_at LIMIT 1) AS n), NULL
-FROM unnest($2::text[]) AS w (destination)`;
+FROM unnest(${destinations}) AS w (destination)`;
 
 const CLAIMED_COLUMNS = `destination, id, source, message_id, type, user_id, body, rank, conflict, run, tries, accepted, first,
   marks, due_at, crashes`;
 
-const ALIVE = (now: string) => `EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = $1 AND o.lease_until > ${now})`;
+const ALIVE = (now: string) =>
+  `EXISTS (SELECT 1 FROM rollcall.owner o WHERE o.id = ${GIVEN.at.owner} AND o.lease_until > ${now})`;
 
 const RANK_LISTS = `CASE w.ord ${ORDERS.map((order, index) => `WHEN ${index} THEN ${rankArray(ranksOf(order))}`).join(' ')} END`;
