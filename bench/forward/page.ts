@@ -1,6 +1,6 @@
 /** Somebody who has the overview open: `page.ts ADDRESS`. As the page does, it asks again for what a server-sent event names. */
 
-/** What the overview asks for, and the topic after which it does so again, at most once a second each. */
+/** The requests of the overview, and the topic after which each comes again, at most once a second. */
 const QUESTIONS = [
   ['/overview', 'overview'],
   ['/history?of=all&step=minute', 'history'],

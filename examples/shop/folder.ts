@@ -8,7 +8,7 @@ export const CONFIG = 'rollcall.yaml';
 /** First line of the shop's own configuration, by which its folder is known. */
 export const TITLE = '# The example shop.';
 const PID = 'running.pid';
-/** What a shop leaves behind, besides its configuration; and the event log, which others may have too. */
+/** Files that a shop leaves behind, besides its configuration; and the event log, which others may have too. */
 const LEFT = /^(running\.pid|(rollcall\.db|audiences\.duckdb)(\W.*)?)$/;
 const EVENTS = 'events';
 

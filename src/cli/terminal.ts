@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 
-/** What a stream says of the terminal behind it. */
+/** The terminal behind a stream. */
 interface Screen {
   readonly isTTY?: boolean;
   hasColors?(): boolean;

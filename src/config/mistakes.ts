@@ -49,7 +49,7 @@ export function fromIssue(issue: $ZodIssue, parent: Path = []): readonly Mistake
   if (issue.code === 'invalid_key') return issue.issues.flatMap((nested) => fromIssue(nested, path));
   if (issue.code === 'invalid_union') {
     const possible = issue.errors.filter((branch) => !branch.some(isWrongType));
-    // What is wrong within a map shows that the map was meant.
+    // A mistake within a map shows that the map was meant.
     const within = possible.filter((branch) => branch.some((nested) => nested.path.length > 0));
     const meant = possible.length > 1 ? within : possible;
     if (meant.length === 1 && meant[0]) return meant[0].flatMap((nested) => fromIssue(nested, path));

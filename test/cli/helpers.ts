@@ -54,7 +54,7 @@ class Capture extends Writable {
 export interface Running {
   readonly stdout: Capture;
   readonly stderr: Capture;
-  /** What was written to both, in that order. */
+  /** Texts written to both, in that order. */
   said(): string;
   readonly finished: Promise<Finished>;
   /** As Ctrl-C does. */
@@ -99,7 +99,7 @@ export async function filesOf(folder: string): Promise<readonly string[]> {
   return (await readdir(folder)).filter((name) => /db/.test(name));
 }
 
-/** What a command printed as JSON lines. */
+/** A command's output, parsed as JSON lines. */
 export function jsonLines<T>({ stdout }: Pick<Finished, 'stdout'>): readonly T[] {
   return stdout
     .split('\n')

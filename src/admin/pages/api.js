@@ -1,4 +1,4 @@
-/** What the management API answered with, or why it did not. */
+/** The management API's answer, or why there is none. */
 export class ApiError extends Error {
   /** @param {number} status - 0 where no answer came @param {string} code @param {string} message */
   constructor(status, code, message) {

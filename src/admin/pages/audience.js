@@ -51,7 +51,7 @@ const orderOf = (key, verb, said) => async () => {
   return said;
 };
 
-/** What the configuration pauses, only the configuration resumes. @param {{ audience: any }} props */
+/** An audience that the configuration pauses, only the configuration resumes. @param {{ audience: any }} props */
 function Pausing({ audience: { key, state, paused, live } }) {
   const again = live ? `${key} is sent again as it is computed.` : `${key} runs again, at its next tick.`;
   if (paused) return html`<${Action} kind="main" run=${orderOf(key, 'resume', again)}>Resume<//>`;
@@ -61,7 +61,7 @@ function Pausing({ audience: { key, state, paused, live } }) {
     question=${html`<p>${until} until somebody resumes it. Members stay members, and the configuration stays as it is.</p>`}>Pause<//>`;
 }
 
-/** What changes many people's state asks before. @param {{ audience: any }} props */
+/** Actions that change many people's state ask before. @param {{ audience: any }} props */
 function Orders({ audience: { key, kind, state, members } }) {
   const everyone = members === null ? 'Every member' : count(members, 'member');
   const configured = state !== 'orphaned';
@@ -82,7 +82,7 @@ function Orders({ audience: { key, kind, state, members } }) {
       title=${`Retire ${key}?`} confirm="Retire" question=${end}>Retire<//>`;
 }
 
-/** What a person has to do about it. @param {{ audience: any, may: string[] }} props */
+/** The next step of a person. @param {{ audience: any, may: string[] }} props */
 function Todo({ audience, may }) {
   const { todo, key, paused, live } = audience;
   const meanwhile = live ? 'Nothing of it is sent' : 'No schedule runs it';

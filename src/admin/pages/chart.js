@@ -73,7 +73,7 @@ export function Chart({ title, times, series, format = short }) {
   </figure>`;
 }
 
-/** What a key goes to; null for keys that go nowhere. @param {string} key @param {number} at @param {number} length */
+/** The place that a key goes to; null for keys that go nowhere. @param {string} key @param {number} at @param {number} length */
 function moved(key, at, length) {
   if (length === 0) return null;
   /** @type {Record<string, number>} */

@@ -4,7 +4,7 @@ import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
 import { Empty, Head, Loaded, State, Table, Time } from './ui.js';
 
-/** What each type of request does. @type {Record<string, string>} */
+/** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
   DELETE_ONLY: 'deletes',
   SUPPRESS_WITH_DELETE: 'deletes, and keeps out from then on',

@@ -10,7 +10,7 @@ import { addressOf, refine, useAddress } from './router.js';
 import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Time } from './ui.js';
 
 const ATTEMPTS = 25;
-/** What each state means, and what to do about it. */
+/** The meaning of each state, and what to do about it. */
 const ADVICE = {
   dead: 'It answers no request, so it gets one probe at a time. Everything waits, up to four hours from its first attempt. Once it answers, what waits is sent.',
   refusing:

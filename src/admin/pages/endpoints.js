@@ -6,7 +6,7 @@ import { Empty, Filters, Head, Loaded, State, Table, Time } from './ui.js';
 
 /** Rows drawn at once: with a thousand destinations the rest comes when it is asked for. */
 const SHOWN = 100;
-/** What needs a person goes first; what is alike keeps its order, so that nothing moves without a reason. */
+/** Endpoints that need a person go first. The others keep their order, so that nothing moves without a reason. */
 const ORDER = ['refusing', 'dead', 'paused', 'open', 'disabled'];
 
 export function Endpoints() {

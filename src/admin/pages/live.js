@@ -141,7 +141,7 @@ export function useData(path, topics = []) {
 /** @typedef {(answer: { data: any, error: any }) => void} OnAnswer */
 /** @typedef {{ ask: () => void, join: (onAnswer: OnAnswer) => () => void }} Question */
 
-/** What is being asked for now: several parts of a page may show the same. @type {Map<string, Question>} */
+/** Questions under way: several parts of a page may show the same. @type {Map<string, Question>} */
 const questions = new Map();
 
 /** @param {string} path @returns {Question} */

@@ -14,7 +14,7 @@ export function Message({ id, may }) {
   const { delivery } = useAddress().query;
   const live = useData(addressOf('/attempts', { messageId: id, limit: ATTEMPTS }), ['messages']);
   const { rows, again } = useSearch('/messages', { messageId: id }, ATTEMPTS);
-  // What is looked at comes by its own id, however far back it is.
+  // The message comes by its own id, however far back it is.
   const wanted = delivery ?? rows?.find(({ kept }) => kept)?.id;
   const one = useData(wanted ? `/messages/${encodeURIComponent(wanted)}` : null, ['messages']);
   const body = one.error ? null : one.data;

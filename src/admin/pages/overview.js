@@ -72,7 +72,7 @@ export function Overview({ may }) {
     <${Alerts} />`;
 }
 
-/** What people were told; nothing where nobody is to be. */
+/** Alerts that people got; nothing where nobody is to get any. */
 function Alerts() {
   const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
   // They come in the order in which they began; some are told of later.

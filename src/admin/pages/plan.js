@@ -2,7 +2,7 @@ import { count, duration, number } from './format.js';
 import { html } from './html.js';
 import { Figures } from './ui.js';
 
-/** What a sync would send. @param {{ plan: any, onClose: () => void }} props */
+/** The changes that a sync would send. @param {{ plan: any, onClose: () => void }} props */
 export function Plan({ plan, onClose }) {
   const { before, members, entered, exited, changed, kind, messages, destinations, newcomers, withdrawn, away } = plan;
   const notes = [

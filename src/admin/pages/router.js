@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 
-/** What the address says: it is the only memory of what is shown, so that every view can be linked to and gone back to. */
+/** The view that the address names. Nothing else remembers it, so every view can be linked to and gone back to. */
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -33,7 +33,7 @@ addEventListener('scroll', () => {
   timer = setTimeout(() => history.replaceState({ ...history.state, scroll: scrollY }, ''), KEEP_SCROLL);
 });
 
-/** What these pages draw; other addresses, such as the API's description, are left to the browser. */
+/** The addresses that these pages draw; others, such as the API's description, are left to the browser. */
 const PAGES =
   /^\/(?:$|(?:sign-in|audiences|endpoints|messages|dead-letters|sources|events|deletions|activity)(?:\/|$))/;
 

@@ -55,7 +55,7 @@ function Change({ name, change: { change, at, run, action, event, value, told } 
   </li>`;
 }
 
-/** What made a live change. @param {{ event: any, at: string | null }} props */
+/** The cause of a live change. @param {{ event: any, at: string | null }} props */
 function Cause({ event, at }) {
   if (event)
     return html` · by <a href=${`/messages/${encodeURIComponent(event.messageId)}`}>${event.event ?? event.type}</a>`;

@@ -28,10 +28,10 @@ const LATENCY = [
   ['99 %', 'p99Ms', 4],
 ];
 
-/** What passed, how much waited and how long it took: of everything. */
+/** Messages that passed, how many waited and how long they took: of everything. */
 export function Trends() {
   const { step, points } = useHistory('all', '', 'minute');
-  // What goes on would look like a fall.
+  // A step that goes on would look like a fall.
   const over = points.length > 1 ? points.slice(0, -1) : points;
   return html`<${Section} title="Lately" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
     <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} />

@@ -85,14 +85,14 @@ export function Problem({ error, retry }) {
   </div>`;
 }
 
-/** What stands where data will be. @param {{ rows?: number }} props */
+/** A placeholder for data. @param {{ rows?: number }} props */
 export function Waiting({ rows = 3 }) {
   return html`<div class="waiting" aria-busy="true"><span class="unseen">Loading…</span>
     ${Array.from({ length: rows }, (_, index) => html`<div key=${index}></div>`)}</div>`;
 }
 
 /**
- * What a page asked for, once it is there; the error in its place if it never came.
+ * The data that a page asked for, once it is there; the error in its place if it never came.
  *
  * @param {{ live: import('./live.js').Live<any>, rows?: number, children: (data: any) => Children }} props
  */
@@ -267,7 +267,7 @@ export function Asks({ run, children, title, confirm, kind = 'plain', question, 
 const PAUSE = 250;
 
 /**
- * What narrows a list down. It stands in the address.
+ * The filter of a list. It stands in the address.
  *
  * @param {{
  *   find?: string, fields?: readonly { name: string, title: string, type?: string }[],
@@ -278,7 +278,7 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
   const { query } = useAddress();
   const timer = useRef(0);
   useEffect(() => () => clearTimeout(timer.current), []);
-  /** What is typed and not yet searched for. */
+  /** Text that is typed and not yet searched for. */
   const pending = useRef(/** @type {Record<string, string>} */ ({}));
   const search = () => {
     clearTimeout(timer.current);
