@@ -13,7 +13,7 @@ interface Verdict {
   readonly due: number | null;
 }
 
-/** What all definitions say of a person, and when any of that may become another by time alone. */
+/** All definitions' values for a person, and when one may change by time alone. */
 interface Standing {
   /** By key; those that are missing say that the person is not in it. */
   readonly values: ReadonlyMap<string, unknown>;

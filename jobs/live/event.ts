@@ -6,7 +6,7 @@ export type When = readonly [timestamp: number, receivedAt: number, messageId: s
 /** An event of the log, as the live computation takes it: its timestamp is never later than its receipt. */
 export type LiveEvent = LoggedRow;
 
-/** What an event says, but for whose it is. */
+/** The content of an event, but for whose it is. */
 export type Said = Omit<LiveEvent, 'userId' | 'anonymousId' | 'previousId'>;
 
 /** The body of a message, as accept wrote it. */

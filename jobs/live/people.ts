@@ -13,7 +13,7 @@ export interface Row {
   readonly links: Link[];
   /** Of a person, when something may become another by time alone. */
   due: number | null;
-  /** What the store has; null for nothing. */
+  /** As the store has it; null for nothing. */
   readonly before: Pick<Row, 'due'> | null;
 }
 

@@ -18,7 +18,7 @@ interface PrepareParts {
 
 /**
  * Has everything kept that the definitions ask, and those computed that are new or edited. They are on hold until a run has
- * told what that changes.
+ * sent what that changes.
  */
 export async function prepare(
   place: LivePlace,
@@ -66,7 +66,7 @@ async function isKept({ store, source, asked }: LivePlace, now: number): Promise
 /** Says that what is computed of an audience is not to be relied on, until its definition is recorded again. */
 async function announce({ store, fence, source }: LivePlace, key: string, hold: string | null): Promise<void> {
   const known = (await store.liveAudiences()).find((each) => each.key === key);
-  // What was announced before is what it was on hold for, if it was.
+  // An audience that was announced before keeps its hold, if it has one.
   const reason = known === undefined ? 'new' : known.definition === '' ? null : hold;
   await store.addLiveAudience(key, source, '', reason, fence);
   failpoint('live_build');

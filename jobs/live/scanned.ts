@@ -4,7 +4,7 @@ import { addLink, anonymousRaw, userRaw } from './identity.ts';
 import { keep, nothingKept } from './kept.ts';
 import type { Row } from './people.ts';
 
-/** What has to be read of the log for what the definitions ask. @param now - no later than they are computed */
+/** The part of the log that the definitions need. @param now - no later than they are computed */
 export function wantedOf({ sections, traits, everybody }: AskedOfAll, now: number): Wanted {
   const events = new Map([...sections].map(([name, own]) => [name, wantedEvent(own, now)]));
   return { events, traits: traits.size > 0, everybody };

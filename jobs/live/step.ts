@@ -27,7 +27,7 @@ interface StepInput extends News {
   readonly position: string;
   readonly revision: number;
   readonly deletions: Deletions;
-  /** Audiences that were on hold, and are told now what changed meanwhile. */
+  /** Audiences that were on hold, and now send the changes since. */
   readonly flush: readonly string[];
 }
 
@@ -35,19 +35,19 @@ interface StepResult {
   /** Persons that were looked at, and changes that were sent. */
   readonly touched: number;
   readonly sent: number;
-  /** Audiences of which all that is behind is told, or that are on hold again. */
+  /** Audiences that have sent all they were behind, or are on hold again. */
   readonly flushed: readonly string[];
   readonly moved: readonly LiveMoved[];
 }
 
-/** How many entered and left an audience, as it was told. */
+/** How many entered and left an audience, as it was sent. */
 export interface LiveMoved {
   readonly key: string;
   readonly entered: number;
   readonly exited: number;
 }
 
-/** Changes that are told at once from a flush at most. */
+/** Changes that a flush sends at once at most. */
 const FLUSHED = 1_000;
 
 /** Computes one step, and has all that it changes written and accepted in one transaction. */
@@ -103,7 +103,7 @@ function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]
   );
 }
 
-/** What a step writes and sends of its audiences. */
+/** A step's rows and messages, as they are collected from its audiences. */
 class Draft {
   readonly changes: LiveChange[] = [];
   readonly told: LiveCommit['told'][number][] = [];

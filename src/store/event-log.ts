@@ -73,7 +73,7 @@ export interface FileLog {
   deleted(last: number): Promise<void>;
 }
 
-/** What of the log live membership is computed from. */
+/** The part of the log that live membership is computed from. */
 export interface Wanted {
   /** Track events, by name. */
   readonly events: ReadonlyMap<string, WantedEvent>;
@@ -83,7 +83,7 @@ export interface Wanted {
   readonly everybody: boolean;
 }
 
-/** What of the track events of one name. */
+/** The part of the track events of one name. */
 export interface WantedEvent {
   /** Those that happened before do not count, in milliseconds since 1970; null where all do. */
   readonly since: number | null;
