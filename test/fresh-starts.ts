@@ -12,11 +12,11 @@ import { createAccept } from '../src/accept.ts';
 import { systemClock } from '../src/clock.ts';
 import type { EngineConfig } from '../src/config/config.ts';
 import { openStore } from '../src/store/open.ts';
-import { startPostgres } from './helpers/postgres.ts';
+import { startFastPostgres } from './helpers/postgres.ts';
 import { audience, destination } from './jobs/helpers/rig.ts';
 
 const [starts = 50, audiences = 12, crowd = 300] = process.argv.slice(2).map(Number);
-const server = await startPostgres(['fsync = off', 'max_connections = 20']);
+const server = await startFastPostgres(['max_connections = 20']);
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-fresh-'));
 
 /** One start of `processes` processes on one engine; resolves to the runs of its audiences. */

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { jsonLines, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
@@ -148,7 +148,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
 t.test(
   'a backup of a running service on Postgres, restored as documented, sends exactly what is missing',
   async (t) => {
-    const postgres = await startPostgres();
+    const postgres = await startFastPostgres();
     t.teardown(() => postgres.stop());
     const [lost, found] = [await postgres.database(), await postgres.database()];
     const before = await listen(t);

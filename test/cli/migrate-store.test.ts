@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { jsonLines, type Listener, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
 interface Arrival extends Request {
@@ -35,7 +35,7 @@ async function post(config: string, messageId: string): Promise<void> {
 }
 
 t.test('a store moves to Postgres with all it knows, and the next sync sends only changes', async (t) => {
-  const postgres = await startPostgres();
+  const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const [crm, refusing, late] = [await listen(t), await listen(t, '--fail', '400'), await listen(t)];
   const { folder, config } = await workspace(

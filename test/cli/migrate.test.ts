@@ -1,10 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { listen, rollcall, workspace } from './helpers.ts';
 
 t.test('with Postgres a service refuses to start until migrate has run', async (t) => {
-  const postgres = await startPostgres();
+  const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const listener = await listen(t);
   const { config } = await workspace(t, listener.url, `store: ${await postgres.database()}\n`);

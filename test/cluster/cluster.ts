@@ -5,7 +5,7 @@ import { systemClock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { type DeletionReport, Deletions } from './deletions.ts';
 import { randomNumbers } from './fleet.ts';
 import { Ledger } from './ledger.ts';
@@ -306,7 +306,7 @@ export class Cluster {
 
 /** One Postgres, behind a proxy that can cut its connections. */
 async function singleDatabase(): Promise<ClusterDatabase> {
-  const server = await startPostgres();
+  const server = await startFastPostgres();
   const proxy = await startProxy(server.port);
   const direct = await server.database();
   const url = new URL(direct);

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { FleetRun } from './fleet.ts';
 import { randomVariant, WHOLE } from './fleet-config.ts';
 
@@ -17,7 +17,7 @@ t.setTimeout(isShort ? 230_000 : 800_000);
 
 /** An empty database of a server that ends with the test. */
 export async function postgres(t: Test): Promise<string> {
-  const server = await startPostgres();
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const database = await server.database();
   await migratePostgres(database);

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import type { App } from '../../src/app.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startApp } from '../collect/running.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 /** Plain, short enough for DuckDB's statistics, and what JSON escapes. */
 const GONE = ['person-77-of-traces', 'aa-77', 'zoë "q" \\ ✓ 77'];
@@ -137,7 +137,7 @@ t.test('no file holds a deleted user once the request is finished and told', asy
 });
 
 t.test('no table of Postgres holds a deleted user', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const [store, warehouse] = [await server.database(), await server.database()];
   await migratePostgres(store);

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import t from 'tap';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { readPurchases } from './cdnow.ts';
 import { follow } from './follow.ts';
 
@@ -9,7 +9,7 @@ const purchases = readPurchases(16);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
 
 t.test('18 months of real purchases, with Postgres', { skip, timeout: 240_000 }, async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
   const client = new pg.Client({ connectionString: url });

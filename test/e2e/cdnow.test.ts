@@ -6,7 +6,7 @@ import { readPurchases } from './cdnow.ts';
 import { follow } from './follow.ts';
 
 t.setTimeout(240_000);
-const purchases = readPurchases(4);
+const purchases = readPurchases(16);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
 
 t.test('18 months of real purchases, with DuckDB', { skip, timeout: 240_000 }, async (t) => {

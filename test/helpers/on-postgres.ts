@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t from 'tap';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
-import { startPostgres } from './postgres.ts';
+import { startFastPostgres } from './postgres.ts';
 
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
 const TIMEOUT = 290_000;
@@ -19,7 +19,7 @@ const LAST_WORDS = 4_000;
  */
 export async function runOnPostgres(suites: Readonly<Record<string, number>>, timeout = TIMEOUT): Promise<void> {
   t.setTimeout(timeout);
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const template = await server.database();
   await migratePostgres(template);

@@ -9,7 +9,7 @@ import { systemClock } from '../../src/clock.ts';
 import { Regulations } from '../../src/deletion/regulations.ts';
 import { RollcallError } from '../../src/errors.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { isOnPostgres } from '../helpers/store.ts';
 import { audience, createRig, destination, type Rig } from './helpers/rig.ts';
 
@@ -308,7 +308,7 @@ t.test('whenever a user is deleted, nothing that was computed before is sent aft
 });
 
 t.test('whenever a user is deleted, nothing that was computed before is sent after, with Postgres', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });
   t.teardown(() => engine.close());

@@ -6,7 +6,7 @@ import type { Action, Engine, StageRequest } from '../../jobs/engines/port.ts';
 import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import { systemClock } from '../../src/clock.ts';
 import { request, told } from '../contract/engine.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 const users = fc.array(fc.constantFrom('a', 'A', '1', '01', 'é', 'e\u0301', "o'x", ' ', '', 'zz', '~', null), {
   maxLength: 8,
@@ -48,7 +48,7 @@ async function take(engine: Engine, made: StageRequest, { isCommitted, forgets }
 }
 
 t.test('random histories give identical plans and snapshots on both engines', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const postgres = await openPostgres({ type: 'postgres', url: await server.database() });
   t.teardown(() => postgres.close());

@@ -6,7 +6,7 @@ import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import type { Engine } from '../../jobs/index.ts';
 import { systemClock } from '../../src/clock.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { audience, createRig, destination, NO_GUARD, type Rig, trait } from '../jobs/helpers/rig.ts';
 
 const USERS = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -112,7 +112,7 @@ t.test('whatever happens, a receiver ends with the membership of now, with DuckD
 });
 
 t.test('whatever happens, a receiver ends with the membership of now, with Postgres', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });
   t.teardown(() => engine.close());

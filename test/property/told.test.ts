@@ -5,7 +5,7 @@ import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import type { Engine } from '../../jobs/index.ts';
 import { systemClock } from '../../src/clock.ts';
 import { randomNumbers } from '../cluster/fleet.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { createRig } from '../jobs/helpers/rig.ts';
 import { ToldModel } from './told-model.ts';
 
@@ -22,7 +22,7 @@ t.test('whatever happens, everybody who can be told believes what is so, with Du
 });
 
 t.test('whatever happens, everybody who can be told believes what is so, with Postgres', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const engine = await openPostgres({ type: 'postgres', url: await server.database() });
   t.teardown(() => engine.close());

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { LeaseLost } from '../../receivers/index.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { type App, Fleet } from './fleet/fleet.ts';
 import { Model } from './fleet/model.ts';
 import { openTables } from './fleet/tables.ts';
@@ -13,7 +13,7 @@ const STEPS = Number(process.env['RECEIVER_STEPS'] ?? 40);
 const APPS = 3;
 const LEASE = 600;
 
-const server = await startPostgres(['fsync = off']);
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 const databases: Record<string, (t: Test) => Promise<string>> = {
   postgres: () => server.database(),

@@ -13,7 +13,7 @@ import {
 import { postgresStore } from '../../receivers/postgres.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 import { membership, secret } from './helpers/samples.ts';
@@ -164,7 +164,7 @@ t.test('a handler that never returns is given up, and the next change of its use
 });
 
 t.test('postgres: changes of one user keep their order over three processes, however slow a handler is', async (t) => {
-  const server = await startPostgres();
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
   const app = new pg.Pool({ connectionString: url });

@@ -10,10 +10,10 @@ import {
   type TransactionFixture,
   transactionCases,
 } from '../../receivers/store-contract.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { manualClock } from './helpers/clock.ts';
 
-const server = await startPostgres();
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 
 const fixtures: Record<string, (t: Test) => Promise<StoreFixture>> = {

@@ -29,9 +29,9 @@ import {
   settle,
   settlement,
 } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres();
+const server = await startFastPostgres();
 const clock = systemClock;
 const HOUR = 3_600_000;
 

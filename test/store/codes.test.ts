@@ -10,7 +10,7 @@ import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { CLAIMED, READY, WAITING } from '../../src/store/states.ts';
 import { accept, attempt, change, claim, message, retryAt, settlement } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 /*
  * The numbers below stand in databases that exist. Whoever finds this test failing has changed the disk format: new ones go
@@ -82,7 +82,7 @@ t.test('SQLite keeps them so', async (t) => {
 });
 
 t.test('Postgres keeps them so, and in `rank` whether one has been tried', async (t) => {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();
   await migratePostgres(url);

@@ -10,7 +10,7 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, message } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 const open = (path: string) => openSqliteStore({ path, maxQueued: 100, clock: systemClock });
 
@@ -69,7 +69,7 @@ t.test('a file whose first migration was cut off by a crash opens as if nothing 
 t.test(
   'a database whose first migration was cut off by a crash is refused, and migrated by the next try',
   async (t) => {
-    const server = await startPostgres(['fsync = off']);
+    const server = await startFastPostgres();
     t.teardown(() => server.stop());
     const url = await server.database();
     t.equal(await crash(url), 'SIGKILL');

@@ -23,9 +23,9 @@ import {
   settle,
   settlement,
 } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres();
+const server = await startFastPostgres();
 const TTL = 60_000;
 const clock = systemClock;
 

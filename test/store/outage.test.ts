@@ -10,7 +10,7 @@ import { openStore } from '../../src/store/open.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { codeOf } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 /** Ten times as fast as the world. */
 const clock: Clock = {
@@ -26,7 +26,7 @@ const LONGER_THAN_A_LEASE = 25_000;
 const hba = join(t.testdir({}), 'hba.conf');
 writeFileSync(hba, 'host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n');
 chmodSync(hba, 0o644);
-const postgres = await startPostgres([`hba_file = '${hba}'`]);
+const postgres = await startFastPostgres([`hba_file = '${hba}'`]);
 t.teardown(() => postgres.stop());
 const skip = postgres.pid === null ? 'the server is not ours to stop' : false;
 

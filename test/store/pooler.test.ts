@@ -11,7 +11,7 @@ import { postgresFixtures } from '../contract/postgres-fixture.ts';
 import { storeContract } from '../contract/store.ts';
 import { accept, claim, DELIVERED, message, settlement } from '../contract/store-fixture.ts';
 import { noPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 /** `npm run test:poolers` tests them all. */
 const EVERY = process.env['POOLERS'] === 'all' ? 1 : 12;
@@ -21,7 +21,7 @@ if (noPgbouncer) {
 } else await behindPgbouncer();
 
 async function behindPgbouncer(): Promise<void> {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   // Nothing may be waited for between two tests: the file would count as ended.
   const contracts = [];
   for (const [mode, sessions] of [['transaction', 3] as const, ['session', 40] as const]) {

@@ -4,9 +4,9 @@ import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, change, claimOne, REFUSED, settle } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres(['fsync = off']);
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 
 t.test('a change that is accepted while an older one dies leaves no dead letter of it', async (t) => {

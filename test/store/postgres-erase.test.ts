@@ -4,9 +4,9 @@ import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, backlogOf, claimOne, message } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres(['fsync = off']);
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 
 /** A delivery of a user, claimed; and another session, which has begun to set its state and goes on when told. */

@@ -5,11 +5,11 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { startProxy } from '../cluster/proxy.ts';
 import { accept, backlogOf, change, claim, codeOf, DELIVERED, message, settlement } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
 /* What a failover looks like to one process. `npm run test:ha` has real ones. */
 
-const server = await startPostgres(['fsync = off']);
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 const notOurs = server.pid === null ? 'the server of TEST_DATABASE_URL is not ours to change' : false;
 

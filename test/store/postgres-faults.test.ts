@@ -19,11 +19,11 @@ import {
   retryAt,
   settle,
 } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 import { GROWING, LOOKS } from './looks.ts';
 
 const TTL = 20_000;
-const server = await startPostgres();
+const server = await startFastPostgres();
 const skip = server.pid === null ? 'the server is not ours to stop' : false;
 
 async function migrated(): Promise<string> {

@@ -4,9 +4,9 @@ import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { bodies, message } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres();
+const server = await startFastPostgres();
 const url = await server.database();
 await migratePostgres(url);
 const admin = new pg.Client(url);

@@ -24,9 +24,9 @@ import {
   StandingClock,
   settle,
 } from '../contract/store-fixture.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres(['fsync = off', 'autovacuum = off']);
+const server = await startFastPostgres(['autovacuum = off']);
 t.teardown(() => server.stop());
 const TTL = 10_000_000;
 const HOUR = 3_600_000;

@@ -1,9 +1,9 @@
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { postgresFixtures } from '../contract/postgres-fixture.ts';
 import { storeContract } from '../contract/store.ts';
-import { startPostgres } from '../helpers/postgres.ts';
+import { startFastPostgres } from '../helpers/postgres.ts';
 
-const server = await startPostgres();
+const server = await startFastPostgres();
 const url = await server.database();
 await migratePostgres(url);
 const fixtures = await postgresFixtures(url);

@@ -5,6 +5,7 @@ import type { Store } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, claim, message, retryAt, settle } from '../contract/store-fixture.ts';
 import { ManualClock } from '../helpers/clock.ts';
+import { startSharedThread } from '../helpers/store-threads.ts';
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
@@ -13,7 +14,7 @@ const MINUTE = 60_000;
 async function file(t: Test) {
   const path = join(t.testdir({}), 'store.db');
   const open = async (clock: Clock): Promise<Store> => {
-    const store = await openSqliteStore({ path, maxQueued: 1_000, clock });
+    const store = await openSqliteStore({ path, maxQueued: 1_000, clock, startThread: startSharedThread });
     t.teardown(() => store.close());
     return store;
   };

@@ -5,6 +5,7 @@ import type { Store } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { storeContract } from '../contract/store.ts';
 import { StandingClock } from '../contract/store-fixture.ts';
+import { startSharedThread } from '../helpers/store-threads.ts';
 
 await storeContract('sqlite', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'rollcall-store-'));
@@ -13,7 +14,8 @@ await storeContract('sqlite', async () => {
   return {
     clock,
     async open({ maxQueued = 1_000 } = {}) {
-      const store = await openSqliteStore({ path: join(folder, 'store.db'), maxQueued, clock: clock.ahead() });
+      const path = join(folder, 'store.db');
+      const store = await openSqliteStore({ path, maxQueued, clock: clock.ahead(), startThread: startSharedThread });
       opened.push(store);
       return store;
     },

@@ -26,10 +26,24 @@ const USUAL_MESSAGES = 100;
 const LOOKS = 12;
 const LOOK_EVERY = 10_000;
 
+/** A thread as seen from outside. */
+export type Thread = Pick<Worker, 'on' | 'once' | 'off' | 'postMessage' | 'terminate'>;
+
 interface ThreadOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly events: StoreEvents;
+  /** One of its own unless given. */
+  readonly start?: ((data: ThreadData) => Thread) | undefined;
+}
+
+function startWorker(workerData: ThreadData): Worker {
+  return new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
+    workerData,
+    execArgv: THREAD_ARGUMENTS,
+    // Its garbage is short-lived; the default would let 100 MB of it lie about.
+    resourceLimits: { maxYoungGenerationSizeMb: 16 },
+  });
 }
 
 interface CallOptions {
@@ -48,7 +62,7 @@ interface Waiting {
 
 /** The main thread's side: gathers operations while the thread is busy, and sends them as one group. */
 export class StoreThread {
-  private readonly worker: Worker;
+  private readonly worker: Thread;
   /** The store's. */
   readonly time: SteadiedTime;
   private readonly events: StoreEvents;
@@ -64,7 +78,7 @@ export class StoreThread {
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
 
-  private constructor(worker: Worker, time: SteadiedTime, events: StoreEvents) {
+  private constructor(worker: Thread, time: SteadiedTime, events: StoreEvents) {
     this.worker = worker;
     this.time = time;
     this.events = events;
@@ -79,15 +93,9 @@ export class StoreThread {
 
   /** Starts the thread and opens the database; resolves to both and the store's own id. */
   static async open(options: ThreadOptions): Promise<{ thread: StoreThread; store: string }> {
-    const { path, clock, events } = options;
+    const { path, clock, events, start = startWorker } = options;
     const identity = { store: clock.token(5), suppressionKey: clock.token(32) };
-    const workerData: ThreadData = { path, identity, failpoint: armedFailpoint() };
-    const worker = new Worker(new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), {
-      workerData,
-      execArgv: THREAD_ARGUMENTS,
-      // Its garbage is short-lived; the default would let 100 MB of it lie about.
-      resourceLimits: { maxYoungGenerationSizeMb: 16 },
-    });
+    const worker = start({ path, identity, failpoint: armedFailpoint() });
     const reply = await firstReply(worker);
     if ('failed' in reply) {
       await worker.terminate();
@@ -235,7 +243,7 @@ export class StoreThread {
 }
 
 /** A thread that ends before it has said a word has failed too. */
-function firstReply(worker: Worker): Promise<ThreadReply> {
+function firstReply(worker: Thread): Promise<ThreadReply> {
   const { promise, resolve, reject } = Promise.withResolvers<ThreadReply>();
   const fail = (why: string) =>
     reject(new RollcallError('store_failed', `The store's thread could not start: ${why}.`));

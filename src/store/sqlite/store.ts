@@ -10,7 +10,8 @@ import { damaged } from './files.ts';
 import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
 import { PackedSettlements } from './packed-settlements.ts';
-import { StoreThread } from './store-thread.ts';
+import { StoreThread, type Thread } from './store-thread.ts';
+import type { ThreadData } from './thread.ts';
 
 interface SqliteOptions {
   /** A file, or `:memory:`. */
@@ -19,6 +20,8 @@ interface SqliteOptions {
   readonly maxQueued: number;
   readonly clock: Clock;
   readonly events?: port.StoreEvents;
+  /** Starts the thread that the database is open in; tests share threads. */
+  readonly startThread?: (data: ThreadData) => Thread;
 }
 
 /**
@@ -27,8 +30,8 @@ interface SqliteOptions {
  * @throws RollcallError `store_failed` when the file can't be opened, `store_outdated` when a newer Rollcall made it
  */
 export async function openSqliteStore(options: SqliteOptions): Promise<port.Store> {
-  const { path, maxQueued, clock, events = port.NO_EVENTS } = options;
-  const { thread, store } = await StoreThread.open({ path, clock, events });
+  const { path, maxQueued, clock, events = port.NO_EVENTS, startThread } = options;
+  const { thread, store } = await StoreThread.open({ path, clock, events, start: startThread });
   const { time } = thread;
   const ids = new DeliveryIds(store);
   const own = new OwnOwners();

@@ -1,4 +1,4 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ErrorCode } from '../../errors.ts';
 import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
 import { acceptAll } from './accept.ts';
@@ -39,7 +39,7 @@ export type ThreadReply =
  * SQLite is synchronous, so it lives in a thread of its own: neither a sync to disk nor a wait for another process's
  * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
  */
-async function serve(port: NonNullable<typeof parentPort>, data: ThreadData): Promise<void> {
+export async function serve(port: MessagePort, data: ThreadData): Promise<void> {
   if (data.failpoint) armFailpoint(data.failpoint.name, data.failpoint.passes, data.failpoint.fault);
   const reserve = new Reserve(data.path);
   let connection: Connection;
@@ -175,4 +175,5 @@ async function performOne(connection: Connection, path: string, operation: Opera
   }
 }
 
-if (parentPort) await serve(parentPort, workerData as ThreadData);
+// Without data, it is the thread of someone else who serves.
+if (parentPort && workerData) await serve(parentPort, workerData as ThreadData);

@@ -9,7 +9,7 @@ import type { Session } from '../../../jobs/engines/sql/session.ts';
 import { readStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { DUCKDB_VIEWS, eventViews, POSTGRES_VIEWS } from '../../../src/store/events/views.ts';
-import { startPostgres } from '../../helpers/postgres.ts';
+import { startFastPostgres } from '../../helpers/postgres.ts';
 import type { LoggedEvent } from './event.ts';
 
 /** A database with the views of the event log over a table that a test fills. */
@@ -25,7 +25,7 @@ export interface LogEngine {
 }
 
 export async function openEngines(t: Test): Promise<readonly LogEngine[]> {
-  const server = await startPostgres();
+  const server = await startFastPostgres();
   const duckdb = await openDuckdb({
     path: ':memory:',
     readOnly: false,

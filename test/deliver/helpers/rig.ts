@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import type { Test } from 'tap';
 import type { Dispatcher } from 'undici';
 import { type Accept, createAccept } from '../../../src/accept.ts';
@@ -31,18 +32,45 @@ export function destination(urls: string | readonly string[], options: Partial<D
 const LONG_STEP = 9_000;
 let made = 0;
 /** Attempts that are not over, of all rigs on a clock. */
-const inFlight = new WeakMap<ManualClock, number>();
+class InFlight {
+  count = 0;
+  private readonly over = new EventEmitter();
+
+  add(): void {
+    this.count += 1;
+  }
+
+  remove(): void {
+    this.count -= 1;
+    this.over.emit('one');
+  }
+
+  /** Resolves once the next is over. */
+  async next(): Promise<void> {
+    await once(this.over, 'one');
+  }
+}
+
+const inFlight = new WeakMap<ManualClock, InFlight>();
+
+function inFlightOn(clock: ManualClock): InFlight {
+  let found = inFlight.get(clock);
+  if (!found) {
+    found = new InFlight();
+    inFlight.set(clock, found);
+  }
+  return found;
+}
 
 /** Counts the attempts that go through an agent. */
-function counted(agent: Dispatcher, clock: ManualClock): Dispatcher {
-  const add = (more: number) => inFlight.set(clock, (inFlight.get(clock) ?? 0) + more);
+function counted(agent: Dispatcher, attempts: InFlight): Dispatcher {
   return agent.compose((dispatch) => (options, handler) => {
     let isOver = false;
     const over = () => {
-      if (!isOver) add(-1);
+      if (!isOver) attempts.remove();
       isOver = true;
     };
-    add(1);
+    attempts.add();
     const watched = new Proxy(handler, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name);
@@ -94,6 +122,7 @@ export class Rig {
   readonly settlements: Settlement[] = [];
   readonly database: TestDatabase;
   private destinations: readonly Destination[];
+  private readonly inFlight: InFlight;
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
@@ -104,7 +133,11 @@ export class Rig {
     this.database = database;
     this.store = store;
     this.destinations = options.destinations;
-    const agent = counted(createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network }), clock);
+    this.inFlight = inFlightOn(clock);
+    const agent = counted(
+      createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network }),
+      this.inFlight,
+    );
     this.worker = new Worker({
       store: options.workerStore?.(store) ?? store,
       clock,
@@ -234,8 +267,11 @@ export class Rig {
 
   /** Resolves once every attempt is answered, and what that led to is done. */
   private async answered(): Promise<void> {
-    do await this.calm();
-    while (this.attemptsInFlight > 0 || this.database.isBusy);
+    await this.calm();
+    while (this.attemptsInFlight > 0 || this.database.isBusy) {
+      if (!this.database.isBusy) await this.inFlight.next();
+      await this.calm();
+    }
   }
 
   /** No statement is caught by a time other than that for which it was made. */
@@ -246,7 +282,7 @@ export class Rig {
 
   /** Of all rigs on this clock. */
   get attemptsInFlight(): number {
-    return inFlight.get(this.clock) ?? 0;
+    return this.inFlight.count;
   }
 
   /** Lets time pass, in steps, until something is reached. */

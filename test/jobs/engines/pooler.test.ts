@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { type EngineFixture, engineContract, request, settle, usersSql } from '../../contract/engine.ts';
 import { noPgbouncer, type Pooler, startPgbouncer } from '../../helpers/pgbouncer.ts';
-import { startPostgres } from '../../helpers/postgres.ts';
+import { startFastPostgres } from '../../helpers/postgres.ts';
 
 /** `npm run test:poolers` tests all cases. */
 const EVERY = process.env['POOLERS'] === 'all' ? 1 : 4;
@@ -13,7 +13,7 @@ if (noPgbouncer) {
 } else await behindPgbouncer();
 
 async function behindPgbouncer(): Promise<void> {
-  const server = await startPostgres(['fsync = off']);
+  const server = await startFastPostgres();
   const poolers = {
     transaction: await startPgbouncer(server.port, 'transaction', 2),
     session: await startPgbouncer(server.port, 'session', 10),

@@ -2,9 +2,9 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { type EngineFixture, engineContract, request, settle, usersSql } from '../../contract/engine.ts';
-import { startPostgres } from '../../helpers/postgres.ts';
+import { startFastPostgres } from '../../helpers/postgres.ts';
 
-const server = await startPostgres(['fsync = off']);
+const server = await startFastPostgres();
 t.teardown(() => server.stop());
 
 const notOurs = server.pid === null ? 'the server of TEST_DATABASE_URL is not ours to stop' : false;
