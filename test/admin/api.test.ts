@@ -4,7 +4,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import omitBy from 'lodash/omitBy.js';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { type Json, SECRETS, startService, until } from './service.ts';
+import { until } from '../helpers/until.ts';
+import { type Json, SECRETS, startService } from './service.ts';
 
 const V1 = '/api/v1';
 

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readPageFiles } from '../../src/admin/page-files.ts';
+import { until } from '../helpers/until.ts';
 import { axeFindings, settled, startBrowser, type Visit, visit, withoutBrowser } from './browser.ts';
 import { type Estate, people, startEstate } from './estate.ts';
 
@@ -62,10 +63,6 @@ async function troubled(t: Test): Promise<Estate> {
     return dead && (states.get('old')?.pausedAt ?? null) !== null && Boolean(states.get('ads')?.refusal?.since);
   });
   return estate;
-}
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 t.test('how the files are served', async (t) => {

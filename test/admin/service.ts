@@ -104,14 +104,3 @@ export async function startService(
       }),
   };
 }
-
-/** Longer than anything that a test waits for takes on a busy machine, in milliseconds. */
-const PATIENCE = 60_000;
-
-/** Resolves once the condition holds, and fails with it where it never does. It has to stay true once it is. */
-export async function until(condition: () => Promise<boolean>): Promise<void> {
-  for (const since = performance.now(); !(await condition()); ) {
-    if (performance.now() - since > PATIENCE) throw new Error(`This did not come true: ${condition}`);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { type Inbox, startApp, startInbox, type Webhook } from '../collect/running.ts';
 import { storeUrl } from '../helpers/store.ts';
+import { until } from '../helpers/until.ts';
 
 /** Two audiences of the same people: `club` speaks as `personas`, `loyal` as `loyalty`. */
 function writeConfig(folder: string, inbox: Inbox): string {
@@ -49,9 +50,7 @@ t.test('a deletion for one source takes the user out of its audiences and leaves
   });
   t.equal(filed.status, 200);
   const { data } = (await filed.json()) as { data: { regulateId: string } };
-  while ((await app.regulations.find(data.regulateId))?.status !== 'FINISHED') {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  await until(async () => (await app.regulations.find(data.regulateId))?.status === 'FINISHED');
   t.match(await app.sync.why('club', 'u1'), { member: false, since: null, attempts: [] });
   t.match(await app.sync.why('loyal', 'u1'), { member: true });
 

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { until } from '../helpers/until.ts';
 import { jsonLines, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
@@ -81,7 +82,7 @@ async function deliverAll(config: string): Promise<void> {
     const endpoints = await rollcall(['endpoints', '--json', '-c', config]);
     return jsonLines<{ pending: number }>(endpoints).reduce((sum, each) => sum + each.pending, 0);
   };
-  while ((await pending()) > 0);
+  await until(async () => (await pending()) === 0);
   await rest.stop();
 }
 

@@ -1,9 +1,8 @@
 import t from 'tap';
 import { startApp, startInbox, writeConfig } from '../collect/running.ts';
 import { track } from '../collect/service.ts';
+import { until } from '../helpers/until.ts';
 import { jsonLines, rollcall } from './helpers.ts';
-
-const next = () => new Promise((resolve) => setImmediate(resolve));
 
 t.test('what clients lose is counted, and shown without ids', async (t) => {
   const inbox = await startInbox(t);
@@ -15,7 +14,7 @@ t.test('what clients lose is counted, and shown without ids', async (t) => {
   await post('WK_shop', [track, { type: 'track', userId: 'ada@example.com', messageId: 'm1' }]);
   await post('WK_web', [{ ...track, properties: 'oops' }, { type: 'identify' }]);
   await post('nobody', [track]);
-  while ((await app.store.discards({ limit: 10 })).length < 3) await next();
+  await until(async () => (await app.store.discards({ limit: 10 })).length >= 3);
   const lines = jsonLines(await rollcall(['discards', '--json', '-c', config]));
   t.match(lines, [
     { source: 'web', code: 'no_user_anon_id', at: /^20.*Z$/, message: '{"type":"identify"}' },

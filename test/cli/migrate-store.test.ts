@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { until } from '../helpers/until.ts';
 import { jsonLines, type Listener, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
 interface Arrival extends Request {
@@ -93,7 +94,7 @@ t.test('a store moves to Postgres with all it knows, and the next sync sends onl
       (sum, each) => sum + each.pending,
       0,
     );
-  while ((await pending()) > 0);
+  await until(async () => (await pending()) === 0);
   await rest.stop();
 
   const expected = {

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { until } from '../helpers/until.ts';
 import { startApp, startInbox, writeConfig } from './running.ts';
 import { track } from './service.ts';
 
@@ -68,7 +69,7 @@ t.test('a deletion request takes back what waits and tells each affected source 
     };
     return answer.data.regulation.overallStatus;
   };
-  while ((await status()) !== 'FINISHED') await new Promise((resolve) => setImmediate(resolve));
+  await until(async () => (await status()) === 'FINISHED');
   inbox.status = 200;
   await inbox.arrived(3);
   const notices = inbox.webhooks.filter(({ type }) => type === 'delete');
@@ -86,9 +87,7 @@ t.test('a suppressed user is kept out until the suppression ends', async (t) => 
     const { data } = (await (await post(`${app.address}/regulations`, body)).json()) as {
       data: { regulateId: string };
     };
-    while ((await app.regulations.find(data.regulateId))?.status !== 'FINISHED') {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    await until(async () => (await app.regulations.find(data.regulateId))?.status === 'FINISHED');
   };
   const send = (event: string) => post(`${app.address}/v1/track`, { ...track, event, writeKey: 'WK_shop' });
   await regulate('SUPPRESS_WITH_DELETE');

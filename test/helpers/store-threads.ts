@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, type Transferable, Worker } from 'node:worker_threads';
 import type { Thread } from '../../src/store/sqlite/store-thread.ts';
 import type { ThreadData } from '../../src/store/sqlite/thread.ts';
 import type { HostedStore } from './store-host.ts';
@@ -26,7 +26,7 @@ function startHost(): Worker {
 }
 
 /** The part of a thread that serves one store, as if it were a thread of its own. */
-class SharedThread extends EventEmitter implements Thread {
+class SharedThread extends EventEmitter {
   private readonly port: MessagePort;
 
   constructor(host: Worker, data: ThreadData) {
@@ -44,8 +44,8 @@ class SharedThread extends EventEmitter implements Thread {
     host.postMessage({ port: port2, data } satisfies HostedStore, [port2]);
   }
 
-  postMessage(message: unknown, moved: readonly ArrayBuffer[] = []): void {
-    this.port.postMessage(message, [...moved]);
+  postMessage(message: unknown, moved: readonly Transferable[] = []): void {
+    this.port.postMessage(message, moved);
   }
 
   async terminate(): Promise<number> {

@@ -11,6 +11,7 @@ import { RollcallError } from '../../src/errors.ts';
 import type { Claim, Store, Verdict } from '../../src/store/port.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 import { isOnPostgres } from '../helpers/store.ts';
+import { until } from '../helpers/until.ts';
 import { audience, createRig, destination, type Rig } from './helpers/rig.ts';
 
 /** The moments are those of this seed; DELETION_SEED=N repeats a run's, PROPERTY_RUNS=N makes a long one. */
@@ -135,7 +136,7 @@ class Play {
       const id = await regulations.file({ type: plan.type, sources: null, userIds: [VICTIM] });
       if (plan.replay === 'meanwhile') await store.replay(replays);
       await this.settle(owner, claims, plan.verdict);
-      while ((await regulations.find(id))?.status !== 'FINISHED') await new Promise((resolve) => setImmediate(resolve));
+      await until(async () => (await regulations.find(id))?.status === 'FINISHED');
       await regulations.close();
       this.tick();
       this.finished = { at: this.time, posts: this.posts.length };

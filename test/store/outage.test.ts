@@ -11,6 +11,7 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { codeOf } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { until } from '../helpers/until.ts';
 
 /** Ten times as fast as the world. */
 const clock: Clock = {
@@ -80,7 +81,7 @@ t.test('while the database is away intake answers 503, and then everything goes 
   t.match(await post(), { status: 503 });
   inbox.status = 200;
   await postgres.resume();
-  while ((await post()).status !== 200);
+  await until(async () => (await post()).status === 200);
   await inbox.arrived(3);
   t.equal(await ready(), 200);
   await app.close();

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
@@ -27,7 +28,7 @@ const LOOKS = 12;
 const LOOK_EVERY = 10_000;
 
 /** A thread as seen from outside. */
-export type Thread = Pick<Worker, 'on' | 'once' | 'off' | 'postMessage' | 'terminate'>;
+export type Thread = EventEmitter & Pick<Worker, 'postMessage' | 'terminate'>;
 
 interface ThreadOptions {
   readonly path: string;
