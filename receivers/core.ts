@@ -25,6 +25,8 @@ export interface Core {
   /** Calls back with the answer, at once if it is there; never fails. */
   accept(verified: VerifiedFields, log: Log, answered: Answered): void;
   report: Report;
+  /** Resolves once the handlers at work now are done, at most after `drain`. */
+  settled(): Promise<void>;
   /** Takes up what was stored and not finished; for `ack: 'stored'`. */
   resume(log: Log): Promise<void>;
   /** Answers 503 from now on and waits for the handlers, late ones too. */
@@ -34,12 +36,15 @@ export interface Core {
 /** Takes an answer. */
 export type Answered = (answer: reply.Reply) => void;
 
-/** @throws TypeError when the secret is missing or empty. */
-export function createCore(options: CoreOptions, signatures: Signatures): Core {
+/**
+ * @param hasOwnTimers - where a timer ends with the request that set it, as on some edge runtimes
+ * @throws TypeError when the secret is missing or empty
+ */
+export function createCore(options: CoreOptions, signatures: Signatures, hasOwnTimers = false): Core {
   const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
-  const reads = createDeadlines(clock);
-  const waits = createDeadlines(clock);
+  const reads = createDeadlines(clock, !hasOwnTimers);
+  const waits = createDeadlines(clock, !hasOwnTimers);
   let closing = false;
 
   /** Ids and sequences are the sender's to choose: none may get in another's way. */
@@ -110,6 +115,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
     reading: (since, cut) => reads.add(since + deadline, cut),
     accept(verified, log, answered) {
       if (closing) return void answered(reply.closing);
+      leases.catchUp(verified.since);
       const unforeseen = (error: unknown) => {
         report(error, { stage: 'host' }, log);
         answered(reply.crashed);
@@ -123,6 +129,7 @@ export function createCore(options: CoreOptions, signatures: Signatures): Core {
         unforeseen(error);
       }
     },
+    settled: () => jobs.settled(drain),
     async resume(log) {
       await inbox?.resume(log);
     },
@@ -186,11 +193,16 @@ class Jobs {
     return job;
   }
 
-  /** Waits for all jobs, for so many milliseconds at most. */
-  async drained(drain: number): Promise<void> {
+  /** Waits for the jobs that there are now, for so many milliseconds at most. */
+  async settled(drain: number): Promise<void> {
     const jobs = [...this.#open].filter((each) => each instanceof Job);
     const ends = jobs.map((job) => new Promise<void>((resolve) => job.ask({ answered: () => resolve() }, 0)));
     await within<unknown>(this.#clock, drain, Promise.all(ends), () => undefined);
+  }
+
+  /** As `settled`; nobody waits for what is not done by then. */
+  async drained(drain: number): Promise<void> {
+    await this.settled(drain);
     for (const each of this.#open) if (each instanceof Job) each.request.expire();
   }
 

@@ -11,6 +11,8 @@ export interface Wait {
 export abstract class Timed extends Linked {
   /** Milliseconds since 1970. */
   readonly at: number;
+  /** Ends the timer of its own, where it has one. */
+  disarm: (() => void) | undefined;
 
   constructor(at: number) {
     super();
@@ -23,18 +25,20 @@ export abstract class Timed extends Linked {
 
 class Callback extends Timed implements Wait {
   readonly expired: () => void;
-  readonly #open: LinkedList<Timed>;
+  readonly #unwatch: (each: Timed) => boolean;
 
-  constructor(at: number, expired: () => void, open: LinkedList<Timed>) {
+  constructor(at: number, expired: () => void, unwatch: (each: Timed) => boolean) {
     super(at);
     this.expired = expired;
-    this.#open = open;
+    this.#unwatch = unwatch;
   }
 
   end(): void {
-    this.#open.delete(this);
+    this.#unwatch(this);
   }
 }
+
+const background = { background: true };
 
 /** Calls back for what is still open when its time has come. One timer serves all: one per request would cost as much as its signature. */
 export interface Deadlines {
@@ -47,7 +51,11 @@ export interface Deadlines {
   close(): void;
 }
 
-export function createDeadlines(clock: ReceiverClock): Deadlines {
+/**
+ * @param isShared - false where a timer is of no use to others, because it ends with the request that set it: then each
+ *   entry has its own
+ */
+export function createDeadlines(clock: ReceiverClock, isShared = true): Deadlines {
   const open = new LinkedList<Timed>();
   let armedFor = Number.POSITIVE_INFINITY;
   let disarm = () => {};
@@ -56,7 +64,7 @@ export function createDeadlines(clock: ReceiverClock): Deadlines {
   function arm(at: number): void {
     disarm();
     armedFor = at;
-    disarm = clock.after(Math.max(0, at - clock.now()), expire, { background: true });
+    disarm = clock.after(Math.max(0, at - clock.now()), expire, background);
   }
 
   function expire(): void {
@@ -65,29 +73,39 @@ export function createDeadlines(clock: ReceiverClock): Deadlines {
     let next = Number.POSITIVE_INFINITY;
     for (const each of [...open]) {
       if (each.at > now) next = Math.min(next, each.at);
-      else if (open.delete(each)) each.expired();
+      else end(each);
     }
     if (next < armedFor) arm(next);
   }
 
   function watch(each: Timed): void {
     open.add(each);
-    if (closed) queueMicrotask(() => open.delete(each) && each.expired());
+    if (closed) queueMicrotask(() => end(each));
+    else if (!isShared) each.disarm = clock.after(Math.max(0, each.at - clock.now()), () => end(each), background);
     else if (each.at < armedFor) arm(each.at);
+  }
+
+  function end(each: Timed): void {
+    if (unwatch(each)) each.expired();
+  }
+
+  function unwatch(each: Timed): boolean {
+    each.disarm?.();
+    return open.delete(each);
   }
 
   return {
     watch,
-    unwatch: (each) => open.delete(each),
+    unwatch,
     add(at, expired) {
-      const callback = new Callback(at, expired, open);
+      const callback = new Callback(at, expired, unwatch);
       watch(callback);
       return callback;
     },
     close() {
       closed = true;
       disarm();
-      for (const each of [...open]) if (open.delete(each)) each.expired();
+      for (const each of [...open]) end(each);
     },
   };
 }

@@ -1,31 +1,63 @@
 import { createCore } from './core.ts';
-import type { CoreOptions, Log } from './options.ts';
+import type { CoreOptions, Handlers, Log } from './options.ts';
 import { consoleLog, respond } from './receive.ts';
+import type { ReceiverStore } from './store.ts';
 import { webSignatures } from './web-signatures.ts';
 
-/** Options of a receiver on an edge runtime. Secrets are text; a request's `rawBody` is a `Uint8Array`. */
-export type EdgeOptions = CoreOptions & {
+/**
+ * Options of a receiver on an edge runtime. Secrets are text; a request's `rawBody` is a `Uint8Array`. There is no
+ * `ack: 'stored'`: nothing works on after the answer. `stuckAfter` is one minute by default.
+ */
+export type EdgeOptions = Omit<CoreOptions, 'ack' | 'store' | 'concurrency'> & {
+  on: Handlers;
+  ack?: 'handled';
+  store?: ReceiverStore;
   /** Where refusals and failures are logged (default: the console). */
   log?: Log;
 };
 
 /** A receiver that needs nothing of Node: `fetch`'s types, WebCrypto and timers. */
 export interface EdgeReceiver {
-  /** Never rejects. */
-  handle(request: Request): Promise<Response>;
+  /**
+   * Never rejects.
+   *
+   * @param context - what the platform gives beside the request: its `waitUntil`, if it has one, keeps the instance for
+   *   handlers that come too late for the answer
+   */
+  handle(request: Request, context?: object): Promise<Response>;
   /** Answers 503 from now on and waits for the handlers. */
   close(): Promise<void>;
 }
 
+/** Milliseconds after which platforms have ended whatever goes on after an answer. */
+const STUCK_AFTER = 60_000;
+
 /**
  * A receiver for edge runtimes. Its memory is that of one instance: give it a `store` that all share.
  *
- * @throws TypeError when the secret is missing or empty
+ * @throws TypeError when the secret is missing or empty, or with `ack: 'stored'`
  */
 export function createReceiver(options: EdgeOptions): EdgeReceiver {
-  const core = createCore(options, webSignatures);
+  if ((options as CoreOptions).ack === 'stored') {
+    throw new TypeError(
+      "ack: 'stored' needs a process that works on after the answer: there is none on an edge runtime",
+    );
+  }
+  const core = createCore({ stuckAfter: STUCK_AFTER, ...options }, webSignatures, true);
   const log = options.log ?? consoleLog;
-  return { handle: (request) => respond(core, request, log), close: () => core.close() };
+  return {
+    handle(request, context) {
+      const response = respond(core, request, log);
+      waitUntil(context, () => response.then(() => core.settled()));
+      return response;
+    },
+    close: () => core.close(),
+  };
+}
+
+/** Before anything is waited for: once the sender has hung up, some platforms end what they were not asked to wait for. */
+function waitUntil(context: object | undefined, work: () => Promise<void>): void {
+  if (context && 'waitUntil' in context && typeof context.waitUntil === 'function') context.waitUntil(work());
 }
 
 export type { Message, MessageOf, UnknownMessage } from './messages.ts';

@@ -33,6 +33,9 @@ export class Held extends Linked {
   }
 }
 
+/** Milliseconds after which a timer that has not called back is taken for lost. */
+const LATE = 1_000;
+
 /** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
 export interface Leases {
   /** Names whoever handles one request. */
@@ -41,16 +44,21 @@ export interface Leases {
   hold<H extends Held>(held: H, givenUp: (held: H) => void): void;
   /** The handler has returned; false when it has been given up. */
   end(held: Held): boolean;
+  /** Looks at once, if the timer for it is lost: some platforms end a timer with the request that set it. */
+  catchUp(now: number): void;
   /** The outcome of a handler, whose request is held meanwhile. */
   keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
   close(): void;
 }
 
 export function createLeases({ open, store, clock, stuckAfter, report }: Parts): Leases {
-  const process = crypto.randomUUID();
+  // Made at the first request: Cloudflare's runtime refuses random values before.
+  let process: string | undefined;
   const interval = Math.min(store.lease / 3, stuckAfter);
   let holders = 0;
   let disarm: (() => void) | undefined;
+  /** When the next look is due, in milliseconds since 1970. */
+  let due = Number.POSITIVE_INFINITY;
 
   function renew(each: Held): void {
     const { request, log } = each;
@@ -81,23 +89,26 @@ export function createLeases({ open, store, clock, stuckAfter, report }: Parts):
 
   function look(): void {
     disarm = undefined;
+    due = Number.POSITIVE_INFINITY;
     const now = clock.now();
     for (const each of [...open]) {
       if (each.since === undefined || each.hasEnded) continue;
       if (now - each.since < stuckAfter) renew(each);
       else giveUp(each);
     }
-    if ([...open].some(({ since }) => since !== undefined)) arm();
+    if ([...open].some(({ since }) => since !== undefined)) arm(now);
   }
 
-  function arm(): void {
-    disarm ??= clock.after(interval, look, { background: true });
+  function arm(now: number): void {
+    if (disarm !== undefined) return;
+    due = now + interval;
+    disarm = clock.after(interval, look, { background: true });
   }
 
   function hold<H extends Held>(held: H, givenUp: (held: H) => void): void {
     held.since = clock.now();
     held.givenUp = givenUp;
-    arm();
+    arm(held.since);
   }
 
   function end(held: Held): boolean {
@@ -107,11 +118,17 @@ export function createLeases({ open, store, clock, stuckAfter, report }: Parts):
 
   return {
     newHolder() {
+      process ??= crypto.randomUUID();
       holders += 1;
       return `${process}-${holders}`;
     },
     hold,
     end,
+    catchUp(now) {
+      if (now < due + LATE) return;
+      disarm?.();
+      look();
+    },
     keep: (request, work, log) =>
       new Promise((resolve, reject) => {
         const held = new Held(request, log);

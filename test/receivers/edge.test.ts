@@ -1,9 +1,14 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { createReceiver } from '../../receivers/edge.ts';
+import { createReceiver, type EdgeOptions, type EdgeReceiver } from '../../receivers/edge.ts';
+import type { ReceiverClock } from '../../receivers/index.ts';
+import { sqliteStore } from '../../receivers/sqlite.ts';
 import { signed, webhook } from '../../receivers/testing.ts';
 import { clean } from './helpers/clean.ts';
+import { manualClock, signal } from './helpers/clock.ts';
 import { silent } from './helpers/hosts.ts';
 
 const edge = new URL('../../receivers/edge.ts', import.meta.url);
@@ -32,6 +37,10 @@ const requests = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 const { log } = console;
 const { Buffer } = globalThis;
 for (const name of ['Buffer', 'process', 'setImmediate', 'global']) delete globalThis[name];
+// What Cloudflare refuses until there is a request.
+const refused = [[crypto, 'randomUUID'], [crypto, 'getRandomValues'], [globalThis, 'setTimeout'], [globalThis, 'fetch']];
+const given = refused.map(([place, name]) => place[name]);
+for (const [place, name] of refused) place[name] = () => { throw new Error(name + ' before the first request'); };
 const { createReceiver } = await import(${JSON.stringify(edge.href)});
 // Node's own fetch can't do without; the kit has not seen it.
 globalThis.Buffer = Buffer;
@@ -40,6 +49,7 @@ const hooks = createReceiver({
   secret: 'shhh', signing: 'both', log: { warn() {}, error(fields) { log(String(fields.err)); } },
   on: { any: (message, { rawBody }) => void seen.push([message.type, rawBody instanceof Uint8Array && rawBody.length > 50]) },
 });
+for (const [i, [place, name]] of refused.entries()) place[name] = given[i];
 const statuses = [];
 for (const { headers, body } of requests) {
   const response = await hooks.handle(new Request('https://edge.example/hooks', { method: 'POST', headers, body }));
@@ -78,6 +88,129 @@ t.test('it works where there is neither Buffer nor process', async (t) => {
   ]);
   t.equal(seen.length, 202);
   t.ok(seen.every(([, isBytes]: [string, boolean]) => isBytes));
+});
+
+/** A runtime that ends the timers of a request with it, as Cloudflare's does, unless it was asked to wait. */
+function runtime() {
+  const manual = manualClock();
+  const current = new AsyncLocalStorage<Set<() => void>>();
+  const clock: ReceiverClock = {
+    now: manual.now,
+    after(ms, callback, options) {
+      const cancel = manual.after(ms, callback, options);
+      current.getStore()?.add(cancel);
+      return cancel;
+    },
+  };
+  async function request(hooks: EdgeReceiver, body: unknown, waits: boolean): Promise<number> {
+    const timers = new Set<() => void>();
+    const waited: Promise<unknown>[] = [];
+    const context = waits ? { waitUntil: (work: Promise<unknown>) => void waited.push(work) } : { params: {} };
+    const given = new Request('https://edge.example/hooks', { method: 'POST', ...signed(body, 'shhh') });
+    const { status } = await current.run(timers, () => hooks.handle(given, context));
+    void Promise.all(waited).then(() => {
+      for (const cancel of timers) cancel();
+    });
+    return status;
+  }
+  return { ...manual, clock, request };
+}
+
+t.test('each request has its own deadline, where timers end with the request that set them', async (t) => {
+  const { clock, request, advance } = runtime();
+  const works = signal();
+  let begun = signal();
+  const hooks = createReceiver({
+    secret: 'shhh',
+    log: silent,
+    clock,
+    on: {
+      track: ({ event }) => {
+        begun.resolve();
+        return event === 'quick' ? Promise.resolve() : works.promise;
+      },
+    },
+  });
+  t.equal(await request(hooks, webhook('track', { event: 'quick' }), false), 200);
+  for (const userId of ['u1', 'u2']) {
+    begun = signal();
+    const answer = request(hooks, webhook('track', { event: 'slow', userId }), false);
+    await begun.promise;
+    advance(4_500);
+    t.equal(await answer, 503, userId);
+  }
+  works.resolve();
+});
+
+t.test('the platform is asked to wait for a handler that is too late for the answer', async (t) => {
+  const { clock, request, advance } = runtime();
+  const begun = signal();
+  const works = signal();
+  const done = signal();
+  const hooks = createReceiver({
+    secret: 'shhh',
+    log: silent,
+    clock,
+    on: {
+      async track() {
+        begun.resolve();
+        await works.promise;
+        done.resolve();
+      },
+    },
+  });
+  const body = webhook('track');
+  const waited: Promise<unknown>[] = [];
+  const given = () => new Request('https://edge.example/hooks', { method: 'POST', ...signed(body, 'shhh') });
+  const answer = hooks.handle(given(), { waitUntil: (work: Promise<unknown>) => waited.push(work) });
+  t.equal(waited.length, 1, 'before anything was waited for');
+  await begun.promise;
+  advance(4_500);
+  t.equal((await answer).status, 503);
+  works.resolve();
+  await Promise.all([done.promise, ...waited]);
+  t.equal(await request(hooks, body, false), 200);
+});
+
+t.test('what a request left behind that the platform has ended is given up', async (t) => {
+  const { clock, request, advance } = runtime();
+  let begun = signal();
+  let count = 0;
+  const hooks = createReceiver({
+    secret: 'shhh',
+    log: silent,
+    clock,
+    on: {
+      track() {
+        begun.resolve();
+        count += 1;
+        return count === 1 ? new Promise(() => {}) : undefined;
+      },
+    },
+  });
+  const body = webhook('track');
+  const first = request(hooks, body, false);
+  await begun.promise;
+  advance(4_500);
+  t.equal(await first, 503);
+  begun = signal();
+  let isAnswered = false;
+  const joined = request(hooks, body, false).finally(() => (isAnswered = true));
+  while (!isAnswered) {
+    advance(500);
+    await turn();
+  }
+  t.equal(await joined, 503, 'it may still be at work');
+  advance(60_000);
+  t.equal(await request(hooks, body, false), 200);
+  t.equal(count, 2);
+});
+
+t.test("ack: 'stored' is refused: nothing would work on what is stored", async (t) => {
+  const store = sqliteStore(':memory:');
+  const options = { secret: 'shhh', on: {}, ack: 'stored', store } as unknown as EdgeOptions;
+  t.throws(() => createReceiver(options), { name: 'TypeError', message: /ack/ });
+  store.close();
 });
 
 t.test('both runtimes name a sender alike, so that they may share a store', async (t) => {

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { createReceiver as createEdgeReceiver, type EdgeReceiver } from '../../../receivers/edge.ts';
+import { createReceiver as createEdgeReceiver, type EdgeOptions, type EdgeReceiver } from '../../../receivers/edge.ts';
 import { createReceiver, type Log, receiver, type StandaloneOptions } from '../../../receivers/index.ts';
 
 /** A running receiver; `url` is where webhooks go. */
@@ -45,7 +45,8 @@ export async function nodeHost(options: StandaloneOptions): Promise<Host> {
 export const requestHost = (options: StandaloneOptions) => behindNode(createReceiver({ log: silent, ...options }));
 
 /** As `requestHost`, by WebCrypto. */
-export const edgeHost = (options: StandaloneOptions) => behindNode(createEdgeReceiver({ log: silent, ...options }));
+export const edgeHost = (options: StandaloneOptions) =>
+  behindNode(createEdgeReceiver({ log: silent, ...options } as EdgeOptions));
 
 export function behindNode(hooks: EdgeReceiver): Promise<Host> {
   return serve(async (incoming, outgoing) => {

@@ -1,0 +1,85 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t, { type Test } from 'tap';
+import { conformance, createSender, signed, webhook } from '../../receivers/testing.ts';
+import { examplesOf } from '../receivers/helpers/documents.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const secret = 'the secret of a Worker';
+
+/** As far as it is used here; the package is there only once `npm run test:workerd` has installed it. */
+interface Worker {
+  ready: Promise<URL>;
+  dispose(): Promise<void>;
+}
+const { Miniflare } = (await import(`${import.meta.dirname}/node_modules/miniflare/dist/src/index.js`)) as {
+  Miniflare: new (options: object) => Worker;
+};
+
+/** Runs a module as a Worker, and collects what it prints. */
+async function run(t: Test, code: string): Promise<{ url: string; said: string[] }> {
+  const folder = t.testdir({
+    'worker.ts': code.replaceAll('@rollcall/receivers', `${ROOT}/receivers/dist`).replaceAll("/edge'", "/edge.js'"),
+  });
+  const bundle = join(folder, 'bundle.js');
+  const options = ['--bundle', '--format=esm', '--conditions=workerd,worker,browser', '--log-level=error'];
+  execFileSync(join(ROOT, 'node_modules/.bin/esbuild'), [join(folder, 'worker.ts'), ...options, `--outfile=${bundle}`]);
+  const said: string[] = [];
+  const worker = new Miniflare({
+    modules: [{ type: 'ESModule', path: 'bundle.js', contents: readFileSync(bundle, 'utf8') }],
+    compatibilityDate: '2026-06-01',
+    bindings: { ROLLCALL_SECRET: secret },
+    handleRuntimeStdio(...streams: NodeJS.ReadableStream[]) {
+      for (const stream of streams) stream.setEncoding('utf8').on('data', (text: string) => said.push(text));
+    },
+  });
+  t.teardown(() => worker.dispose());
+  return { url: new URL('/hooks', await worker.ready).href, said };
+}
+
+const recipe = examplesOf('docs/receivers.md').find(({ heading }) => heading === 'Edge runtimes')?.code ?? '';
+
+t.test('the recipe passes every conformance case in workerd', async (t) => {
+  const { url, said } = await run(t, recipe.replace('forget(userId)', "console.log('forgot', userId)"));
+  for await (const result of conformance({ url, secret, batches: true })) {
+    t.ok(result.passed, `${result.name}: ${result.got}`, { expected: result.expected, error: result.error });
+  }
+  t.equal((await createSender({ url, secret }).send(webhook('delete', { userId: 'the last' }))).status, 200);
+  t.match(said.join(''), 'forgot the last');
+});
+
+const slow = `
+import { createReceiver } from '@rollcall/receivers/edge';
+const hooks = createReceiver({
+  secret: ${JSON.stringify(secret)},
+  deadline: 500,
+  log: { warn() {}, error() {} },
+  on: {
+    async track({ event, userId }) {
+      if (event === 'never') await new Promise(() => {});
+      await new Promise((resolve) => setTimeout(resolve, event === 'late' ? 900 : 100));
+      console.log('done', event, userId);
+    },
+  },
+});
+export default { fetch: (request, env, context) => hooks.handle(request, context) };
+`;
+
+t.test(
+  'made before the first request, it keeps its deadlines, one run of each message, and what is late',
+  async (t) => {
+    const { url, said } = await run(t, slow);
+    const post = async (body: unknown) => (await fetch(url, { method: 'POST', ...signed(body, secret) })).status;
+    const track = (event: string, userId: string) => webhook('track', { event, userId });
+    t.equal(await post(track('quick', 'u1')), 200);
+    const same = track('quick', 'u2');
+    t.same(await Promise.all([post(same), post(same), post(same)]), [200, 200, 200], 'at once');
+    t.equal(said.join('').match(/done quick u2/g)?.length, 1, 'handled once');
+    t.same(await Promise.all([post(track('never', 'u3')), post(track('never', 'u4'))]), [503, 503]);
+    const late = track('late', 'u5');
+    t.equal(await post(late), 503);
+    t.equal(await post(late), 200, 'the repetition joins what went on');
+    t.equal(said.join('').match(/done late u5/g)?.length, 1);
+  },
+);
