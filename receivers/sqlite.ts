@@ -2,6 +2,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { SqliteFile } from './sqlite/file.ts';
 import { Holds } from './sqlite/holds.ts';
 import { KeptRequests } from './sqlite/inbox.ts';
+import { Owner } from './sqlite/owner.ts';
+import { noLock, processLock } from './sqlite/process-lock.ts';
 import type { Inbox, Opening } from './store.ts';
 
 export interface SqliteStoreOptions {
@@ -32,7 +34,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
   const { keep = 24 * 60 * 60 * 1000, lease = 60_000, now = Date.now } = options;
   const file = new SqliteFile(path);
   const holds = new Holds(file, { keep, lease, now });
-  const requests = new KeptRequests(file, { lease, now });
+  const requests = new KeptRequests(file, now);
+  const owner = new Owner(file, path === ':memory:' ? noLock : processLock(`${path}-owner`), { lease, now });
   return {
     lease,
     begin: (opening) => holds.begin(opening),
@@ -41,8 +44,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sql
     release: (opening) => holds.release(opening),
     transaction: ({ opening }, work) => holds.transaction(opening, work),
     keep: (given) => requests.keep(given),
-    own: (owner) => requests.own(owner),
-    disown: (owner) => requests.disown(owner),
+    own: (name) => owner.own(name),
+    disown: (name) => owner.disown(name),
     due: (limit, working) => requests.due(limit, working),
     tried: (key) => requests.tried(key),
     tryAgain: (key, at) => requests.tryAgain(key, at),

@@ -1,5 +1,5 @@
-import { chmodSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { makePrivate } from './private-file.ts';
 
 const SCHEMA = `
   create table if not exists request (
@@ -15,7 +15,9 @@ const SCHEMA = `
   create index if not exists request_state on request (state, seq);
   create index if not exists request_seq on request (seq);
   create index if not exists request_user on request (state, user, seq);
-  create table if not exists owner (only integer primary key check (only = 1), name text not null, until integer not null) strict;
+  create table if not exists owner (
+    only integer primary key check (only = 1), name text not null, until integer not null, locked integer not null
+  ) strict;
   create table if not exists change (
     name text primary key,
     sequence integer not null,
@@ -34,7 +36,7 @@ export class SqliteFile {
     this.db.exec('pragma journal_mode = wal; pragma synchronous = full;');
     this.db.exec(SCHEMA);
     // It holds what users did.
-    if (path !== ':memory:') for (const suffix of ['', '-wal', '-shm']) restrict(path + suffix);
+    if (path !== ':memory:') for (const suffix of ['', '-wal', '-shm']) makePrivate(path + suffix);
   }
 
   /** Runs a statement; returns how many rows it changed. */
@@ -67,13 +69,5 @@ export class SqliteFile {
     const statement = this.#statements.get(sql) ?? this.db.prepare(sql);
     this.#statements.set(sql, statement);
     return statement;
-  }
-}
-
-function restrict(file: string): void {
-  try {
-    chmodSync(file, 0o600);
-  } catch {
-    // There is no such file, or another user made it, whose rights count.
   }
 }

@@ -15,14 +15,12 @@ interface StoredRow {
 }
 
 /** The requests themselves, for `ack: 'stored'`: which are kept, tried, given up. */
-export class KeptRequests implements Omit<Inbox, keyof ReceiverStore> {
+export class KeptRequests implements Omit<Inbox, keyof ReceiverStore | 'own' | 'disown'> {
   readonly #file: SqliteFile;
-  readonly #lease: number;
   readonly #now: () => number;
 
-  constructor(file: SqliteFile, { lease, now }: { readonly lease: number; readonly now: () => number }) {
+  constructor(file: SqliteFile, now: () => number) {
     this.#file = file;
-    this.#lease = lease;
     this.#now = now;
   }
 
@@ -40,22 +38,6 @@ export class KeptRequests implements Omit<Inbox, keyof ReceiverStore> {
       ...[key, this.#now(), body, url, secret ?? null, scope, user ?? null],
     );
     return kept === 1;
-  }
-
-  own(owner: string): boolean {
-    return this.#file.transaction(() => {
-      const holder = this.#file.row<{ name: string; until: number }>('select name, until from owner');
-      if (holder && holder.name !== owner && holder.until > this.#now()) return false;
-      if (holder?.name !== owner) {
-        this.#file.run('update request set crashes = crashes + 1, begun = 0 where begun = 1');
-      }
-      this.#file.run('insert or replace into owner values (1, ?, ?)', owner, this.#now() + this.#lease);
-      return true;
-    });
-  }
-
-  disown(owner: string): void {
-    this.#file.run('delete from owner where name = ?', owner);
   }
 
   due(limit: number, working: readonly string[]): readonly KeptRequest[] {

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import pg from 'pg';
 import t, { type Test } from 'tap';
@@ -290,4 +292,68 @@ t.test('sqlite: one process works on what is kept, and another takes over after 
   two.disown('two');
   t.equal(one.own('one'), true);
   t.match(await one.due(10, []), [{ key: 'a', crashes: 1 }, { key: 'b' }], 'leaving in good order is no crash');
+});
+
+/** A process that works on what is kept, in the middle of it. */
+const worker = `
+import { sqliteStore } from ${JSON.stringify(new URL('../../receivers/sqlite.ts', import.meta.url).href)};
+const store = sqliteStore(process.argv[2]);
+const change = { name: 'u1 in vips', sequence: 1 };
+store.keep([{ key: 'a', body: Buffer.from('{}'), url: '/', secret: 0, scope: '|', user: 'u1' }]);
+const said = [store.own('first'), store.begin({ key: 'a', change, holder: 'first-1' })];
+store.tried('a');
+console.log(...said);
+setInterval(() => {}, 1_000);
+`;
+
+t.test(
+  'sqlite: a process that was killed is taken over from at once, one that is suspended after its lease',
+  async (t) => {
+    const folder = t.testdir({ 'worker.mjs': worker });
+    const file = `${folder}/receiver.db`;
+    const child = spawn(process.execPath, [`${folder}/worker.mjs`, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    t.teardown(() => void child.kill('SIGKILL'));
+    const [said] = await once(child.stdout, 'data');
+    t.equal(String(said), 'true new\n');
+    let time = Date.now();
+    const [two, three] = [0, 1].map(() => sqliteStore(file, { now: () => time })) as [SqliteStore, SqliteStore];
+    t.teardown(() => [two, three].forEach((store) => void store.close()));
+    const opening = { key: 'a', change: { name: 'u1 in vips', sequence: 2 }, holder: 'two-1' };
+    t.equal(two.own('two'), false, 'it lives');
+    t.equal(two.begin(opening), 'running');
+    child.kill('SIGSTOP');
+    t.equal(two.own('two'), false, 'it may go on');
+    time += 61_000;
+    t.equal(two.own('two'), true, 'its lease is over');
+    t.equal(three.own('three'), false);
+    two.disown('two');
+    t.equal(three.own('three'), true);
+    t.equal(two.own('two'), false, 'nobody is seen to have ended whose lock another one has');
+    time += 61_000;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    t.equal(three.own('three'), true, 'and now it has the lock');
+    t.equal(two.own('two'), false);
+  },
+);
+
+t.test('sqlite: what a killed process had begun is free at once', async (t) => {
+  const folder = t.testdir({ 'worker.mjs': worker });
+  const file = `${folder}/receiver.db`;
+  const child = spawn(process.execPath, [`${folder}/worker.mjs`, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  const store = sqliteStore(file);
+  t.teardown(() => store.close());
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  t.equal(store.own('two'), true);
+  t.match(await store.due(10, []), [{ key: 'a', tries: 1, crashes: 1 }]);
+  t.equal(store.begin({ key: 'a', change: { name: 'u1 in vips', sequence: 1 }, holder: 'two-1' }), 'new');
+  t.equal(store.own('a receiver beside it'), false);
+  t.equal(store.own('two'), true);
+  store.disown('two');
+  const other = sqliteStore(file);
+  t.teardown(() => other.close());
+  t.equal(other.own('three'), true);
+  if (process.platform !== 'win32') t.equal(statSync(`${file}-owner`).mode & 0o777, 0o600);
 });
