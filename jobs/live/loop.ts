@@ -145,9 +145,16 @@ export class Loop {
   private async old(): Promise<readonly string[]> {
     const { store, clock } = this.parts;
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
+    await this.checkBuilt();
     const old = await store.liveOld(this.place.source, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
+  }
+
+  /** A deletion may have everything computed anew. A step would find that; where nothing happens there is none. */
+  private async checkBuilt(): Promise<void> {
+    const known = await this.parts.store.liveSource(this.place.source);
+    if (known?.isBuilding !== false) throw new RollcallError('live_moved', 'Live membership is to be computed anew.');
   }
 
   /** Never earlier than before, nor than what has happened: no event is in the future. */

@@ -29,6 +29,13 @@ t.test('a live audience has the life that others have', async (t) => {
     t.match(story.changes[0]?.told, [{ destination: 'crm', attempt: { outcome: 'success' } }]);
   });
 
+  await t.test('a deletion has it computed anew, also where nothing happens', async (t) => {
+    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['personas'], userIds: ['nobody'] });
+    while ((await app.regulations.find(id))?.status !== 'FINISHED') await new Promise((done) => setTimeout(done, 30));
+    await settled(app);
+    t.strictSame(receiver.state('buyers'), { a: true, b: true, c: true, d: true });
+  });
+
   await t.test('a guard freezes it, and approving sends the difference', async (t) => {
     service.advance(50 * HOUR);
     await send(app, ['e'].map(order));

@@ -245,7 +245,8 @@ export function Steps({ step, points }) {
 
 /** @param {Series | undefined} series @param {number} from @param {number} size */
 function sumOf(series, from, size) {
-  return (series?.values ?? []).slice(from, from + size).reduce((sum, value) => (sum ?? 0) + (value ?? 0), 0) ?? 0;
+  const values = series?.values.slice(from, from + size) ?? [];
+  return values.reduce((/** @type {number} */ sum, value) => sum + (value ?? 0), 0);
 }
 
 /** @param {{ title: string }} props */
