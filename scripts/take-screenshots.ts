@@ -69,6 +69,10 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
         : []),
     ]);
   }
+  const orders = people(0, 25).flatMap((userId) =>
+    [1, 2, 3].map(() => ({ type: 'track', event: 'Order Completed', userId })),
+  );
+  await send([...orders, { type: 'track', userId: 'u1' }]);
   await app.sync.start();
   await app.sync.run();
   for (let n = 0; n < 12; n += 1) {
@@ -77,10 +81,6 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
   }
   spenders(people(60, 66));
   await app.sync.run(['big_spenders', 'broken']);
-  const orders = people(0, 25).flatMap((userId) =>
-    [1, 2, 3].map(() => ({ type: 'track', event: 'Order Completed', userId })),
-  );
-  await send([...orders, { type: 'track', userId: 'u1' }]);
   const isShown = async () =>
     (await app.store.deadLetters({ limit: 1 })).length > 0 &&
     (await app.sync.audiences()).some(({ key, members }) => key === 'loyal' && members === 25);
