@@ -122,7 +122,7 @@ function figuresOf(audience) {
             : live.hold === null
               ? 'live'
               : 'on hold',
-        note: live.hold ?? (live.lag < 1_000 ? 'as events come and time goes by' : `${duration(live.lag)} behind`),
+        note: live.hold ?? liveNote(live),
       },
       { title: 'Due', value: number(live.due), note: 'may change by time alone' },
     ];
@@ -136,6 +136,12 @@ function figuresOf(audience) {
       note: schedule ? html`<code>${schedule}</code>` : 'by hand',
     },
   ];
+}
+
+/** @param {{ lag: number | null }} live */
+function liveNote({ lag }) {
+  if (lag === null) return 'it is computed over the event log';
+  return lag < 1_000 ? 'as events come and time goes by' : `${duration(lag)} behind`;
 }
 
 /** How the size came to be. @param {any} audience */
