@@ -117,6 +117,9 @@ t.test('a backup that can not be whole leaves nothing', async (t) => {
   await t.rejects(backup({ ...given, engines: [full] }), /no space/);
   const twice = backup({ ...given, engines: [outside, engineFile(join(folder, 'lake.duckdb'))] });
   t.equal(await codeOf(twice), 'bad_usage', 'two files of one name');
+  const noRoom = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', syscall: 'copyfile' });
+  const short = { ...outside, hold: () => Promise.reject(noRoom) };
+  await t.rejects(backup({ ...given, engines: [short] }), { code: 'store_failed', message: /no room/ });
   t.equal(await codeOf(backup({ ...given, url: 'sqlite::memory:', engines: [] })), 'bad_usage', 'nothing to copy');
   t.same(readdirSync(folder).toSorted(), ['data', 'other']);
 

@@ -90,9 +90,12 @@ async function* examine(config: Config, options: DoctorOptions, terminal: Termin
   yield* examineFolders(config);
   const found: Finding[] = [];
   try {
-    if (isUnmade(config)) found.push(ok('store', 'is not there yet: the first start makes it'));
+    const isNew = isUnmade(config);
+    if (isNew) found.push(ok('store', 'is not there yet: the first start makes it'));
     await withApp(options, { terminal, adapt: withoutMakingStore }, async (opened) => {
-      for await (const finding of examineStore(opened, options)) found.push(finding);
+      for await (const finding of examineStore(opened, options)) {
+        if (!isNew || finding.check !== 'store') found.push(finding);
+      }
     });
   } catch (error) {
     if (!(error instanceof RollcallError)) throw error;

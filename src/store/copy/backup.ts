@@ -41,6 +41,7 @@ export interface BackupOptions {
 /** How long a sync that runs is waited for, in milliseconds, asking this often. */
 const PATIENCE = 10 * 60_000;
 const ASK_EVERY = 500;
+const SQLITE_FULL = 13;
 /** More pages than a database can have: one step, since one between steps that finds a change starts over. */
 const ALL_PAGES = 0x7fff_ffff;
 /**
@@ -57,7 +58,7 @@ const IDS_AHEAD = 2 ** 40;
  *
  * @throws RollcallError `run_in_progress` when a sync does not end in time; `bad_usage` when `folder` is in use or there
  * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
- * use; `store_failed` when a database can't be read; `stopping` when the signal aborts
+ * use; `store_failed` when a database can't be read or the copy not written; `stopping` when the signal aborts
  */
 export async function backup(options: BackupOptions): Promise<readonly string[]> {
   const { folder } = options;
@@ -76,9 +77,21 @@ export async function backup(options: BackupOptions): Promise<readonly string[]>
     });
     await rename(partial, folder);
     return written;
+  } catch (error) {
+    throw copyFailure(error);
   } finally {
     await rm(partial, { recursive: true, force: true });
   }
+}
+
+/** What the system says of a disk or a folder; anything else is a fault of ours, and stays as it is. */
+function copyFailure(error: unknown): unknown {
+  if (error instanceof RollcallError || !(error instanceof Error)) return error;
+  const { code, errcode, syscall } = error as NodeJS.ErrnoException & { readonly errcode?: number };
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT' || errcode === SQLITE_FULL;
+  if (!isFull && syscall === undefined) return error;
+  const message = isFull ? 'There is no room for the copy.' : `The copy can't be made: ${error.message}.`;
+  return new RollcallError('store_failed', message, { cause: error });
 }
 
 /** Copies one thing into a folder; resolves to the files' places in it. */
