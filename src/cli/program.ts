@@ -111,7 +111,10 @@ export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCo
   return program;
 }
 
-const USAGE = new Set(['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays']);
+const USAGE = new Set([
+  ...['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays'],
+  ...['unauthorized', 'forbidden'],
+]);
 /** A failure because a person ended the command. */
 const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
 const INTERRUPTED =

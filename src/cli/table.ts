@@ -18,10 +18,11 @@ export function table(
   rows: readonly (readonly string[])[],
   { width = Number.POSITIVE_INFINITY, flexible = [] }: TableOptions = {},
 ): string {
-  const lines = [header, ...rows];
+  const shown = rows.map((row) => row.map(inOneLine));
+  const lines = [header, ...shown];
   const natural = header.map((_, column) => Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))));
   const widths = narrowed(natural, header, width, flexible);
-  if (widths === null) return blocks(header, rows);
+  if (widths === null) return blocks(header, shown);
   return lines
     .map((line) =>
       line
@@ -31,6 +32,10 @@ export function table(
     )
     .join('\n');
 }
+
+/** Ids and messages are foreign text: no line breaks, and nothing that steers a terminal but our colours. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const inOneLine = (cell: string) => cell.replaceAll(/(?:(?!\u001b\[\d{1,2}m)[\p{Cc}\u2028\u2029])+\s*/gu, ' ');
 
 /** Takes from the widest column that may be cut until the lines fit; null where they can't. */
 function narrowed(

@@ -14,10 +14,16 @@ async function serve(config: string): Promise<{ service: Running; port: string }
 }
 
 t.test('a changed file is applied on request; one with mistakes is not, and the service goes on', async (t) => {
-  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  const tokens =
+    'admin: { tokens: [{ name: ops, token: operator, may: [operate] }, { name: ro, token: reader, may: [read] }] }\n';
+  const { config } = await workspace(t, 'http://127.0.0.1:9', tokens);
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /SIGHUP/ });
   const { service, port } = await serve(config);
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 0, stdout: /applied/ });
+  t.match(await rollcall(['config', 'reload', '-c', config, '--token', 'reader']), {
+    code: 2,
+    stderr: /^forbidden: The service did not apply it: The token ro may not operate/,
+  });
   await service.stderr.match(/Configuration reloaded/);
   await writeFile(config, `${await readFile(config, 'utf8')}serviceNam: x\n`);
   t.match(await rollcall(['config', 'reload', '-c', config]), { code: 2, stderr: /Did you mean serviceName/ });

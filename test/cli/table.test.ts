@@ -7,6 +7,13 @@ const rows = [
   ['e2', 'https://x.example', 'dead'],
 ];
 
+t.test('what others wrote breaks no line, and steers no terminal', async (t) => {
+  const foreign = ['a\r\nb\u001b[2J\u0007c', 'LINE 2: select\n        ^', '\u001b[32mopen\u001b[39m'];
+  const text = 'a b [2J c  LINE 2: select ^  \u001b[32mopen\u001b[39m';
+  t.equal(table(header, [foreign]).split('\n')[1], text);
+  t.equal(table(header, [foreign], { width: 10 }).split('\n').length, 3, 'in blocks neither');
+});
+
 t.test('without a width columns are as wide as their widest cell', async (t) => {
   t.equal(
     table(header, rows),

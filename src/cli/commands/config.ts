@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
+import * as z from 'zod';
 import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
-import { RollcallError } from '../../errors.ts';
+import { type ErrorCode, RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';
@@ -115,9 +116,30 @@ async function reload({ config: file, json, token: given }: ReloadOptions, { ter
     });
   });
   const answer = await body.text();
-  if (statusCode !== 200) throw new RollcallError('bad_configuration', `The service did not apply it: ${answer}`);
+  if (statusCode !== 200) throw refusal(statusCode, answer, localUrl(listen));
   if (json) printJson(terminal, { file, applied: true });
   else print(terminal, 'The service has applied the configuration.');
+}
+
+const REFUSALS: ReadonlyMap<number, ErrorCode> = new Map([
+  [401, 'unauthorized'],
+  [403, 'forbidden'],
+]);
+
+/** In the service's words, where it is one that speaks. */
+function refusal(status: number, answer: string, url: string): RollcallError {
+  const message = messageIn(answer);
+  if (message === null)
+    return new RollcallError('not_found', `What answers at ${url} is no Rollcall: status ${status}.`);
+  return new RollcallError(REFUSALS.get(status) ?? 'bad_configuration', `The service did not apply it: ${message}`);
+}
+
+function messageIn(answer: string): string | null {
+  try {
+    return z.object({ message: z.string() }).parse(JSON.parse(answer)).message;
+  } catch {
+    return null;
+  }
 }
 
 /** A service that listens on every address is asked on this machine's own. */
