@@ -4,18 +4,24 @@ import { RollcallError } from '../errors.ts';
 
 /**
  * Finds the source that a write key belongs to. Digests are compared, so that the time taken tells nothing about how
- * much of a key was guessed right.
+ * much of a key was guessed right. A key that was right once is found without.
  */
 export function createWriteKeys(sources: () => readonly Source[]): (writeKey: string) => Source | undefined {
   let indexed: readonly Source[] | null = null;
   let byDigest = new Map<string, Source>();
+  let shown = new Map<string, Source>();
   return (writeKey) => {
     const current = sources();
     if (current !== indexed) {
       byDigest = new Map(current.map((source) => [digest(source.writeKey), source]));
+      shown = new Map();
       indexed = current;
     }
-    return byDigest.get(digest(writeKey));
+    const known = shown.get(writeKey);
+    if (known !== undefined) return known;
+    const source = byDigest.get(digest(writeKey));
+    if (source !== undefined) shown.set(writeKey, source);
+    return source;
   };
 }
 

@@ -82,6 +82,26 @@ export const intakeCases: Cases = {
     );
     t.same(await backlogOf(store), { pending: 22, dead: 0 });
   },
+  'requests that come at once each hear what became of their own messages': async (t, store) => {
+    await store.suppress(['gone'], null, true);
+    const twice = message();
+    const many = Array.from({ length: 30 }, () => message());
+    const [two, one, other, passedOver, none, large] = await Promise.all([
+      accept(store, message({ destinations: ['crm', 'lake'] }), message({ body: '"ü"' })),
+      accept(store, twice),
+      accept(store, twice),
+      accept(store, message({ userId: 'gone' }), message({ source: 'web', destinations: ['lake'] })),
+      accept(store),
+      accept(store, ...many),
+    ]);
+    t.same(two, { accepted: 2, duplicates: 0, suppressed: 0 });
+    t.same([one, other].map(({ accepted }) => accepted).sort(), [0, 1]);
+    t.same([one, other].map(({ duplicates }) => duplicates).sort(), [0, 1]);
+    t.same(passedOver, { accepted: 1, duplicates: 0, suppressed: 1 });
+    t.same(none, { accepted: 0, duplicates: 0, suppressed: 0 });
+    t.same(large, { accepted: 30, duplicates: 0, suppressed: 0 });
+    t.same(await backlogOf(store), { pending: 33, dead: 0 });
+  },
   'a message id is remembered for 24 hours at least, whatever is pruned, and forgotten in the end': async (
     t,
     store,

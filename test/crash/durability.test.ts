@@ -37,7 +37,7 @@ t.test(
         if (unsynced) t.fail(`acknowledged before the sync: ${line}`);
       }
     }
-    t.equal(acknowledged, 20);
+    t.equal(acknowledged, 25);
     t.end();
   },
 );

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { Worker } from 'node:worker_threads';
@@ -53,6 +54,17 @@ t.test('a crowd of single calls is written in one commit', async (t) => {
   t.same(new Set(asked), new Set([null]), 'the next commit would have failed');
   await codeOf(store.ping());
   t.match(await failed, { code: 'store_failed' });
+  await store.close();
+  t.equal(failures.length, 1);
+});
+
+t.test('a log that cannot be synced ends the store, and nobody hears that anything is on disk', async (t) => {
+  const { store, failures, failed } = await open(t, null);
+  await accept(store, message());
+  rmSync(join(t.testdirName, 'a.db-wal'));
+  const asked = codeOf(accept(store, ...Array.from({ length: 1_500 }, () => message())));
+  t.match(await failed, { code: 'store_failed', message: /can't be synced/ });
+  t.equal(await asked, 'store_failed');
   await store.close();
   t.equal(failures.length, 1);
 });

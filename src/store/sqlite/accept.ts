@@ -29,6 +29,25 @@ interface AcceptArguments {
   readonly ahead: number;
 }
 
+/** Several requests of few messages: what crosses to the thread costs by the piece. */
+interface AcceptEachArguments {
+  /** Those of all requests, one after the other. */
+  readonly messages: PackedMessages;
+  /** How many of them are whose. */
+  readonly counts: Int32Array;
+  /** Null where nobody takes any. */
+  readonly takes: readonly (Take | null)[] | null;
+  readonly maxQueued: number;
+  readonly logged: boolean;
+  readonly ahead: number;
+}
+
+/** The same of what became of them: three numbers for each request. */
+export interface AcceptedEach {
+  readonly numbers: Int32Array;
+  readonly handed: readonly (readonly HandedTuple[])[] | null;
+}
+
 /** Index of the message, its destination, and the delivery's id, which is there once the row is. */
 export type HandedTuple = [message: number, destination: string, id: number];
 
@@ -65,6 +84,29 @@ export function acceptAll(
     db.seen.undo();
     throw error;
   }
+}
+
+export function acceptEach(db: Connection, now: number, request: AcceptEachArguments): AcceptedEach {
+  const { counts, takes, messages, ...common } = request;
+  const all = new Unpacked(messages);
+  const numbers = new Int32Array(3 * counts.length);
+  const handed: (readonly HandedTuple[])[] = [];
+  const shared = new Shared(db);
+  db.seen.begin();
+  try {
+    for (const [index, count] of counts.entries()) {
+      const own = { ...common, messages, step: null, take: takes?.[index] ?? null };
+      const result = write(db, now, own, shared, all, count);
+      numbers.set([result.accepted, result.duplicates, result.suppressed], 3 * index);
+      if (takes !== null) handed.push(result.handed);
+    }
+    shared.write();
+    db.seen.write(now);
+  } catch (error) {
+    db.seen.undo();
+    throw error;
+  }
+  return { numbers, handed: takes === null ? null : handed };
 }
 
 /** State that accepts of one transaction share. */
@@ -111,10 +153,17 @@ class Shared {
   }
 }
 
-function write(db: Connection, now: number, request: AcceptArguments, shared: Shared): Accepted {
+/** Writes the next messages, so many of them. */
+function write(
+  db: Connection,
+  now: number,
+  request: AcceptArguments,
+  shared: Shared,
+  messages = new Unpacked(request.messages),
+  count = messages.count,
+): Accepted {
   failpoint('accept');
   const { changes, queues, deliveries, isSuppressed } = shared;
-  const messages = new Unpacked(request.messages);
   const run = request.step ? db.nameId(request.step.run) : null;
   const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
   const taking = new Taking(request.take !== null && shared.isOwner(now, request.take.owner) ? request.take : null);
@@ -124,7 +173,6 @@ function write(db: Connection, now: number, request: AcceptArguments, shared: Sh
   const gap = isPlanned ? new ConflictGap(db) : null;
   let duplicates = 0;
   let suppressed = 0;
-  const { count } = messages;
   for (let index = 0; index < count; index += 1) {
     messages.next();
     const { source, messageId, type, userId, body, lane, conflict } = messages;

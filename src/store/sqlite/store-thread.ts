@@ -7,10 +7,12 @@ import type { StoreEvents } from '../port.ts';
 import { READING_RECORDS, type RecordVerb } from '../records/records.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 import { startOffset } from './clock.ts';
+import { Commits } from './commits.ts';
 import { damaged } from './files.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**
  * A transaction takes operations until this weight is reached. Each weighs as much as so many messages, beside its own. By
@@ -20,6 +22,13 @@ const GROUP_WEIGHT = 7_000;
 const OPERATION_WEIGHT = 10;
 /** Messages that an operation is taken to be about, where nobody says. */
 const USUAL_MESSAGES = 100;
+/**
+ * A group of this weight is synced from here, so that the thread goes on with the next meanwhile, if that is as heavy. A lighter
+ * one the thread syncs itself: to hand it on would cost more than it saves.
+ */
+const HEAVY = 1_000;
+/** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
+const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
 /**
  * A group that is seen in work so often, this many milliseconds apart, is stuck: a disk in trouble may take a minute.
  * Looks count, and not the time, which also passes while the whole process is stopped.
@@ -53,22 +62,47 @@ interface CallOptions {
   readonly messages?: number;
 }
 
-interface Waiting {
+/** What a call asks for, and what of it moves to the thread. */
+interface Asked<V extends VerbName> {
+  readonly args: VerbArguments<V>;
+  readonly movable: readonly ArrayBuffer[];
+}
+
+interface Sent {
   readonly operation: Operation;
   readonly movable: readonly ArrayBuffer[];
-  readonly weight: number;
+}
+
+interface Waiting {
+  /** Made once it is sent. */
+  readonly ask: () => Sent;
+  readonly needsSync: boolean;
+  weight: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** The main thread's side: gathers operations while the thread is busy, and sends them as one group. */
+/**
+ * The main thread's side: gathers operations while the thread is busy, and sends them as one group. Large commits are synced
+ * from here while the thread does the next group. Nobody gets an answer before all that was committed until then is on disk.
+ */
 export class StoreThread {
   private readonly worker: Thread;
   /** The store's. */
   readonly time: SteadiedTime;
   private readonly events: StoreEvents;
+  private readonly log: WriteAheadLog;
+  private readonly commits = new Commits(
+    () => this.log.sync(),
+    () => this.goOn(),
+    (error) => this.fail(`The store's log can't be synced to disk: ${error.message}.`),
+  );
   private queue: Waiting[] = [];
+  private queued = 0;
   private inWork: Waiting[] = [];
+  /** Whether what is in work has to be synced from here. */
+  private isHeavy = false;
+  private readonly inCommit = new Set<readonly Waiting[]>();
   private scheduled = false;
   private closed: RollcallError | null = null;
   private damage: RollcallError | null = null;
@@ -79,8 +113,9 @@ export class StoreThread {
   private readonly watch: NodeJS.Timeout;
   private silent = 0;
 
-  private constructor(worker: Thread, time: SteadiedTime, events: StoreEvents) {
+  private constructor(worker: Thread, log: WriteAheadLog, time: SteadiedTime, events: StoreEvents) {
     this.worker = worker;
+    this.log = log;
     this.time = time;
     this.events = events;
     this.exited = new Promise((resolve) => worker.once('exit', () => resolve()));
@@ -105,7 +140,7 @@ export class StoreThread {
     if (!('opened' in reply)) throw new RollcallError('store_failed', 'The store gave no answer.');
     const { store, time, damage } = reply.opened;
     const steadied = new SteadiedTime(clock, startOffset(clock, time));
-    const thread = new StoreThread(worker, steadied, events);
+    const thread = new StoreThread(worker, new WriteAheadLog(path), steadied, events);
     if (damage !== null) thread.markDamaged(damaged(path, damage));
     return { thread, store };
   }
@@ -113,6 +148,27 @@ export class StoreThread {
   call<V extends VerbName>(verb: V, args: VerbArguments<V>, options: CallOptions = {}): Promise<VerbResult<V>> {
     if (this.damage) return Promise.reject(this.closed ?? this.damage);
     return this.perform({ ...this.moment(), verb, args }, options) as Promise<VerbResult<V>>;
+  }
+
+  /** As `call`, of what grows until it is sent: `ask` then says what it has become. */
+  gather<V extends VerbName>(verb: V, ask: (ahead: number) => Asked<V>) {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const askNow = (): Sent => {
+      const moment = this.moment();
+      const { args, movable } = ask(this.time.fromWall(0));
+      return { operation: { ...moment, verb, args }, movable };
+    };
+    const waiting: Waiting = { ask: askNow, needsSync: true, weight: 0, resolve, reject };
+    const refusal = this.closed ?? this.damage;
+    if (refusal) reject(refusal);
+    else this.wait(waiting);
+    const grow = (messages: number) => {
+      if (refusal) return;
+      waiting.weight += OPERATION_WEIGHT + messages;
+      this.queued += OPERATION_WEIGHT + messages;
+      this.schedule();
+    };
+    return { grow, result: promise as Promise<VerbResult<V>> };
   }
 
   /** As `call`, of a record; damaged data is still read. */
@@ -132,10 +188,17 @@ export class StoreThread {
     { movable = [], messages = USUAL_MESSAGES }: CallOptions = {},
   ): Promise<unknown> {
     if (this.closed) return Promise.reject(this.closed);
+    const needsSync = !('verb' in operation) || !UNSYNCED.has(operation.verb);
     return new Promise((resolve, reject) => {
-      this.queue.push({ operation, movable, weight: OPERATION_WEIGHT + messages, resolve, reject });
-      this.schedule();
+      const weight = OPERATION_WEIGHT + messages;
+      this.wait({ ask: () => ({ operation, movable }), needsSync, weight, resolve, reject });
     });
+  }
+
+  private wait(waiting: Waiting): void {
+    this.queue.push(waiting);
+    this.queued += waiting.weight;
+    this.schedule();
   }
 
   /** Has what deleted rows left behind removed from the database's files. */
@@ -160,15 +223,20 @@ export class StoreThread {
     if (!this.closed) {
       this.closed = new RollcallError('store_closed', 'The store is closed.');
       clearInterval(this.watch);
-      if (this.queue.length + this.inWork.length > 0) await new Promise<void>((resolve) => (this.onIdle = resolve));
+      if (!this.isIdle) await new Promise<void>((resolve) => (this.onIdle = resolve));
       this.worker.postMessage('close' satisfies ThreadRequest);
     }
     await this.exited;
+    this.log.close();
+  }
+
+  private get isIdle(): boolean {
+    return this.queue.length + this.inWork.length + this.inCommit.size === 0;
   }
 
   /** Waits for the end of this turn, so that callers of the same turn share a commit. */
   private schedule(): void {
-    if (this.scheduled || this.inWork.length > 0) return;
+    if (this.scheduled || !this.maySend) return;
     this.scheduled = true;
     setImmediate(() => {
       this.scheduled = false;
@@ -176,16 +244,24 @@ export class StoreThread {
     });
   }
 
+  private get maySend(): boolean {
+    return this.inWork.length === 0 && (!this.commits.isSyncing || this.queued >= HEAVY);
+  }
+
   private send(): void {
+    if (!this.maySend || this.queue.length === 0) return;
     let count = 0;
-    for (let weight = 0; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) {
-      weight += this.queue[count]?.weight ?? 0;
-    }
+    let weight = 0;
+    for (; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) weight += this.queue[count]?.weight ?? 0;
     this.inWork = this.queue.splice(0, count);
-    if (this.inWork.length === 0) return;
-    const operations = this.inWork.map(({ operation }) => operation);
-    const moved = this.inWork.flatMap(({ movable }) => movable);
-    this.worker.postMessage({ operations } satisfies ThreadRequest, moved);
+    this.queued -= weight;
+    const needsSync = this.inWork.some((each) => each.needsSync);
+    this.isHeavy = needsSync && weight >= HEAVY;
+    const isSynced = needsSync && !this.isHeavy;
+    const sent = this.inWork.map(({ ask }) => ask());
+    const operations = sent.map(({ operation }) => operation);
+    const moved = sent.flatMap(({ movable }) => movable);
+    this.worker.postMessage({ operations, isSynced } satisfies ThreadRequest, moved);
   }
 
   /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
@@ -198,20 +274,31 @@ export class StoreThread {
     const { length } = this.inWork;
     if (length === 0 || !Array.isArray(results) || results.length !== length || !results.every(isObject)) {
       this.fail("The store's thread sent an unexpected answer.");
-    } else this.finish(results as OperationResult[]);
+    } else this.commit(results as OperationResult[]);
   }
 
-  private finish(results: readonly OperationResult[]): void {
-    const done = this.inWork;
+  private commit(results: readonly OperationResult[]): void {
+    const group = this.inWork;
     this.inWork = [];
+    this.inCommit.add(group);
     this.silent = 0;
-    this.send();
-    for (const [index, { resolve, reject }] of done.entries()) {
+    this.commits.add({ needsSync: this.isHeavy, answer: () => this.answer(group, results) });
+    this.goOn();
+  }
+
+  private answer(group: readonly Waiting[], results: readonly OperationResult[]): void {
+    this.inCommit.delete(group);
+    this.silent = 0;
+    for (const [index, { resolve, reject }] of group.entries()) {
       const result = results[index];
       if (result && 'value' in result) resolve(result.value);
       else reject(this.failureOf(result));
     }
-    if (this.inWork.length === 0) this.onIdle?.();
+  }
+
+  private goOn(): void {
+    this.send();
+    if (this.isIdle) this.onIdle?.();
   }
 
   private failureOf(result: Exclude<OperationResult, { value: unknown }> | undefined): RollcallError {
@@ -222,7 +309,7 @@ export class StoreThread {
   }
 
   private look(): void {
-    this.silent = this.inWork.length === 0 ? 0 : this.silent + 1;
+    this.silent = this.inWork.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
     if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
   }
 
@@ -231,9 +318,11 @@ export class StoreThread {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
     this.closed ??= new RollcallError('store_failed', message);
-    const lost = [...this.inWork, ...this.queue];
+    const lost = [...[...this.inCommit].flat(), ...this.inWork, ...this.queue];
+    this.inCommit.clear();
     this.inWork = [];
     this.queue = [];
+    this.queued = 0;
     for (const { reject } of lost) reject(this.closed);
     for (const done of this.scrubs.splice(0)) done(this.closed);
     this.onIdle?.();

@@ -10,6 +10,7 @@ import { damaged } from './files.ts';
 import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
 import { PackedSettlements } from './packed-settlements.ts';
+import { SmallAccepts } from './small-accepts.ts';
 import { StoreThread, type Thread } from './store-thread.ts';
 import type { ThreadData } from './thread.ts';
 
@@ -39,7 +40,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const ahead = () => time.fromWall(0);
   const numbered = (replays: readonly port.Replay[]) => replays.map(({ id, body }) => ({ id: ids.number(id), body }));
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
-  const sent = ({ messages, step, live = null, logged = false, take = null }: port.AcceptRequest) => {
+  const small = {
+    logged: new SmallAccepts(thread, maxQueued, true),
+    unlogged: new SmallAccepts(thread, maxQueued, false),
+  };
+  const sent = (request: port.AcceptRequest) => {
+    const { messages, step, live = null, logged = false, take = null } = request;
+    if (SmallAccepts.isSmall(request)) return (logged ? small.logged : small.unlogged).add(request);
     const packed = pack(messages);
     const options = { movable: movable(packed), messages: messages.length };
     return thread.call('accept', { messages: packed, step, live, maxQueued, logged, take, ahead: ahead() }, options);

@@ -9,14 +9,7 @@ import { migrate } from './migrate.ts';
 import { movableClaims } from './packed-claims.ts';
 import { performInSpace, Reserve } from './reserve.ts';
 import { quickLook } from './soundness.ts';
-import {
-  type Operation,
-  type OperationResult,
-  perform,
-  type VerbArguments,
-  type VerbName,
-  type VerbResult,
-} from './verbs.ts';
+import { type Operation, type OperationResult, perform, type VerbArguments, type VerbResult } from './verbs.ts';
 
 /** The data that the thread starts with. */
 export interface ThreadData {
@@ -26,7 +19,9 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest = { readonly operations: readonly Operation[] } | 'scrub' | 'close';
+export type ThreadRequest =
+  /** `isSynced`: whether they must be on disk before they are answered. */
+  { readonly operations: readonly Operation[]; readonly isSynced: boolean } | 'scrub' | 'close';
 export type ThreadReply =
   /** `damage` says what is damaged: then nothing is written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
@@ -36,7 +31,7 @@ export type ThreadReply =
   | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
 
 /**
- * SQLite is synchronous, so it lives in a thread of its own: neither a sync to disk nor a wait for another process's
+ * SQLite is synchronous, so it lives in a thread of its own: neither a write to disk nor a wait for another process's
  * lock ever stops the event loop. Whatever came in while one transaction ran is done in the next (group commit).
  */
 export async function serve(port: MessagePort, data: ThreadData): Promise<void> {
@@ -64,7 +59,7 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
       port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
     } else {
       const results = await performInSpace(connection, reserve, request.operations, (some) =>
-        performAll(connection, data.path, some),
+        performAll(connection, data.path, some, request.isSynced),
       );
       port.postMessage({ results } satisfies ThreadReply, movable(request.operations, results));
     }
@@ -120,16 +115,13 @@ function scrub(connection: Connection): { readonly code: ErrorCode; readonly mes
   }
 }
 
-/** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
-const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
-
 /** All operations share one commit; an operation that is refused undoes itself only. */
 async function performAll(
   connection: Connection,
   path: string,
   operations: readonly Operation[],
+  isSynced: boolean,
 ): Promise<OperationResult[]> {
-  const isSynced = operations.some((operation) => !('verb' in operation) || !UNSYNCED.has(operation.verb));
   try {
     const results = await connection.transaction(async () => {
       const done: OperationResult[] = [];

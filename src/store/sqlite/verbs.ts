@@ -1,5 +1,5 @@
 import { performRecord, type RecordVerb } from '../records/records.ts';
-import { accept } from './accept.ts';
+import { accept, acceptEach } from './accept.ts';
 import { claim } from './claim.ts';
 import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
@@ -26,7 +26,7 @@ import { begin, rescue, settle } from './settle.ts';
 
 /** The queue's verbs, each performed within the transaction of its group. */
 const VERBS = {
-  ...{ accept, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
+  ...{ accept, acceptEach, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
   ...{ expire, restNotices, bury, requeue, replay, deliverAgain, resend, drop, erase, prune },
   ...{
     eventFirstDay,
