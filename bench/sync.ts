@@ -8,7 +8,7 @@
  * definition promises that: `bareOtherOrder` has the older file in another order.
  * The bare insert is that of the ids into a DuckDB table, and of the finished rows into the tables and indexes of the store, 5,000 in
  * a transaction that is synced to disk: in the order of the file, and (`bareInsertSorted`) by user id. Making the rows,
- * and sorting them, is not counted.
+ * and sorting them, is not counted. `postgresBareInsert` has the ids in a table of Postgres, with its indexes; its sort is counted.
  *
  * `--members 1000000,10000000` says how many. `--only` takes names such as `rollcall 1M`.
  */
@@ -108,6 +108,8 @@ try {
       ['rollcallUnchanged', 'bareOtherOrder'],
       ['backfill', 'bareInsert'],
       ['backfill', 'bareInsertSorted'],
+      ['postgresUnchanged', 'postgresBare'],
+      ['postgresBackfill', 'postgresBareInsert'],
     ]) {
       ratios[`${own} / ${other}, ${label}, by CPU`] = [`${own} ${label}`, `${other} ${label}`, 'cpuSeconds'];
     }

@@ -13,6 +13,8 @@ import { waitForRoom } from './room.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
 const BATCH = 5000;
+/** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
+const READ = { audience: 4 * BATCH, trait: BATCH };
 /** 132 bits. */
 const HASH_LENGTH = 22;
 /** Failures of the store that pass: the sync waits. */
@@ -38,18 +40,19 @@ export async function sendPlan(
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  let next = engine.changes(run.id, Number(cursor ?? 0), BATCH);
+  const read = READ[staged.kind];
+  let next = engine.changes(run.id, Number(cursor ?? 0), read);
   try {
     for (;;) {
       const batch = await next;
       const last = batch.positions.at(-1);
       if (last === undefined) return await stillAudible(context, run, record, scope);
       context.signal.throwIfAborted();
-      next = engine.changes(run.id, last, BATCH);
+      next = engine.changes(run.id, last, read);
       next.catch(() => {});
       for (let from = 0; from < batch.positions.length; ) {
         scope = await stillAudible(context, run, record, scope);
-        const room = await waitForRoom(context, run, scope, batch.positions.length - from);
+        const room = await waitForRoom(context, run, scope, Math.min(BATCH, batch.positions.length - from));
         scope = await keep(context, run, record, scope, room.scope);
         if (scope.length === 0) {
           await exclusions.purge(run.id, (batch.positions[from] ?? 1) - 1);

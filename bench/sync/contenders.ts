@@ -9,10 +9,10 @@ import { openPostgres } from '../../jobs/engines/postgres/postgres.ts';
 import { createSync, type SyncReport } from '../../jobs/index.ts';
 import { createAccept } from '../../src/accept.ts';
 import { systemClock } from '../../src/clock.ts';
-import type { AudienceConfig } from '../../src/config/config.ts';
+import type { AudienceConfig, EngineConfig } from '../../src/config/config.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { countCpu, type Figures } from '../harness.ts';
-import { bareInsert } from './bare-insert.ts';
+import { bareInsert, postgresBareInsert } from './bare-insert.ts';
 
 /** Where the data lies: `old.parquet`, `new.parquet`, `snapshot.duckdb` (old, synced), and a Postgres with the same. */
 export interface Data {
@@ -21,6 +21,7 @@ export interface Data {
   readonly postgres: { readonly url: string; readonly pid: number | null } | null;
 }
 
+const DUCKDB = { type: 'duckdb', memoryLimit: null, threads: null, concurrency: 2 } as const;
 const DIFFERENT = 'o.user_id is distinct from n.user_id';
 
 /** Runs in a process of its own, so that its memory is its own. */
@@ -81,7 +82,28 @@ export const contenders: Record<string, (data: Data) => Promise<Figures>> = {
     await engine.close();
     return figures;
   },
-  backfill: (data) => backfill(data),
+  async postgresUnchanged({ postgres }) {
+    const engine = await openPostgres({ type: 'postgres', url: postgres?.url ?? '' });
+    const figures = await moveSnapshot(engine, 'select user_id from old_list', postgres?.pid);
+    await engine.close();
+    return figures;
+  },
+  async postgresBackfill(data) {
+    const url = data.postgres?.url ?? '';
+    const engine = { type: 'postgres', url, concurrency: 4 } as const;
+    const figures = await backfill(data, () => engine, 'select user_id from old_list', data.postgres?.pid);
+    const opened = await openPostgres(engine);
+    await opened.drop('first');
+    await opened.close();
+    return figures;
+  },
+  postgresBareInsert: (data) => postgresBareInsert(data),
+  backfill: (data) =>
+    backfill(
+      data,
+      (folder) => ({ ...DUCKDB, path: join(folder, 'audiences.duckdb') }),
+      `select user_id from '${data.folder}/old.parquet'`,
+    ),
   bareInsert: (data) => bareInsert(data, ''),
   bareInsertSorted: (data) => bareInsert(data, 'order by user_id'),
 };
@@ -154,7 +176,12 @@ export async function moveSnapshot(engine: Engine, sql: string, server: number |
 }
 
 /** The first sync of everybody, into a durable store with one destination. */
-async function backfill({ folder: data, members }: Data): Promise<Figures> {
+async function backfill(
+  { members }: Data,
+  engine: (folder: string) => EngineConfig,
+  sql: string,
+  server?: number | null,
+): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-bench-'));
   const clock = systemClock;
   const store = await openSqliteStore({ path: join(folder, 'rollcall.db'), maxQueued: 2 * members, clock });
@@ -164,25 +191,24 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
   const audience: AudienceConfig = {
     kind: 'audience',
     name: 'List',
-    key: 'list',
+    key: 'first',
     engine: 'lake',
     source: 'personas',
     schedule: null,
     timezone: null,
     timeout: 3_600_000,
-    sql: `select user_id from '${data}/old.parquet'`,
+    sql,
     paused: false,
     expect: { freshness: null, minRows: null, maxChange: null },
     guard,
   };
-  const path = join(folder, 'audiences.duckdb');
   const marks = new Map<string, number>();
   const sync = createSync({
     store,
     accept: createAccept(store, () => destinations),
     config: () => ({
       folder,
-      engines: { lake: { type: 'duckdb', path, memoryLimit: null, threads: null, concurrency: 2 } },
+      engines: { lake: engine(folder) },
       audiences: [audience],
       traits: [],
       destinations,
@@ -196,7 +222,7 @@ async function backfill({ folder: data, members }: Data): Promise<Figures> {
   let report: SyncReport | undefined;
   const figures = await timed(async () => {
     [report] = await sync.run();
-  });
+  }, server);
   if (report?.runs[0]?.sent !== members) throw report?.error ?? new Error('not everybody was sent');
   const sendSeconds = ((marks.get('commit') ?? 0) - (marks.get('send') ?? 0)) / 1000;
   await store.close();

@@ -1,3 +1,4 @@
+import { TIME_LIMIT } from '../e2e/cdnow.ts';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-await runOnPostgres({ 'definitions/cdnow': 1 });
+await runOnPostgres({ 'definitions/cdnow': 1 }, TIME_LIMIT);

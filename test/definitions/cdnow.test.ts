@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { App } from '../../src/app.ts';
-import { type Purchase, readPurchases } from '../e2e/cdnow.ts';
+import { type Purchase, readPurchases, TIME_LIMIT } from '../e2e/cdnow.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
 
-t.setTimeout(600_000);
+t.setTimeout(TIME_LIMIT);
 const DAY = 86_400_000;
 const purchases = readPurchases(200);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
@@ -40,7 +40,7 @@ const AUDIENCES = [
 
 t.test(
   'real purchases as events: short definitions, SQL and the file give the same members on every date',
-  { skip, timeout: 600_000 },
+  { skip, timeout: TIME_LIMIT },
   async (t) => {
     const service = loggingService(t);
     const audiences = AUDIENCES.flatMap(({ key, when, having }) => [

@@ -1,14 +1,14 @@
 import pg from 'pg';
 import t from 'tap';
 import { startFastPostgres } from '../helpers/postgres.ts';
-import { readPurchases } from './cdnow.ts';
+import { readPurchases, TIME_LIMIT } from './cdnow.ts';
 import { follow } from './follow.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(TIME_LIMIT);
 const purchases = readPurchases(16);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
 
-t.test('18 months of real purchases, with Postgres', { skip, timeout: 240_000 }, async (t) => {
+t.test('18 months of real purchases, with Postgres', { skip, timeout: TIME_LIMIT }, async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
   const url = await server.database();

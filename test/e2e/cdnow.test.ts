@@ -2,14 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import t from 'tap';
-import { readPurchases } from './cdnow.ts';
+import { readPurchases, TIME_LIMIT } from './cdnow.ts';
 import { follow } from './follow.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(TIME_LIMIT);
 const purchases = readPurchases(16);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
 
-t.test('18 months of real purchases, with DuckDB', { skip, timeout: 240_000 }, async (t) => {
+t.test('18 months of real purchases, with DuckDB', { skip, timeout: TIME_LIMIT }, async (t) => {
   const folder = t.testdir({});
   const path = join(folder, 'audiences.duckdb');
   const csv = join(folder, 'orders.csv');

@@ -25,7 +25,22 @@ export const duckdbDialect: Dialect = {
   binary: '',
   prefix: (id) => id,
   place: 'row_number() OVER ()',
+  opaque: '',
+  keep(table, query, hasPlaces) {
+    const columns = hasPlaces ? [...PLAN, 'place bigint'] : PLAN;
+    return [`CREATE TABLE ${table} (${columns.join(', ')})`, `INSERT INTO ${table} ${query}`];
+  },
 };
+
+/** A plan is written once and read once: to compress its ids would cost more than all the rest of writing it. */
+const PLAN = [
+  'n integer',
+  'user_id varchar USING COMPRESSION uncompressed',
+  'value varchar',
+  'was boolean',
+  'now boolean',
+  'rows bigint',
+];
 
 function itemType({ type, items, fields, entries }: ValueType) {
   if (items || fields || entries) return 'unknown';

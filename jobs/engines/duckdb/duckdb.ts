@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Clock } from '../../../src/clock.ts';
 import type { DuckdbConfig } from '../../../src/config/config.ts';
 import type { Remark } from '../../../src/remark.ts';
@@ -45,6 +46,8 @@ export async function openDuckdb(
     readOnly: readOnly && !nothingYet && config.path !== ':memory:',
     settings: {
       file_search_path: folder,
+      // What is in memory only would spill into the working directory.
+      temp_directory: `${config.path === ':memory:' ? join(folder, 'duckdb') : config.path}.tmp`,
       // People install the extensions that they want: no SQL may load one from the network by its name.
       autoinstall_known_extensions: 'false',
       ...(config.memoryLimit === null ? {} : { memory_limit: config.memoryLimit }),

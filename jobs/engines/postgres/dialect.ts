@@ -33,6 +33,8 @@ export const postgresDialect: Dialect = {
   // Such an index has no room for more than 2,700 bytes of an id.
   prefix: (id) => `left(${id}, 64)`,
   place: null,
+  opaque: ' OFFSET 0',
+  keep: (table, query) => [`CREATE TABLE ${table} AS ${query}`],
 };
 
 /** A column's type, where a list is `TYPE[]`. */

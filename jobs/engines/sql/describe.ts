@@ -4,7 +4,7 @@ import { type Column, type Dialect, freshAudience, freshTrait, newestValue } fro
 
 /** The rows of a definition, once its columns are known. */
 export interface Described {
-  /** A query of (id, value, rows). */
+  /** A query of (id), ids as they are, for an audience; of (id, value, rows), folded by user, for a trait. */
   readonly fresh: string;
   readonly traits: readonly TraitColumn[];
   /** A query of one value: the newest of the column that was asked for; null where none was. */

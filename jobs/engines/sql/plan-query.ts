@@ -44,6 +44,13 @@ export interface Dialect {
    * the first snapshot is then put into the order of its definition. Null where it isn't worth it.
    */
   readonly place: string | null;
+  /**
+   * Ends a subquery that the planner is not to look into: it takes users who stay as they are for as many groups, and would sort
+   * them all.
+   */
+  readonly opaque: string;
+  /** Statements that make the table of a plan and fill it with the rows of its query. */
+  keep(table: string, query: string, hasPlaces: boolean): readonly string[];
 }
 
 /** The tables of one key. */
@@ -89,19 +96,25 @@ export function hasPlaces(action: Action, fromVersion: number, { place }: Dialec
  * all the counts.
  */
 export function planQuery(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
-  const isFirst = tables.members === null && hasPlaces(request.action, 0, dialect);
-  return dialect.numbered(isFirst ? placedRows(request, fresh, dialect) : planRows(request, fresh, tables));
+  const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
+  return dialect.numbered(isFirst ? firstRows(request, fresh, dialect) : planRows(request, fresh, tables, dialect));
 }
 
 /** Without a snapshot there is nothing to compare with. A trait's rows are folded by user already. */
-function placedRows({ kind }: StageRequest, fresh: string, { place }: Dialect): string {
-  const [value, rows, first, folded] =
-    kind === 'trait' ? ['value', 'rows', 'place', ''] : ['NULL::varchar', 'count(*)', 'min(place)', 'GROUP BY id'];
-  return `SELECT id AS user_id, ${value} AS value, FALSE AS was, id IS NOT NULL AS now, ${rows} AS rows, ${first} AS place
-    FROM (SELECT *, ${place} AS place FROM (${fresh}) AS fresh) AS placed ${folded}`;
+function firstRows({ kind }: StageRequest, fresh: string, dialect: Dialect): string {
+  const { place } = dialect;
+  const [source, ofUser, firstOfUser] =
+    place === null
+      ? [fresh, '', '']
+      : [`SELECT *, ${place} AS place FROM (${fresh}) AS fresh`, ', place', ', min(place) AS place'];
+  const columns = (value: string, rows: string) =>
+    `id AS user_id, ${value} AS value, FALSE AS was, id IS NOT NULL AS now, ${rows} AS rows`;
+  if (kind === 'trait') return `SELECT ${columns('value', 'rows')}${ofUser} FROM (${source}) AS placed`;
+  const cleaned = `SELECT ${usable('id', dialect)} AS id${ofUser} FROM (${source}) AS placed`;
+  return `SELECT ${columns('NULL::varchar', 'count(*)')}${firstOfUser} FROM (${cleaned}) AS cleaned GROUP BY id`;
 }
 
-function planRows(request: StageRequest, fresh: string, tables: Tables): string {
+function planRows(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
   const members = tables.members ?? NO_ROWS;
   const leavers = tables.leavers ?? NO_ROWS;
   switch (request.action) {
@@ -114,41 +127,62 @@ function planRows(request: StageRequest, fresh: string, tables: Tables): string 
       return `${whole} UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers`;
     }
     case 'resync':
-      return `WITH difference AS (${difference(request, fresh, members)})
+      return `WITH difference AS (${difference(request, fresh, members, dialect)})
         SELECT * FROM difference
         UNION ALL SELECT user_id, NULL, FALSE, FALSE, 1 FROM ${leavers} AS leavers
           WHERE NOT EXISTS (SELECT 1 FROM difference WHERE difference.user_id = leavers.user_id)`;
     case 'sync':
-      return difference(request, fresh, members);
+      return difference(request, fresh, members, dialect);
   }
 }
 
-function difference({ action, kind }: StageRequest, fresh: string, members: string): string {
-  // An audience's rows are not folded by user before the join: that would be the dearest step of all.
-  const [value, rows, same] =
-    kind === 'trait'
-      ? ['fresh.value', 'CAST(sum(rows) AS bigint)', ' AND fresh.value = members.value']
-      : ['NULL::varchar', 'count(*)', ''];
-  const stays = action === 'resync' ? 'FALSE' : `members.user_id IS NOT NULL AND fresh.id IS NOT NULL${same}`;
-  return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
-      was, now, ${rows} AS rows
+function difference(request: StageRequest, fresh: string, members: string, dialect: Dialect): string {
+  return request.kind === 'trait'
+    ? traitDifference(request, fresh, members, dialect)
+    : audienceDifference(request, fresh, members, dialect);
+}
+
+/**
+ * Rows are not folded by user before the join: that would be the dearest step of all. An id that the snapshot has is usable, so
+ * that only those of newcomers are looked at. A sync names those who change: of the others `was` tells who stay.
+ */
+function audienceDifference({ action }: StageRequest, fresh: string, members: string, dialect: Dialect): string {
+  const [known, now, keys] =
+    action === 'resync'
+      ? ['members.user_id', 'found AND (was OR id IS NOT NULL)', 'id, was, found']
+      : ['CASE WHEN fresh.id IS NULL THEN members.user_id END', 'was = (id IS NULL)', 'id, was'];
+  return `SELECT id AS user_id, NULL::varchar AS value, was, ${now} AS now, count(*) AS rows
     FROM (
-      SELECT coalesce(fresh.id, members.user_id) AS id, ${value} AS value, coalesce(fresh.rows, 1) AS rows,
+      SELECT CASE WHEN members.user_id IS NULL THEN ${usable('fresh.id', dialect)} ELSE ${known} END AS id,
+        members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS found
+      FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${dialect.opaque}
+    ) AS joined
+    GROUP BY ${keys}`;
+}
+
+function traitDifference({ action }: StageRequest, fresh: string, members: string, { opaque }: Dialect): string {
+  const stays =
+    action === 'resync'
+      ? 'FALSE'
+      : 'members.user_id IS NOT NULL AND fresh.id IS NOT NULL AND fresh.value = members.value';
+  return `SELECT CASE WHEN stays THEN NULL ELSE id END AS user_id, CASE WHEN stays THEN NULL ELSE value END AS value,
+      was, now, CAST(sum(rows) AS bigint) AS rows
+    FROM (
+      SELECT coalesce(fresh.id, members.user_id) AS id, fresh.value AS value, coalesce(fresh.rows, 1) AS rows,
         members.user_id IS NOT NULL AS was, fresh.id IS NOT NULL AS now, ${stays} AS stays
-      FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id
+      FROM (${fresh}) AS fresh FULL JOIN ${members} AS members ON fresh.id = members.user_id${opaque}
     ) AS joined
     GROUP BY 1, 2, 3, 4`;
 }
 
-/** The definition's result as (id, value, rows): ids as text, null where unusable. */
+/** An audience's definition as (id): ids as text, unusable ones too. */
 export function freshAudience(statement: string, userId: string, dialect: Dialect): string {
-  return `SELECT ${usable('id', dialect)} AS id, NULL::varchar AS value, 1 AS rows
-    FROM (SELECT ${idText(userId, dialect)} AS id FROM (\n${statement}\n) AS definition) AS ids`;
+  return `SELECT ${idText(userId, dialect)} AS id FROM (\n${statement}\n) AS definition`;
 }
 
 /**
- * As for an audience; of several rows of a user the one with the greatest value counts, so that reruns agree. A row whose
- * value is too long counts as one without an id.
+ * A trait's definition as (id, value, rows): ids as text, null where unusable; of several rows of a user the one with the
+ * greatest value counts, so that reruns agree. A row whose value is too long counts as one without an id.
  */
 export function freshTrait(
   statement: string,

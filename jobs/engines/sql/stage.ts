@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
-import { type Dialect, planQuery, type Tables } from './plan-query.ts';
+import { type Dialect, hasPlaces, planQuery, type Tables } from './plan-query.ts';
 import { interruptible, type Session, type SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
@@ -36,12 +36,16 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
     snapshot.version === 0
       ? { members: null, leavers: null }
       : { members: membersTable(request.key), leavers: leaversTable(request.key) };
-  const temporary = table.includes('.') ? '' : 'TEMPORARY ';
+  const isKept = table.includes('.');
   try {
     const { fresh, traits, newest } = await freshRows(database, request);
     // Asked for first: what is written meanwhile makes the result newer than was said, never older.
     const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
-    await session.run(`CREATE ${temporary}TABLE ${table} AS ${planQuery(request, fresh, tables, dialect)}`);
+    const query = planQuery(request, fresh, tables, dialect);
+    const statements = isKept
+      ? dialect.keep(table, query, hasPlaces(request.action, snapshot.version, dialect))
+      : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
+    for (const statement of statements) await session.run(statement);
     const counts = await count(session, request, table, snapshot);
     return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
   } catch (error) {

@@ -40,6 +40,21 @@ t.test('a file can be opened at the moment at which another session closes it', 
   }
 });
 
+t.test('what does not fit into memory is spilled beside the file, also where there is none yet', async (t) => {
+  const folder = t.testdir({});
+  const sql = `select current_setting('temp_directory') as user_id`;
+  for (const [path, expected] of [
+    [join(folder, 'none.duckdb'), 'none.duckdb.tmp'],
+    [':memory:', 'duckdb.tmp'],
+  ] as const) {
+    const config = { type: 'duckdb', path, memoryLimit: null, threads: 1 } as const;
+    const engine = await openDuckdb(config, { folder, clock, readOnly: true });
+    const { sample } = await engine.preview(request({ sql }), 1);
+    t.same(sample.userIds, [join(folder, expected)]);
+    await engine.close();
+  }
+});
+
 t.test('a file that is open here with other settings is waited for, except by who only reads', async (t) => {
   const folder = t.testdir({});
   const config = { type: 'duckdb', path: join(folder, 'a.duckdb'), memoryLimit: '256MB', threads: 1 } as const;
