@@ -27,14 +27,14 @@ export const duckdbDialect: Dialect = {
   place: 'row_number() OVER ()',
   opaque: '',
   keep(table, query, hasPlaces) {
-    const columns = hasPlaces ? [...PLAN, 'place bigint'] : PLAN;
+    const columns = hasPlaces ? [...PLAN, 'place bigint USING COMPRESSION uncompressed'] : PLAN;
     return [`CREATE TABLE ${table} (${columns.join(', ')})`, `INSERT INTO ${table} ${query}`];
   },
 };
 
-/** A plan is written once and read once: to compress its ids would cost more than all the rest of writing it. */
+/** A plan is written once and read once: to compress what differs from row to row would cost more than all the rest of writing it. */
 const PLAN = [
-  'n integer',
+  'n integer USING COMPRESSION uncompressed',
   'user_id varchar USING COMPRESSION uncompressed',
   'value varchar',
   'was boolean',

@@ -97,21 +97,30 @@ export function hasPlaces(action: Action, fromVersion: number, { place }: Dialec
  */
 export function planQuery(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
   const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
-  return dialect.numbered(isFirst ? firstRows(request, fresh, dialect) : planRows(request, fresh, tables, dialect));
+  return isFirst
+    ? firstRows(request, fresh, dialect)
+    : dialect.numbered(planRows(request, fresh, tables, dialect));
 }
 
-/** Without a snapshot there is nothing to compare with. A trait's rows are folded by user already. */
+/**
+ * Without a snapshot there is nothing to compare with. What is the same for all is not sorted with them. A trait's rows are
+ * folded by user already.
+ */
 function firstRows({ kind }: StageRequest, fresh: string, dialect: Dialect): string {
-  const { place } = dialect;
-  const [source, ofUser, firstOfUser] =
+  const { place, numbered } = dialect;
+  const [source, own, first] =
     place === null
       ? [fresh, '', '']
       : [`SELECT *, ${place} AS place FROM (${fresh}) AS fresh`, ', place', ', min(place) AS place'];
-  const columns = (value: string, rows: string) =>
-    `id AS user_id, ${value} AS value, FALSE AS was, id IS NOT NULL AS now, ${rows} AS rows`;
-  if (kind === 'trait') return `SELECT ${columns('value', 'rows')}${ofUser} FROM (${source}) AS placed`;
-  const cleaned = `SELECT ${usable('id', dialect)} AS id${ofUser} FROM (${source}) AS placed`;
-  return `SELECT ${columns('NULL::varchar', 'count(*)')}${firstOfUser} FROM (${cleaned}) AS cleaned GROUP BY id`;
+  const [value, users] =
+    kind === 'trait'
+      ? ['value', `SELECT id AS user_id, value, rows${own} FROM (${source}) AS placed`]
+      : [
+          'NULL::varchar',
+          `SELECT id AS user_id, count(*) AS rows${first}
+           FROM (SELECT ${usable('id', dialect)} AS id${own} FROM (${source}) AS placed) AS cleaned GROUP BY id`,
+        ];
+  return `SELECT n, user_id, ${value} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows${own} FROM (${numbered(users)}) AS users`;
 }
 
 function planRows(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
