@@ -97,9 +97,7 @@ export function hasPlaces(action: Action, fromVersion: number, { place }: Dialec
  */
 export function planQuery(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
   const isFirst = tables.members === null && (request.action === 'sync' || request.action === 'resync');
-  return isFirst
-    ? firstRows(request, fresh, dialect)
-    : dialect.numbered(planRows(request, fresh, tables, dialect));
+  return isFirst ? firstRows(request, fresh, dialect) : dialect.numbered(planRows(request, fresh, tables, dialect));
 }
 
 /**
