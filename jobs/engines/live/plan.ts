@@ -45,9 +45,10 @@ export async function* planRows(store: LiveRecords, plan: string): AsyncGenerato
   }
 }
 
+/** No more than a page at once, since all deliveries wait for the store meanwhile. */
 export async function readPlan(live: LiveContext, plan: string, after: number, limit: number): Promise<ChangeBatch> {
   const { key = '' } = (await live.store.livePlan(plan)) ?? {};
-  return changesOf(live, key, await live.store.livePlanRows(plan, after, limit));
+  return changesOf(live, key, await live.store.livePlanRows(plan, after, Math.min(limit, PAGE)));
 }
 
 export function changesOf(live: LiveContext, key: string, rows: readonly LivePlanRow[]): ChangeBatch {
