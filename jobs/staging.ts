@@ -108,7 +108,11 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
       finishedAt: reason === null ? null : clock.now(),
     };
     await store.saveRun(counted, lease.fence, record);
-    if (reason) await context.onHeld(counted);
+    if (reason) {
+      // A run that waits for a person is not under way.
+      context.onProgress({ run: run.id, key: run.key, phase: 'done', done: 0, total: 0 });
+      await context.onHeld(counted);
+    }
     return counted;
   } catch (error) {
     const since = await failingSince(store, run).catch(() => run.startedAt);

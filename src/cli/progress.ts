@@ -118,14 +118,15 @@ function createLines(terminal: Terminal, clock: Clock): Display {
   };
 }
 
-/** Rate and remaining time in words; nothing before there is a rate. */
+/** Rate and remaining time in words; nothing without a rate to speak of, as where all that is left waits for its retry. */
 type Pace = (done: number, total: number) => string;
 
 function measurePace(clock: Clock, from: number): Pace {
   const since = clock.monotonic();
   return (done, total) => {
     const perMs = (done - from) / (clock.monotonic() - since);
-    if (!(perMs > 0) || perMs === Number.POSITIVE_INFINITY) return '';
-    return `, ${Math.round(perMs * 1000)}/s, ${duration(Math.ceil((total - done) / perMs))} left`;
+    const perSecond = Math.round(perMs * 1_000);
+    if (!(perSecond > 0) || perSecond === Number.POSITIVE_INFINITY) return '';
+    return `, ${perSecond}/s, ${duration(Math.ceil((total - done) / perMs))} left`;
   };
 }

@@ -56,6 +56,9 @@ t.test('away from a terminal, what takes long is told every ten seconds with rat
   progress.show('tried', 0, 10);
   clock.advance(10_000);
   t.equal(take(), 'tried 0/10\n', 'without a rate there is no guess');
+  progress.show('tried', 1, 10);
+  clock.advance(10_000);
+  t.equal(take(), 'tried 1/10\n', 'nor with one that rounds to none');
   progress.stop();
   clock.advance(10_000);
   t.equal(take(), '');

@@ -11,7 +11,10 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   await rig.sync.run();
   await rig.deliver();
   rig.config.audiences = [audience('a', list('1', '9'), { guard })];
+  const phases: string[] = [];
+  rig.onProgress = ({ phase }) => phases.push(phase);
   const [held] = await rig.sync.run();
+  t.same(phases, ['stage', 'done'], 'a run that waits for a person is not under way');
   t.match(held?.runs, [
     { state: 'held', held: true, exited: 3, entered: 1, sent: 0, reason: /3 of 4.*maxExits \(20%\)/ },
   ]);
