@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { RollcallError } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { addAlerts } from './commands/alerts.ts';
@@ -33,6 +33,7 @@ import { addTest } from './commands/test.ts';
 import { addTypes } from './commands/types.ts';
 import { addWhy } from './commands/why.ts';
 import { type Context, EXIT } from './context.ts';
+import { SuggestingCommand } from './suggesting-command.ts';
 import { note, printError, printJson, type Terminal } from './terminal.ts';
 
 const AFTER_HELP = `
@@ -96,7 +97,7 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
 
 /** All commands, as one command line. */
 export function buildProgram(terminal: Terminal, setExitCode: Context['setExitCode']): Command {
-  const program = new Command('rollcall')
+  const program = new SuggestingCommand('rollcall')
     .description('Keeps audiences in sync with your own apps, and forwards every message as a signed webhook.')
     .version(VERSION, '-V, --version')
     .exitOverride()

@@ -43,6 +43,8 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
   const cases: readonly (readonly [string[], RegExp])[] = [
     [[], /Usage: rollcall/],
     [['lisen'], /unknown command 'lisen'\n\(Did you mean listen\?\)/],
+    [['endpoints', 'lst'], /too many arguments for 'list'.*\n\(Did you mean list\?\)/],
+    [['dead-letters', 'rplay'], /\(Did you mean replay\?\)/],
     [['sync', '--onse'], /unknown option '--onse'\n\(Did you mean --once\?\)/],
     [['listen', '--port', '70000'], /whole number from 0 to 65535/],
     [['listen', '--fail', '999'], /503:0\.3/],
