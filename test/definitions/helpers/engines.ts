@@ -101,7 +101,10 @@ export async function resultOf(
   const statement = readStatement(sql, now);
   const columns = await session.columns(`SELECT * FROM (\n${statement}\n) AS definition LIMIT 0`);
   const { fresh } = describe({ key: 'x', kind, sql, asOf: now }, statement, columns, dialect);
-  const rows = await session.rows(`SELECT id, value, rows FROM (${fresh}) AS fresh`);
+  // An audience's rows are counted by its plan.
+  const folded =
+    kind === 'trait' ? fresh : `SELECT id, NULL AS value, count(*) AS rows FROM (${fresh}) AS ids GROUP BY id`;
+  const rows = await session.rows(`SELECT id, value, rows FROM (${folded}) AS fresh`);
   const wrong = rows.filter(([id, , count]) => id === null || Number(count) !== 1);
   if (wrong.length > 0) throw new Error(`Rows without an id, or twice: ${JSON.stringify(wrong, String)}`);
   return Object.fromEntries(rows.map(([id, value]) => [id, value === null ? null : JSON.parse(String(value)).x]));
