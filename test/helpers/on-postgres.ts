@@ -7,7 +7,7 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startFastPostgres } from './postgres.ts';
 
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
-const TIMEOUT = 290_000;
+const TIMEOUT = 590_000;
 /** Characters that are shown of one that stands still. */
 const LAST_WORDS = 4_000;
 
