@@ -6,7 +6,7 @@ import { readPurchases, TIME_LIMIT } from './cdnow.ts';
 import { follow } from './follow.ts';
 
 t.setTimeout(TIME_LIMIT);
-const purchases = readPurchases(16);
+const purchases = readPurchases(4);
 const skip = purchases === null ? 'shared/data/CDNOW_master.txt is not here' : false;
 
 t.test('18 months of real purchases, with DuckDB', { skip, timeout: TIME_LIMIT }, async (t) => {
