@@ -33,6 +33,9 @@ const { values } = parseArgs({
   options: { json: { type: 'boolean' }, rounds: { type: 'string' }, only: { type: 'string' } },
 });
 
+/** The contenders asked for with `--only a,b`; null without the option. */
+export const only: readonly string[] | null = typeof values['only'] === 'string' ? values['only'].split(',') : null;
+
 /** Rounds asked for with `--rounds` (at least 1; 3 without the option). */
 export const rounds = Math.max(1, Number(values['rounds'] ?? 3) || 3);
 
@@ -67,7 +70,13 @@ function medians(runs: Figures[]): Figures {
  * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out.
  */
 export async function compare({ name, contenders, ratios = {} }: Comparison): Promise<void> {
-  const only = typeof values['only'] === 'string' ? values['only'].split(',') : undefined;
+  const unknown = only?.filter((wanted) => !Object.hasOwn(contenders, wanted)) ?? [];
+  if (unknown.length > 0) {
+    const names = Object.keys(contenders).join(', ');
+    console.error(`--only ${unknown.join(',')}: ${name} has no such contender. It has: ${names}.`);
+    process.exitCode = 2;
+    return;
+  }
   const runs = await runRounds(Object.entries(contenders).filter(([each]) => only?.includes(each) ?? true));
   const rows = new Map([...runs].map(([contender, figures]) => [contender, medians(figures)]));
   const quotients: Record<string, number> = {};

@@ -10,10 +10,9 @@ import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { migratePostgres } from '../src/store/postgres/migrate.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
-import { compare, countCpu, type Figures, type Part, startPart } from './harness.ts';
+import { compare, countCpu, type Figures, only, type Part, startPart } from './harness.ts';
 import { copyOf, makeTable } from './live/table.ts';
 import { makeHistory } from './log/history.ts';
 
@@ -35,8 +34,6 @@ const BEHIND = {
 };
 type Store = keyof typeof BEHIND;
 
-const { values } = parseArgs({ strict: false, options: { only: { type: 'string' } } });
-const only = typeof values['only'] === 'string' ? values['only'].split(',') : null;
 const isAsked = (name: string) => only === null || only.includes(name);
 
 interface Stats {

@@ -22,14 +22,13 @@ import { openDuckdb } from '../jobs/engines/duckdb/duckdb.ts';
 import { openPostgres } from '../jobs/engines/postgres/postgres.ts';
 import { systemClock } from '../src/clock.ts';
 import { type PostgresServer, startPostgres } from '../test/helpers/postgres.ts';
-import { type Contender, compare, type Figures, startPart } from './harness.ts';
+import { type Contender, compare, type Figures, only, startPart } from './harness.ts';
 import { contenders as all, type Data, moveSnapshot } from './sync/contenders.ts';
 
-const { values } = parseArgs({ strict: false, options: { members: { type: 'string' }, only: { type: 'string' } } });
+const { values } = parseArgs({ strict: false, options: { members: { type: 'string' } } });
 const sizes = String(values['members'] ?? '1000000,10000000')
   .split(',')
   .map(Number);
-const only = typeof values['only'] === 'string' ? values['only'].split(',') : null;
 const isWanted = (name: string) => only === null || only.some((wanted) => wanted.startsWith(name));
 
 async function prepare(members: number, server: PostgresServer | null): Promise<Data> {
