@@ -138,11 +138,12 @@ export class App {
   }
 
   private createWorker(): Worker {
-    const { store, clock, agent, config } = this;
-    const { serviceName, attemptRetention, recordRetention } = config;
+    const { store, clock, agent } = this;
     return new Worker({
-      ...{ store, clock, agent, serviceName, attemptRetention, recordRetention },
+      ...{ store, clock, agent, serviceName: this.config.serviceName },
       destinations: this.destinations(),
+      attemptRetention: () => this.config.attemptRetention,
+      recordRetention: () => this.config.recordRetention,
       messageRetention: () => this.config.messages,
       removedAfter: () => this.config.delivery.removedAfter,
       log: this.options.log,

@@ -59,7 +59,7 @@ process.once('message', async () => {
     agent: createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null }),
     serviceName: 'Rollcall',
     destinations: [destination],
-    attemptRetention: 86_400_000,
+    attemptRetention: () => 86_400_000,
     removedAfter: () => 86_400_000,
     log: silentLogger,
     onSettled: ({ verdict }) => {

@@ -28,7 +28,7 @@ export async function rollcall({ url, folder, onDelivered }: Work): Promise<Forw
     agent,
     serviceName: 'Rollcall',
     destinations: [destination],
-    attemptRetention: 86_400_000,
+    attemptRetention: () => 86_400_000,
     removedAfter: () => 86_400_000,
     log: silentLogger,
     onSettled: ({ claim, verdict }) => {

@@ -68,7 +68,7 @@ const worker = new Worker({
   agent,
   serviceName: 'Rollcall',
   destinations,
-  attemptRetention: 86_400_000,
+  attemptRetention: () => 86_400_000,
   removedAfter: () => 86_400_000,
   log: silentLogger,
   onSettled({ claim, verdict }) {

@@ -15,7 +15,7 @@ export async function rollcall({ database, sink }: Work): Promise<Driver> {
   const destinations = [{ ...destination, require: 'any', ratePerSecond: null } as const];
   const agent = createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null });
   const log = silentLogger;
-  const common = { serviceName: 'Rollcall', attemptRetention: 86_400_000, removedAfter: () => 86_400_000, log };
+  const common = { serviceName: 'Rollcall', attemptRetention: () => 86_400_000, removedAfter: () => 86_400_000, log };
   const worker = new Worker({ store, clock, agent, destinations, ...common });
   const accept = createAccept(store, () => destinations, worker);
   await worker.start();

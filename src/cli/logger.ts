@@ -1,6 +1,8 @@
+import { Writable } from 'node:stream';
 import pino, { type Logger, type LoggerOptions } from 'pino';
 import pretty from 'pino-pretty';
-import type { Terminal } from './terminal.ts';
+import { RollcallError } from '../errors.ts';
+import { forScreen, type Terminal } from './terminal.ts';
 
 /**
  * Logs to stderr: lines for people on a terminal, JSON for machines.
@@ -12,6 +14,7 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
+    serializers: { err: withoutNeedlessStack },
     hooks: {
       logMethod(parameters, log) {
         const [fields] = parameters as readonly unknown[];
@@ -21,6 +24,19 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
     },
   };
   if (stderr.isTTY !== true) return pino(options, stderr);
-  const stream = pretty({ destination: stderr, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true });
-  return pino(options, stream);
+  const destination = new Writable({
+    decodeStrings: false,
+    write: (lines: string, _, done) => {
+      stderr.write(forScreen(stderr, lines));
+      done();
+    },
+  });
+  return pino(options, pretty({ destination, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true }));
+}
+
+/** What has a code says itself what to do; where it was thrown helps nobody. */
+function withoutNeedlessStack(error: Error): object {
+  const shown = pino.stdSerializers.err(error);
+  if (!(error instanceof RollcallError) || error.code === 'internal_error') return shown;
+  return { ...shown, stack: undefined };
 }

@@ -22,8 +22,20 @@ export interface Terminal {
 /** Whether people watch, on a terminal with colours, and have not asked for none (`NO_COLOR`). */
 export const hasColours = (stream: Screen) => stream.isTTY === true && stream.hasColors?.() !== false;
 
-export function print(terminal: Terminal, text: string): void {
-  terminal.stdout.write(`${text}\n`);
+export function print({ stdout }: Terminal, text: string): void {
+  stdout.write(`${forScreen(stdout, text)}\n`);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const STEERING = /(?!\u001b\[\d{1,2}m)[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * Text for a stream. Bodies, answers and ids are foreign: on a screen nothing of it steers the terminal, besides colours; in
+ * a pipe it stays as it is.
+ */
+export function forScreen(stream: Screen, text: string): string {
+  if (stream.isTTY !== true) return text;
+  return text.replaceAll(STEERING, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** One JSON object per line, for scripts. */
@@ -52,8 +64,8 @@ export function count(number: number, one: string, many = `${one}s`): string {
 }
 
 /** Prints a note for people, beside the results. */
-export function note(terminal: Terminal, text: string): void {
-  terminal.stderr.write(`${text}\n`);
+export function note({ stderr }: Terminal, text: string): void {
+  stderr.write(`${forScreen(stderr, text)}\n`);
 }
 
 /** Resolves once the signal aborts. */

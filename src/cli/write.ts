@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import type { Terminal } from './terminal.ts';
+import { forScreen, type Terminal } from './terminal.ts';
 
 /** Writes lines as fast as they are read, so that no more of a long list is in memory than is needed. */
 export async function writeLines({ stdout, signal }: Terminal, lines: readonly string[]): Promise<void> {
   if (lines.length === 0) return;
-  if (!stdout.write(`${lines.join('\n')}\n`)) await once(stdout, 'drain', { signal });
+  if (!stdout.write(`${forScreen(stdout, lines.join('\n'))}\n`)) await once(stdout, 'drain', { signal });
 }
 
 /** JSON, one line for each. */

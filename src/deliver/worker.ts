@@ -63,8 +63,8 @@ interface WorkerOptions {
   readonly serviceName: string;
   readonly destinations: readonly Destination[];
   /** How long attempts are kept, in milliseconds. */
-  readonly attemptRetention: number;
-  readonly recordRetention?: RecordRetention;
+  readonly attemptRetention: () => number;
+  readonly recordRetention?: () => RecordRetention;
   /** How long delivered messages are kept, in milliseconds; none unless given. */
   readonly messageRetention?: () => MessageRetention;
   /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
@@ -482,8 +482,8 @@ export class Worker {
     const freed = await housekeeping({
       store,
       clock: this.clock,
-      attemptRetention,
-      recordRetention,
+      attemptRetention: attemptRetention(),
+      recordRetention: recordRetention?.(),
       messageRetention: this.messageRetention,
       log,
       queues,

@@ -47,6 +47,15 @@ t.test('it says how many messages a batch has', async (t) => {
   await running.stdout.match(/200, 2 messages in a batch/);
 });
 
+t.test('on a screen a body steers no terminal', async (t) => {
+  const running = start(['listen', '--port', '0'], { tty: true });
+  t.teardown(() => running.stop());
+  const [url] = await running.stderr.match(/http:\S+:\d+/);
+  t.equal(await post(url, 'first\u001b[2J\u001b]0;owned\u0007\u009b2J\u202elast'), 200);
+  const [shown] = await running.stdout.match(/first.*last/);
+  t.equal(shown, 'first\\u001b[2J\\u001b]0;owned\\u0007\\u009b2J\\u202elast');
+});
+
 t.test('it takes anything when there is no secret, also what is not JSON', async (t) => {
   const listener = await listen(t);
   t.equal(await post(listener.url, 'hello'), 200);

@@ -30,7 +30,9 @@ t.test('a changed file is applied on request; one with mistakes is not, and the 
   process.emit('SIGHUP');
   await service.stderr.match(/The changed configuration was not applied/);
   t.match(await fetch(`http://127.0.0.1:${port}/readyz`), { status: 200 });
-  t.match(await service.stop(), { code: 0 });
+  const { code, stderr } = await service.stop();
+  t.equal(code, 0);
+  t.notMatch(stderr, /"stack"/, 'a mistake of a person has no stack');
   const gone = await workspace(t, 'http://127.0.0.1:9');
   await writeFile(gone.config, (await readFile(gone.config, 'utf8')).replace('port: 0', `port: ${port}`));
   t.match(await rollcall(['config', 'reload', '-c', gone.config]), { code: 1, stderr: /No service answers/ });

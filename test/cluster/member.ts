@@ -65,7 +65,7 @@ const worker = new Worker({
   agent: createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null }),
   serviceName: 'Rollcall',
   destinations,
-  attemptRetention: 86_400_000,
+  attemptRetention: () => 86_400_000,
   removedAfter: () => 86_400_000,
   log: silentLogger,
 });

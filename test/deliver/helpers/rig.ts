@@ -108,6 +108,7 @@ export interface RigOptions {
   readonly log?: Logger;
   readonly onRefusing?: (state: EndpointState) => void;
   readonly removedAfter?: number;
+  readonly attemptRetention?: () => number;
   /** Whether the process is there to stay, as it is unless given. */
   readonly isLasting?: boolean;
   readonly onFatal?: (error: RollcallError) => void;
@@ -144,7 +145,7 @@ export class Rig {
       agent,
       serviceName: 'Rollcall',
       destinations: options.destinations,
-      attemptRetention: 7 * 86_400_000,
+      attemptRetention: options.attemptRetention ?? (() => 7 * 86_400_000),
       removedAfter: () => options.removedAfter ?? 86_400_000,
       log: options.log ?? silentLogger,
       // Time stands still unless the test moves it.
