@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/clock.ts';
+import { RollcallError } from '../../src/errors.ts';
 import { failpoint } from '../../src/failpoint.ts';
 import type { LogScan } from '../../src/store/event-log.ts';
 import { scanFiles } from '../../src/store/events/scan.ts';
@@ -20,32 +21,37 @@ interface BuildParts {
   /** Folder of the log's files. */
   readonly folder: string;
   readonly source: string;
-  /** Keys of what is live of the source. */
-  readonly keys: readonly string[];
+  /** Keys of those whose membership is computed. */
+  readonly keys: ReadonlySet<string>;
+  /** Whether others go on being computed by the state that serves the source. */
+  readonly beside: boolean;
   readonly fence: Fence;
   readonly signal: AbortSignal;
 }
 
 /** Ids, or persons, that are written at once at most, and what was read for them. */
-const PAGE = 5_000;
+const PAGE = { alone: 5_000, beside: 1_000 };
 const READ = 50_000;
-const CLEARED = 5_000;
+const CLEARED = 2_000;
+/** How often a page is computed again because a deletion began meanwhile. */
+const TRIES = 20;
 /** How often the log says how far it is, in milliseconds. */
 const SAY_EVERY = 10_000;
 
 /**
  * Reads the log as a whole, keeps what the definitions ask and computes who is in what: for a new definition, and where what
  * was kept is lost or of another version. Nobody hears of anything. What is logged meanwhile is read afterwards, from the
- * place where this one ends.
+ * place where this one ends. Resolves to the state that it has built.
  */
-export async function build(parts: BuildParts, asked: AskedOfAll): Promise<void> {
-  const { store, source, fence, clock, signal, log } = parts;
+export async function build(parts: BuildParts, asked: AskedOfAll): Promise<number> {
+  const { store, source, beside, fence, clock, signal, log } = parts;
   const startedAt = clock.now();
   const { epoch } = await store.deletions(null);
+  let state = 0;
   const begin = async (position: string) => {
-    await store.beginLive(source, asked.text, position, fence);
+    state = await store.beginLive(source, asked.text, position, beside, fence);
     failpoint('live_build');
-    while ((await store.clearLive(source, CLEARED)) > 0) {
+    while (await store.clearLive(CLEARED)) {
       failpoint('live_build');
       signal.throwIfAborted();
     }
@@ -54,13 +60,14 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<void>
   await scan(parts, asked, startedAt, begin, async (found) => {
     // No event is in the future.
     const now = Math.max(startedAt, found.newest);
-    const building = new Building(parts, asked, { now, epoch, total: found.rows });
+    const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
     await building.people(found);
     await building.anonymous(found);
-    await store.endLive(source, now, fence);
+    await store.endLive(state, now, fence);
     log.info({ source, rows: found.rows, ms: clock.now() - startedAt }, 'Live audiences are computed');
   });
   failpoint('live_build');
+  return state;
 }
 
 function scan(
@@ -83,6 +90,7 @@ function scan(
 class Building {
   private readonly parts: BuildParts;
   private readonly asked: AskedOfAll;
+  private readonly state: number;
   private readonly now: number;
   /** The deletion epoch before the log was read. */
   private readonly epoch: number;
@@ -93,9 +101,14 @@ class Building {
   private rows: Row[] = [];
   private standings: Standings[] = [];
 
-  constructor(parts: BuildParts, asked: AskedOfAll, given: { now: number; epoch: number; total: number }) {
+  constructor(
+    parts: BuildParts,
+    asked: AskedOfAll,
+    given: { state: number; now: number; epoch: number; total: number },
+  ) {
     this.parts = parts;
     this.asked = asked;
+    this.state = given.state;
     this.now = given.now;
     this.epoch = given.epoch;
     this.total = given.total;
@@ -146,36 +159,50 @@ class Building {
 
   private async took(count: number): Promise<void> {
     this.done += count;
+    const page = this.parts.beside ? PAGE.beside : PAGE.alone;
     const isMuch = this.done - this.written >= READ;
-    if (isMuch || this.rows.length >= PAGE || this.standings.length >= PAGE) await this.write();
+    if (isMuch || this.rows.length >= page || this.standings.length >= page) await this.write();
   }
 
   private async write(): Promise<void> {
-    const { store, source, keys, fence, signal } = this.parts;
-    signal.throwIfAborted();
-    const deletions = await store.deletions(null);
-    const out = await this.deletedMeanwhile(deletions.epoch);
-    const standings = this.standings.splice(0).filter(({ person }) => !out.has(person));
-    const rows = this.rows.splice(0).filter((row) => !isOf(row, out));
+    this.parts.signal.throwIfAborted();
+    const [standings, rows] = [this.standings.splice(0), this.rows.splice(0)];
     for (const { kept } of rows) tidy(kept, this.asked, this.now);
-    const members = await store.liveMembers(
-      standings.map(({ person }) => person),
-      keys,
-    );
-    const changes = await withoutExcluded(store, source, differences(standings, members), deletions);
-    const { epoch } = deletions;
-    const { done, total } = this;
-    await store.fillLive({ fence, source, epoch, rows: written(rows).rows, changes, done, total });
-    this.written = done;
+    for (let left = TRIES; ; left -= 1) {
+      try {
+        await this.fill(standings, rows);
+        break;
+      } catch (error) {
+        if (!(error instanceof RollcallError && error.code === 'epoch_moved') || left === 0) throw error;
+      }
+    }
+    this.written = this.done;
     this.say();
     failpoint('live_build');
   }
 
+  private async fill(standings: readonly Standings[], rows: readonly Row[]): Promise<void> {
+    const { store, source, keys, fence } = this.parts;
+    const deletions = await store.deletions(null);
+    const out = await this.deletedMeanwhile(standings, rows, deletions.epoch);
+    const those = standings.filter(({ person }) => !out.has(person));
+    const kept = rows.filter((row) => !isOf(row, out));
+    const users = those.map(({ person }) => person);
+    const found = differences(those, await store.liveMembers(users, [...keys]), keys);
+    const changes = await withoutExcluded(store, source, found, deletions);
+    const { state, done, total } = this;
+    await store.fillLive({ fence, state, epoch: deletions.epoch, rows: written(kept).rows, changes, done, total });
+  }
+
   /** Users whose deletion began after the log was read: it takes out only what is written by then. */
-  private async deletedMeanwhile(epoch: number): Promise<ReadonlySet<string>> {
+  private async deletedMeanwhile(
+    standings: readonly Standings[],
+    rows: readonly Row[],
+    epoch: number,
+  ): Promise<ReadonlySet<string>> {
     if (epoch === this.epoch) return new Set();
-    const users = new Set(this.standings.map(({ person }) => person));
-    for (const { raw, person, links } of this.rows) {
+    const users = new Set(standings.map(({ person }) => person));
+    for (const { raw, person, links } of rows) {
       if (isUser(raw)) users.add(idOf(raw));
       if (person !== null) users.add(person);
       for (const [user] of links) users.add(user);

@@ -13,12 +13,17 @@ export interface Difference {
   readonly cause: string | null;
 }
 
-/** @param members - all that the store knows of these persons */
-export function differences(standings: readonly Standings[], members: readonly LiveMember[]): Difference[] {
+/** @param members - all that the store knows of these persons, by these keys */
+export function differences(
+  standings: readonly Standings[],
+  members: readonly LiveMember[],
+  keys: { has(key: string): boolean },
+): Difference[] {
   const known = Map.groupBy(members, ({ user }) => user);
   return standings.flatMap(({ person, values, cause }) => {
     const before = new Map((known.get(person) ?? []).map((member) => [member.key, member]));
     return [...new Set([...values.keys(), ...before.keys()])].flatMap((key) => {
+      if (!keys.has(key)) return [];
       const value = values.get(key);
       const current = value === undefined ? null : JSON.stringify(value);
       const { current: was = null, told = null } = before.get(key) ?? {};

@@ -19,16 +19,16 @@ const PAGE = 2_000;
 
 /** Takes users out of what is kept, as their deletion takes them out of the log: with former ids, and what they did anonymously. */
 export async function forgetKept(store: ForgettingStore, users: readonly string[]): Promise<void> {
-  for (const source of await store.liveSources()) await forgetIn(store, source, users);
+  for (const { state } of await store.liveSources()) await forgetIn(store, state, users);
 }
 
-async function forgetIn(store: ForgettingStore, source: string, users: readonly string[]): Promise<void> {
+async function forgetIn(store: ForgettingStore, state: number, users: readonly string[]): Promise<void> {
   const rows = new Map<RawId, LiveRow>();
   const gone = new Set(users);
-  await loadShared(store, source, gone, rows);
+  await loadShared(store, state, gone, rows);
   for (let known = -1; known < gone.size; ) {
     known = gone.size;
-    await loadPeople(store, source, [...gone], rows);
+    await loadPeople(store, state, [...gone], rows);
     for (const [raw, row] of rows)
       if (isUser(raw) && linksOf(row).some(([user]) => gone.has(user))) gone.add(idOf(raw));
   }
@@ -51,18 +51,18 @@ async function forgetIn(store: ForgettingStore, source: string, users: readonly 
     .map((row) =>
       row.person !== null && row.raw === userRaw(row.person) ? { ...row, due: 0 } : { ...row, due: null },
     );
-  await store.rewriteLive(source, rest, dropped);
+  await store.rewriteLive(state, rest, dropped);
 }
 
 /** Ids that several users were said to have: one of them may be gone, and not be the one who has it. */
 async function loadShared(
   store: ForgettingStore,
-  source: string,
+  state: number,
   gone: ReadonlySet<string>,
   rows: Map<RawId, LiveRow>,
 ): Promise<void> {
   for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: readonly LiveRow[] = await store.liveShared(source, after, PAGE);
+    const page: readonly LiveRow[] = await store.liveShared(state, after, PAGE);
     for (const row of page) if (linksOf(row).some(([user]) => gone.has(user))) rows.set(row.raw, row);
     after = page.at(-1)?.raw;
   }
@@ -71,17 +71,17 @@ async function loadShared(
 /** All ids of these users, and of those whom they share them with. */
 async function loadPeople(
   store: ForgettingStore,
-  source: string,
+  state: number,
   users: readonly string[],
   rows: Map<RawId, LiveRow>,
 ): Promise<void> {
   const own = await store.liveRows(
-    source,
+    state,
     users.flatMap((user) => [userRaw(user), anonymousRaw(user)]),
   );
   // Of somebody who did nothing that is asked for, only devices are known.
   const persons = new Set([...users, ...[...own, ...rows.values()].flatMap(({ person }) => person ?? [])]);
-  for (const row of [...own, ...(await store.liveRowsOf(source, [...persons]))]) {
+  for (const row of [...own, ...(await store.liveRowsOf(state, [...persons]))]) {
     if (!rows.has(row.raw)) rows.set(row.raw, row);
   }
 }

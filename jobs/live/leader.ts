@@ -5,7 +5,7 @@ import type { SyncConfig } from '../computation.ts';
 import type { AcceptChanges } from '../context.ts';
 import { askedOf } from './asked.ts';
 import { type LiveComputation, liveComputations } from './definitions.ts';
-import { Loop, type LoopParts } from './loop.ts';
+import type { LoopParts } from './loop.ts';
 import { prepare } from './prepare.ts';
 
 export interface LiveParts extends Omit<LoopParts, 'signal'> {
@@ -85,18 +85,28 @@ export class LiveLeader {
   }
 
   private async underLease(lease: Lease<Fence>, found: readonly LiveComputation[], once: boolean): Promise<void> {
-    const { store, accept, config, clock } = this.parts;
-    const asked = askedOf(
-      found.map(({ definition }) => definition),
-      config().eventLog?.keep ?? 0,
-    );
+    const { store, accept, config } = this.parts;
+    const keep = config().eventLog?.keep ?? 0;
+    const definitions = found.map(({ definition }) => definition);
     const computations = new Map(found.map((each) => [each.computation.key, each]));
-    const place = { store, accept, config, source: this.source, fence: lease.fence, asked, computations };
-    const signal = AbortSignal.any([this.signal, lease.signal]);
-    const loop = new Loop({ ...this.parts, signal }, place);
-    const { log } = this.parts;
-    await prepare(place, { clock, log, signal, everybody: () => loop.everybody(), strays: () => loop.strays() });
-    await (once ? loop.once() : loop.run());
+    const { source } = this;
+    const whole = {
+      store,
+      accept,
+      config,
+      source,
+      fence: lease.fence,
+      asked: askedOf(definitions, keep),
+      computations,
+    };
+    const parts = { ...this.parts, signal: AbortSignal.any([this.signal, lease.signal]) };
+    let { loop, beside } = await prepare(parts, whole, keep);
+    while (beside) {
+      const work = beside;
+      await loop.run(work, once).finally(() => work.stop());
+      ({ loop, beside } = work.next(loop));
+    }
+    await (once ? loop.once() : loop.run(null));
   }
 }
 

@@ -1,11 +1,11 @@
 import type { Clock } from '../../src/clock.ts';
 import { RollcallError } from '../../src/errors.ts';
 import { failpoint } from '../../src/failpoint.ts';
-import type { LiveAudience } from '../../src/store/live.ts';
+import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Log } from '../context.ts';
 import type { LiveEvent } from './event.ts';
-import { readNews } from './news.ts';
+import { hasReached, readNews } from './news.ts';
 import type { News } from './people.ts';
 import { type LiveMoved, type LivePlace, takeStep } from './step.ts';
 
@@ -43,15 +43,45 @@ const SETTLE_EVERY = 500;
 const PRUNE_EVERY = 3_600_000;
 /** How often it is looked whether the log has forgotten days, in milliseconds. */
 const DAYS_EVERY = 1_000;
-/** Persons looked at in one step because of the time, or all of them one after the other. */
+/** Persons looked at in one step because of the time, or because days are forgotten. */
 const PERSONS = 1_000;
+/** Steps that one loop takes at most until it has caught up with another; then that one goes on. */
+const CATCH_UP = 10;
+/** Rows of states that are over, removed at once at most. */
+const CLEARED = 2_000;
+/** Somebody else changed what a step was computed from: it is computed again. */
+const AGAIN: ReadonlySet<string> = new Set(['live_moved', 'epoch_moved', 'store_busy']);
 /** Sent to nobody until a person decides. */
 export const REJECTED = 'rejected';
+
+/** The outcome of a turn: when something is due, whether there was a step, and whether more waits already. */
+interface Turn {
+  readonly next: number;
+  readonly stepped: boolean;
+  readonly isMore: boolean;
+}
+
+const NO_TURN: Turn = { next: Number.POSITIVE_INFINITY, stepped: false, isMore: false };
+
+/** Work beside the steps, in turns with them. */
+export interface Beside {
+  /** Does some of it. `waits`: there is nothing to do now; `done`: that was all. */
+  turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'>;
+  stop(): Promise<void>;
+  /** The loop that goes on once it is done, and what is left to do beside that one. */
+  next(loop: Loop): Computing;
+}
+
+/** A loop that computes what can be computed now, and what has to be done beside it for definitions that are new or edited. */
+export interface Computing {
+  readonly loop: Loop;
+  readonly beside: Beside | null;
+}
 
 /** A leader's work while it has the lease: reads, computes, writes, one step after the other. */
 export class Loop {
   private readonly parts: LoopParts;
-  private readonly place: LivePlace;
+  private place: LivePlace;
   private at = 0;
   private revision = 0;
   private position = '';
@@ -69,16 +99,22 @@ export class Loop {
     this.onHold = new Set(place.computations.keys());
   }
 
-  /** Goes on until the signal aborts, or something fails. */
-  async run(): Promise<never> {
+  /**
+   * Goes on until the work beside it is done, the signal aborts, or something fails.
+   *
+   * @param beside - null for none: it goes on for ever
+   */
+  async run(beside: Beside | null, isOnce = false): Promise<void> {
     const { clock, signal } = this.parts;
     await this.load();
     for (;;) {
       signal.throwIfAborted();
       const startedAt = clock.monotonic();
       const { next, stepped, isMore } = await this.turn();
-      this.lookAround();
-      if (isMore) continue;
+      if (!isOnce) this.lookAround();
+      const work = (await beside?.turn(this)) ?? 'waits';
+      if (work === 'done') return;
+      if (isMore || work === 'goes on') continue;
       const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);
       const wait = Math.min(left, next - clock.now());
       if (wait > 0) await clock.sleep(wait, signal);
@@ -89,47 +125,97 @@ export class Loop {
   async once(): Promise<void> {
     await this.load();
     while ((await this.turn()).stepped) this.parts.signal.throwIfAborted();
+    while (await this.parts.store.clearLive(CLEARED)) this.parts.signal.throwIfAborted();
   }
 
-  /** Looks at all persons of whom anything is kept. */
-  everybody(): Promise<void> {
-    const { store, source } = this.place;
-    return this.lookAt((after) => store.livePersons(source, after, PERSONS));
+  /** Looks at these persons, whatever they did; resolves to whether it could. */
+  async lookAt(persons: readonly string[]): Promise<boolean> {
+    if (persons.length === 0) return true;
+    return this.orAgain(false, async () => {
+      await this.step({ events: [], due: persons, old: [] }, this.position);
+      return true;
+    });
   }
 
-  /** Looks at members of whom nothing is kept. */
-  async strays(): Promise<void> {
-    const { store, source, computations } = this.place;
-    for (const key of computations.keys()) {
-      await this.lookAt((after) => store.liveStrays(source, key, after, PERSONS));
-    }
+  /** Reads at least as far as another one, at no earlier time; resolves to whether it could, as more may come meanwhile. */
+  catchUp(other: Loop): Promise<boolean> {
+    return this.orAgain(false, async () => {
+      this.at = Math.max(this.at, other.at);
+      this.daysAt = Number.NEGATIVE_INFINITY;
+      for (let left = CATCH_UP; left > 0; left -= 1) {
+        const { isMore } = await this.takeTurn();
+        if (!isMore && hasReached(this.parts.store.events, this.position, other.position)) return true;
+      }
+      return false;
+    });
   }
 
-  /** @param next - the first persons after another */
-  private async lookAt(next: (after: string) => Promise<readonly string[]>): Promise<void> {
-    await this.load();
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      this.parts.signal.throwIfAborted();
-      const persons: readonly string[] = await next(after);
-      if (persons.length > 0) await this.step({ events: [], due: persons, old: [] }, this.position);
-      after = persons.at(-1);
-    }
-  }
-
-  private async load(): Promise<void> {
-    const known = await this.parts.store.liveSource(this.place.source);
-    if (known === null || known.isBuilding) throw notReady();
-    ({ at: this.at, revision: this.revision, position: this.position } = known);
-  }
-
-  /** One step, if there is anything to do; resolves to when something is due, and whether more waits already. */
-  private async turn(): Promise<{ readonly next: number; readonly stepped: boolean; readonly isMore: boolean }> {
+  /**
+   * Computes all definitions from now on, in the place of another loop that has read and computed all that this one has: in one
+   * step, with all events that the other one has read before. Resolves to whether it could: there may be too much for a step.
+   *
+   * @param place - with those that the other one computes
+   */
+  async takeOver(other: Loop, place: LivePlace): Promise<boolean> {
     const { store, clock } = this.parts;
-    const { source } = this.place;
+    const before = this.place;
+    const done = await this.orAgain(false, async () => {
+      this.at = Math.max(this.at, other.at);
+      const news = await readNews(store.events, this.position, clock.now());
+      if (news === null) throw notReady();
+      if (!hasReached(store.events, news.position, other.position)) return false;
+      const [{ persons }, old] = await Promise.all([
+        store.liveDue(place.state, this.time(news.events), PERSONS),
+        store.liveOld(place.state, await store.events.firstDay(), PERSONS),
+      ]);
+      if (persons.length === PERSONS || old.length === PERSONS) return false;
+      this.place = place;
+      await this.step({ events: news.events, due: persons, old, serves: true }, news.position);
+      return true;
+    });
+    if (!done) this.place = before;
+    return done;
+  }
+
+  /** Begins where the state is. */
+  async load(): Promise<void> {
+    const { at, revision, position } = await this.own();
+    this.at = Math.max(this.at, at);
+    Object.assign(this, { revision, position });
+  }
+
+  /** @throws RollcallError `live_moved` when it is to be computed anew, or another one has taken its place */
+  private async own(): Promise<LiveSource> {
+    const { source, state } = this.place;
+    const { store } = this.parts;
+    const known = [await store.liveSource(source), await store.liveNext(source)].find((each) => each?.state === state);
+    if (known && !known.isBuilding) return known;
+    throw new RollcallError('live_moved', 'Live membership is to be computed anew.');
+  }
+
+  /** A step, if there is anything to do. */
+  turn(): Promise<Turn> {
+    return this.orAgain(NO_TURN, () => this.takeTurn());
+  }
+
+  /** What others changed meanwhile is no reason to give up, least of all a build: the work is left for another turn. */
+  private async orAgain<T>(otherwise: T, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof RollcallError && AGAIN.has(error.code))) throw error;
+      await this.load();
+      return otherwise;
+    }
+  }
+
+  private async takeTurn(): Promise<Turn> {
+    const { store, clock } = this.parts;
+    const { state } = this.place;
     const news = await readNews(store.events, this.position, clock.now());
     if (news === null) throw notReady();
     const now = this.time(news.events);
-    const [{ persons, since, next }, old] = await Promise.all([store.liveDue(source, now, PERSONS), this.old()]);
+    const [{ persons, since, next }, old] = await Promise.all([store.liveDue(state, now, PERSONS), this.old()]);
     const due = next ?? Number.POSITIVE_INFINITY;
     if (news.events.length + persons.length + old.length + this.flush.size === 0) {
       this.position = news.position;
@@ -145,16 +231,11 @@ export class Loop {
   private async old(): Promise<readonly string[]> {
     const { store, clock } = this.parts;
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
-    await this.checkBuilt();
-    const old = await store.liveOld(this.place.source, await store.events.firstDay(), PERSONS);
+    // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
+    await this.own();
+    const old = await store.liveOld(this.place.state, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
-  }
-
-  /** A deletion may have everything computed anew. A step would find that; where nothing happens there is none. */
-  private async checkBuilt(): Promise<void> {
-    const known = await this.parts.store.liveSource(this.place.source);
-    if (known?.isBuilding !== false) throw new RollcallError('live_moved', 'Live membership is to be computed anew.');
   }
 
   /** Never earlier than before, nor than what has happened: no event is in the future. */
@@ -164,7 +245,7 @@ export class Loop {
   }
 
   private async step(
-    given: Pick<News, 'events' | 'due' | 'old'>,
+    given: Pick<News, 'events' | 'due' | 'old'> & { readonly serves?: boolean },
     position: string,
     dueSince = Number.POSITIVE_INFINITY,
   ): Promise<void> {
@@ -174,7 +255,7 @@ export class Loop {
     const now = this.time(events);
     // Read after the events: they are part of the log.
     const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
-    const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
+    const input = { serves: false, ...given, now, first, position, revision, deletions, flush: [...this.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');
@@ -186,11 +267,11 @@ export class Loop {
 
   /** Beside the steps: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */
   private lookAround(): void {
-    const { clock, log } = this.parts;
+    const { store, clock, log } = this.parts;
     if (this.isLooking || clock.monotonic() - this.lookedAt < SETTLE_EVERY) return;
     this.lookedAt = clock.monotonic();
     this.isLooking = true;
-    void Promise.all([this.settleHolds(), this.prune()])
+    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(CLEARED)])
       .catch((error) => {
         if (!this.parts.signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
       })
@@ -210,18 +291,22 @@ export class Loop {
 
   private async settleHolds(): Promise<void> {
     const { store, signal, settle } = this.parts;
-    for (const { key } of (await this.own()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
+    for (const { key } of (await this.audiences()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
       if (signal.aborted) return;
+      if (this.place.silent.has(key)) continue;
       const isPaused = this.place.computations.get(key)?.computation.paused;
       const waiting = await store.runs({ key, states: ['held'], limit: 1 });
       if (!isPaused && waiting.length === 0) await settle(key);
     }
-    const held = new Set((await this.own()).flatMap(({ key, hold }) => (hold === null ? [] : key)));
+    const { silent } = this.place;
+    const held = new Set(
+      (await this.audiences()).flatMap(({ key, hold }) => (hold === null && !silent.has(key) ? [] : key)),
+    );
     for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
     this.onHold = held;
   }
 
-  private async own(): Promise<readonly LiveAudience[]> {
+  private async audiences(): Promise<readonly LiveAudience[]> {
     const { computations } = this.place;
     return (await this.parts.store.liveAudiences()).filter(({ key }) => computations.has(key));
   }

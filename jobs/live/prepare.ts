@@ -1,70 +1,71 @@
-import type { Clock } from '../../src/clock.ts';
 import { failpoint } from '../../src/failpoint.ts';
-import type { Log } from '../context.ts';
-import { isEnough } from './asked.ts';
+import { type AskedOfAll, askedOf, isEnough } from './asked.ts';
 import { build } from './build.ts';
+import type { LiveComputation } from './definitions.ts';
+import { type Computing, Loop, type LoopParts } from './loop.ts';
 import { readNews } from './news.ts';
-import type { LivePlace } from './step.ts';
-
-interface PrepareParts {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-  /** Looks at all persons of whom anything is kept. */
-  readonly everybody: () => Promise<void>;
-  /** Looks at members of whom nothing is kept. */
-  readonly strays: () => Promise<void>;
-}
+import { type Stateless, Successor } from './successor.ts';
+import { Sweep } from './sweep.ts';
 
 /**
- * Has everything kept that the definitions ask, and those computed that are new or edited. They are on hold until a run has
- * sent what that changes.
+ * Finds out what of the definitions can be computed by what is kept. For the others more is kept, or everybody is looked at:
+ * they are on hold until a run has sent what that changes.
  */
-export async function prepare(
-  place: LivePlace,
-  { clock, log, signal, everybody, strays }: PrepareParts,
-): Promise<void> {
-  const { store, source, fence, asked, computations, config } = place;
+export async function prepare(parts: LoopParts, whole: Stateless, keep: number): Promise<Computing> {
+  const { store, clock } = parts;
+  const { source, fence, asked, computations } = whole;
+  const edited = new Set(await unlike(whole));
   const known = await store.liveSource(source);
-  const isBuilt = known !== null && (await isKept(place, clock.now()));
-  if (!isBuilt) {
-    const keys = [...computations.keys()];
-    const edited = await unlike(place);
-    for (const key of keys) await announce(place, key, edited.includes(key) ? 'edited' : null);
-    const folder = config().eventLog?.path ?? '';
-    await build({ store, clock, log, folder, source, keys, fence, signal }, asked);
-  } else if (known.asked !== asked.text) {
-    await store.beginLive(source, asked.text, known.position, fence);
-    failpoint('live_build');
-    await store.endLive(source, known.at, fence);
+  const isKept =
+    known !== null && !known.isBuilding && (await readNews(store.events, known.position, clock.now())) !== null;
+  if (isKept && isEnough(known.asked, asked.text)) {
+    for (const key of edited) await announce(whole, key, 'edited');
+    if (known.asked !== asked.text) await store.askLive(known.state, asked.text, fence);
+    return sweeping(parts, whole, known.state, edited, true);
   }
-  const fresh = await unlike(place);
-  if (fresh.length === 0) return;
-  if (isBuilt) {
-    for (const key of fresh) await announce(place, key, 'edited');
-    await everybody();
+  const hasAll = ([key, { definition }]: readonly [string, LiveComputation]) =>
+    isKept && !edited.has(key) && isEnough(known.asked, askedOf([definition], keep).text);
+  const running = new Map([...computations].filter(hasAll));
+  const others = new Set([...computations.keys()].filter((key) => !running.has(key)));
+  for (const key of others) await announce(whole, key, edited.has(key) ? 'edited' : null);
+  if (isKept && running.size > 0) {
+    const ofRunning = askedOfThese(running, keep);
+    await store.askLive(known.state, ofRunning.text, fence);
+    const place = { ...whole, asked: ofRunning, computations: running, state: known.state, silent: new Set<string>() };
+    return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others) };
   }
-  await strays();
-  for (const key of fresh) {
-    failpoint('live_build');
-    await store.addLiveAudience(key, source, computations.get(key)?.hash ?? '', null, fence);
-  }
+  const { log, signal } = parts;
+  const folder = whole.config().eventLog?.path ?? '';
+  const built = { store, clock, log, folder, source, keys: others, beside: false, fence, signal };
+  return sweeping(parts, whole, await build(built, asked), others, false);
 }
 
+/** A loop by a state that keeps all that is asked, and makes these definitions live. */
+function sweeping(
+  parts: LoopParts,
+  whole: Stateless,
+  state: number,
+  silent: Set<string>,
+  everybody: boolean,
+): Computing {
+  const place = { ...whole, state, silent };
+  return { loop: new Loop(parts, place), beside: silent.size > 0 ? new Sweep(place, silent, everybody) : null };
+}
+
+const askedOfThese = (computations: ReadonlyMap<string, LiveComputation>, keep: number): AskedOfAll =>
+  askedOf(
+    [...computations.values()].map(({ definition }) => definition),
+    keep,
+  );
+
 /** Keys of those that are not computed by the definition that they have now. */
-async function unlike({ store, computations }: LivePlace): Promise<readonly string[]> {
+async function unlike({ store, computations }: Stateless): Promise<readonly string[]> {
   const before = new Map((await store.liveAudiences()).map((each) => [each.key, each.definition]));
   return [...computations].flatMap(([key, { hash }]) => (before.get(key) === hash ? [] : key));
 }
 
-async function isKept({ store, source, asked }: LivePlace, now: number): Promise<boolean> {
-  const known = await store.liveSource(source);
-  if (known === null || known.isBuilding || !isEnough(known.asked, asked.text)) return false;
-  return (await readNews(store.events, known.position, now)) !== null;
-}
-
 /** Says that what is computed of an audience is not to be relied on, until its definition is recorded again. */
-async function announce({ store, fence, source }: LivePlace, key: string, hold: string | null): Promise<void> {
+async function announce({ store, fence, source }: Stateless, key: string, hold: string | null): Promise<void> {
   const known = (await store.liveAudiences()).find((each) => each.key === key);
   // An audience that was announced before keeps its hold, if it has one.
   const reason = known === undefined ? 'new' : known.definition === '' ? null : hold;

@@ -24,11 +24,11 @@ function oldestOf(kept: Kept, links: readonly Link[]): number | null {
   return links.reduce<number | null>((least, [, , at]) => Math.min(least ?? dayNumber(at), dayNumber(at)), oldest);
 }
 
-/** The rows of a source, as the store has them. */
-export function rowsOf(store: Pick<Store, 'liveRows' | 'liveRowsOf'>, source: string): Rows {
+/** The rows of a state, as the store has them. */
+export function rowsOf(store: Pick<Store, 'liveRows' | 'liveRowsOf'>, state: number): Rows {
   return {
-    of: async (raws) => (raws.length === 0 ? [] : (await store.liveRows(source, raws)).map(readRow)),
-    ofPersons: async (persons) => (await store.liveRowsOf(source, persons)).map(readRow),
+    of: async (raws) => (raws.length === 0 ? [] : (await store.liveRows(state, raws)).map(readRow)),
+    ofPersons: async (persons) => (await store.liveRowsOf(state, persons)).map(readRow),
   };
 }
 

@@ -16,7 +16,7 @@ export interface LiveStatus {
   readonly hold: string | null;
 }
 
-type StatusStore = Pick<Store, 'liveSource' | 'liveDue' | 'liveOld' | 'events'>;
+type StatusStore = Pick<Store, 'liveSource' | 'liveNext' | 'liveDue' | 'liveOld' | 'events'>;
 
 /** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
 export async function liveStatuses(
@@ -27,32 +27,32 @@ export async function liveStatuses(
   const found = await Promise.all(
     [...sources].map(async (source) => {
       const known = await store.liveSource(source);
-      const progress = known?.isBuilding ? known.done / Math.max(1, known.total) : null;
+      const next = await store.liveNext(source);
       const { ids = 0, due = 0 } = known ?? {};
-      return [source, { lag: await lagOf(store, known, source, now), progress, ids, due }] as const;
+      const progress = next ? next.done / Math.max(1, next.total) : null;
+      const built = { lag: await lagOf(store, known, now), progress: null, ids, due };
+      return [source, { built, fresh: next ? { ...built, lag: null, progress } : built }] as const;
     }),
   );
   const bySource = new Map(found);
   return (source, audience, behind) => {
-    const known = bySource.get(source) ?? { lag: null, progress: null, ids: 0, due: 0 };
+    const nothing = { lag: null, progress: null, ids: 0, due: 0 };
+    const { built, fresh } = bySource.get(source) ?? { built: nothing, fresh: nothing };
     // One that the store does not know yet is computed by nobody so far.
-    if (!audience) return { ...known, hold: 'new' };
+    if (!audience) return { ...fresh, hold: 'new' };
+    // Its definition is recorded once everybody has been looked at by it.
+    const known = audience.definition === '' ? fresh : built;
     // After a hold the next step tells what changed meanwhile.
     return { ...known, hold: audience.hold ?? (behind.has(audience.key) ? 'behind' : null) };
   };
 }
 
-async function lagOf(
-  store: StatusStore,
-  known: LiveSource | null,
-  source: string,
-  now: number,
-): Promise<number | null> {
+async function lagOf(store: StatusStore, known: LiveSource | null, now: number): Promise<number | null> {
   if (known === null || known.isBuilding) return null;
   const news = await readNews(store.events, known.position, now);
   if (news === null) return null;
-  const { since, next } = await store.liveDue(source, 0, 1);
-  const old = await store.liveOld(source, await store.events.firstDay(), 1);
+  const { since, next } = await store.liveDue(known.state, 0, 1);
+  const old = await store.liveOld(known.state, await store.events.firstDay(), 1);
   // Since when the log has forgotten a day is not known.
   const first = Math.min(since ?? next ?? now, old.length > 0 ? now - 1 : now);
   const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), first);

@@ -19,8 +19,14 @@ export interface LivePlace {
   readonly config: () => SyncConfig;
   readonly source: string;
   readonly fence: Fence;
+  /** The state that it computes by. */
+  readonly state: number;
+  /** All that the state keeps. */
   readonly asked: AskedOfAll;
+  /** Those whose membership it keeps. */
   readonly computations: ReadonlyMap<string, LiveComputation>;
+  /** Those among them of which nothing is sent yet: not everybody has been looked at by their definition. */
+  readonly silent: ReadonlySet<string>;
 }
 
 interface StepInput extends News {
@@ -29,6 +35,8 @@ interface StepInput extends News {
   readonly deletions: Deletions;
   /** Audiences that were on hold, and now send the changes since. */
   readonly flush: readonly string[];
+  /** Whether the state serves the source from this step on. */
+  readonly serves: boolean;
 }
 
 interface StepResult {
@@ -52,14 +60,14 @@ const FLUSHED = 1_000;
 
 /** Computes one step, and has all that it changes written and accepted in one transaction. */
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
-  const { store, source, asked, computations } = place;
+  const { store, source, state, asked, computations } = place;
   const { now, deletions } = input;
   const events = await withoutDeleted(place, input);
-  const { rows, standings } = await step(asked, rowsOf(store, source), { ...input, events });
+  const { rows, standings } = await step(asked, rowsOf(store, state), { ...input, events });
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
   const members = await store.liveMembers(users, keys);
-  const found = differences(standings, members);
+  const found = differences(standings, members, computations);
   // Those with more behind than are told at once.
   const full = new Set<string>();
   for (const key of input.flush) {
@@ -73,10 +81,10 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
   }
   const { fence } = place;
-  const { position, revision } = input;
+  const { position, revision, serves } = input;
   const { epoch } = deletions;
   const commit: LiveCommit = {
-    ...{ fence, source, revision, epoch, position, at: now },
+    ...{ fence, state, serves, revision, epoch, position, at: now },
     ...written(rows),
     ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
   };
@@ -140,11 +148,11 @@ class Draft {
   readonly to = (message: Message): readonly string[] => this.scopes.get(message) ?? [];
 
   async add(key: string, changes: readonly Difference[]): Promise<void> {
-    const { store, computations } = this.place;
+    const { store, computations, silent } = this.place;
     const audience = this.audiences.get(key);
     const computation = computations.get(key)?.computation;
     if (changes.length === 0 || !audience || !computation) return;
-    const record = audience.hold === null ? (this.records.get(key) ?? null) : null;
+    const record = audience.hold === null && !silent.has(key) ? (this.records.get(key) ?? null) : null;
     const news = changes.filter(({ current, told }) => current !== told);
     const frozen = record ? await whyFrozen(store, computation, audience, news, this.now) : null;
     const isPaused = computation.paused || this.paused.has(key);
@@ -152,7 +160,7 @@ class Draft {
       return this.tell(audience, record, news, changes);
     }
     const hold = frozen ?? 'behind';
-    if (audience.hold === null) this.holds.push([key, hold]);
+    if (audience.hold === null && !silent.has(key)) this.holds.push([key, hold]);
     this.changes.push(...changes.map(({ user, current, cause }) => ({ key, user, current, cause, version: null })));
   }
 

@@ -1,7 +1,10 @@
 import type { Fence } from './fence.ts';
 
-/** How far the live computation of a source is. */
+/** What is kept of the log for the live computation of a source, and how far that is. */
 export interface LiveSource {
+  /** The number of this state; never that of another one. */
+  readonly state: number;
+  readonly source: string;
   /** Hash of what is kept of the log's events; another one needs another build. */
   readonly asked: string;
   /** Up to where the log has been read; as the log gave it. */
@@ -70,7 +73,9 @@ export interface LiveChange {
 /** The changes of one step, all of them or none. */
 export interface LiveCommit {
   readonly fence: Fence;
-  readonly source: string;
+  readonly state: number;
+  /** Whether this state serves the source from now on, in place of another. */
+  readonly serves: boolean;
   readonly revision: number;
   /** The deletion epoch up to which deleted users were left out. */
   readonly epoch: number;
@@ -91,7 +96,7 @@ export interface LiveCommit {
 /** A page of a build, all of it or nothing. */
 export interface LiveFill {
   readonly fence: Fence;
-  readonly source: string;
+  readonly state: number;
   /** The deletion epoch up to which deleted users were left out. */
   readonly epoch: number;
   readonly rows: readonly LiveRow[];
@@ -146,33 +151,51 @@ export type LiveWhich = 'told' | 'behind' | 'all';
 
 /** State and membership of live audiences (docs/live.md). */
 export interface LiveRecords {
+  /** The state that serves a source; where there is none, the one that is being built. */
   liveSource(source: string): Promise<LiveSource | null>;
-  /** Begins a build: what was kept counts no more, and events after this position are read next. Throws `fence_lost`. */
-  beginLive(source: string, asked: string, position: string, fence: Fence): Promise<void>;
-  /** Drops up to `limit` rows of what was kept; resolves to their number. */
-  clearLive(source: string, limit: number): Promise<number>;
+  /** The state that is being built for a source, or that catches up until it serves. */
+  liveNext(source: string): Promise<LiveSource | null>;
+  /** All of all sources, those too that are about to be removed. */
+  liveSources(): Promise<readonly LiveSource[]>;
+  /**
+   * Begins a build: events after this position are read next. Resolves to the new state. Others count no more, but that
+   * which goes on serving (if `beside`). Throws `fence_lost`.
+   */
+  beginLive(source: string, asked: string, position: string, beside: boolean, fence: Fence): Promise<number>;
+  /** Says what a state keeps, where that is less than before. Throws `fence_lost`. */
+  askLive(state: number, asked: string, fence: Fence): Promise<void>;
+  /** Removes up to `limit` rows of states that count no more; resolves to whether there may be others. */
+  clearLive(limit: number): Promise<boolean>;
   /** @throws RollcallError `fence_lost`, `epoch_moved` */
   fillLive(fill: LiveFill): Promise<void>;
   /**
-   * Everything up to the position is kept now.
+   * Everything up to the position is kept now. The state serves if none does.
    *
    * @throws RollcallError `fence_lost`, `live_moved` where what it was built from has changed
    */
-  endLive(source: string, at: number, fence: Fence): Promise<void>;
-  liveRows(source: string, raws: readonly string[]): Promise<readonly LiveRow[]>;
-  liveRowsOf(source: string, persons: readonly string[]): Promise<readonly LiveRow[]>;
+  endLive(state: number, at: number, fence: Fence): Promise<void>;
+  liveRows(state: number, raws: readonly string[]): Promise<readonly LiveRow[]>;
+  liveRowsOf(state: number, persons: readonly string[]): Promise<readonly LiveRow[]>;
   /** Persons after this one of whom anything is kept, in order. */
-  livePersons(source: string, after: string, limit: number): Promise<readonly string[]>;
+  livePersons(state: number, after: string, limit: number): Promise<readonly string[]>;
   /** Persons whose time has come, since when the first one's has, and the next time if there are fewer than `limit`. */
   liveDue(
-    source: string,
+    state: number,
     now: number,
     limit: number,
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
   /** Ids of which something was received before this day, counted from 1970. */
-  liveOld(source: string, first: number, limit: number): Promise<readonly string[]>;
-  /** Members after this one, by what was computed, of whom nothing is kept. */
-  liveStrays(source: string, key: string, after: string, limit: number): Promise<readonly string[]>;
+  liveOld(state: number, first: number, limit: number): Promise<readonly string[]>;
+  /**
+   * Looks through the next members after this one, by what was computed: those of whom nothing is kept, and the last that was
+   * looked at; null at the end.
+   */
+  liveStrays(
+    state: number,
+    key: string,
+    after: string,
+    limit: number,
+  ): Promise<{ readonly users: readonly string[]; readonly last: string | null }>;
   liveMembers(users: readonly string[], keys: readonly string[]): Promise<readonly LiveMember[]>;
   /** One step without messages. @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
   commitLive(commit: LiveCommit): Promise<void>;
@@ -207,10 +230,9 @@ export interface LiveRecords {
   /** Takes users out of membership, plans and pasts of these keys, or of all. */
   forgetLive(users: readonly string[], keys: readonly string[] | null): Promise<void>;
   /** Writes rows that lost something, and drops others; the leader notices. */
-  rewriteLive(source: string, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
+  rewriteLive(state: number, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
   /** Has what is kept of each source be built anew: the log lost some of what it was made of. */
   rebuildLive(): Promise<void>;
-  liveSources(): Promise<readonly string[]>;
   /** Rows after this one that several users were said to have. */
-  liveShared(source: string, after: string, limit: number): Promise<readonly LiveRow[]>;
+  liveShared(state: number, after: string, limit: number): Promise<readonly LiveRow[]>;
 }

@@ -21,17 +21,19 @@ const PARTS = {
   ],
 };
 
+const LIVE = {
+  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1, isBuilding: false },
+  ...{ done: 9, total: 9, ids: 42, due: 17 },
+};
+
 t.test('a scrape asks the store for its counters and for nothing else, and tells the backlog of now', async (t) => {
   const asked: string[] = [];
   const answers = {
     oldestUntried: async () => [{ destination: 'crm', since: 940_000 }],
     lastSuccesses: async () => [{ key: 'vips', members: 12, at: 940_000 }],
     ping: async () => undefined,
-    liveSources: async () => ['personas'],
-    liveSource: async () => ({
-      ...{ asked: '', position: '', at: 0, revision: 1, isBuilding: false, done: 9, total: 9 },
-      ...{ ids: 42, due: 17 },
-    }),
+    liveSources: async () => [LIVE],
+    liveSource: async () => LIVE,
     backlog: async () => [{ destination: 'crm', pending: 7, dead: 3, queued: 5, heldOut: 2 }],
     orphans: async () => [{ destination: 'gone', pending: 5, since: null, unknownFor: 0 }],
     endpoints: async () => [

@@ -16,46 +16,85 @@ export const liveCases: Cases = {
   'live state is built page by page, says how far it is, and counts what it keeps': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
-    const page = { fence, source: 'personas', epoch, total: 3, changes: [] };
-    await store.beginLive('personas', '[]', '7', fence);
-    t.match(await store.liveSource('personas'), { isBuilding: true, done: 0, total: 0, position: '7' });
+    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const page = { fence, state, epoch, total: 3, changes: [] };
+    t.match(await store.liveSource('personas'), { state, isBuilding: true, done: 0, total: 0, position: '7' });
     await store.addLiveAudience('vips', 'personas', '', 'new', fence);
     const changes = [{ key: 'vips', user: 'ann', current: 'true' }];
     await store.fillLive({ ...page, rows: [row('u:ann', 'ann', 50), row('u:bob', 'bob')], changes, done: 2 });
     t.match(await store.liveSource('personas'), { isBuilding: true, done: 2, total: 3, ids: 2, due: 1 });
     await store.fillLive({ ...page, rows: [row('a:x', null)], done: 3 });
-    await store.endLive('personas', 40, fence);
+    await store.endLive(state, 40, fence);
     t.match(await store.liveSource('personas'), { isBuilding: false, at: 40, ids: 3, due: 1 });
+    t.equal(await store.liveNext('personas'), null);
     t.same(await store.liveMembers(['ann', 'bob'], ['vips']), [
       { key: 'vips', user: 'ann', current: 'true', told: null, since: 0 },
     ]);
-    await store.rewriteLive('personas', [row('u:bob', 'bob', 60)], ['u:ann']);
+    const strays = () => store.liveStrays(state, 'vips', '', 10);
+    await store.rewriteLive(state, [row('u:bob', 'bob', 60)], ['u:ann']);
     t.match(await store.liveSource('personas'), { ids: 2, due: 1 });
-    t.same(await store.liveStrays('personas', 'vips', '', 10), ['ann'], 'a member of whom nothing is kept');
-    await store.rewriteLive('personas', [row('u:ann', 'ann', null, '{}')], []);
-    t.same(await store.liveStrays('personas', 'vips', '', 10), ['ann'], 'to be there is not enough');
-    t.same(await store.livePersons('personas', '', 10), ['bob']);
-    await store.rewriteLive('personas', [row('u:ann', 'ann')], []);
-    t.same(await store.liveStrays('personas', 'vips', '', 10), []);
+    t.same(await strays(), { users: ['ann'], last: 'ann' }, 'a member of whom nothing is kept');
+    await store.rewriteLive(state, [row('u:ann', 'ann', null, '{}')], []);
+    t.same(await strays(), { users: ['ann'], last: 'ann' }, 'to be there is not enough');
+    t.same(await store.livePersons(state, '', 10), ['bob']);
+    await store.rewriteLive(state, [row('u:ann', 'ann')], []);
+    t.same(await strays(), { users: [], last: 'ann' });
+    t.same(await store.liveStrays(state, 'vips', 'ann', 10), { users: [], last: null });
   },
 
   'a build ends only if nobody changed meanwhile what it was made of': async (t, store) => {
     const fence = await led(store);
-    await store.beginLive('personas', '[]', '7', fence);
+    const state = await store.beginLive('personas', '[]', '7', false, fence);
     await store.rebuildLive();
-    await t.rejects(store.endLive('personas', 40, fence), { code: 'live_moved' });
+    await t.rejects(store.endLive(state, 40, fence), { code: 'live_moved' });
     t.match(await store.liveSource('personas'), { isBuilding: true });
-    await store.beginLive('personas', '[]', '9', fence);
-    await store.endLive('personas', 40, fence);
-    t.match(await store.liveSource('personas'), { isBuilding: false, position: '9' });
+    const next = await store.beginLive('personas', '[]', '9', false, fence);
+    await store.endLive(next, 40, fence);
+    t.match(await store.liveSource('personas'), { state: next, isBuilding: false, position: '9' });
   },
 
   'a page of a build that was computed before a deletion began is not written': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);
-    await store.beginLive('personas', '[]', '7', fence);
-    const page = { fence, source: 'personas', rows: [row('u:ann', 'ann')], changes: [], done: 1, total: 1 };
+    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    const page = { fence, state, rows: [row('u:ann', 'ann')], changes: [], done: 1, total: 1 };
     await t.rejects(store.fillLive({ ...page, epoch: epoch - 1 }), { code: 'epoch_moved' });
-    t.same(await store.liveRows('personas', ['u:ann']), []);
+    t.same(await store.liveRows(state, ['u:ann']), []);
+  },
+
+  'a state that is built beside another one serves once it takes over, and what is over is removed': async (
+    t,
+    store,
+  ) => {
+    const fence = await led(store);
+    const { epoch } = await store.deletions(null);
+    const fill = (state: number, rows: readonly LiveRow[]) =>
+      store.fillLive({ ...{ fence, state, epoch, rows }, changes: [], done: 1, total: 1 });
+    const first = await store.beginLive('personas', '[1]', '7', false, fence);
+    await fill(first, [row('u:ann', 'ann'), row('u:bob', 'bob')]);
+    await store.endLive(first, 40, fence);
+    const abandoned = await store.beginLive('personas', '[2]', '8', true, fence);
+    await fill(abandoned, [row('u:ann', 'ann')]);
+    const next = await store.beginLive('personas', '[2]', '9', true, fence);
+    await fill(next, [row('u:cleo', 'cleo')]);
+    await store.endLive(next, 50, fence);
+    t.match(await store.liveSource('personas'), { state: first, asked: '[1]' }, 'the first one goes on serving');
+    t.match(await store.liveNext('personas'), { state: next, isBuilding: false });
+    const { revision = 0 } = (await store.liveNext('personas')) ?? {};
+    const step = {
+      ...{ fence, revision, epoch, position: '10', at: 60, rows: [], gone: [], more: { ids: 0, due: 0 } },
+      ...{ changes: [], told: [], holds: [] },
+    };
+    await store.commitLive({ ...step, state: next, serves: true });
+    t.match(await store.liveSource('personas'), { state: next, asked: '[2]', position: '10' });
+    t.equal(await store.liveNext('personas'), null);
+    await t.rejects(store.commitLive({ ...step, state: first, serves: false }), { code: 'live_moved' });
+    while (await store.clearLive(1));
+    t.same(
+      (await store.liveSources()).map(({ state }) => state),
+      [next],
+    );
+    for (const state of [first, abandoned]) t.same(await store.liveRows(state, ['u:ann', 'u:bob']), []);
+    t.equal((await store.liveRows(next, ['u:cleo'])).length, 1);
   },
 };

@@ -1,9 +1,14 @@
 import t from 'tap';
 import { forgetKept } from '../../jobs/live/forget.ts';
-import type { LiveRow } from '../../src/store/live.ts';
+import type { LiveRow, LiveSource } from '../../src/store/live.ts';
 
 const row = (raw: string, person: string, links: readonly unknown[] = []): LiveRow => {
   return { raw, person, due: null, oldest: null, kept: '{}', links: JSON.stringify(links) };
+};
+
+const state: LiveSource = {
+  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1, isBuilding: false },
+  ...{ done: 0, total: 0, ids: 0, due: 0 },
 };
 
 /** What is written and what is dropped once a user is forgotten. */
@@ -12,11 +17,11 @@ async function forgotten(user: string, rows: readonly LiveRow[]) {
   const several = rows.filter(({ links }) => JSON.parse(links).length > 1);
   await forgetKept(
     {
-      liveSources: async () => ['personas'],
-      liveRows: async (_source, raws) => rows.filter(({ raw }) => raws.includes(raw)),
-      liveRowsOf: async (_source, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
-      liveShared: async (_source, after) => several.filter(({ raw }) => raw > after),
-      rewriteLive: async (_source, left, gone) => {
+      liveSources: async () => [state],
+      liveRows: async (_state, raws) => rows.filter(({ raw }) => raws.includes(raw)),
+      liveRowsOf: async (_state, persons) => rows.filter(({ person }) => persons.includes(person ?? '')),
+      liveShared: async (_state, after) => several.filter(({ raw }) => raw > after),
+      rewriteLive: async (_state, left, gone) => {
         done = { left: Object.fromEntries(left.map(({ raw, due }) => [raw, due])), gone };
       },
     },

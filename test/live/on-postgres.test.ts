@@ -1,3 +1,10 @@
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-await runOnPostgres({ 'live/crash': 1, 'live/exact': 1, 'live/life': 1, 'live/meets': 1, 'live/random': 1 });
+await runOnPostgres({
+  'live/beside': 1,
+  'live/crash': 1,
+  'live/exact': 1,
+  'live/life': 1,
+  'live/meets': 1,
+  'live/random': 1,
+});

@@ -8,19 +8,25 @@ export async function readAudience(store: LiveRecords, key: string): Promise<Liv
   return (await store.liveAudiences()).find((audience) => audience.key === key) ?? null;
 }
 
-/** Pages of members, in the order of their ids. */
-export async function* memberPages(
-  store: LiveRecords,
-  key: string,
-  which: LiveWhich,
-): AsyncGenerator<readonly LiveMember[]> {
+/** Pages of users, in the order of their ids, each read with the last one before it. */
+async function* pages<T>(
+  read: (after: string) => Promise<readonly T[]>,
+  userOf: (row: T) => string,
+): AsyncGenerator<readonly T[]> {
   for (let after = ''; ; ) {
-    const page = await store.livePage(key, which, after, PAGE);
+    const page = await read(after);
     const last = page.at(-1);
     if (last === undefined) return;
     yield page;
-    after = last.user;
+    after = userOf(last);
   }
+}
+
+export function memberPages(store: LiveRecords, key: string, which: LiveWhich): AsyncGenerator<readonly LiveMember[]> {
+  return pages(
+    (after) => store.livePage(key, which, after, PAGE),
+    ({ user }) => user,
+  );
 }
 
 const batchOf = (live: LiveContext, key: string, page: readonly LiveMember[]): MemberBatch => ({
@@ -49,18 +55,11 @@ export async function changedBy(
   });
 }
 
-export async function* eachChangedBy(
-  live: LiveContext,
-  key: string,
-  version: number,
-): AsyncGenerator<readonly RunChange[]> {
-  for (let after = ''; ; ) {
-    const page = await changedBy(live, key, version, after, PAGE);
-    const last = page.at(-1);
-    if (last === undefined) return;
-    yield page;
-    after = last.userId;
-  }
+export function eachChangedBy(live: LiveContext, key: string, version: number): AsyncGenerator<readonly RunChange[]> {
+  return pages(
+    (after) => changedBy(live, key, version, after, PAGE),
+    ({ userId }) => userId,
+  );
 }
 
 /** The value that each of these users has, once the plan (if one is given) is committed. */

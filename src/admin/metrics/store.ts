@@ -101,8 +101,8 @@ function audienceGauges(make: Instruments, { store }: StoreParts): void {
 
 function liveGauges(make: Instruments, { store }: StoreParts): void {
   const sizes = shared(async () => {
-    const sources = await store.liveSources();
-    return Promise.all(sources.map(async (source) => ({ source, ...(await store.liveSource(source)) })));
+    const sources = new Set((await store.liveSources()).map(({ source }) => source));
+    return Promise.all([...sources].map(async (source) => ({ source, ...(await store.liveSource(source)) })));
   });
   make.gauge('live_ids', 'Ids of which live audiences keep something.', ['source'], async (gauge) => {
     for (const { source, ids = 0 } of await sizes()) gauge.set({ source }, ids);

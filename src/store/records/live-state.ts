@@ -1,6 +1,6 @@
 import { RollcallError } from '../../errors.ts';
 import type { Fence } from '../fence.ts';
-import type { LiveCommit, LiveFill, LiveRow, LiveSource } from '../live.ts';
+import type { LiveCommit, LiveFill, LiveRecords, LiveRow, LiveSource } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
@@ -8,94 +8,119 @@ import { listed } from './listed.ts';
 import { givenChanges, saveMembers } from './live-changes.ts';
 import type { Session } from './session.ts';
 
-/** Values of `building`. What begins anew was built from something that has changed since. */
-const [BUILT, BEGUN, BEGINS_ANEW] = [0, 1, 2];
+/** Values of `building`. What begins anew was built from something that has changed since; what is over is being removed. */
+const [BUILT, BEGUN, BEGINS_ANEW, OVER] = [0, 1, 2, 3];
 
 type SourceRow = readonly [
-  ...[asked: string, position: string, at: number, revision: number, building: number],
+  ...[state: number, source: string, asked: string, position: string, at: number, revision: number, building: number],
   ...[done: number, total: number, ids: number, due: number],
 ];
 
-export async function liveSource({ rows }: Session, source: string): Promise<LiveSource | null> {
-  const [row] = await rows<SourceRow>(
-    sql`SELECT asked, position, at, revision, building, done, total, ids, due FROM rollcall.live_source WHERE source = ${source}`,
-  );
-  if (!row) return null;
-  const [asked, position, at, revision, building, done, total, ids, due] = row;
-  return { asked, position, at, revision, isBuilding: building !== BUILT, done, total, ids, due };
+async function sourcesWhere({ rows }: Session, condition: Sql): Promise<LiveSource[]> {
+  const found =
+    await rows<SourceRow>(sql`SELECT state, source, asked, position, at, revision, building, done, total, ids, due
+    FROM rollcall.live_source WHERE ${condition} ORDER BY serving DESC, state DESC`);
+  return found.map(([state, source, asked, position, at, revision, building, done, total, ids, due]) => {
+    return { state, source, asked, position, at, revision, isBuilding: building !== BUILT, done, total, ids, due };
+  });
 }
 
-export async function liveSources({ rows }: Session): Promise<string[]> {
-  return (await rows<[string]>(sql`SELECT source FROM rollcall.live_source`)).map(([source]) => source);
+export async function liveSource(session: Session, source: string): Promise<LiveSource | null> {
+  return (await sourcesWhere(session, sql`source = ${source} AND building <> ${OVER}`))[0] ?? null;
+}
+
+export async function liveNext(session: Session, source: string): Promise<LiveSource | null> {
+  const next = sql`source = ${source} AND building <> ${OVER} AND serving = 0`;
+  return (await sourcesWhere(session, next))[0] ?? null;
+}
+
+export function liveSources(session: Session): Promise<LiveSource[]> {
+  return sourcesWhere(session, raw('true'));
 }
 
 export function beginLive(
   session: Session,
-  source: string,
-  asked: string,
-  position: string,
-  fence: Fence,
-): Promise<void> {
+  ...[source, asked, position, beside, fence]: Parameters<LiveRecords['beginLive']>
+): Promise<number> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
-    await session.run(sql`INSERT INTO rollcall.live_source (source, asked, position, at, revision, building, done, total, ids, due)
-      VALUES (${source}, ${asked}, ${position}, 0, 1, ${BEGUN}, 0, 0, 0, 0)
-      ON CONFLICT (source) DO UPDATE SET asked = excluded.asked, position = excluded.position, building = excluded.building,
-        done = 0, total = 0, revision = live_source.revision + 1`);
+    const isOver = beside ? sql`serving = 0` : raw('true');
+    await session.run(sql`UPDATE rollcall.live_source SET serving = 0, building = ${OVER}
+      WHERE source = ${source} AND ${isOver}`);
+    await session.run(sql`INSERT INTO rollcall.live_source
+        (source, serving, asked, position, at, revision, building, done, total, ids, due)
+      VALUES (${source}, 0, ${asked}, ${position}, 0, 1, ${BEGUN}, 0, 0, 0, 0)`);
+    return (await liveNext(session, source))?.state ?? 0;
+  });
+}
+
+export function askLive(session: Session, state: number, asked: string, fence: Fence): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(sql`UPDATE rollcall.live_source SET asked = ${asked} WHERE state = ${state}`);
   });
 }
 
 export async function rebuildLive({ run }: Session): Promise<void> {
-  await run(sql`UPDATE rollcall.live_source SET building = ${BEGINS_ANEW}, revision = revision + 1`);
+  await run(
+    sql`UPDATE rollcall.live_source SET building = ${BEGINS_ANEW}, revision = revision + 1 WHERE building <> ${OVER}`,
+  );
 }
 
-export async function clearLive({ run }: Session, source: string, limit: number): Promise<number> {
-  const gone = await run(sql`DELETE FROM rollcall.live_id WHERE source = ${source} AND raw IN (
-    SELECT raw FROM rollcall.live_id WHERE source = ${source} LIMIT ${limit})`);
-  if (gone === 0) await run(sql`UPDATE rollcall.live_source SET ids = 0, due = 0 WHERE source = ${source}`);
-  return gone;
+export function clearLive(session: Session, limit: number): Promise<boolean> {
+  return session.transaction(async ({ rows, run }) => {
+    const over = sql`SELECT state FROM rollcall.live_source WHERE building = ${OVER} LIMIT 1`;
+    const [[state] = [null]] = await rows<[number | null]>(over);
+    if (state === null) return false;
+    const gone = await run(sql`DELETE FROM rollcall.live_id WHERE state = ${state} AND raw IN (
+      SELECT raw FROM rollcall.live_id WHERE state = ${state} LIMIT ${limit})`);
+    if (gone === 0) await run(sql`DELETE FROM rollcall.live_source WHERE state = ${state}`);
+    return true;
+  });
 }
 
 export function fillLive(session: Session, fill: LiveFill): Promise<void> {
   return session.transaction(async (session) => {
-    const { fence, epoch, source, rows, changes, done, total } = fill;
+    const { fence, epoch, state, rows, changes, done, total } = fill;
     await checkFence(session, fence);
     await checkEpoch(session, epoch);
-    await saveRows(session, source, rows);
+    await saveRows(session, state, rows);
     if (changes.length > 0) {
       const untold = changes.map((change) => ({ ...change, version: null }));
       await saveMembers(session, givenChanges(session, untold));
     }
     const due = rows.filter((row) => row.due !== null).length;
     await session.run(sql`UPDATE rollcall.live_source SET done = ${done}, total = ${total}, ids = ids + ${rows.length},
-      due = due + ${due} WHERE source = ${source}`);
+      due = due + ${due} WHERE state = ${state}`);
   });
 }
 
-export async function saveRows(session: Session, source: string, rows: readonly LiveRow[]): Promise<void> {
+export async function saveRows(session: Session, state: number, rows: readonly LiveRow[]): Promise<void> {
   if (rows.length === 0) return;
   const { from, text, number } = listed(
     session.dialect,
     rows.map(({ raw, person, due, oldest, kept, links }) => [raw, person, due, oldest, kept, links]),
   );
-  await session.run(sql`INSERT INTO rollcall.live_id (source, raw, person, due, oldest, kept, links)
-    SELECT ${source}, ${text(0)}, ${text(1)}, ${number(2)}, ${number(3)}, ${text(4)}, ${text(5)} FROM ${from} WHERE true
-    ON CONFLICT (source, raw) DO UPDATE SET person = excluded.person, due = excluded.due, oldest = excluded.oldest,
+  await session.run(sql`INSERT INTO rollcall.live_id (state, raw, person, due, oldest, kept, links)
+    SELECT CAST(${state} AS bigint), ${text(0)}, ${text(1)}, ${number(2)}, ${number(3)}, ${text(4)}, ${text(5)} FROM ${from} WHERE true
+    ON CONFLICT (state, raw) DO UPDATE SET person = excluded.person, due = excluded.due, oldest = excluded.oldest,
       kept = excluded.kept, links = excluded.links`);
 }
 
-export async function dropRows(session: Session, source: string, raws: readonly string[]): Promise<void> {
+export async function dropRows(session: Session, state: number, raws: readonly string[]): Promise<void> {
   if (raws.length === 0) return;
   const theirs = session.dialect.oneOf(raw('raw'), 'text', raws);
-  await session.run(sql`DELETE FROM rollcall.live_id WHERE source = ${source} AND ${theirs}`);
+  await session.run(sql`DELETE FROM rollcall.live_id WHERE state = ${state} AND ${theirs}`);
 }
 
-export function endLive(session: Session, source: string, at: number, fence: Fence): Promise<void> {
+export function endLive(session: Session, state: number, at: number, fence: Fence): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
     const ended =
-      await session.run(sql`UPDATE rollcall.live_source SET at = ${at}, building = ${BUILT}, revision = revision + 1
-      WHERE source = ${source} AND building = ${BEGUN}`);
+      await session.run(sql`UPDATE rollcall.live_source SET at = ${at}, building = ${BUILT}, revision = revision + 1,
+        serving = CASE WHEN EXISTS (SELECT 1 FROM rollcall.live_source AS other
+          WHERE other.source = live_source.source AND other.serving = 1) THEN 0 ELSE 1 END
+      WHERE state = ${state} AND building = ${BEGUN}`);
     if (ended === 0) throw liveMoved();
   });
 }
@@ -112,47 +137,48 @@ async function rowsWhere({ rows }: Session, condition: Sql): Promise<LiveRow[]> 
   return found.map(([raw, person, due, oldest, kept, links]) => ({ raw, person, due, oldest, kept, links }));
 }
 
-export async function liveRows(session: Session, source: string, raws: readonly string[]): Promise<LiveRow[]> {
+export async function liveRows(session: Session, state: number, raws: readonly string[]): Promise<LiveRow[]> {
   if (raws.length === 0) return [];
-  return rowsWhere(session, sql`source = ${source} AND ${session.dialect.oneOf(raw('raw'), 'text', raws)}`);
+  return rowsWhere(session, sql`state = ${state} AND ${session.dialect.oneOf(raw('raw'), 'text', raws)}`);
 }
 
-export async function liveRowsOf(session: Session, source: string, persons: readonly string[]): Promise<LiveRow[]> {
+export async function liveRowsOf(session: Session, state: number, persons: readonly string[]): Promise<LiveRow[]> {
   if (persons.length === 0) return [];
-  return rowsWhere(session, sql`source = ${source} AND ${session.dialect.oneOf(raw('person'), 'text', persons)}`);
+  return rowsWhere(session, sql`state = ${state} AND ${session.dialect.oneOf(raw('person'), 'text', persons)}`);
 }
 
 /** A list of links has a list for each user. */
-export function liveShared(session: Session, source: string, after: string, limit: number): Promise<LiveRow[]> {
+export function liveShared(session: Session, state: number, after: string, limit: number): Promise<LiveRow[]> {
   return rowsWhere(
     session,
-    sql`source = ${source} AND raw > ${after} AND links LIKE '%]],[%' ORDER BY raw LIMIT ${limit}`,
+    sql`state = ${state} AND raw > ${after} AND links LIKE '%]],[%' ORDER BY raw LIMIT ${limit}`,
   );
 }
 
-export async function liveOld({ rows }: Session, source: string, first: number, limit: number): Promise<string[]> {
+export async function liveOld({ rows }: Session, state: number, first: number, limit: number): Promise<string[]> {
   const found = await rows<[string]>(sql`SELECT raw FROM rollcall.live_id
-    WHERE source = ${source} AND oldest < ${first} ORDER BY oldest LIMIT ${limit}`);
+    WHERE state = ${state} AND oldest < ${first} ORDER BY oldest LIMIT ${limit}`);
   return found.map(([raw]) => raw);
 }
 
-export async function livePersons({ rows }: Session, source: string, after: string, limit: number): Promise<string[]> {
+export async function livePersons({ rows }: Session, state: number, after: string, limit: number): Promise<string[]> {
   const found = await rows<[string]>(sql`SELECT DISTINCT person FROM rollcall.live_id
-    WHERE source = ${source} AND person > ${after} AND kept <> '{}' ORDER BY person LIMIT ${limit}`);
+    WHERE state = ${state} AND person > ${after} AND kept <> '{}' ORDER BY person LIMIT ${limit}`);
   return found.map(([person]) => person);
 }
 
-export async function liveStrays({ rows }: Session, source: string, key: string, after: string, limit: number) {
-  const found = await rows<[string]>(sql`SELECT user_id FROM rollcall.live_member AS m
-    WHERE m.key = ${key} AND m.user_id > ${after} AND m.current IS NOT NULL AND NOT EXISTS (
-      SELECT 1 FROM rollcall.live_id AS i WHERE i.source = ${source} AND i.person = m.user_id AND i.kept <> '{}')
-    ORDER BY m.user_id LIMIT ${limit}`);
-  return found.map(([user]) => user);
+export async function liveStrays({ rows }: Session, state: number, key: string, after: string, limit: number) {
+  const found = await rows<[string, number]>(sql`SELECT user_id, CASE WHEN EXISTS (
+      SELECT 1 FROM rollcall.live_id AS i WHERE i.state = ${state} AND i.person = m.user_id AND i.kept <> '{}') THEN 0 ELSE 1 END
+    FROM (SELECT user_id FROM rollcall.live_member WHERE key = ${key} AND user_id > ${after} AND current IS NOT NULL
+      ORDER BY user_id LIMIT ${limit}) AS m ORDER BY user_id`);
+  const users = found.flatMap(([user, isStray]) => (isStray === 1 ? user : []));
+  return { users, last: found.at(-1)?.[0] ?? null };
 }
 
-export async function liveDue({ rows }: Session, source: string, now: number, limit: number) {
+export async function liveDue({ rows }: Session, state: number, now: number, limit: number) {
   const found = await rows<[string, number]>(sql`SELECT person, due FROM rollcall.live_id
-    WHERE source = ${source} AND due IS NOT NULL ORDER BY due LIMIT ${limit + 1}`);
+    WHERE state = ${state} AND due IS NOT NULL ORDER BY due LIMIT ${limit + 1}`);
   const come = found.filter(([, due]) => due <= now).slice(0, limit);
   const persons = come.map(([person]) => person);
   return { persons, since: come[0]?.[1] ?? null, next: found[come.length]?.[1] ?? null };
@@ -161,14 +187,21 @@ export async function liveDue({ rows }: Session, source: string, now: number, li
 /** @throws RollcallError `live_moved` when somebody else changed what the step was computed from */
 export async function moveSource(
   { run }: Session,
-  given: Pick<LiveCommit, 'source' | 'revision' | 'position' | 'at' | 'more'>,
+  given: Pick<LiveCommit, 'state' | 'revision' | 'position' | 'at' | 'more'>,
 ): Promise<void> {
-  const { source, revision, position, at, more } = given;
+  const { state, revision, position, at, more } = given;
   const moved =
     await run(sql`UPDATE rollcall.live_source SET position = ${position}, at = ${at}, ids = ids + ${more.ids},
       due = due + ${more.due}
-    WHERE source = ${source} AND revision = ${revision} AND building = ${BUILT}`);
+    WHERE state = ${state} AND revision = ${revision} AND building = ${BUILT}`);
   if (moved === 0) throw liveMoved();
+}
+
+/** Has a state that has caught up serve its source. */
+export async function serve({ run }: Session, state: number): Promise<void> {
+  await run(sql`UPDATE rollcall.live_source SET serving = CASE WHEN state = ${state} THEN 1 ELSE 0 END,
+      building = CASE WHEN state = ${state} THEN building ELSE ${OVER} END
+    WHERE source = (SELECT source FROM rollcall.live_source WHERE state = ${state})`);
 }
 
 export function liveMoved(): RollcallError {
@@ -177,15 +210,15 @@ export function liveMoved(): RollcallError {
 
 export function rewriteLive(
   session: Session,
-  source: string,
+  state: number,
   rows: readonly LiveRow[],
   gone: readonly string[],
 ): Promise<void> {
   return session.transaction(async (session) => {
-    await saveRows(session, source, rows);
-    await dropRows(session, source, gone);
-    const kept = sql`FROM rollcall.live_id WHERE source = ${source}`;
+    await saveRows(session, state, rows);
+    await dropRows(session, state, gone);
+    const kept = sql`FROM rollcall.live_id WHERE state = ${state}`;
     await session.run(sql`UPDATE rollcall.live_source SET revision = revision + 1, ids = (SELECT count(*) ${kept}),
-      due = (SELECT count(*) ${kept} AND due IS NOT NULL) WHERE source = ${source}`);
+      due = (SELECT count(*) ${kept} AND due IS NOT NULL) WHERE state = ${state}`);
   });
 }

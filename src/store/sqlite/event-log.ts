@@ -10,6 +10,8 @@ const VERSION = 'event_log_version';
 const LOST = 'event_log_lost';
 /** Characters that are kept for the live computation at most; further behind, it reads the files. */
 const UNREAD = 64_000_000;
+/** While a state is built or catches up: reading the files again would take as long again. */
+const UNREAD_BY_BUILD = 1_000_000_000;
 const DELETIONS = 'event_log_deletions';
 
 /** Characters of a row that are enough: readers take the tail row by row. */
@@ -136,7 +138,9 @@ export async function seal(db: Connection, now: number, { fence, upTo, files }: 
 
 /** Parts that leave the tail before the live computation has read them. */
 function keepUnread(db: Connection, upTo: number): void {
-  const [[read] = [null]] = db.tuples<[number | null]>('SELECT min(CAST(position AS INTEGER)) FROM live_source');
+  const [[read, builds] = [null, 0]] = db.tuples<[number | null, number]>(
+    'SELECT min(CAST(position AS INTEGER)), count(*) FILTER (WHERE serving = 0) FROM live_source WHERE building <> 3',
+  );
   db.run('DELETE FROM event_unread WHERE id <= ?', read ?? upTo);
   if (read !== null && read >= upTo) return;
   const [[bytes] = [0]] = db.tuples<[number]>(
@@ -145,7 +149,7 @@ function keepUnread(db: Connection, upTo: number): void {
     read ?? upTo,
     upTo,
   );
-  if (read === null || bytes > UNREAD) {
+  if (read === null || bytes > (builds > 0 ? UNREAD_BY_BUILD : UNREAD)) {
     db.run('DELETE FROM event_unread');
     db.setMeta(LOST, String(upTo));
     return;

@@ -69,8 +69,8 @@ async function settled(): Promise<void> {
     if (known === null || known.isBuilding) continue;
     const news = await readNews(store.events, known.position, now);
     if (news === null || news.events.length > 0) continue;
-    if ((await store.liveDue('personas', now, 1)).persons.length > 0) continue;
-    if ((await store.liveOld('personas', await store.events.firstDay(), 1)).length > 0) continue;
+    if ((await store.liveDue(known.state, now, 1)).persons.length > 0) continue;
+    if ((await store.liveOld(known.state, await store.events.firstDay(), 1)).length > 0) continue;
     const audiences = await store.liveAudiences();
     if (audiences.length === conditions.size + traits.size && audiences.every(({ definition }) => definition !== ''))
       return;

@@ -313,10 +313,13 @@ CREATE INDEX deletion_epoch ON rollcall.deletion (epoch);
 CREATE INDEX deletion_regulation ON rollcall.deletion (regulation);
 CREATE INDEX deletion_open ON rollcall.deletion (epoch) WHERE is_open = 1;
 
--- Live audiences (docs/live.md). How far each source is in the log; what is kept of each id, as JSON, and of persons when
--- something may become another by time alone.
+-- Live audiences (docs/live.md). A source is computed by the state that serves it; another one may be built beside it for new
+-- definitions. How far each is in the log; what it keeps of each id, as JSON, and of persons when something may become another
+-- by time alone.
 CREATE TABLE rollcall.live_source (
-  source text PRIMARY KEY,
+  state bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  source text NOT NULL,
+  serving bigint NOT NULL,
   asked text NOT NULL,
   position text NOT NULL,
   at bigint NOT NULL,
@@ -328,18 +331,18 @@ CREATE TABLE rollcall.live_source (
   due bigint NOT NULL
 );
 CREATE TABLE rollcall.live_id (
-  source text NOT NULL,
+  state bigint NOT NULL,
   raw text COLLATE "C" NOT NULL,
   person text COLLATE "C",
   due bigint,
   oldest bigint,
   kept text NOT NULL,
   links text NOT NULL,
-  PRIMARY KEY (source, raw)
+  PRIMARY KEY (state, raw)
 );
-CREATE INDEX live_id_person ON rollcall.live_id (source, person);
-CREATE INDEX live_id_due ON rollcall.live_id (source, due) WHERE due IS NOT NULL;
-CREATE INDEX live_id_oldest ON rollcall.live_id (source, oldest) WHERE oldest IS NOT NULL;
+CREATE INDEX live_id_person ON rollcall.live_id (state, person);
+CREATE INDEX live_id_due ON rollcall.live_id (state, due) WHERE due IS NOT NULL;
+CREATE INDEX live_id_oldest ON rollcall.live_id (state, oldest) WHERE oldest IS NOT NULL;
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE rollcall.live_audience (

@@ -320,10 +320,13 @@ CREATE INDEX deletion_epoch ON deletion (epoch);
 CREATE INDEX deletion_regulation ON deletion (regulation);
 CREATE INDEX deletion_open ON deletion (epoch) WHERE is_open = 1;
 
--- Live audiences (docs/live.md). How far each source is in the log; what is kept of each id, as JSON, and of persons when
--- something may become another by time alone.
+-- Live audiences (docs/live.md). A source is computed by the state that serves it; another one may be built beside it for new
+-- definitions. How far each is in the log; what it keeps of each id, as JSON, and of persons when something may become another
+-- by time alone.
 CREATE TABLE live_source (
-  source TEXT PRIMARY KEY,
+  state INTEGER PRIMARY KEY AUTOINCREMENT,
+  source TEXT NOT NULL,
+  serving INTEGER NOT NULL,
   asked TEXT NOT NULL,
   position TEXT NOT NULL,
   at INTEGER NOT NULL,
@@ -333,20 +336,20 @@ CREATE TABLE live_source (
   total INTEGER NOT NULL,
   ids INTEGER NOT NULL,
   due INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE TABLE live_id (
-  source TEXT NOT NULL,
+  state INTEGER NOT NULL,
   raw TEXT NOT NULL,
   person TEXT,
   due INTEGER,
   oldest INTEGER,
   kept TEXT NOT NULL,
   links TEXT NOT NULL,
-  PRIMARY KEY (source, raw)
+  PRIMARY KEY (state, raw)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX live_id_person ON live_id (source, person);
-CREATE INDEX live_id_due ON live_id (source, due) WHERE due IS NOT NULL;
-CREATE INDEX live_id_oldest ON live_id (source, oldest) WHERE oldest IS NOT NULL;
+CREATE INDEX live_id_person ON live_id (state, person);
+CREATE INDEX live_id_due ON live_id (state, due) WHERE due IS NOT NULL;
+CREATE INDEX live_id_oldest ON live_id (state, oldest) WHERE oldest IS NOT NULL;
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE live_audience (

@@ -1,0 +1,73 @@
+import { failpoint } from '../../src/failpoint.ts';
+import { build } from './build.ts';
+import { type Beside, type Computing, Loop, type LoopParts } from './loop.ts';
+import type { LivePlace } from './step.ts';
+import { Sweep } from './sweep.ts';
+
+/** What is known of a place before there is a state to compute by. */
+export type Stateless = Omit<LivePlace, 'state' | 'silent'>;
+
+/**
+ * Builds another state for definitions that the one in use lacks something for, while that one goes on serving the others. Then
+ * it follows the log, computing only the new ones, until it has caught up; and takes over in one step, without a gap.
+ */
+export class Successor implements Beside {
+  private readonly parts: LoopParts;
+  private readonly whole: Stateless;
+  private readonly keys: ReadonlySet<string>;
+  private readonly stopping = new AbortController();
+  private readonly building: Promise<void>;
+  private failure: { readonly error: unknown } | null = null;
+  private found: { readonly loop: Loop; readonly place: LivePlace; readonly silent: Set<string> } | null = null;
+
+  /** @param keys - of those that the serving state can't compute */
+  constructor(parts: LoopParts, whole: Stateless, keys: ReadonlySet<string>) {
+    this.parts = parts;
+    this.whole = whole;
+    this.keys = keys;
+    this.building = this.build().catch((error) => {
+      this.failure = { error };
+    });
+  }
+
+  async turn(running: Loop): Promise<'waits' | 'goes on' | 'done'> {
+    if (this.failure) throw this.failure.error;
+    if (!this.found) return 'waits';
+    const { loop, place } = this.found;
+    if ((await loop.turn()).isMore) return 'goes on';
+    // All that the new one has read, the serving one reads too, at no earlier time: so nobody's change is left out.
+    if (!(await running.catchUp(loop))) return 'goes on';
+    failpoint('live_build');
+    const done = await loop.takeOver(running, place);
+    failpoint('live_build');
+    return done ? 'done' : 'goes on';
+  }
+
+  /** The loop that has taken over; members of whom nothing is kept are left to look at. */
+  next(): Computing {
+    if (!this.found) throw new Error('Nothing is built yet.');
+    const { loop, place, silent } = this.found;
+    return { loop, beside: new Sweep(place, silent, false) };
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.building;
+  }
+
+  private async build(): Promise<void> {
+    const { store, clock, log } = this.parts;
+    const { source, fence, asked, computations, config } = this.whole;
+    const signal = AbortSignal.any([this.parts.signal, this.stopping.signal]);
+    const folder = config().eventLog?.path ?? '';
+    const { keys } = this;
+    const state = await build({ store, clock, log, folder, source, keys, beside: true, fence, signal }, asked);
+    const silent = new Set(keys);
+    const place = { ...this.whole, state, silent };
+    const own = new Map([...computations].filter(([key]) => keys.has(key)));
+    // Its steps repeat those of the serving one, and count as nothing.
+    const loop = new Loop({ ...this.parts, onStep: () => {} }, { ...place, computations: own });
+    await loop.load();
+    this.found = { loop, place, silent };
+  }
+}

@@ -1,0 +1,68 @@
+import { failpoint } from '../../src/failpoint.ts';
+import type { Beside, Computing, Loop } from './loop.ts';
+import type { LivePlace } from './step.ts';
+
+/** Persons, or members, that are looked at between two steps. */
+const PAGE = 500;
+
+/**
+ * Makes definitions live: looks at whoever may be in them, or may have been, between the steps. Nothing of them is sent until all
+ * have been looked at, and then a run tells the difference.
+ */
+export class Sweep implements Beside {
+  private readonly place: LivePlace;
+  private readonly silent: Set<string>;
+  private readonly keys: string[];
+  private after: string | null;
+  private stray = '';
+
+  /**
+   * @param silent - keys of the definitions, those of the loop's place
+   * @param everybody - whether to look at all persons of whom anything is kept, not only at members of whom nothing is
+   */
+  constructor(place: LivePlace, silent: Set<string>, everybody: boolean) {
+    this.place = place;
+    this.silent = silent;
+    this.keys = [...silent];
+    this.after = everybody ? '' : null;
+  }
+
+  async turn(loop: Loop): Promise<'goes on' | 'done'> {
+    if (this.after !== null) await this.lookAtPersons(loop, this.after);
+    else if (this.keys[0] !== undefined) await this.lookAtStrays(loop, this.keys[0]);
+    else {
+      await this.record();
+      return 'done';
+    }
+    return 'goes on';
+  }
+
+  async stop(): Promise<void> {}
+
+  next(loop: Loop): Computing {
+    return { loop, beside: null };
+  }
+
+  private async lookAtPersons(loop: Loop, after: string): Promise<void> {
+    const { store, state } = this.place;
+    const persons = await store.livePersons(state, after, PAGE);
+    if (await loop.lookAt(persons)) this.after = persons.at(-1) ?? null;
+  }
+
+  private async lookAtStrays(loop: Loop, key: string): Promise<void> {
+    const { store, state } = this.place;
+    const { users, last } = await store.liveStrays(state, key, this.stray, PAGE);
+    if (!(await loop.lookAt(users))) return;
+    this.stray = last ?? '';
+    if (last === null) this.keys.shift();
+  }
+
+  private async record(): Promise<void> {
+    const { store, source, fence, computations } = this.place;
+    for (const key of [...this.silent]) {
+      failpoint('live_build');
+      await store.addLiveAudience(key, source, computations.get(key)?.hash ?? '', null, fence);
+      this.silent.delete(key);
+    }
+  }
+}

@@ -1,0 +1,152 @@
+import t from 'tap';
+import type { App } from '../../src/app.ts';
+import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
+import { startReceiver } from './helpers/receiver.ts';
+import { caughtUp, delivered, membersOf } from './helpers/service.ts';
+
+t.setTimeout(200_000);
+const HOUR = 3_600_000;
+
+const BUYERS = { key: 'buyers', when: { performed: 'Order', within: '2 days' } };
+const VIEWERS = { key: 'viewers', when: { performed: 'View' } };
+const EITHER = { key: 'viewers', when: { any: [{ performed: 'View' }, { performed: 'Order', within: '2 days' }] } };
+const BOTH = { key: 'viewers', when: { all: [{ performed: 'View' }, { performed: 'Order', within: '2 days' }] } };
+const ORDERS = { key: 'orders', value: { sum: 'Order', of: 'properties.total' } };
+
+t.test('while the log is read for a new definition, the others go on, and it goes live without a gap', async (t) => {
+  const service = loggingService(t);
+  const receiver = await startReceiver(t);
+  const heard = async (key: string, users: readonly string[]) => {
+    const wanted = users.toSorted().join();
+    while (Object.keys(receiver.state(key)).join() !== wanted) await pause(20);
+  };
+  let app = await opened(service, receiver.url, [BUYERS]);
+  await app.start({ collect: true, schedules: true });
+  await send(app, [did('Order', 'ann'), did('Order', 'bob'), did('View', 'ann'), did('View', 'vic')]);
+  await heard('buyers', ['ann', 'bob']);
+  await app.close();
+
+  await t.test('members come, leave by time alone and are deleted during a build', async (t) => {
+    app = await opened(service, receiver.url, [BUYERS, VIEWERS], [ORDERS]);
+    const build = holdUp(app, 'fillLive');
+    await app.start({ collect: true, schedules: true });
+    await build.reached;
+    service.advance(40 * HOUR);
+    await send(app, [did('Order', 'cleo'), did('View', 'cleo'), did('View', 'dan')]);
+    await heard('buyers', ['ann', 'bob', 'cleo']);
+    service.advance(10 * HOUR);
+    await heard('buyers', ['cleo']);
+    t.match(await standings(app), {
+      buyers: { lag: Number, progress: null, hold: null },
+      viewers: { lag: null, progress: Number, hold: 'new' },
+    });
+    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['vic'] });
+    while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
+    await send(app, [did('Order', 'eve')]);
+    await heard('buyers', ['cleo', 'eve']);
+    t.same(receiver.state('viewers'), {}, 'nothing is sent of what is not computed');
+    build.goOn();
+    await caughtUp(app);
+    await delivered(app);
+    t.strictSame(receiver.state('viewers'), { ann: true, cleo: true, dan: true });
+    t.strictSame(receiver.state('orders'), { ann: 1, bob: 1, cleo: 1, eve: 1 });
+    t.strictSame(receiver.state('buyers'), { cleo: true, eve: true });
+    const { changes } = await app.sync.why('buyers', 'eve');
+    t.match(changes, [{ change: 'entered', cause: { event: { type: 'track', event: 'Order' } } }]);
+    await send(app, [did('View', 'eve'), did('Order', 'eve')]);
+    await heard('viewers', ['ann', 'cleo', 'dan', 'eve']);
+    t.match(receiver.state('orders'), { eve: 2 }, 'no event counts twice');
+    t.equal(await stateCount(app), 1, 'the former state is removed');
+  });
+
+  await t.test('so it is while people are looked at for a definition that asks for nothing more', async (t) => {
+    await app.close();
+    app = await opened(service, receiver.url, [BUYERS, EITHER]);
+    const sweep = holdUp(app, 'livePersons', true);
+    await app.start({ collect: true, schedules: true });
+    await send(app, [did('Order', 'finn')]);
+    await heard('buyers', ['cleo', 'eve', 'finn']);
+    t.match(await standings(app), { viewers: { hold: 'edited' } });
+    t.notOk('finn' in receiver.state('viewers'), 'nothing is sent of the edited one');
+    sweep.goOn();
+    await heard('viewers', ['ann', 'cleo', 'dan', 'eve', 'finn']);
+  });
+
+  await t.test('definitions that are edited again and again end as the last one', async (t) => {
+    for (const edited of [BOTH, VIEWERS, EITHER, BOTH]) {
+      await app.close();
+      app = await opened(service, receiver.url, [BUYERS, edited], [ORDERS]);
+      await app.start({ collect: true, schedules: true });
+      await send(app, [did('View', 'finn')]);
+    }
+    await heard('viewers', ['cleo', 'eve', 'finn']);
+    await caughtUp(app);
+    await delivered(app);
+    for (const key of ['buyers', 'viewers', 'orders'])
+      t.strictSame(receiver.state(key), Object.fromEntries(await membersOf(app, key)), key);
+  });
+  t.same(receiver.faults, []);
+});
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+let sent = 0;
+function did(event: string, userId: string): object {
+  sent += 1;
+  return { type: 'track', event, userId, messageId: `did-${sent}`, properties: { total: 1 } };
+}
+
+async function opened(
+  service: LoggingService,
+  webhookUrl: string,
+  audiences: readonly object[],
+  traits: readonly { readonly key: string }[] = [],
+): Promise<App> {
+  const live = (given: readonly object[]) =>
+    given.map((each) => ({ name: (each as { key: string }).key, source: 'personas', live: true, ...each }));
+  return service.open([], {
+    network: { allow: ['127.0.0.0/8'] },
+    destinations: [{ name: 'crm', sources: ['personas'], webhookUrl }],
+    audiences: live(audiences),
+    traits: live(traits),
+  });
+}
+
+/** Has a verb of the store wait; `isEmpty`: until then it says that there is more to do, and nothing of it. */
+function holdUp(app: App, verb: 'fillLive' | 'livePersons', isEmpty = false) {
+  const original = app.store[verb] as (...given: unknown[]) => Promise<unknown>;
+  let arrive = () => {};
+  let goOn = () => {};
+  const reached = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const gate = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  let isOpen = false;
+  void gate.then(() => {
+    isOpen = true;
+  });
+  Object.assign(app.store, {
+    [verb]: async (...given: unknown[]) => {
+      arrive();
+      if (isEmpty && !isOpen) return [''];
+      await gate;
+      return original.apply(app.store, given);
+    },
+  });
+  return { reached, goOn };
+}
+
+async function standings(app: App) {
+  const statuses = await app.sync.audiences();
+  return Object.fromEntries(statuses.map(({ key, live }) => [key, live]));
+}
+
+async function stateCount(app: App): Promise<number> {
+  for (;;) {
+    const states = await app.store.liveSources();
+    if (states.length === 1) return 1;
+    await pause(50);
+  }
+}
