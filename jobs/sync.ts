@@ -2,6 +2,7 @@ import type { Remark } from '../src/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { createBackground } from './background.ts';
 import { computations } from './computation.ts';
+import type { Subject } from './context.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './current-bodies.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { type ComputedType, createLooks } from './looks.ts';
@@ -100,11 +101,17 @@ export function createSync(options: SyncOptions): Sync {
     async run(keys, time = {}) {
       const reports: SyncReport[] = [];
       const selected = subjects.selected(keys);
-      if (selected.some(({ engine }) => engine === LIVE_ENGINE)) await background.computeLive();
-      for (const subject of selected) {
-        if (await pauses.passesOver(subject.key)) continue;
+      const live = selected.filter(({ engine }) => engine === LIVE_ENGINE);
+      const sync = async (subject: Subject) => {
+        if (await pauses.passesOver(subject.key)) return;
         reports.push(await orders.order(subject, { action: 'sync', ...time }));
-      }
+      };
+      // Live ones may name others: those come first.
+      for (const subject of selected) if (subject.engine !== LIVE_ENGINE) await sync(subject);
+      if (live.length > 0) await background.computeLive();
+      for (const subject of live) await sync(subject);
+      const place = new Map(selected.map(({ key }, index) => [key, index]));
+      reports.sort((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
       if (runner.signal.aborted) return reports;
       if (!keys?.length) reports.push(...(await settleEnded(time)));
       await warnOfOrphans();

@@ -193,8 +193,10 @@ export interface Cause {
   readonly version: number;
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** The event; null for the time. */
+  /** The event; null for what is not an event. */
   readonly event: CausingEvent | null;
+  /** The audience by SQL whose sync made it; null for others. */
+  readonly audience: string | null;
 }
 
 interface CausingEvent {

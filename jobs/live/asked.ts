@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Activity, Condition, Place, Value } from '../../src/definition/definition.ts';
 import { type Fact, type Formula, factsOf, holds } from '../../src/definition/facts.ts';
+import type { Added } from './kept.ts';
 
-/** A live audience or trait: what it asks of people. Audiences that it names are part of its condition already. */
+/** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
 export type LiveDefinition =
   | { readonly key: string; readonly kind: 'audience'; readonly when: Condition }
   | { readonly key: string; readonly kind: 'trait'; readonly value: Value };
@@ -22,7 +23,7 @@ export interface Section {
 /** A fact about a person, and where it can be read. */
 export type AskedFact =
   | { readonly kind: 'performed'; readonly section: Section; readonly least: number; readonly most: number }
-  | Extract<Fact, { readonly kind: 'trait' }>;
+  | Extract<Fact, { readonly kind: 'trait' | 'audience' }>;
 
 /** A definition, taken apart. */
 export type Asked =
@@ -44,11 +45,13 @@ export interface AskedOfAll {
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
   /** Definitions that ask for a section or a trait, by either. */
-  readonly askingFor: { readonly sections: Asking; readonly traits: Asking };
+  readonly askingFor: { readonly sections: Asking; readonly traits: Asking; readonly audiences: Asking };
   /** Definitions that hold for people of whom nothing is known but that they are there. */
   readonly forAll: readonly Asked[];
   /** Traits, by the outermost key. */
   readonly traits: ReadonlySet<string>;
+  /** Keys of audiences that are computed by SQL. */
+  readonly audiences: ReadonlySet<string>;
   /** Whether it has to be known who is there, whatever they did. */
   readonly everybody: boolean;
   /** All that is kept, as JSON. */
@@ -66,9 +69,11 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const asked = definitions.map((definition) => takeApart(definition, keep));
   const byId = new Map(asked.flatMap(sectionsOf).map((section) => [section.id, section]));
   const traits = new Set(asked.flatMap(traitsOf));
+  const audiences = new Set(asked.flatMap(audiencesOf));
   const forAll = asked.filter((each) => each.kind === 'audience' && each.holdsForAll);
   const everybody = forAll.length > 0;
-  const text = JSON.stringify([FORM, everybody, [...byId.keys()].toSorted(), [...traits].toSorted()]);
+  const lists = [byId.keys(), traits, audiences].map((names) => [...names].toSorted());
+  const text = JSON.stringify([FORM, everybody, ...lists]);
   return {
     definitions: asked,
     byKey: new Map(asked.map((each) => [each.key, each])),
@@ -77,9 +82,11 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
     askingFor: {
       sections: by(asked, (each) => sectionsOf(each).map(({ id }) => id)),
       traits: by(asked, traitsOf),
+      audiences: by(asked, audiencesOf),
     },
     forAll,
     traits,
+    audiences,
     everybody,
     text,
   };
@@ -93,16 +100,21 @@ function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[
   return found;
 }
 
-/** A condition with the conditions of the audiences that it names in their places. */
-export function inlined(condition: Condition, audience: (key: string) => Condition): Condition {
+/**
+ * A condition with the conditions of the audiences that it names in their places.
+ *
+ * @param audience - null for one that is computed by SQL, which stays named
+ */
+export function inlined(condition: Condition, audience: (key: string) => Condition | null): Condition {
   const inner = (part: Condition) => inlined(part, audience);
   if ('all' in condition) return { all: condition.all.map(inner) };
   if ('any' in condition) return { any: condition.any.map(inner) };
   if ('not' in condition) return { not: inner(condition.not) };
-  return 'inAudience' in condition ? inner(audience(condition.inAudience)) : condition;
+  const named = 'inAudience' in condition ? audience(condition.inAudience) : null;
+  return named ? inner(named) : condition;
 }
 
-/** Whether what is kept is all that others ask, or more. */
+/** Whether what is kept of the log is all that others ask, or more. Members of audiences are taken over as they are. */
 export function isEnough(kept: string, asked: string): boolean {
   const [form, everybody, sections, traits] = JSON.parse(kept) as Text;
   const [itsForm, itsEverybody, itsSections, itsTraits] = JSON.parse(asked) as Text;
@@ -112,9 +124,13 @@ export function isEnough(kept: string, asked: string): boolean {
 
 type Text = readonly [form: number, everybody: boolean, sections: readonly string[], traits: readonly string[]];
 
-/** Whether a definition asks for what an event adds to. */
-export function asksFor(asked: Asked, sections: ReadonlySet<string>, traits: ReadonlySet<string>): boolean {
+/** Whether a definition asks for what was added. */
+export function asksFor(
+  asked: Asked,
+  { sections, traits, audience }: Pick<Added, 'sections' | 'traits' | 'audience'>,
+): boolean {
   if (sectionsOf(asked).some(({ id }) => sections.has(id))) return true;
+  if (audience !== null && audiencesOf(asked).includes(audience)) return true;
   return traitsOf(asked).some((trait) => traits.has(trait));
 }
 
@@ -136,8 +152,7 @@ function takeApart(definition: LiveDefinition, keep: number): Asked {
 }
 
 function askedFact(fact: Fact, keep: number): AskedFact {
-  if (fact.kind === 'trait') return fact;
-  if (fact.kind === 'audience') throw new Error(`The audience ${fact.key} is not part of the condition.`);
+  if (fact.kind !== 'performed') return fact;
   const { activity, least, most } = fact;
   return { kind: 'performed', section: sectionOf(activity, null, keep), least, most: most ?? Number.POSITIVE_INFINITY };
 }
@@ -156,6 +171,11 @@ function sectionsOf(asked: Asked): readonly Section[] {
 function traitsOf(asked: Asked): readonly string[] {
   if (asked.kind === 'trait') return [];
   return asked.facts.flatMap((fact) => (fact.kind === 'trait' ? (fact.path[0] ?? []) : []));
+}
+
+function audiencesOf(asked: Asked): readonly string[] {
+  if (asked.kind === 'trait') return [];
+  return asked.facts.flatMap((fact) => (fact.kind === 'audience' ? fact.key : []));
 }
 
 /** 72 bits. */

@@ -51,7 +51,7 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   const begin = async (position: string) => {
     state = await store.beginLive(source, asked.text, position, beside, fence);
     failpoint('live_build');
-    while (await store.clearLive(CLEARED)) {
+    while (await store.clearLive(source, CLEARED)) {
       failpoint('live_build');
       signal.throwIfAborted();
     }

@@ -40,11 +40,10 @@ function definitionOf(computation: Computation, config: SyncConfig): LiveDefinit
     if (!computation.value) throw new Error(`${key} is live and has no short definition.`);
     return { key, kind: 'trait', value: computation.value };
   }
-  return { key, kind: 'audience', when: inlined(whenOf(key, config), (other) => whenOf(other, config)) };
+  return { key, kind: 'audience', when: inlined({ inAudience: key }, (other) => whenOf(other, config)) };
 }
 
-function whenOf(key: string, { audiences }: SyncConfig): Condition {
-  const when = audiences.find((audience) => audience.key === key)?.when;
-  if (!when) throw new Error(`${key} has no short definition.`);
-  return when;
+/** Null for one that is computed by SQL. */
+function whenOf(key: string, { audiences }: SyncConfig): Condition | null {
+  return audiences.find((audience) => audience.key === key)?.when ?? null;
 }

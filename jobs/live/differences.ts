@@ -1,7 +1,6 @@
 import type { LiveMember } from '../../src/store/live.ts';
 import type { Deletions, Store } from '../../src/store/port.ts';
-import type { LiveEvent } from './event.ts';
-import type { Standings } from './people.ts';
+import type { Cause, Standings } from './people.ts';
 
 /** A value that is another than the one computed before. */
 export interface Difference {
@@ -9,7 +8,7 @@ export interface Difference {
   readonly user: string;
   readonly current: string | null;
   readonly told: string | null;
-  /** JSON: the event that made it; null for the time. */
+  /** JSON: the event that made it, or the audience; null for the time. */
   readonly cause: string | null;
 }
 
@@ -32,9 +31,10 @@ export function differences(
   });
 }
 
-function causeText(event: LiveEvent | null): string | null {
-  if (!event) return null;
-  const { messageId, type, event: name, timestamp } = event;
+function causeText(cause: Cause | null): string | null {
+  if (!cause) return null;
+  if ('audience' in cause) return JSON.stringify({ audience: cause.audience });
+  const { messageId, type, event: name, timestamp } = cause;
   return JSON.stringify({ messageId, type, event: name, timestamp });
 }
 

@@ -38,9 +38,10 @@ function askingFor({ askingFor, forAll }: AskedOfAll, person: readonly Kept[]): 
   const add = (part: object, asking: ReadonlyMap<string, readonly Asked[]>) => {
     for (const name of Object.keys(part)) for (const each of asking.get(name) ?? []) found.add(each);
   };
-  for (const { days, times, values, traits } of person) {
+  for (const { days, times, values, traits, in: audiences } of person) {
     for (const part of [days, times, values]) add(part, askingFor.sections);
     add(traits, askingFor.traits);
+    add(audiences, askingFor.audiences);
   }
   return found;
 }
@@ -72,6 +73,7 @@ interface Judged {
 
 function judge(fact: AskedFact, person: readonly Kept[], now: number): Judged {
   if (fact.kind === 'performed') return judgePerformed(fact, person, now);
+  if (fact.kind === 'audience') return { isTrue: person.some((each) => Object.hasOwn(each.in, fact.key)), due: null };
   const [trait = '', ...rest] = fact.path;
   const said = person.flatMap(({ traits }) => traits[trait] ?? []).toSorted(compareDated);
   const latest = said.at(-1);

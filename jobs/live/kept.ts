@@ -14,12 +14,14 @@ export interface Kept {
   readonly values: { [section: string]: Dated[] };
   /** Of each trait the latest, and those that are the latest once others are forgotten. */
   readonly traits: { [trait: string]: Dated[] };
+  /** Audiences by SQL that a user is in. */
+  readonly in: { [audience: string]: true };
   /** Day of the latest receipt, where it matters who is there; 0 for nobody. */
   seen: number;
 }
 
 export function nothingKept(): Kept {
-  return { days: bare(), times: bare(), values: bare(), traits: bare(), seen: 0 };
+  return { days: bare(), times: bare(), values: bare(), traits: bare(), in: bare(), seen: 0 };
 }
 
 /** Foreign text indexes these: nothing is inherited. */
@@ -42,10 +44,11 @@ export function writeKept({ seen, ...parts }: Kept): string {
   return JSON.stringify(Object.fromEntries([...full, ...(seen > 0 ? [['seen', seen]] : [])]));
 }
 
-/** Sections and traits that an event added. */
+/** Sections and traits that an event added, or the audience that somebody is in from now on, or no longer. */
 export interface Added {
   readonly sections: ReadonlySet<string>;
   readonly traits: ReadonlySet<string>;
+  readonly audience: string | null;
   /** Whether anything is kept of it. */
   readonly any: boolean;
 }
@@ -59,7 +62,15 @@ export function keep(kept: Kept, event: Said, asked: AskedOfAll): Added {
   const day = dayNumber(event.receivedAt);
   const isNews = asked.everybody && day > kept.seen;
   if (isNews) kept.seen = day;
-  return { sections, traits, any: isNews || sections.size > 0 || traits.size > 0 };
+  return { sections, traits, audience: null, any: isNews || sections.size > 0 || traits.size > 0 };
+}
+
+/** Keeps that a user is in an audience, or no longer. */
+export function keepMembership(kept: Kept, audience: string, isIn: boolean): Added {
+  const any = Object.hasOwn(kept.in, audience) !== isIn;
+  if (isIn) kept.in[audience] = true;
+  else delete kept.in[audience];
+  return { sections: NOTHING, traits: NOTHING, audience, any };
 }
 
 function keepActivity(kept: Kept, event: Said, asked: AskedOfAll): ReadonlySet<string> {
@@ -130,6 +141,7 @@ export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
     }
   }
   for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
+  for (const key of Object.keys(kept.in)) if (!asked.audiences.has(key)) delete kept.in[key];
 }
 
 /** The first day of receipt of anything here that the log may forget; null where that makes no difference. */

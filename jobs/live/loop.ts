@@ -4,10 +4,11 @@ import { failpoint } from '../../src/failpoint.ts';
 import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Log } from '../context.ts';
+import type { Engine } from '../engines/port.ts';
 import type { LiveEvent } from './event.ts';
+import { Named } from './named.ts';
 import { hasReached, readNews } from './news.ts';
-import type { News } from './people.ts';
-import { type LiveMoved, type LivePlace, takeStep } from './step.ts';
+import { type LiveMoved, type LivePlace, type StepInput, takeStep } from './step.ts';
 
 export interface LoopParts {
   readonly store: Store;
@@ -17,6 +18,8 @@ export interface LoopParts {
   /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
   readonly settle: (key: string) => Promise<void>;
   readonly onStep: (step: LiveStepReport) => void;
+  /** Asks the engine that has the snapshot of an audience. */
+  readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
 }
 
 /** The result of a step, for metrics. */
@@ -47,6 +50,8 @@ const DAYS_EVERY = 1_000;
 const PERSONS = 1_000;
 /** Steps that one loop takes at most until it has caught up with another; then that one goes on. */
 const CATCH_UP = 10;
+/** After an engine could not be asked, it is asked again so much later, in milliseconds. */
+const ASK_AGAIN = 5_000;
 /** Rows of states that are over, removed at once at most. */
 const CLEARED = 2_000;
 /** Somebody else changed what a step was computed from: it is computed again. */
@@ -62,6 +67,11 @@ interface Turn {
 }
 
 const NO_TURN: Turn = { next: Number.POSITIVE_INFINITY, stepped: false, isMore: false };
+
+const NO_NEWS: Pick<StepInput, 'events' | 'due' | 'old' | 'memberships' | 'serves' | 'named'> = {
+  ...{ events: [], due: [], old: [], memberships: [] },
+  ...{ serves: false, named: null },
+};
 
 /** Work beside the steps, in turns with them. */
 export interface Beside {
@@ -92,11 +102,14 @@ export class Loop {
   private prunedAt = Number.NEGATIVE_INFINITY;
   private daysAt = Number.NEGATIVE_INFINITY;
   private isLooking = false;
+  private readonly named: Named;
+  private namedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: LoopParts, place: LivePlace) {
     this.parts = parts;
     this.place = place;
     this.onHold = new Set(place.computations.keys());
+    this.named = new Named(parts, place.state, place.asked.audiences);
   }
 
   /**
@@ -112,9 +125,10 @@ export class Loop {
       const startedAt = clock.monotonic();
       const { next, stepped, isMore } = await this.turn();
       if (!isOnce) this.lookAround();
+      const hasNamed = await this.takeNamed();
       const work = (await beside?.turn(this)) ?? 'waits';
       if (work === 'done') return;
-      if (isMore || work === 'goes on') continue;
+      if (isMore || hasNamed || work === 'goes on') continue;
       const left = (stepped ? STEP_EVERY : LOOK_EVERY) - (clock.monotonic() - startedAt);
       const wait = Math.min(left, next - clock.now());
       if (wait > 0) await clock.sleep(wait, signal);
@@ -124,15 +138,40 @@ export class Loop {
   /** Reads on to the end of the log. */
   async once(): Promise<void> {
     await this.load();
-    while ((await this.turn()).stepped) this.parts.signal.throwIfAborted();
-    while (await this.parts.store.clearLive(CLEARED)) this.parts.signal.throwIfAborted();
+    this.named.again();
+    while ((await this.turn()).stepped || (await this.takeNamed())) this.parts.signal.throwIfAborted();
+    while (await this.parts.store.clearLive(this.place.source, CLEARED)) this.parts.signal.throwIfAborted();
   }
 
   /** Looks at these persons, whatever they did; resolves to whether it could. */
   async lookAt(persons: readonly string[]): Promise<boolean> {
     if (persons.length === 0) return true;
     return this.orAgain(false, async () => {
-      await this.step({ events: [], due: persons, old: [] }, this.position);
+      await this.step({ ...NO_NEWS, due: persons }, this.position);
+      return true;
+    });
+  }
+
+  /** Whether it knows the members of all audiences by SQL that definitions name. */
+  get isInformed(): boolean {
+    return this.named.isKnown;
+  }
+
+  /** Takes over some members of audiences by SQL; resolves to whether there may be more. */
+  takeNamed(): Promise<boolean> {
+    return this.orAgain(true, async () => {
+      const { clock, log, signal } = this.parts;
+      if (clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
+      const news = await this.named.next().catch((error) => {
+        signal.throwIfAborted();
+        log.warn({ err: error }, 'An audience that live ones name could not be asked for its members; trying again');
+        this.named.again();
+        this.namedAt = clock.monotonic();
+        return null;
+      });
+      if (news === null) return false;
+      await this.step({ ...NO_NEWS, memberships: news.memberships, named: news.version }, this.position);
+      this.named.taken(news);
       return true;
     });
   }
@@ -169,8 +208,10 @@ export class Loop {
         store.liveOld(place.state, await store.events.firstDay(), PERSONS),
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
+      if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
       this.place = place;
-      await this.step({ events: news.events, due: persons, old, serves: true }, news.position);
+      this.onHold = new Set(place.computations.keys());
+      await this.step({ ...NO_NEWS, events: news.events, due: persons, old, serves: true }, news.position);
       return true;
     });
     if (!done) this.place = before;
@@ -205,6 +246,7 @@ export class Loop {
     } catch (error) {
       if (!(error instanceof RollcallError && AGAIN.has(error.code))) throw error;
       await this.load();
+      this.named.again();
       return otherwise;
     }
   }
@@ -221,7 +263,7 @@ export class Loop {
       this.position = news.position;
       return { next: due, stepped: false, isMore: false };
     }
-    await this.step({ events: news.events, due: persons, old }, news.position, since || now);
+    await this.step({ ...NO_NEWS, events: news.events, due: persons, old }, news.position, since || now);
     const isMore =
       news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || this.flush.size > 0;
     return { next: due, stepped: true, isMore };
@@ -244,18 +286,14 @@ export class Loop {
     return Math.max(latest, this.parts.clock.now());
   }
 
-  private async step(
-    given: Pick<News, 'events' | 'due' | 'old'> & { readonly serves?: boolean },
-    position: string,
-    dueSince = Number.POSITIVE_INFINITY,
-  ): Promise<void> {
+  private async step(given: typeof NO_NEWS, position: string, dueSince = Number.POSITIVE_INFINITY): Promise<void> {
     const { store, clock, onStep } = this.parts;
     const { revision } = this;
     const { events } = given;
     const now = this.time(events);
     // Read after the events: they are part of the log.
     const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
-    const input = { serves: false, ...given, now, first, position, revision, deletions, flush: [...this.flush] };
+    const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');
@@ -271,7 +309,7 @@ export class Loop {
     if (this.isLooking || clock.monotonic() - this.lookedAt < SETTLE_EVERY) return;
     this.lookedAt = clock.monotonic();
     this.isLooking = true;
-    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(CLEARED)])
+    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(this.place.source, CLEARED)])
       .catch((error) => {
         if (!this.parts.signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
       })

@@ -2,7 +2,8 @@ import { type Asked, type AskedOfAll, asksFor } from './asked.ts';
 import { standingOf } from './evaluate.ts';
 import { dayNumber, type LiveEvent } from './event.ts';
 import { addLink, idOf, isUser, type Link, linksIn, personOf, type RawId, rawIdOf, userRaw } from './identity.ts';
-import { type Added, forgetDays, type Kept, keep, nothingKept, tidy } from './kept.ts';
+import { type Added, forgetDays, type Kept, keep, keepMembership, nothingKept, tidy } from './kept.ts';
+import type { Membership } from './named.ts';
 
 /** All that is known of one id. */
 export interface Row {
@@ -29,9 +30,12 @@ export interface Standings {
   readonly person: string;
   /** By key; those that are missing say that the person is not in it, as all do of former ids. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** The event that had a definition looked at; null because of the time. Asked only of what changed. */
-  readonly cause: (key: string) => LiveEvent | null;
+  /** The event, or the audience, that had a definition looked at; null because of the time. Asked only of what changed. */
+  readonly cause: (key: string) => Cause | null;
 }
+
+/** A reason for which a definition is looked at, other than the time: an event, or a membership of an audience by SQL. */
+export type Cause = LiveEvent | Membership;
 
 interface Step {
   /** To be written. */
@@ -44,6 +48,8 @@ export interface News {
   readonly events: readonly LiveEvent[];
   /** Persons whose time has come. */
   readonly due: readonly string[];
+  /** Memberships of audiences by SQL that have changed. */
+  readonly memberships: readonly Membership[];
   /** Ids of which something was received before the first day of the log. */
   readonly old: readonly RawId[];
   /** Never earlier than at the step before, nor than the receipt of any event. */
@@ -58,6 +64,7 @@ export async function step(asked: AskedOfAll, rows: Rows, news: News): Promise<S
   const working = new Working(asked, rows, news.first);
   await working.load({ ...news, events });
   for (const event of events) working.apply(event);
+  for (const membership of news.memberships) working.join(membership);
   working.settlePersons();
   return working.judge(news.due, news.now);
 }
@@ -67,8 +74,8 @@ class Working {
   private readonly source: Rows;
   private readonly rows = new Map<RawId, Row>();
   private readonly changed = new Set<Row>();
-  /** Rows with what was added to them, by which event. */
-  private readonly added: { readonly row: Row; readonly event: LiveEvent; readonly added: Added }[] = [];
+  /** Rows with what was added to them, and by what. */
+  private readonly added: { readonly row: Row; readonly by: Cause; readonly added: Added }[] = [];
   /** Events that said something new of who is who. */
   private readonly linking: { readonly row: Row; readonly event: LiveEvent }[] = [];
   /** Those who are to be looked at, whatever was added: who they are has changed, or what is known of them is forgotten. */
@@ -83,9 +90,9 @@ class Working {
     this.first = first;
   }
 
-  async load({ events, due, old }: News): Promise<void> {
+  async load({ events, memberships, due, old }: News): Promise<void> {
     // A person may be a former id by now: its row is another one's.
-    const raws = new Set<RawId>([...old, ...due.map(userRaw)]);
+    const raws = new Set<RawId>([...old, ...due.map(userRaw), ...memberships.map(({ user }) => userRaw(user))]);
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;
       if (own !== null) raws.add(own);
@@ -160,7 +167,7 @@ class Working {
       const added = keep(row.kept, event, this.asked);
       if (added.any) {
         this.changed.add(row);
-        this.added.push({ row, event, added });
+        this.added.push({ row, by: event, added });
       }
     }
     for (const { raw, link } of linksIn(event)) {
@@ -170,6 +177,14 @@ class Working {
       this.changed.add(row);
       this.linking.push({ row, event });
     }
+  }
+
+  join(membership: Membership): void {
+    const row = this.row(userRaw(membership.user));
+    const added = keepMembership(row.kept, membership.audience, membership.isIn);
+    if (!added.any) return;
+    this.changed.add(row);
+    this.added.push({ row, by: membership, added });
   }
 
   /** Finds anew whom each id belongs to. Rows of all persons that may have changed are here. */
@@ -210,7 +225,7 @@ class Working {
   private standings(
     person: string,
     rows: readonly Row[],
-    added: readonly { readonly event: LiveEvent; readonly added: Added }[],
+    added: readonly { readonly by: Cause; readonly added: Added }[],
     now: number,
   ): Standings & { readonly due: number | null } {
     const standing = standingOf(
@@ -224,13 +239,13 @@ class Working {
   }
 }
 
-/** The last event that added to what a definition asks; where it asks who is there, any may have. */
+/** The last one that added to what a definition asks; where it asks who is there, any may have. */
 function causeOf(
   definition: Asked | undefined,
-  added: readonly { readonly event: LiveEvent; readonly added: Added }[],
-): LiveEvent | null {
+  added: readonly { readonly by: Cause; readonly added: Added }[],
+): Cause | null {
   if (!definition) return null;
-  const asking = added.findLast(({ added }) => asksFor(definition, added.sections, added.traits));
+  const asking = added.findLast(({ added }) => asksFor(definition, added));
   const isForAll = definition.kind === 'audience' && definition.holdsForAll;
-  return asking?.event ?? (isForAll ? (added.at(-1)?.event ?? null) : null);
+  return asking?.by ?? (isForAll ? (added.at(-1)?.by ?? null) : null);
 }

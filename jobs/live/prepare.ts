@@ -20,7 +20,7 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
     known !== null && !known.isBuilding && (await readNews(store.events, known.position, clock.now())) !== null;
   if (isKept && isEnough(known.asked, asked.text)) {
     for (const key of edited) await announce(whole, key, 'edited');
-    if (known.asked !== asked.text) await store.askLive(known.state, asked.text, fence);
+    if (known.asked !== asked.text) await store.askLive(known.state, asked.text, [...asked.audiences], fence);
     return sweeping(parts, whole, known.state, edited, true);
   }
   const hasAll = ([key, { definition }]: readonly [string, LiveComputation]) =>
@@ -30,7 +30,7 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   for (const key of others) await announce(whole, key, edited.has(key) ? 'edited' : null);
   if (isKept && running.size > 0) {
     const ofRunning = askedOfThese(running, keep);
-    await store.askLive(known.state, ofRunning.text, fence);
+    await store.askLive(known.state, ofRunning.text, [...ofRunning.audiences], fence);
     const place = { ...whole, asked: ofRunning, computations: running, state: known.state, silent: new Set<string>() };
     return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others) };
   }

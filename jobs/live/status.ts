@@ -16,7 +16,7 @@ export interface LiveStatus {
   readonly hold: string | null;
 }
 
-type StatusStore = Pick<Store, 'liveSource' | 'liveNext' | 'liveDue' | 'liveOld' | 'events'>;
+type StatusStore = Pick<Store, 'liveSource' | 'liveNext' | 'liveDue' | 'liveOld' | 'liveNamed' | 'audience' | 'events'>;
 
 /** Asks for each source once, however many audiences speak as it: its size and its news are the same for all. */
 export async function liveStatuses(
@@ -53,8 +53,18 @@ async function lagOf(store: StatusStore, known: LiveSource | null, now: number):
   if (news === null) return null;
   const { since, next } = await store.liveDue(known.state, 0, 1);
   const old = await store.liveOld(known.state, await store.events.firstDay(), 1);
-  // Since when the log has forgotten a day is not known.
-  const first = Math.min(since ?? next ?? now, old.length > 0 ? now - 1 : now);
+  // Since when the log has forgotten a day is not known, nor since when an audience has other members.
+  const isBehind = old.length > 0 || (await hasNews(store, known.state));
+  const first = Math.min(since ?? next ?? now, isBehind ? now - 1 : now);
   const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), first);
   return Math.max(0, now - oldest);
+}
+
+/** Whether an audience by SQL was synced since its members were taken over. */
+async function hasNews(store: StatusStore, state: number): Promise<boolean> {
+  for (const { key, version } of await store.liveNamed(state)) {
+    const record = await store.audience(key);
+    if (version !== (record?.endedAt === null ? record.version : 0)) return true;
+  }
+  return false;
 }

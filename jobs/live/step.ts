@@ -29,7 +29,7 @@ export interface LivePlace {
   readonly silent: ReadonlySet<string>;
 }
 
-interface StepInput extends News {
+export interface StepInput extends News {
   readonly position: string;
   readonly revision: number;
   readonly deletions: Deletions;
@@ -37,6 +37,8 @@ interface StepInput extends News {
   readonly flush: readonly string[];
   /** Whether the state serves the source from this step on. */
   readonly serves: boolean;
+  /** The version of an audience by SQL that is known from this step on. */
+  readonly named: LiveCommit['named'];
 }
 
 interface StepResult {
@@ -62,8 +64,7 @@ const FLUSHED = 1_000;
 export async function takeStep(place: LivePlace, input: StepInput): Promise<StepResult> {
   const { store, source, state, asked, computations } = place;
   const { now, deletions } = input;
-  const events = await withoutDeleted(place, input);
-  const { rows, standings } = await step(asked, rowsOf(store, state), { ...input, events });
+  const { rows, standings } = await step(asked, rowsOf(store, state), await withoutDeleted(place, input));
   const keys = [...computations.keys()];
   const users = standings.map(({ person }) => person);
   const members = await store.liveMembers(users, keys);
@@ -81,10 +82,10 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
     for (const [key, some] of Map.groupBy(changes, (change) => change.key)) await draft.add(key, some);
   }
   const { fence } = place;
-  const { position, revision, serves } = input;
+  const { position, revision, serves, named } = input;
   const { epoch } = deletions;
   const commit: LiveCommit = {
-    ...{ fence, state, serves, revision, epoch, position, at: now },
+    ...{ fence, state, serves, named, revision, epoch, position, at: now },
     ...written(rows),
     ...{ changes: draft.changes, told: draft.told, holds: draft.holds },
   };
@@ -97,11 +98,17 @@ export async function takeStep(place: LivePlace, input: StepInput): Promise<Step
 }
 
 /** While a deletion goes on, what its users do is not kept: it is about to be erased everywhere. */
-async function withoutDeleted({ store, source }: LivePlace, { events, deletions }: StepInput) {
-  if (deletions.settled === deletions.epoch || events.length === 0) return events;
-  const users = [...new Set(events.flatMap(({ userId, previousId }) => [userId ?? [], previousId ?? []].flat()))];
+async function withoutDeleted({ store, source }: LivePlace, input: StepInput): Promise<StepInput> {
+  const { events, memberships, deletions } = input;
+  if (deletions.settled === deletions.epoch || events.length + memberships.length === 0) return input;
+  const named = events.flatMap(({ userId, previousId }) => [userId ?? [], previousId ?? []].flat());
+  const users = [...new Set([...named, ...memberships.map(({ user }) => user)])];
   const out = new Set(await store.excluded(users, source, deletions.settled));
-  return events.filter(({ userId, previousId }) => !out.has(userId ?? '') && !out.has(previousId ?? ''));
+  return {
+    ...input,
+    events: events.filter(({ userId, previousId }) => !out.has(userId ?? '') && !out.has(previousId ?? '')),
+    memberships: memberships.filter(({ user }) => !out.has(user)),
+  };
 }
 
 function stillBehind(behind: readonly LiveMember[], found: readonly Difference[]): readonly Difference[] {

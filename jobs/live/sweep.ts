@@ -27,7 +27,8 @@ export class Sweep implements Beside {
     this.after = everybody ? '' : null;
   }
 
-  async turn(loop: Loop): Promise<'goes on' | 'done'> {
+  async turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
+    if (!loop.isInformed) return 'waits';
     if (this.after !== null) await this.lookAtPersons(loop, this.after);
     else if (this.keys[0] !== undefined) await this.lookAtStrays(loop, this.keys[0]);
     else {

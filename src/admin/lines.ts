@@ -139,8 +139,9 @@ function changeLine({ change, value, run, cause, told }: Change) {
     run: run?.id ?? null,
     action: run?.action ?? null,
     definitionHash: run?.definitionHash ?? null,
-    // Null where a run brought it, or the time.
+    // Null where a run brought it, another audience, or the time.
     event: cause?.event ? { ...cause.event, timestamp: iso(cause.event.timestamp) } : null,
+    audience: cause?.audience ?? null,
     value: parsed(value),
     told: told.map(({ destination, attempt, deadLetter }) => ({
       destination,

@@ -9,7 +9,6 @@ export interface Outlined {
   readonly key: string;
   readonly engine: string;
   readonly when: unknown;
-  readonly live: boolean;
 }
 
 const conditionOutline = z.object({
@@ -44,10 +43,7 @@ export function checkInAudience(computations: readonly Outlined[]): readonly Mis
   return audiences.flatMap((audience) =>
     (named.get(audience.key) ?? []).flatMap(({ path, key }) => {
       const fault =
-        missing(key, computations) ??
-        otherEngine(audience, byKey.get(key)) ??
-        circle(audience.key, key, named) ??
-        sqlOfLive(audience, key, byKey, named);
+        missing(key, computations) ?? otherEngine(audience, byKey.get(key)) ?? circle(audience.key, key, named);
       return fault === null ? [] : [{ path, message: fault }];
     }),
   );
@@ -64,23 +60,6 @@ function missing(key: string, computations: readonly Outlined[]): string | null 
 function otherEngine(audience: Outlined, other: Outlined | undefined): string | null {
   if (other === undefined || other.engine === audience.engine) return null;
   return `names ${other.key}, which is computed by the engine ${other.engine}, and ${audience.key} by ${audience.engine}. Give both the same engine`;
-}
-
-/** A live definition can only refer to audiences with short definitions, not to SQL. */
-function sqlOfLive(
-  audience: Outlined,
-  key: string,
-  byKey: ReadonlyMap<string, Outlined>,
-  named: ReadonlyMap<string, readonly Reference[]>,
-): string | null {
-  if (!audience.live) return null;
-  const isShort = byKey.get(key)?.when !== undefined;
-  if (!isShort) return `names ${key}, which is SQL. A live audience can name only those that have a short definition`;
-  for (const reference of named.get(key) ?? []) {
-    const fault = sqlOfLive(audience, reference.key, byKey, named);
-    if (fault !== null) return fault;
-  }
-  return null;
 }
 
 /** The way back to where it began, if there is one. */

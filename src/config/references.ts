@@ -154,8 +154,7 @@ function checkDefinitions(file: Outline): readonly Mistake[] {
     file[section].flatMap((item, index): readonly Outlined[] => {
       if (!item) return [];
       const when = 'when' in item ? item.when : undefined;
-      const live = item.live === true;
-      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when, live }];
+      return [{ section, path: [section, index], key: keyOf(item), engine: item.engine || defaultEngine, when }];
     }),
   );
   const audiences = file.audiences.flatMap((item, index) => {

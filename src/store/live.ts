@@ -76,6 +76,8 @@ export interface LiveCommit {
   readonly state: number;
   /** Whether this state serves the source from now on, in place of another. */
   readonly serves: boolean;
+  /** An audience by SQL that is known in this version from now on; null for none. */
+  readonly named: LiveNamed | null;
   readonly revision: number;
   /** The deletion epoch up to which deleted users were left out. */
   readonly epoch: number;
@@ -91,6 +93,12 @@ export interface LiveCommit {
   readonly told: readonly LiveAdvance[];
   /** Audiences that are put on hold, unless they are already. */
   readonly holds: readonly (readonly [key: string, hold: string])[];
+}
+
+/** The version of an audience by SQL whose members a state knows; -1 while it does not know all. */
+export interface LiveNamed {
+  readonly key: string;
+  readonly version: number;
 }
 
 /** A page of a build, all of it or nothing. */
@@ -162,10 +170,10 @@ export interface LiveRecords {
    * which goes on serving (if `beside`). Throws `fence_lost`.
    */
   beginLive(source: string, asked: string, position: string, beside: boolean, fence: Fence): Promise<number>;
-  /** Says what a state keeps, where that is less than before. Throws `fence_lost`. */
-  askLive(state: number, asked: string, fence: Fence): Promise<void>;
-  /** Removes up to `limit` rows of states that count no more; resolves to whether there may be others. */
-  clearLive(limit: number): Promise<boolean>;
+  /** Says what a state keeps from now on, and of which audiences by SQL it knows the members. Throws `fence_lost`. */
+  askLive(state: number, asked: string, named: readonly string[], fence: Fence): Promise<void>;
+  /** Removes up to `limit` rows of a source's states that count no more; resolves to whether there may be others. */
+  clearLive(source: string, limit: number): Promise<boolean>;
   /** @throws RollcallError `fence_lost`, `epoch_moved` */
   fillLive(fill: LiveFill): Promise<void>;
   /**
@@ -186,6 +194,14 @@ export interface LiveRecords {
   ): Promise<{ readonly persons: readonly string[]; readonly since: number | null; readonly next: number | null }>;
   /** Ids of which something was received before this day, counted from 1970. */
   liveOld(state: number, first: number, limit: number): Promise<readonly string[]>;
+  /** Audiences by SQL that a state knows. */
+  liveNamed(state: number): Promise<readonly LiveNamed[]>;
+  /** Looks through the next ids after this one: users who are in an audience by SQL, and the last that was looked at; null at the end. */
+  liveFlagged(
+    state: number,
+    after: string,
+    limit: number,
+  ): Promise<{ readonly raws: readonly string[]; readonly last: string | null }>;
   /**
    * Looks through the next members after this one, by what was computed: those of whom nothing is kept, and the last that was
    * looked at; null at the end.

@@ -83,13 +83,13 @@ export const liveCases: Cases = {
     const { revision = 0 } = (await store.liveNext('personas')) ?? {};
     const step = {
       ...{ fence, revision, epoch, position: '10', at: 60, rows: [], gone: [], more: { ids: 0, due: 0 } },
-      ...{ changes: [], told: [], holds: [] },
+      ...{ changes: [], told: [], holds: [], named: null },
     };
     await store.commitLive({ ...step, state: next, serves: true });
     t.match(await store.liveSource('personas'), { state: next, asked: '[2]', position: '10' });
     t.equal(await store.liveNext('personas'), null);
     await t.rejects(store.commitLive({ ...step, state: first, serves: false }), { code: 'live_moved' });
-    while (await store.clearLive(1));
+    while (await store.clearLive('personas', 1));
     t.same(
       (await store.liveSources()).map(({ state }) => state),
       [next],

@@ -10,7 +10,7 @@ t.test('a former id that is looked at, as one of its members, loses nothing', as
   const asked = askedOf([{ key: 'twice', kind: 'audience', when: twice }], Number.POSITIVE_INFINITY);
   const rows = new RowsInMemory();
   const take = async (events: Parameters<typeof step>[2]['events'], due: readonly string[] = []) => {
-    const done = await step(asked, rows, { events, due, old: [], now: NOW, first: 0 });
+    const done = await step(asked, rows, { events, memberships: [], due, old: [], now: NOW, first: 0 });
     rows.write(done.rows);
     return Object.fromEntries(done.standings.map(({ person, values }) => [person, values.get('twice')]));
   };

@@ -93,5 +93,10 @@ export async function readHistory(live: LiveContext, key: string, user: string):
 
 export async function readCauses(store: LiveRecords, key: string, user: string): Promise<readonly Cause[]> {
   const causes = await store.liveCauses(key, user);
-  return causes.map(({ cause, ...rest }) => ({ ...rest, event: cause === null ? null : JSON.parse(cause) }));
+  return causes.map(({ cause, ...rest }) => {
+    const by = cause === null ? {} : JSON.parse(cause);
+    return 'audience' in by
+      ? { ...rest, event: null, audience: by.audience }
+      : { ...rest, event: by.type ? by : null, audience: null };
+  });
 }

@@ -73,7 +73,8 @@ function changeText({ change, value, run, cause, told }: Change, terminal: Termi
   return [head, ...tail];
 }
 
-function causeText({ event }: NonNullable<Change['cause']>): string {
+function causeText({ event, audience }: NonNullable<Change['cause']>): string {
+  if (audience !== null) return `the sync of ${audience}`;
   if (event === null) return 'time alone';
   const { type, event: name, messageId, timestamp } = event;
   return `the ${type}${name === null ? '' : ` "${name}"`} of ${iso(timestamp)}, message ${messageId}`;

@@ -5,7 +5,7 @@ import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
 import { listed } from './listed.ts';
 import { givenChanges, saveMembers } from './live-changes.ts';
-import { dropRows, liveMoved, moveSource, saveRows, serve } from './live-state.ts';
+import { dropRows, liveMoved, moveSource, saveNamed, saveRows, serve } from './live-state.ts';
 import type { Session } from './session.ts';
 
 type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];
@@ -27,11 +27,12 @@ export async function liveMembers(
 /** @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
 export function commitLive(session: Session, commit: LiveCommit): Promise<void> {
   return session.transaction(async (session) => {
-    const { fence, epoch, state, serves, rows, gone, changes, told, holds } = commit;
+    const { fence, epoch, state, serves, named, rows, gone, changes, told, holds } = commit;
     await checkFence(session, fence);
     await checkEpoch(session, epoch);
     await moveSource(session, commit);
     if (serves) await serve(session, state);
+    if (named) await saveNamed(session, state, named);
     await saveRows(session, state, rows);
     await dropRows(session, state, gone);
     if (told.length > 0) await advance(session, told);

@@ -1,6 +1,6 @@
 import { RollcallError } from '../../errors.ts';
 import type { Fence } from '../fence.ts';
-import type { LiveCommit, LiveFill, LiveRecords, LiveRow, LiveSource } from '../live.ts';
+import type { LiveCommit, LiveFill, LiveNamed, LiveRecords, LiveRow, LiveSource } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
@@ -54,10 +54,15 @@ export function beginLive(
   });
 }
 
-export function askLive(session: Session, state: number, asked: string, fence: Fence): Promise<void> {
+export function askLive(
+  session: Session,
+  ...[state, asked, named, fence]: Parameters<LiveRecords['askLive']>
+): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
     await session.run(sql`UPDATE rollcall.live_source SET asked = ${asked} WHERE state = ${state}`);
+    const known = session.dialect.oneOf(raw('key'), 'text', named);
+    await session.run(sql`DELETE FROM rollcall.live_named WHERE state = ${state} AND NOT (${known})`);
   });
 }
 
@@ -67,14 +72,17 @@ export async function rebuildLive({ run }: Session): Promise<void> {
   );
 }
 
-export function clearLive(session: Session, limit: number): Promise<boolean> {
+export function clearLive(session: Session, source: string, limit: number): Promise<boolean> {
   return session.transaction(async ({ rows, run }) => {
-    const over = sql`SELECT state FROM rollcall.live_source WHERE building = ${OVER} LIMIT 1`;
+    const over = sql`SELECT state FROM rollcall.live_source WHERE source = ${source} AND building = ${OVER} LIMIT 1`;
     const [[state] = [null]] = await rows<[number | null]>(over);
     if (state === null) return false;
     const gone = await run(sql`DELETE FROM rollcall.live_id WHERE state = ${state} AND raw IN (
       SELECT raw FROM rollcall.live_id WHERE state = ${state} LIMIT ${limit})`);
-    if (gone === 0) await run(sql`DELETE FROM rollcall.live_source WHERE state = ${state}`);
+    if (gone === 0) {
+      await run(sql`DELETE FROM rollcall.live_named WHERE state = ${state}`);
+      await run(sql`DELETE FROM rollcall.live_source WHERE state = ${state}`);
+    }
     return true;
   });
 }
@@ -165,6 +173,23 @@ export async function livePersons({ rows }: Session, state: number, after: strin
   const found = await rows<[string]>(sql`SELECT DISTINCT person FROM rollcall.live_id
     WHERE state = ${state} AND person > ${after} AND kept <> '{}' ORDER BY person LIMIT ${limit}`);
   return found.map(([person]) => person);
+}
+
+export async function liveNamed({ rows }: Session, state: number): Promise<LiveNamed[]> {
+  const found = await rows<[string, number]>(sql`SELECT key, version FROM rollcall.live_named WHERE state = ${state}`);
+  return found.map(([key, version]) => ({ key, version }));
+}
+
+export async function saveNamed({ run }: Session, state: number, { key, version }: LiveNamed): Promise<void> {
+  await run(sql`INSERT INTO rollcall.live_named (state, key, version) VALUES (${state}, ${key}, ${version})
+    ON CONFLICT (state, key) DO UPDATE SET version = excluded.version`);
+}
+
+export async function liveFlagged({ rows }: Session, state: number, after: string, limit: number) {
+  const found = await rows<[string, number]>(sql`SELECT raw, CASE WHEN kept LIKE '%"in":{%' THEN 1 ELSE 0 END
+    FROM (SELECT raw, kept FROM rollcall.live_id WHERE state = ${state} AND raw > ${after} ORDER BY raw LIMIT ${limit}) AS ids
+    ORDER BY raw`);
+  return { raws: found.flatMap(([raw, isIn]) => (isIn === 1 ? raw : [])), last: found.at(-1)?.[0] ?? null };
 }
 
 export async function liveStrays({ rows }: Session, state: number, key: string, after: string, limit: number) {

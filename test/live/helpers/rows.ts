@@ -55,7 +55,7 @@ export class LiveModel {
 
   /** Resolves to what was looked at. @param first - the first day of the log */
   async advance(events: readonly LiveEvent[], now: number, first = 0): Promise<readonly Standings[]> {
-    const news = { events, due: this.rows.due(now), old: this.rows.old(first), now, first };
+    const news = { events, memberships: [], due: this.rows.due(now), old: this.rows.old(first), now, first };
     const { rows, standings } = await step(this.asked, this.rows, news);
     this.rows.write(rows);
     for (const { person, values } of standings) {

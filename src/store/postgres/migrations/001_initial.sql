@@ -343,6 +343,8 @@ CREATE TABLE rollcall.live_id (
 CREATE INDEX live_id_person ON rollcall.live_id (state, person);
 CREATE INDEX live_id_due ON rollcall.live_id (state, due) WHERE due IS NOT NULL;
 CREATE INDEX live_id_oldest ON rollcall.live_id (state, oldest) WHERE oldest IS NOT NULL;
+-- Audiences by SQL that live ones name: the version whose members a state knows.
+CREATE TABLE rollcall.live_named (state bigint NOT NULL, key text NOT NULL, version bigint NOT NULL, PRIMARY KEY (state, key));
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE rollcall.live_audience (

@@ -350,6 +350,8 @@ CREATE TABLE live_id (
 CREATE INDEX live_id_person ON live_id (state, person);
 CREATE INDEX live_id_due ON live_id (state, due) WHERE due IS NOT NULL;
 CREATE INDEX live_id_oldest ON live_id (state, oldest) WHERE oldest IS NOT NULL;
+-- Audiences by SQL that live ones name: the version whose members a state knows.
+CREATE TABLE live_named (state INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (state, key)) STRICT, WITHOUT ROWID;
 
 -- hold: why nothing is told as it is computed. members: of what was told.
 CREATE TABLE live_audience (

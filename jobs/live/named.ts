@@ -1,0 +1,152 @@
+import type { Clock } from '../../src/clock.ts';
+import type { Store } from '../../src/store/port.ts';
+import type { Engine } from '../engines/port.ts';
+import { idOf } from './identity.ts';
+
+/** Somebody who is in an audience that is computed by SQL, or no longer: as it was last synced. */
+export interface Membership {
+  readonly audience: string;
+  readonly user: string;
+  readonly isIn: boolean;
+}
+
+/** Some memberships to take over, and the version of the audience that is known with them. */
+export interface NamedNews {
+  readonly memberships: readonly Membership[];
+  readonly version: { readonly key: string; readonly version: number } | null;
+}
+
+interface NamedParts {
+  readonly store: Pick<Store, 'audience' | 'liveNamed' | 'liveFlagged'>;
+  readonly clock: Clock;
+  /** Asks the engine that has the snapshot of an audience. */
+  readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;
+}
+
+/** Users whose memberships are taken over in one step. */
+const PAGE = 1_000;
+/** How often it is looked whether an audience was synced, in milliseconds. */
+const LOOK_EVERY = 250;
+/** So long at least, in milliseconds, engines remember whom a run changed. */
+const REMEMBERED = 60_000;
+/** The version of an audience that is not taken over as a whole. */
+const BEGUN = -1;
+
+/** What live definitions have to know of audiences that are computed by SQL. Each sync of these changes a few rows of what is kept. */
+export class Named {
+  private readonly parts: NamedParts;
+  private readonly state: number;
+  private readonly keys: readonly string[];
+  private versions: ReadonlyMap<string, number> | null = null;
+  /** When an audience was last seen to be at its version. */
+  private readonly seenAt = new Map<string, number>();
+  private lookedAt = Number.NEGATIVE_INFINITY;
+  private running: AsyncGenerator<NamedNews> | null = null;
+
+  constructor(parts: NamedParts, state: number, keys: Iterable<string>) {
+    this.parts = parts;
+    this.state = state;
+    this.keys = [...keys];
+  }
+
+  /** Whether all of them have been taken over once. */
+  get isKnown(): boolean {
+    return this.keys.every((key) => (this.versions?.get(key) ?? BEGUN) !== BEGUN);
+  }
+
+  /** Whether another state knows the same of these audiences. */
+  isLike(other: Named): boolean {
+    return other.keys.every((key) => this.versions?.get(key) === other.versions?.get(key));
+  }
+
+  /** The next ones to take over, if there are any. */
+  async next(): Promise<NamedNews | null> {
+    const { store, clock } = this.parts;
+    if (this.keys.length === 0) return null;
+    this.versions ??= new Map((await store.liveNamed(this.state)).map(({ key, version }) => [key, version]));
+    if (!this.running) {
+      if (clock.monotonic() - this.lookedAt < LOOK_EVERY) return null;
+      this.lookedAt = clock.monotonic();
+      this.running = this.all(this.versions);
+    }
+    const { value, done } = await this.running.next();
+    if (!done) return value;
+    this.running = null;
+    return null;
+  }
+
+  /** They are written. */
+  taken({ version }: NamedNews): void {
+    if (version) this.versions = new Map([...(this.versions ?? []), [version.key, version.version]]);
+  }
+
+  /** Begins again with what the store knows, at once: a step has failed, or somebody wants to know now. */
+  again(): void {
+    this.running = null;
+    this.versions = null;
+    this.lookedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  private async *all(versions: ReadonlyMap<string, number>): AsyncGenerator<NamedNews> {
+    for (const key of this.keys) yield* this.changes(key, versions.get(key));
+  }
+
+  private async *changes(key: string, known: number | undefined): AsyncGenerator<NamedNews> {
+    const { store, clock } = this.parts;
+    const record = await store.audience(key);
+    // One that is retired has nobody in it.
+    const version = record === null || record.endedAt !== null ? 0 : record.version;
+    const now = clock.monotonic();
+    if (version !== known) {
+      const isNext = known !== undefined && version === known + 1;
+      const wasSeen = now - (this.seenAt.get(key) ?? Number.NEGATIVE_INFINITY) < REMEMBERED;
+      if (isNext && known !== BEGUN && wasSeen) yield* this.changedBy(key, version);
+      else {
+        if (known !== BEGUN) yield { memberships: [], version: { key, version: BEGUN } };
+        if (version > 0) yield* this.members(key);
+        yield* this.leavers(key, version > 0);
+      }
+      yield { memberships: [], version: { key, version } };
+    }
+    this.seenAt.set(key, now);
+  }
+
+  private async *changedBy(key: string, version: number): AsyncGenerator<NamedNews> {
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const from: string = after;
+      const page = await this.parts.ask(key, (engine) => engine.runChangePage(key, version, from, PAGE));
+      const memberships = page.map(({ userId, change }) => ({
+        audience: key,
+        user: userId,
+        isIn: change !== 'exited',
+      }));
+      if (memberships.length > 0) yield { memberships, version: null };
+      after = memberships.at(-1)?.user;
+    }
+  }
+
+  private async *members(key: string): AsyncGenerator<NamedNews> {
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const from: string = after;
+      const { userIds } = await this.parts.ask(key, (engine) => engine.memberPage(key, from, PAGE));
+      const memberships = userIds.map((user) => ({ audience: key, user, isIn: true }));
+      if (memberships.length > 0) yield { memberships, version: null };
+      after = userIds.at(-1);
+    }
+  }
+
+  /** Those who are known as members of some audience, and are not in this one any more. */
+  private async *leavers(key: string, isThere: boolean): AsyncGenerator<NamedNews> {
+    for (let after: string | null = ''; after !== null; ) {
+      const from: string = after;
+      const { raws, last } = await this.parts.store.liveFlagged(this.state, from, PAGE);
+      const users = raws.map(idOf);
+      const found =
+        isThere && users.length > 0 ? await this.parts.ask(key, (engine) => engine.lookup(key, users)) : new Map();
+      const gone = users.filter((user) => !found.get(user)?.present);
+      if (gone.length > 0)
+        yield { memberships: gone.map((user) => ({ audience: key, user, isIn: false })), version: null };
+      after = last;
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { App } from '../../src/app.ts';
+import { type LoggingService, loggingService, send } from '../events/helpers/logging-app.ts';
+import { startReceiver } from './helpers/receiver.ts';
+import { caughtUp, delivered } from './helpers/service.ts';
+
+t.setTimeout(200_000);
+/** More than are taken over in one step. */
+const MANY = 2_500;
+
+t.test('a live audience knows the members of one by SQL as they were last synced', async (t) => {
+  const service = loggingService(t);
+  const receiver = await startReceiver(t);
+  const list = (users: readonly string[]) => writeFileSync(join(service.folder, 'list.csv'), `id\n${users.join('\n')}\n`);
+  const sync = async () => {
+    const [report] = await app.sync.run(['list']);
+    if (report?.error) throw report.error;
+    await caughtUp(app);
+    await delivered(app);
+  };
+  list(['ann', 'bob', 'old']);
+  let app = await opened(service, receiver.url);
+  await app.start({ collect: true, schedules: true });
+  await send(app, [did('Order', 'ann'), did('Order', 'cleo')]);
+  await caughtUp(app);
+  t.same(receiver.state('loyal'), {}, 'before its first sync it has no members');
+  await sync();
+  t.same(receiver.state('loyal'), { ann: true });
+
+  await t.test('a sync changes it at once, and `why` says so', async (t) => {
+    list(['bob', 'cleo', 'old']);
+    await sync();
+    t.same(receiver.state('loyal'), { cleo: true });
+    const left = await app.sync.why('loyal', 'ann');
+    t.match(left.changes.at(-1), { change: 'exited', cause: { event: null, audience: 'list' } });
+    await send(app, [did('Order', 'bob')]);
+    await caughtUp(app);
+    await delivered(app);
+    t.same(receiver.state('loyal'), { bob: true, cleo: true });
+    t.match((await app.sync.why('loyal', 'bob')).changes, [{ cause: { event: { event: 'Order' }, audience: null } }]);
+  });
+
+  await t.test('a member that the log knows under a former id counts for whom it became', async (t) => {
+    await send(app, [{ type: 'alias', previousId: 'old', userId: 'new', messageId: 'alias-1' }, did('Order', 'new')]);
+    await caughtUp(app);
+    await delivered(app);
+    t.same(receiver.state('loyal'), { bob: true, cleo: true, new: true });
+  });
+
+  await t.test('syncs while nothing live runs are made up for, over many steps', async (t) => {
+    await app.close();
+    const others = await opened(service, receiver.url);
+    const many = Array.from({ length: MANY }, (_, n) => `many-${n}`);
+    for (const users of [['ann'], ['ann', 'new', ...many]]) {
+      list(users);
+      const [report] = await others.sync.run(['list']);
+      if (report?.error) throw report.error;
+    }
+    await others.close();
+    app = await opened(service, receiver.url);
+    await app.start({ collect: true, schedules: true });
+    await caughtUp(app);
+    await delivered(app);
+    t.same(receiver.state('loyal'), { ann: true, new: true });
+    t.equal(Object.keys(receiver.state('others')).length, 2, 'bob and cleo are in the log, and not in the list');
+  });
+
+  await t.test('somebody who is deleted is in neither', async (t) => {
+    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: null, userIds: ['ann'] });
+    while ((await app.regulations.find(id))?.status !== 'FINISHED') await new Promise((done) => setTimeout(done, 30));
+    await caughtUp(app);
+    await delivered(app);
+    t.same(receiver.state('loyal'), { new: true });
+    const states = await app.store.liveSources();
+    for (const { state } of states) t.same(await app.store.liveRows(state, ['u:ann']), []);
+  });
+
+  await t.test('one that is retired has no members', async (t) => {
+    t.equal((await app.sync.retire('list')).error, null);
+    await caughtUp(app);
+    await delivered(app);
+    t.same(receiver.state('loyal'), {});
+  });
+  t.same(receiver.faults, []);
+});
+
+let sent = 0;
+function did(event: string, userId: string): object {
+  sent += 1;
+  return { type: 'track', event, userId, messageId: `did-${sent}` };
+}
+
+function opened(service: LoggingService, webhookUrl: string): Promise<App> {
+  const common = { source: 'personas', guard: { allowEmpty: true } };
+  const live = { ...common, live: true };
+  return service.open([], {
+    network: { allow: ['127.0.0.0/8'] },
+    destinations: [{ name: 'crm', sources: ['personas'], webhookUrl }],
+    engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+    audiences: [
+      { name: 'List', ...common, sql: "SELECT id AS user_id FROM read_csv('list.csv', header = true)" },
+      { name: 'Loyal', ...live, when: { all: [{ performed: 'Order' }, { inAudience: 'list' }] } },
+      { name: 'Others', ...live, when: { not: { inAudience: 'list' } } },
+    ],
+  });
+}
