@@ -52,6 +52,9 @@ export function armedFailpoint(): Armed | null {
   return armed;
 }
 
+/** How often this thread came by the armed failpoint. */
+export const failpointPasses = (): number => (armed?.passes ?? 0) - left;
+
 export function failpoint(name: Failpoint): void {
   if (armed?.name !== name) return;
   left -= 1;

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Activity, Condition, Place, Value } from '../../src/definition/definition.ts';
 import { type Fact, type Formula, factsOf, holds } from '../../src/definition/facts.ts';
-import type { Added } from './kept.ts';
 
 /** A live audience or trait: what it asks of people. Short definitions of audiences that it names are part of its condition already. */
 export type LiveDefinition =
@@ -127,7 +126,11 @@ type Text = readonly [form: number, everybody: boolean, sections: readonly strin
 /** Whether a definition asks for what was added. */
 export function asksFor(
   asked: Asked,
-  { sections, traits, audience }: Pick<Added, 'sections' | 'traits' | 'audience'>,
+  {
+    sections,
+    traits,
+    audience,
+  }: { sections: ReadonlySet<string>; traits: ReadonlySet<string>; audience: string | null },
 ): boolean {
   if (sectionsOf(asked).some(({ id }) => sections.has(id))) return true;
   if (audience !== null && audiencesOf(asked).includes(audience)) return true;

@@ -54,8 +54,10 @@ const CATCH_UP = 10;
 const ASK_AGAIN = 5_000;
 /** Rows of states that are over, removed at once at most. */
 const CLEARED = 2_000;
-/** Somebody else changed what a step was computed from: it is computed again. */
-const AGAIN: ReadonlySet<string> = new Set(['live_moved', 'epoch_moved', 'store_busy']);
+/** Somebody else changed what a step was computed from, and nothing of it is written. */
+const MOVED = ['live_moved', 'epoch_moved'];
+/** Reasons to compute a step again. */
+const AGAIN = [...MOVED, 'store_busy'];
 /** Sent to nobody until a person decides. */
 export const REJECTED = 'rejected';
 
@@ -159,7 +161,7 @@ export class Loop {
 
   /** Takes over some members of audiences by SQL; resolves to whether there may be more. */
   takeNamed(): Promise<boolean> {
-    return this.orAgain(true, async () => {
+    return this.orAgain(false, async () => {
       const { clock, log, signal } = this.parts;
       if (clock.monotonic() - this.namedAt < ASK_AGAIN) return false;
       const news = await this.named.next().catch((error) => {
@@ -198,7 +200,7 @@ export class Loop {
   async takeOver(other: Loop, place: LivePlace): Promise<boolean> {
     const { store, clock } = this.parts;
     const before = this.place;
-    const done = await this.orAgain(false, async () => {
+    const takeOver = async () => {
       this.at = Math.max(this.at, other.at);
       const news = await readNews(store.events, this.position, clock.now());
       if (news === null) throw notReady();
@@ -213,7 +215,9 @@ export class Loop {
       this.onHold = new Set(place.computations.keys());
       await this.step({ ...NO_NEWS, events: news.events, due: persons, old, serves: true }, news.position);
       return true;
-    });
+    };
+    // Where it is not certain that nothing was written, the lease is given back, and whoever leads next looks.
+    const done = await this.orAgain(false, takeOver, MOVED);
     if (!done) this.place = before;
     return done;
   }
@@ -240,11 +244,11 @@ export class Loop {
   }
 
   /** What others changed meanwhile is no reason to give up, least of all a build: the work is left for another turn. */
-  private async orAgain<T>(otherwise: T, work: () => Promise<T>): Promise<T> {
+  private async orAgain<T>(otherwise: T, work: () => Promise<T>, reasons = AGAIN): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof RollcallError && AGAIN.has(error.code))) throw error;
+      if (!(error instanceof RollcallError && reasons.includes(error.code))) throw error;
       await this.load();
       this.named.again();
       return otherwise;

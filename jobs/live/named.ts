@@ -11,7 +11,7 @@ export interface Membership {
 }
 
 /** Some memberships to take over, and the version of the audience that is known with them. */
-export interface NamedNews {
+interface NamedNews {
   readonly memberships: readonly Membership[];
   readonly version: { readonly key: string; readonly version: number } | null;
 }

@@ -15,12 +15,21 @@ export interface Row {
   /** Of a person, when something may become another by time alone. */
   due: number | null;
   /** As the store has it; null for nothing. */
-  readonly before: Pick<Row, 'due'> | null;
+  readonly before: {
+    readonly person: string | null;
+    readonly due: number | null;
+    readonly oldest: number | null;
+  } | null;
 }
 
 /** Where rows are between two steps. */
 export interface Rows {
-  of(raws: readonly RawId[]): Promise<readonly Row[]>;
+  /**
+   * Rows of these ids, and of all persons whom they belong to. A user id belongs to itself where no row says otherwise.
+   *
+   * @param isLean - without other anonymous ids of which nothing is kept but whose they are
+   */
+  around(raws: readonly RawId[], isLean: boolean): Promise<readonly Row[]>;
   /** All rows of these persons. */
   ofPersons(persons: readonly string[]): Promise<readonly Row[]>;
 }
@@ -92,13 +101,14 @@ class Working {
 
   async load({ events, memberships, due, old }: News): Promise<void> {
     // A person may be a former id by now: its row is another one's.
-    const raws = new Set<RawId>([...old, ...due.map(userRaw), ...memberships.map(({ user }) => userRaw(user))]);
+    const raws = new Set<RawId>([...old, ...due.map(userRaw)]);
+    const lean = new Set<RawId>(memberships.map(({ user }) => userRaw(user)));
     for (const event of events) {
       const own = this.concerns(event) ? rawIdOf(event) : null;
-      if (own !== null) raws.add(own);
+      if (own !== null) lean.add(own);
       for (const { raw, link } of linksIn(event)) raws.add(raw).add(userRaw(link[0]));
     }
-    let fresh = await this.fetch(raws, due);
+    let fresh = await this.fetch(raws, due, lean);
     for (const id of old) {
       const row = this.rows.get(id);
       if (row) this.changed.add(row);
@@ -113,13 +123,25 @@ class Working {
     }
   }
 
-  /** Takes these rows, and all of the persons whom they belong to; resolves to those that were not here. */
-  private async fetch(raws: ReadonlySet<RawId>, due: readonly string[]): Promise<readonly Row[]> {
-    const found = this.take(await this.source.of([...raws]));
-    const persons = new Set(due);
-    for (const { person } of found) if (person !== null) persons.add(person);
-    if (persons.size === 0) return found;
-    return [...found, ...this.take(await this.source.ofPersons([...persons]))];
+  /**
+   * Takes these rows, and all of the persons whom they belong to; resolves to those that were not here.
+   *
+   * @param lean - those whose persons stay who they are: rows that only say whose an id is are not needed
+   */
+  private async fetch(
+    raws: ReadonlySet<RawId>,
+    due: readonly string[],
+    lean: ReadonlySet<RawId> = new Set(),
+  ): Promise<readonly Row[]> {
+    const [around, ofDue, leanly] = await Promise.all([
+      this.source.around([...raws], false),
+      this.source.ofPersons(due),
+      this.source.around(
+        [...lean].filter((raw) => !raws.has(raw)),
+        true,
+      ),
+    ]);
+    return [...this.take(around), ...this.take(ofDue), ...this.take(leanly)];
   }
 
   /** Forgets what the log has forgotten; returns the users that these ids may belong to now. */

@@ -84,6 +84,8 @@ export interface LiveCommit {
   readonly position: string;
   readonly at: number;
   readonly rows: readonly LiveRow[];
+  /** Rows of which nothing has changed but `kept` and `links`. */
+  readonly contents: readonly LiveRow[];
   /** Rows that nothing is left of. */
   readonly gone: readonly string[];
   /** How many more ids are kept, and how many more persons are due, than before. */
@@ -184,9 +186,15 @@ export interface LiveRecords {
   endLive(state: number, at: number, fence: Fence): Promise<void>;
   liveRows(state: number, raws: readonly string[]): Promise<readonly LiveRow[]>;
   liveRowsOf(state: number, persons: readonly string[]): Promise<readonly LiveRow[]>;
+  /**
+   * Rows of these ids, and of all persons whom they belong to. A user id belongs to itself where no row says otherwise.
+   *
+   * @param isLean - without other anonymous ids of which only links are kept
+   */
+  liveAround(state: number, raws: readonly string[], isLean: boolean): Promise<readonly LiveRow[]>;
   /** Persons after this one of whom anything is kept, in order. */
   livePersons(state: number, after: string, limit: number): Promise<readonly string[]>;
-  /** Persons whose time has come, since when the first one's has, and the next time if there are fewer than `limit`. */
+  /** Persons whose time has come, the first ones first, since when the first one's has, and the next time. */
   liveDue(
     state: number,
     now: number,

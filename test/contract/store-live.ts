@@ -83,7 +83,7 @@ export const liveCases: Cases = {
     const { revision = 0 } = (await store.liveNext('personas')) ?? {};
     const step = {
       ...{ fence, revision, epoch, position: '10', at: 60, rows: [], gone: [], more: { ids: 0, due: 0 } },
-      ...{ changes: [], told: [], holds: [], named: null },
+      ...{ changes: [], told: [], holds: [], named: null, contents: [] },
     };
     await store.commitLive({ ...step, state: next, serves: true });
     t.match(await store.liveSource('personas'), { state: next, asked: '[2]', position: '10' });

@@ -13,7 +13,8 @@ const MANY = 2_500;
 t.test('a live audience knows the members of one by SQL as they were last synced', async (t) => {
   const service = loggingService(t);
   const receiver = await startReceiver(t);
-  const list = (users: readonly string[]) => writeFileSync(join(service.folder, 'list.csv'), `id\n${users.join('\n')}\n`);
+  const list = (users: readonly string[]) =>
+    writeFileSync(join(service.folder, 'list.csv'), `id\n${users.join('\n')}\n`);
   const sync = async () => {
     const [report] = await app.sync.run(['list']);
     if (report?.error) throw report.error;
@@ -34,7 +35,7 @@ t.test('a live audience knows the members of one by SQL as they were last synced
     await sync();
     t.same(receiver.state('loyal'), { cleo: true });
     const left = await app.sync.why('loyal', 'ann');
-    t.match(left.changes.at(-1), { change: 'exited', cause: { event: null, audience: 'list' } });
+    t.match(left.changes.at(-1), { change: 'left', cause: { event: null, audience: 'list' } });
     await send(app, [did('Order', 'bob')]);
     await caughtUp(app);
     await delivered(app);

@@ -97,6 +97,39 @@ t.test('no look of a page or a scrape scans a table that grows', async (t) => {
   database.close();
 });
 
+/** Statements of a step of the live computation, and what people ask of one member. */
+const LIVE_LOOKS: Readonly<Record<string, (records: ReturnType<typeof recordsBy>) => Promise<unknown>>> = {
+  liveRows: (records) => records.liveRows(1, ['u:ann']),
+  liveRowsOf: (records) => records.liveRowsOf(1, ['ann']),
+  liveAround: (records) => records.liveAround(1, ['u:ann'], false),
+  'liveAround, lean': (records) => records.liveAround(1, ['u:ann'], true),
+  liveMembers: (records) => records.liveMembers(['ann'], ['vips', 'buyers']),
+  liveStrays: (records) => records.liveStrays(1, 'vips', 'ann', 10),
+  liveDue: (records) => records.liveDue(1, 5, 10),
+  liveOld: (records) => records.liveOld(1, 5, 10),
+  livePast: (records) => records.livePast('vips', 'ann'),
+  liveCauses: (records) => records.liveCauses('vips', 'ann'),
+};
+
+t.test('what live audiences ask of a person reads that person, not a whole state or audience', async (t) => {
+  const { path } = await open(t);
+  const database = new DatabaseSync(path);
+  const steps: string[] = [];
+  const session = new SqliteSession(
+    connectionThat(database, (step) => steps.push(step)),
+    0,
+  );
+  const records = recordsBy((verb, given) => performRecord(session, verb, given));
+  for (const [name, look] of Object.entries(LIVE_LOOKS)) {
+    steps.length = 0;
+    await look(records);
+    t.ok(steps.length > 0, name);
+    const wide = steps.filter((step) => /^SCAN live_|\((state|key)=\?\)/.test(step));
+    t.same(wide, [], name);
+  }
+  database.close();
+});
+
 /** A connection that says how it would find what it reads. */
 function connectionThat(database: DatabaseSync, say: (step: string) => void): Connection {
   const tuples = (sql: string, ...values: SQLInputValue[]) => {

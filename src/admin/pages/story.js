@@ -46,19 +46,20 @@ function Standing({ story: { member, value, since, asOf } }) {
 }
 
 /** @param {{ name: string, change: any }} props */
-function Change({ name, change: { change, at, run, action, event, value, told } }) {
+function Change({ name, change: { change, at, run, action, event, audience, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
-      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} event=${event} at=${at} />`}</p>
+      ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} event=${event} audience=${audience} at=${at} />`}</p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
     <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} />`)}</ul>
   </li>`;
 }
 
-/** The cause of a live change. @param {{ event: any, at: string | null }} props */
-function Cause({ event, at }) {
+/** The cause of a live change. @param {{ event: any, audience: string | null, at: string | null }} props */
+function Cause({ event, audience, at }) {
   if (event)
     return html` · by <a href=${`/messages/${encodeURIComponent(event.messageId)}`}>${event.event ?? event.type}</a>`;
+  if (audience) return html` · by the sync of ${audience}`;
   return at === null ? null : ' · by time alone';
 }
 

@@ -21,9 +21,9 @@ destination it shows the attempt that reached it, or else the last attempt or th
 Runs and changes are kept for runs.keep, attempts for attempts.keep.
 
 With --json it is {"key","user","asOf","member","value","since","changes","unfinished","attempts","deadLetters"}; a change is
-{"change","at","run","action","definitionHash","event","value","told"}. change is entered, left, changed or "sent again"; event
-is the {"messageId","type","event","timestamp"} that changed a live audience, or null; told is a list of
-{"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
+{"change","at","run","action","definitionHash","event","audience","value","told"}. change is entered, left, changed or "sent again";
+event is the {"messageId","type","event","timestamp"} that changed a live audience, or null; audience is the key of one by SQL whose
+sync did, or null; told is a list of {"destination","reached","attempt","deadLetter"}. member is null if it is no longer known.`;
 
 export function addWhy(program: Command, context: Context): void {
   addAppOptions(program.command('why').description("one user's story in one audience or computed trait"))

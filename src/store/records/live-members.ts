@@ -5,7 +5,7 @@ import { checkEpoch } from './deletions.ts';
 import { checkFence } from './fence.ts';
 import { listed } from './listed.ts';
 import { givenChanges, saveMembers } from './live-changes.ts';
-import { dropRows, liveMoved, moveSource, saveNamed, saveRows, serve } from './live-state.ts';
+import { dropRows, liveMoved, moveSource, saveContents, saveNamed, saveRows, serve } from './live-state.ts';
 import type { Session } from './session.ts';
 
 type MemberRow = readonly [key: string, user: string, current: string | null, told: string | null, since: number];
@@ -19,21 +19,25 @@ export async function liveMembers(
   keys: readonly string[],
 ): Promise<LiveMember[]> {
   if (users.length === 0) return [];
-  const [theirs, these] = [dialect.oneOf(raw('user_id'), 'text', users), dialect.oneOf(raw('key'), 'text', keys)];
-  const found = await rows<MemberRow>(sql`SELECT ${COLUMNS} FROM rollcall.live_member WHERE ${theirs} AND ${these}`);
-  return found.map(memberOf);
+  const asked = new Set(keys);
+  // By user alone: to look for each user under each key would take many times as long.
+  const found =
+    await rows<MemberRow>(sql`SELECT ${COLUMNS} FROM rollcall.live_member ${dialect.using('live_member_user')}
+    WHERE ${dialect.oneOf(raw('user_id'), 'text', users)}`);
+  return found.flatMap((row) => (asked.has(row[0]) ? memberOf(row) : []));
 }
 
 /** @throws RollcallError `fence_lost`, `epoch_moved`, `live_moved` */
 export function commitLive(session: Session, commit: LiveCommit): Promise<void> {
   return session.transaction(async (session) => {
-    const { fence, epoch, state, serves, named, rows, gone, changes, told, holds } = commit;
+    const { fence, epoch, state, serves, named, rows, contents, gone, changes, told, holds } = commit;
     await checkFence(session, fence);
     await checkEpoch(session, epoch);
     await moveSource(session, commit);
     if (serves) await serve(session, state);
     if (named) await saveNamed(session, state, named);
     await saveRows(session, state, rows);
+    await saveContents(session, state, contents);
     await dropRows(session, state, gone);
     if (told.length > 0) await advance(session, told);
     if (changes.length > 0) await change(session, commit);
@@ -131,9 +135,9 @@ export async function livePage(
   return found.map(memberOf);
 }
 
-export async function livePast({ rows }: Session, key: string, user: string): Promise<LivePast[]> {
+export async function livePast({ rows, dialect }: Session, key: string, user: string): Promise<LivePast[]> {
   const found = await rows<[string, number, number]>(sql`SELECT value, since, until FROM rollcall.live_past
-    WHERE key = ${key} AND user_id = ${user} ORDER BY until`);
+      ${dialect.using('live_past_user')} WHERE key = ${key} AND user_id = ${user} ORDER BY until`);
   return found.map(([value, since, until]) => ({ value, since, until }));
 }
 

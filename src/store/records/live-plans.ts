@@ -105,7 +105,7 @@ export function forgetLive(session: Session, users: readonly string[], keys: rea
     for (const table of ['live_member', 'live_past', 'live_cause']) {
       await run(sql`DELETE FROM rollcall.${raw(table)} WHERE ${theirs} AND ${key}`);
     }
-    await run(sql`DELETE FROM rollcall.live_plan_row WHERE ${theirs}
+    await run(sql`DELETE FROM rollcall.live_plan_row ${dialect.using('live_plan_row_user')} WHERE ${theirs}
       AND plan IN (SELECT plan FROM rollcall.live_plan WHERE ${key})`);
   });
 }

@@ -8,6 +8,9 @@ import { listed } from './listed.ts';
 import { givenChanges, saveMembers } from './live-changes.ts';
 import type { Session } from './session.ts';
 
+/** The beginning of the raw id of a user; those of anonymous ids come before. */
+const USER = 'u:';
+
 /** Values of `building`. What begins anew was built from something that has changed since; what is over is being removed. */
 const [BUILT, BEGUN, BEGINS_ANEW, OVER] = [0, 1, 2, 3];
 
@@ -103,7 +106,20 @@ export function fillLive(session: Session, fill: LiveFill): Promise<void> {
   });
 }
 
-export async function saveRows(session: Session, state: number, rows: readonly LiveRow[]): Promise<void> {
+const FOUND_ANEW = raw(`person = excluded.person, due = excluded.due, oldest = excluded.oldest,
+      kept = excluded.kept, links = excluded.links`);
+const CONTENTS = raw('kept = excluded.kept, links = excluded.links');
+
+export function saveRows(session: Session, state: number, rows: readonly LiveRow[]): Promise<void> {
+  return upsert(session, state, rows, FOUND_ANEW);
+}
+
+/** Rows that are there already, and are found as before: their indexes are left alone. */
+export function saveContents(session: Session, state: number, rows: readonly LiveRow[]): Promise<void> {
+  return upsert(session, state, rows, CONTENTS);
+}
+
+async function upsert(session: Session, state: number, rows: readonly LiveRow[], changed: Sql): Promise<void> {
   if (rows.length === 0) return;
   const { from, text, number } = listed(
     session.dialect,
@@ -111,8 +127,7 @@ export async function saveRows(session: Session, state: number, rows: readonly L
   );
   await session.run(sql`INSERT INTO rollcall.live_id (state, raw, person, due, oldest, kept, links)
     SELECT CAST(${state} AS bigint), ${text(0)}, ${text(1)}, ${number(2)}, ${number(3)}, ${text(4)}, ${text(5)} FROM ${from} WHERE true
-    ON CONFLICT (state, raw) DO UPDATE SET person = excluded.person, due = excluded.due, oldest = excluded.oldest,
-      kept = excluded.kept, links = excluded.links`);
+    ON CONFLICT (state, raw) DO UPDATE SET ${changed}`);
 }
 
 export async function dropRows(session: Session, state: number, raws: readonly string[]): Promise<void> {
@@ -138,9 +153,10 @@ type Row = readonly [
   ...[kept: string, links: string],
 ];
 
-async function rowsWhere({ rows }: Session, condition: Sql): Promise<LiveRow[]> {
+/** @param index - the one to go by: without statistics SQLite would rather read all rows of a state than look by person */
+async function rowsWhere({ rows }: Session, condition: Sql, index = raw('')): Promise<LiveRow[]> {
   const found = await rows<Row>(
-    sql`SELECT raw, person, due, oldest, kept, links FROM rollcall.live_id WHERE ${condition}`,
+    sql`SELECT raw, person, due, oldest, kept, links FROM rollcall.live_id ${index} WHERE ${condition}`,
   );
   return found.map(([raw, person, due, oldest, kept, links]) => ({ raw, person, due, oldest, kept, links }));
 }
@@ -152,7 +168,27 @@ export async function liveRows(session: Session, state: number, raws: readonly s
 
 export async function liveRowsOf(session: Session, state: number, persons: readonly string[]): Promise<LiveRow[]> {
   if (persons.length === 0) return [];
-  return rowsWhere(session, sql`state = ${state} AND ${session.dialect.oneOf(raw('person'), 'text', persons)}`);
+  const { dialect } = session;
+  const theirs = dialect.oneOf(raw('person'), 'text', persons);
+  return rowsWhere(session, sql`state = ${state} AND ${theirs}`, dialect.using('live_id_person'));
+}
+
+/** Two statements: a database that expects few rows would read all of them for one. */
+export async function liveAround(
+  session: Session,
+  ...[state, raws, isLean]: Parameters<LiveRecords['liveAround']>
+): Promise<LiveRow[]> {
+  const own = await liveRows(session, state, raws);
+  const given = new Set(raws);
+  const persons = new Set(own.flatMap(({ person }) => person ?? []));
+  for (const id of raws) if (id.startsWith(USER)) persons.add(id.slice(USER.length));
+  const { dialect } = session;
+  const theirs = dialect.oneOf(raw('person'), 'text', [...persons]);
+  // All user ids: who a person is goes by their links.
+  const needed = isLean ? sql`(kept <> '{}' OR raw >= ${USER})` : raw('true');
+  const condition = sql`state = ${state} AND ${theirs} AND ${needed}`;
+  const rest = await rowsWhere(session, condition, dialect.using('live_id_person'));
+  return [...own, ...rest.filter((row) => !given.has(row.raw))];
 }
 
 /** A list of links has a list for each user. */
@@ -192,21 +228,23 @@ export async function liveFlagged({ rows }: Session, state: number, after: strin
   return { raws: found.flatMap(([raw, isIn]) => (isIn === 1 ? raw : [])), last: found.at(-1)?.[0] ?? null };
 }
 
-export async function liveStrays({ rows }: Session, state: number, key: string, after: string, limit: number) {
+export async function liveStrays({ rows, dialect }: Session, state: number, key: string, after: string, limit: number) {
   const found = await rows<[string, number]>(sql`SELECT user_id, CASE WHEN EXISTS (
-      SELECT 1 FROM rollcall.live_id AS i WHERE i.state = ${state} AND i.person = m.user_id AND i.kept <> '{}') THEN 0 ELSE 1 END
+      SELECT 1 FROM rollcall.live_id AS i ${dialect.using('live_id_person')} WHERE i.state = ${state} AND i.person = m.user_id AND i.kept <> '{}') THEN 0 ELSE 1 END
     FROM (SELECT user_id FROM rollcall.live_member WHERE key = ${key} AND user_id > ${after} AND current IS NOT NULL
       ORDER BY user_id LIMIT ${limit}) AS m ORDER BY user_id`);
   const users = found.flatMap(([user, isStray]) => (isStray === 1 ? user : []));
   return { users, last: found.at(-1)?.[0] ?? null };
 }
 
+/** The next time comes by itself: to read on from those that have come would be to read as many who have not, at each step. */
 export async function liveDue({ rows }: Session, state: number, now: number, limit: number) {
-  const found = await rows<[string, number]>(sql`SELECT person, due FROM rollcall.live_id
-    WHERE state = ${state} AND due IS NOT NULL ORDER BY due LIMIT ${limit + 1}`);
-  const come = found.filter(([, due]) => due <= now).slice(0, limit);
-  const persons = come.map(([person]) => person);
-  return { persons, since: come[0]?.[1] ?? null, next: found[come.length]?.[1] ?? null };
+  const found = await rows<[string | null, number | null]>(sql`SELECT person, due FROM (
+      SELECT person, due FROM rollcall.live_id WHERE state = ${state} AND due <= ${now} ORDER BY due LIMIT ${limit}) AS come
+    UNION ALL SELECT NULL, min(due) FROM rollcall.live_id WHERE state = ${state} AND due > ${now}`);
+  const come = found.filter(([person]) => person !== null);
+  const [, next = null] = found.find(([person]) => person === null) ?? [];
+  return { persons: come.flatMap(([person]) => person ?? []), since: come[0]?.[1] ?? null, next };
 }
 
 /** @throws RollcallError `live_moved` when somebody else changed what the step was computed from */

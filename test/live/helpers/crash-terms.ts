@@ -23,6 +23,8 @@ export interface Orders {
 /** A life's reports: where it listens, or how it compares at an instant. */
 export type Said =
   | { readonly listening: string }
+  /** All is told as it is computed; how often it came by its failpoint until then. */
+  | { readonly told: number }
   | {
       /** By key, where live is not what the SQL says. */
       readonly differences: readonly string[];

@@ -13,8 +13,6 @@ import { startReceiver } from './receiver.ts';
 const PAUSE = 35_000;
 /** Between two batches, so that steps come between them. */
 const BREATH = 20;
-/** How long a build takes at most, in milliseconds. */
-const BUILT_WITHIN = 5_000;
 /** Lives after which other people come: by then those before are merged into few. */
 const GENERATION = 3;
 
@@ -52,15 +50,20 @@ export class LiveCrashes {
     this.t.equal(signal, 'SIGKILL', `killed at ${failpoint} ${passes}`);
   }
 
-  /** One life that has to build anew what is kept, and ends so many steps into that; false if it has fewer. */
-  async dieInBuild(passes: number): Promise<boolean> {
+  /**
+   * One life that has to build anew what is kept, and ends so many steps into that. If it has fewer, all goes live: resolves
+   * to their number; null once it is killed.
+   */
+  async dieInBuild(passes: number): Promise<number | null> {
     this.edition += 1;
     const child = await this.live({ failpoint: 'live_build', passes, from: 'start' });
-    const over = child.listening.then(() => setTimeout(BUILT_WITHIN)).then(() => null);
-    const isKilled = (await Promise.race([child.ended, over])) !== null;
+    const told = child.listening
+      .then(() => once(child.process, 'message'))
+      .then(([said]) => (said as { told: number }).told);
+    const steps = await Promise.race([told, child.ended.then(() => null)]);
     child.process.kill('SIGKILL');
     await child.ended;
-    return isKilled;
+    return steps;
   }
 
   /** One life under load, which is killed so long after it listens. */

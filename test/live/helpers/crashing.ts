@@ -1,9 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { pino } from 'pino';
+import { liveComputations } from '../../../jobs/live/definitions.ts';
 import { App } from '../../../src/app.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
-import { armFailpoint } from '../../../src/failpoint.ts';
+import { armFailpoint, failpointPasses } from '../../../src/failpoint.ts';
 import { migratePostgres } from '../../../src/store/postgres/migrate.ts';
 import { AUDIENCES, EDITED, KEYS, type Orders, REBUILT, type Said, TRAITS } from './crash-terms.ts';
 import { caughtUp, delivered, membersOf } from './service.ts';
@@ -46,10 +47,16 @@ const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', fold
 const app = await App.create(parsed, { clock, log: pino({ level: 'error' }, pino.destination(2)) });
 await app.start({ collect: true, schedules: true });
 say({ listening: app.address ?? '' });
-const isTold = async () => (await app.sync.audiences()).every(({ live }) => live === null || live.hold === null);
-if (crash?.from === 'told') {
+const wanted = new Map(liveComputations(parsed, 'personas').map(({ computation, hash }) => [computation.key, hash]));
+const isTold = async () => {
+  const known = await app.store.liveAudiences();
+  const ready = known.filter(({ key, definition, hold }) => definition === wanted.get(key) && hold === null);
+  return ready.length === wanted.size;
+};
+if (crash) {
   while (!(await isTold())) await setTimeout(LOOK_EVERY);
-  armFailpoint(crash.failpoint, crash.passes);
+  say({ told: failpointPasses() });
+  if (crash.from === 'told') armFailpoint(crash.failpoint, crash.passes);
 }
 
 /** Whether time alone changes something that is not computed yet. */

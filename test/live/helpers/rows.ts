@@ -1,23 +1,32 @@
 import type { AskedOfAll } from '../../../jobs/live/asked.ts';
 import { dayNumber, type LiveEvent } from '../../../jobs/live/event.ts';
+import { idOf, isUser } from '../../../jobs/live/identity.ts';
 import { oldestDay, readKept, writeKept } from '../../../jobs/live/kept.ts';
 import { type Row, type Rows, type Standings, step } from '../../../jobs/live/people.ts';
+import { written } from '../../../jobs/live/rows.ts';
 
 /** Rows as a store would keep them: as text, and found by nothing but what a store has indexes for. */
 export class RowsInMemory implements Rows {
   private readonly rows = new Map<string, string>();
 
-  async of(raws: readonly string[]): Promise<readonly Row[]> {
-    return raws.flatMap((raw) => readRow(this.rows.get(raw)));
+  async around(raws: readonly string[], isLean: boolean): Promise<readonly Row[]> {
+    const own = raws.flatMap((raw) => readRow(this.rows.get(raw)));
+    const users = raws.flatMap((raw) => (isUser(raw) ? idOf(raw) : []));
+    const persons = new Set([...users, ...own.flatMap(({ person }) => person ?? [])]);
+    const theirs = (await this.ofPersons([...persons])).filter(({ raw }) => !raws.includes(raw));
+    return [...own, ...theirs.filter(({ raw, kept }) => !isLean || isUser(raw) || writeKept(kept) !== '{}')];
   }
 
   async ofPersons(persons: readonly string[]): Promise<readonly Row[]> {
     return this.all().filter(({ person }) => person !== null && persons.includes(person));
   }
 
+  /** As a step writes them: of those of which nothing is left, no row stays. */
   write(rows: readonly Row[]): void {
+    const gone = new Set(written(rows).gone);
+    for (const raw of gone) this.rows.delete(raw);
     for (const { kept, before, ...row } of rows)
-      this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
+      if (!gone.has(row.raw)) this.rows.set(row.raw, JSON.stringify({ ...row, kept: writeKept(kept) }));
   }
 
   old(first: number): string[] {
@@ -39,7 +48,7 @@ export class RowsInMemory implements Rows {
 function readRow(text: string | undefined): Row[] {
   if (text === undefined) return [];
   const row = JSON.parse(text);
-  return [{ ...row, kept: readKept(row.kept), before: { due: row.due } }];
+  return [{ ...row, kept: readKept(row.kept), before: { person: row.person, due: row.due, oldest: null } }];
 }
 
 /** Live membership that is computed step by step, in memory. */
