@@ -41,8 +41,13 @@ const config = {
 };
 if (isOnPostgres) await migratePostgres(url);
 const LOOK_EVERY = 50;
-let stopped: number | null = null;
-const clock = { ...systemClock, now: () => stopped ?? systemClock.now() + ahead };
+let stopped: { readonly now: number; readonly uptime: number } | null = null;
+const clock = {
+  ...systemClock,
+  now: () => stopped?.now ?? systemClock.now() + ahead,
+  // Stands still with it, so that the store finds no step.
+  uptime: () => stopped?.uptime ?? systemClock.uptime(),
+};
 const parsed = parseConfig(JSON.stringify(config), { file: 'rollcall.yaml', folder, env: {} });
 const app = await App.create(parsed, { clock, log: pino({ level: 'error' }, pino.destination(2)) });
 await app.start({ collect: true, schedules: true });
@@ -68,7 +73,7 @@ async function isDue(now: number): Promise<boolean> {
 /** Time stands still while live membership is compared with what the SQL says. */
 process.on('message', async () => {
   const now = clock.now();
-  stopped = now;
+  stopped = { now, uptime: clock.uptime() };
   do await caughtUp(app);
   while (await isDue(now));
   const differences: string[] = [];
