@@ -12,7 +12,8 @@ import type { Session } from './session.ts';
 const USER = 'u:';
 
 /** Values of `building`. What begins anew was built from something that has changed since; what is over is being removed. */
-const [BUILT, BEGUN, BEGINS_ANEW, OVER] = [0, 1, 2, 3];
+const [BUILT, BEGUN, BEGINS_ANEW] = [0, 1, 2];
+export const OVER = 3;
 
 type SourceRow = readonly [
   ...[state: number, source: string, asked: string, position: string, at: number, revision: number, building: number],

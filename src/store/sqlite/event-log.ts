@@ -1,6 +1,7 @@
 import { type LogFile, type LogState, NO_DAY, type TailPart } from '../event-log.ts';
 import type { Fence } from '../port.ts';
 import { checkFence } from '../records/fence.ts';
+import { OVER } from '../records/live-state.ts';
 import type { Connection } from './connection.ts';
 import { SqliteSession } from './session.ts';
 
@@ -139,7 +140,8 @@ export async function seal(db: Connection, now: number, { fence, upTo, files }: 
 /** Parts that leave the tail before the live computation has read them. */
 function keepUnread(db: Connection, upTo: number): void {
   const [[read, builds] = [null, 0]] = db.tuples<[number | null, number]>(
-    'SELECT min(CAST(position AS INTEGER)), count(*) FILTER (WHERE serving = 0) FROM live_source WHERE building <> 3',
+    'SELECT min(CAST(position AS INTEGER)), count(*) FILTER (WHERE serving = 0) FROM live_source WHERE building <> ?',
+    OVER,
   );
   db.run('DELETE FROM event_unread WHERE id <= ?', read ?? upTo);
   if (read !== null && read >= upTo) return;
