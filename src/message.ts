@@ -170,6 +170,7 @@ const DETAILS = {
   ...{ screen: null, alias: null },
 } as const;
 
+/** `readOrdinary` in `collect/` writes the same bytes for messages as nearly all libraries send them: change both. */
 function webhookBody(
   type: ClientType,
   messageId: string,

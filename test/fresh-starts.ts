@@ -64,7 +64,7 @@ const WARM = 2;
 /** MB by which the heap may differ from then on. */
 const NOISE = 0.5;
 
-/** What some starts came to. Memory is in MB: the heap that is in use after each start, and the whole process at the end. */
+/** The outcome of some starts. Memory is in MB: the heap in use after each start, and the whole process at the end. */
 async function series(name: string, fresh: (n: number) => Promise<EngineConfig>, times: number, many: number) {
   const codes = new Map<string, number>();
   const heap: number[] = [];

@@ -64,7 +64,7 @@ interface Outlined {
 /**
  * Makes the message of what nearly all libraries send by cutting its pieces from the text, without building or checking
  * anything twice. Null where the least thing is out of the ordinary: then `readMessage` has to say what becomes of it. Where
- * there is a message, it is the one that `readMessage` makes, to the byte.
+ * there is a message, it is the one that `readMessage` makes, to the byte (`test/property/ordinary.test.ts`).
  */
 export function readOrdinary(part: Outlined, envelope: Envelope): Message | null {
   if (envelope.ip !== undefined || envelope.context !== undefined || envelope.integrations !== undefined) return null;

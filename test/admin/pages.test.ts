@@ -363,7 +363,7 @@ async function liveAudience(t: Test, { page, go, complaints }: Visit, { app, sen
   await send([order, order, order]);
   // This service computes when it is asked to.
   await app.sync.run(['loyal']);
-  // What was counted is written every ten seconds.
+  // Counts are written every ten seconds.
   const steps = page.getByRole('img', {
     name: /^Entered and exited per minute\. entered: .*highest 1; exited: .*highest 0/,
   });

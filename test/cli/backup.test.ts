@@ -118,7 +118,7 @@ t.test('a backup of a running service, restored as documented, sends exactly wha
   const stopPosting = keepPosting(url);
   t.match(await run(makeBackup), /^In .*:\n +rollcall\.db\n +audiences\.duckdb\n/);
   t.ok((await stopPosting()) > 20, 'messages were taken during the backup');
-  // What happens from here on is lost with the machine.
+  // From here on, everything is lost with the machine.
   await orders(folder, { ada: 60, bob: 100 });
   const lost = start(['sync', '--once', '-v', '-c', config]);
   await lost.stderr.match(/sync_run/);

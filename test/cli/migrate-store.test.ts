@@ -10,7 +10,7 @@ interface Arrival extends Request {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What a receiver knows once it has taken everything: `user key → value`. */
+/** A receiver's state once it has taken everything: `user key → value`. */
 function stateOf(arrivals: readonly Arrival[]): Record<string, unknown> {
   const taken = arrivals.filter(({ status, body }) => status === 200 && body.type === 'identify');
   const told = taken.flatMap(({ body }) =>

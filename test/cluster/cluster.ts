@@ -23,7 +23,7 @@ export interface ClusterDatabase {
   close(): Promise<void>;
 }
 
-/** What is done to a cluster instead of the usual faults. */
+/** A plan of faults, in place of the usual ones. */
 export type Play = (cluster: {
   readonly ledger: Ledger;
   /** How many messages have been sent: those from now on have higher numbers. */
@@ -40,11 +40,11 @@ export interface ClusterOptions {
   readonly seed: number;
 }
 
-/** What has to have happened before faults end, unless so many times their duration are over. */
+/** Must have happened before faults end, unless so many times their duration are over. */
 export const LEAST = { accepted: 200, ticks: 4 };
 const PATIENCE = 8;
 
-/** What was done to the cluster, and what came of it. */
+/** The faults that the cluster went through, and their outcome. */
 export interface Report {
   accepted: number;
   lost: number;

@@ -26,7 +26,7 @@ import { syncCases } from './store-sync.ts';
 export type Cases = Readonly<Record<string, (t: Test, store: Store, fixture: Fixture) => Promise<unknown>>>;
 
 /**
- * What every store must do. `open` makes an empty database. Resolves once all of it was tested.
+ * The contract of every store. `open` makes an empty database. Resolves once everything is tested.
  *
  * @param every - tests one case in so many
  */

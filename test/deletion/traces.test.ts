@@ -113,7 +113,7 @@ t.test('no file holds a deleted user once the request is finished and told', asy
   const data = join(folder, 'data');
   spawnSync('mkdir', [data]);
   const receivers = await startReceivers(t);
-  // What the definition reads is the customer's, and is no longer there.
+  // The definition reads the customer's table, where the user is gone.
   const csv = join(folder, 'members.csv');
   const place: Place = {
     store: `sqlite:${join(data, 'rollcall.db')}`,

@@ -94,7 +94,7 @@ async function emptyPostgres() {
   let telling: Promise<void> | null = null;
   return {
     url,
-    /** What its clock says. */
+    /** The time by its clock. */
     get time() {
       return time;
     },

@@ -33,7 +33,7 @@ const history = fc.record({
   /** Who is a member before, and then. */
   before: fc.subarray(USERS, { minLength: 1 }).map(withVictim),
   after: fc.subarray(USERS, { minLength: 1 }),
-  /** What becomes of the first messages. */
+  /** The outcome of the first messages. */
   answers: fc.array(fc.constantFrom('ok', 'dead', 'retry', 'keep'), { minLength: 1, maxLength: 5 }),
   action: fc.constantFrom('run' as const, 'run' as const, 'resync' as const, 'retire' as const),
   isConnectedLater: fc.boolean(),
@@ -61,7 +61,7 @@ const BEGINNING: History = {
 interface Post {
   readonly destination: string;
   readonly user: string;
-  /** What it says of the audience; undefined for a notice. */
+  /** The value for the audience; undefined in a notice. */
   readonly value: boolean | undefined;
   readonly run: string | null;
 }

@@ -11,7 +11,7 @@ const state: LiveSource = {
   ...{ done: 0, total: 0, ids: 0, due: 0 },
 };
 
-/** What is written and what is dropped once a user is forgotten. */
+/** Rows that are written and rows that are dropped once a user is forgotten. */
 async function forgotten(user: string, rows: readonly LiveRow[]) {
   let done = { left: {} as Record<string, number | null>, gone: [] as readonly string[] };
   const several = rows.filter(({ links }) => JSON.parse(links).length > 1);

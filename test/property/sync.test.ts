@@ -12,7 +12,7 @@ import { audience, createRig, destination, NO_GUARD, type Rig, trait } from '../
 const USERS = ['a', 'b', 'c', 'd', 'e', 'f'];
 const DEAD: Verdict = { kind: 'dead', reason: 'refused', status: 400, firstAt: null };
 
-/** What happens between two looks at the world; `crashAt` counts calls of the process that syncs. */
+/** Events between two looks at the world; `crashAt` counts calls of the process that syncs. */
 const step = fc.record({
   members: fc.subarray(USERS),
   values: fc.array(fc.integer({ min: 0, max: 2 }), { minLength: USERS.length, maxLength: USERS.length }),

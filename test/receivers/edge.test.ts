@@ -30,14 +30,14 @@ t.test('nothing that an edge runtime loads comes from Node', async (t) => {
   t.same([...outside], ['import zod']);
 });
 
-/** What runs where there is neither `Buffer` nor `process`, nor a quick way to wait for the next turn. */
+/** A program without `Buffer`, `process` and a quick way to wait for the next turn. */
 const program = `
 import { readFileSync } from 'node:fs';
 const requests = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 const { log } = console;
 const { Buffer } = globalThis;
 for (const name of ['Buffer', 'process', 'setImmediate', 'global']) delete globalThis[name];
-// What Cloudflare refuses until there is a request.
+// Cloudflare refuses these until there is a request.
 const refused = [[crypto, 'randomUUID'], [crypto, 'getRandomValues'], [globalThis, 'setTimeout'], [globalThis, 'fetch']];
 const given = refused.map(([place, name]) => place[name]);
 for (const [place, name] of refused) place[name] = () => { throw new Error(name + ' before the first request'); };

@@ -70,7 +70,7 @@ t.test(
     const rows = await tables.rows('select audience, is_member, sequence::int from member order by audience');
     t.same(rows, [
       { audience: 'conditional', is_member: 0, sequence: 2 },
-      // What a handler writes by itself, over whatever is there, is what the documents warn of.
+      // The documents warn of this: a handler that overwrites whatever is there.
       { audience: 'plain', is_member: 1, sequence: 1 },
       { audience: 'transaction', is_member: 0, sequence: 2 },
     ]);

@@ -24,7 +24,7 @@ t.test('the places in the lists are the codes of the disk format', async (t) => 
   t.same({ READY, CLAIMED, WAITING }, { READY: 0, CLAIMED: 1, WAITING: 2 });
 });
 
-/** What a query finds, as names and numbers. */
+/** The rows of a query, as names and numbers. */
 type Read = (sql: string) => Promise<Readonly<Record<string, number>>>;
 
 /** Puts one of each into the database, and looks at what is written there; `lane` is the column that says it. */

@@ -3,7 +3,7 @@ import type { Records } from '../../src/store/port.ts';
 const LIMIT = 9;
 const STEP = { subject: 'destination', name: 'd1', step: 'minute', since: 0, until: 60_000, limit: LIMIT } as const;
 
-/** What pages, metrics and the history ask of a store, each second or minute: none of it may take longer where more is stored. */
+/** Queries of pages, metrics and the history, made each second or minute: none may take longer where more is stored. */
 export const LOOKS: Readonly<Record<string, (records: Records) => Promise<unknown>>> = {
   backlog: (records) => records.backlog(),
   endpoints: (records) => records.endpoints(),

@@ -7,7 +7,7 @@ import { startProxy } from '../cluster/proxy.ts';
 import { accept, backlogOf, change, claim, codeOf, DELIVERED, message, settlement } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 
-/* What a failover looks like to one process. `npm run test:ha` has real ones. */
+/* A failover as one process sees it. `npm run test:ha` has real ones. */
 
 const server = await startFastPostgres();
 t.teardown(() => server.stop());

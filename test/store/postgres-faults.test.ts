@@ -116,7 +116,7 @@ await t.test(
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
     await settle(store, owner, held, DELIVERED);
     await accept(store, message(), change('k'));
-    // What a claim that failed may have taken is given back.
+    // Deliveries that a failed claim may have taken are given back.
     await store.rescue();
     t.equal((await claim(store, owner)).length, 3);
     t.same(await backlogOf(store), { pending: 3, dead: 0 });
@@ -163,7 +163,7 @@ function direct(url: URL): string {
   return url.href.replace(`:${url.port}`, `:${server.port}`);
 }
 
-/** What `work` does through a connection that is cut while the server is at it, and then takes effect with no one to tell. */
+/** Cuts the connection while the server does `work`, which then takes effect without an answer. */
 async function unanswered(
   t: Test,
   url: URL,

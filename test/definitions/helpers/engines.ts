@@ -17,10 +17,10 @@ export interface LogEngine {
   readonly type: 'duckdb' | 'postgres';
   /** Replaces all events. */
   fill(events: readonly LoggedEvent[]): Promise<void>;
-  /** What a definition gives: each user's value; of an audience null. */
+  /** The result of a definition: each user's value, null for an audience. */
   result(kind: 'audience' | 'trait', sql: string, now: number): Promise<Readonly<Record<string, unknown>>>;
   readonly session: Session;
-  /** What stands before the names of its views. */
+  /** The prefix of its views' names. */
   readonly prefix: string;
 }
 
@@ -90,7 +90,7 @@ async function logEngine(
   };
 }
 
-/** What a definition gives in this session: each user's value; of an audience null. */
+/** The result of a definition in this session: each user's value, null for an audience. */
 export async function resultOf(
   session: Session,
   dialect: Dialect,

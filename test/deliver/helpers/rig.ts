@@ -102,7 +102,7 @@ export interface RigOptions {
   readonly destinations: readonly Destination[];
   /** One of its own unless given; one that is given is left open. Its clock is the rig's. */
   readonly database?: TestDatabase;
-  /** What the worker sees of the store, to make it fail. */
+  /** The store as the worker sees it, so that a test can make it fail. */
   readonly workerStore?: (store: Store) => WorkerStore;
   readonly network?: Partial<AgentOptions>;
   readonly log?: Logger;

@@ -4,7 +4,7 @@ import { bare, jsonText, jsonType } from '../../../jobs/engines/clickhouse/types
 import { singleStatement } from '../../../jobs/engines/sql/statement.ts';
 import { systemClock } from '../../../src/clock.ts';
 
-/* What needs a ClickHouse is in test/clickhouse, by `npm run test:clickhouse`. */
+/* Tests that need a ClickHouse are in test/clickhouse; run them with `npm run test:clickhouse`. */
 
 t.test('without the client, which only this engine needs, it says what to install', async (t) => {
   const config = {
