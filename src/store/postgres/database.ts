@@ -15,7 +15,7 @@ const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000
 const STATEMENT_TIMEOUT = 10_000;
 const QUERY_TIMEOUT = 12_000;
 /** For statements that pass everything that vacuum could not yet remove, in milliseconds. */
-const PATIENCE = 600_000;
+export const PATIENCE = 600_000;
 /** Longest wait for a connection, free or new. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
@@ -36,8 +36,8 @@ const UNSAFE: Remark = {
 };
 
 export interface Session {
-  /** Rows as arrays. @param timeout - for how long to wait for them, in milliseconds, if not as ever */
-  rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[], timeout?: number): Promise<T[]>;
+  /** Rows as arrays. */
+  rows<T extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<T[]>;
   /** The number of rows changed. */
   run(sql: string, values?: readonly unknown[]): Promise<number>;
 }
@@ -106,23 +106,26 @@ export class Database implements Session {
 
   /** As `rows`, for a query that may take minutes. */
   patient<T extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
-    return this.transaction(async (session) => {
-      await session.run(`SET LOCAL statement_timeout = ${PATIENCE}`);
-      return session.rows<T>(sql, values, PATIENCE);
-    });
+    return this.transaction((session) => session.rows<T>(sql, values), PATIENCE);
   }
 
-  /** All of `work` or nothing of it; run again when it clashes with another transaction. */
-  transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
+  /**
+   * All of `work` or nothing of it; run again when it clashes with another transaction.
+   *
+   * @param patience - for how long a statement may take, in milliseconds, if not as ever
+   */
+  transaction<T>(work: (session: Session) => Promise<T>, patience?: number): Promise<T> {
     return this.attempt(() =>
-      this.transact((client) =>
-        work({
-          rows: async <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = [], timeout?: number) =>
-            (await client.query<R>({ ...this.statement(sql, values), ...(timeout ? { query_timeout: timeout } : {}) }))
-              .rows,
-          run: async (sql, values = []) => (await client.query(this.statement(sql, values))).rowCount ?? 0,
-        }),
-      ),
+      this.transact(async (client) => {
+        const query = <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []) =>
+          client.query<R>({ ...this.statement(sql, values), ...(patience ? { query_timeout: patience } : {}) });
+        if (patience) await query(`SET LOCAL statement_timeout = ${patience}`);
+        return work({
+          rows: async <R extends readonly unknown[]>(sql: string, values?: readonly unknown[]) =>
+            (await query<R>(sql, values)).rows,
+          run: async (sql, values) => (await query(sql, values)).rowCount ?? 0,
+        });
+      }),
     );
   }
 

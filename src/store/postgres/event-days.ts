@@ -1,15 +1,13 @@
 import { failpoint } from '../../failpoint.ts';
 import { dayOf } from '../../timestamp.ts';
 import { NO_DAY } from '../event-log.ts';
-import type { Database } from './database.ts';
+import { type Database, PATIENCE } from './database.ts';
 
 const DAY = 86_400_000;
 /** Days that there are parts for before they begin: so long may it last until a process prepares more. */
 const AHEAD = 7;
 /** For how long a change of the parts may keep accepts waiting while it waits for a query itself. */
 const LOCK_WAIT = '1s';
-/** Longest statement that moves or deletes many events, in milliseconds. */
-const PATIENCE = 600_000;
 
 const PARTS = `pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'rollcall.event'::regclass`;
 const IS_DAY = "c.relname ~ '^event_\\d{8}$'";
@@ -32,12 +30,11 @@ const dashed = (day: string) => `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.sli
 async function alter(db: Database, ...statements: readonly string[]): Promise<void> {
   await db.transaction(async (session) => {
     await session.run(`SET LOCAL lock_timeout = '${LOCK_WAIT}'`);
-    await session.run(`SET LOCAL statement_timeout = ${PATIENCE}`);
     for (const statement of statements) {
-      await session.rows(statement, [], PATIENCE);
+      await session.run(statement);
       failpoint('log_altered');
     }
-  });
+  }, PATIENCE);
   failpoint('log_altered');
 }
 

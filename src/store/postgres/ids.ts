@@ -1,4 +1,5 @@
 import type { Context } from './context.ts';
+import type { Session } from './database.ts';
 
 /** Numbers fetched at a time. */
 const BLOCK = 4_000;
@@ -7,6 +8,12 @@ const BLOCK = 4_000;
 const NEXT = `
   SELECT string_agg(nextval(s.name)::text, ' ')
   FROM (SELECT pg_get_serial_sequence('rollcall.delivery', 'id')::regclass AS name OFFSET 0) AS s, generate_series(1, $1::int)`;
+
+/** Ids for deliveries that never come again. */
+export async function newIds(session: Session, count: number): Promise<number[]> {
+  const [row] = await session.rows<[string]>(NEXT, [count]);
+  return (row?.[0] ?? '').split(' ').map(Number);
+}
 
 /** Ids for deliveries, known before the rows are written. */
 export class Ids {
@@ -20,8 +27,7 @@ export class Ids {
   /** Not to be called again before it has resolved. */
   async take(count: number): Promise<number[]> {
     if (this.free.length < count) {
-      const [row] = await this.context.db.rows<[string]>(NEXT, [Math.max(BLOCK, count)]);
-      this.free = this.free.concat((row?.[0] ?? '').split(' ').map(Number));
+      this.free = this.free.concat(await newIds(this.context.db, Math.max(BLOCK, count)));
     }
     return this.free.splice(0, count);
   }

@@ -17,7 +17,7 @@ export const ranksOf = (order: keyof typeof ORDERS): readonly number[] =>
 export const isAgain = (rank: number): boolean => rank >= AGAIN;
 export const isRetry = (rank: number): boolean => rank % AGAIN > 2;
 
-const ALL = Array.from({ length: RANKS }, (_, rank) => rank);
+export const ALL = Array.from({ length: RANKS }, (_, rank) => rank);
 export const UNTRIED = ALL.filter((rank) => !isRetry(rank));
 export const TRIED = ALL.filter(isRetry);
 

@@ -3,20 +3,22 @@ import { RollcallError } from '../../errors.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import type { Store, StoreEvents } from '../port.ts';
+import { bury, expire, restNotices } from '../queue/burying.ts';
+import { erase } from '../queue/erase.ts';
+import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
 import { performRecord, recordsBy } from '../records/records.ts';
 import { Intake } from './accept.ts';
 import { check } from './check.ts';
 import { Claims } from './claim.ts';
 import type { Context } from './context.ts';
-import { Database } from './database.ts';
-import { bury, deliverAgain, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
-import { erase } from './erase.ts';
+import { Database, PATIENCE } from './database.ts';
 import { tableLog } from './event-log.ts';
 import { Requeue } from './held-out.ts';
 import { heartbeat, join, leave, rescue, servedSince } from './leases.ts';
 import { checkVersion } from './migrate.ts';
 import { Parts } from './parts.ts';
 import { Pruning } from './prune.ts';
+import { queueSessionOf } from './queue-session.ts';
 import { scrub } from './scrub.ts';
 import { sessionOf } from './session.ts';
 import { Settlements } from './settle.ts';
@@ -64,7 +66,10 @@ function storeOn(context: Context): Store {
   const intake = new Intake(context, claims);
   const settlements = new Settlements(context);
   const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
-  const requeue = new Requeue(context);
+  const queue = queueSessionOf(context, claims.cursors);
+  // It reads whole tables.
+  const erasing = queueSessionOf(context, claims.cursors, PATIENCE);
+  const requeue = new Requeue(queue, context.maxQueued);
   const pruning = new Pruning(context);
   const own = new OwnOwners();
   const running = new Set<Promise<unknown>>();
@@ -113,16 +118,16 @@ function storeOn(context: Context): Store {
         await settlements.settle(owner, given, keeps);
         claims.settled(owner, given);
       }),
-    expire: (...given) => during(() => expire(context, claims.cursors, ...given)),
-    restNotices: (...given) => during(() => restNotices(context, claims.cursors, ...given)),
-    bury: (...given) => during(() => bury(context, claims.cursors, ...given)),
+    expire: (...given) => during(() => expire(queue, ...given)),
+    restNotices: (...given) => during(() => restNotices(queue, ...given)),
+    bury: (...given) => during(() => bury(queue, ...given)),
     requeue: (destination, limit) => during(() => requeue.run(destination, limit)),
     prune: (before, limit) => during(() => pruning.prune(before, limit)),
-    replay: (replays) => during(() => replay(context, replays)),
-    deliverAgain: (replays) => during(() => deliverAgain(context, replays)),
-    resend: (...given) => during(() => resend(context, ...given)),
-    drop: (ids) => during(() => drop(context, ids)),
-    erase: (...given) => during(() => erase(context, ...given)),
+    replay: (replays) => during(() => replay(queue, replays)),
+    deliverAgain: (replays) => during(() => deliverAgain(queue, replays)),
+    resend: (...given) => during(() => resend(queue, ...given)),
+    drop: (ids) => during(() => drop(queue, ids)),
+    erase: (...given) => during(() => erase(erasing, ...given)),
     events: tableLog(context, during),
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),

@@ -1,10 +1,11 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { aliasNeedles, usersIn } from '../alias.ts';
+import { usersIn } from '../alias.ts';
 import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPart } from '../port.ts';
 import { join, raw, sql, where } from '../sql.ts';
 import { userHash } from '../user-hash.ts';
 import { closeDeletion, openDeletion } from './deletions.ts';
 import type { Session } from './session.ts';
+import { ALIAS, ofUsers, partOf } from './traces.ts';
 
 export function saveRegulation(session: Session, given: Regulation): Promise<void> {
   return session.transaction(async (session) => {
@@ -82,52 +83,23 @@ export async function confirmed({ rows, dialect, time }: Session, given: readonl
   }));
 }
 
-/** Rows looked at in one call, so that others get their turn. */
-const STEP = 20_000;
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
-const ALIAS = MESSAGE_TYPES.indexOf('alias');
-
-/**
- * Where it stands who was posted to. The log of attempts may go back less far than what is kept, and letters wait for a person.
- * Letters first: what is queued again meanwhile is found among the deliveries, and what is delivered behind them.
- */
-const TRACES = [
-  { table: 'dead_letter', isPosted: 'tries > 0', hasBody: true },
-  { table: 'delivery', isPosted: 'tries > 0', hasBody: true },
-  { table: 'delivered', isPosted: 'true', hasBody: true },
-  { table: 'attempt', isPosted: 'true', hasBody: false },
-] as const;
-
 type TraceRow = readonly [source: string, destination: string, type: number, user: string | null, alias: string | null];
 
-/** Destinations that got posts about these users. Tables are scanned by id: an index would cost every settlement. */
+/** Destinations that got posts about these users. */
 export async function told(
-  { rows, dialect }: Session,
+  session: Session,
   users: readonly string[],
   sources: readonly string[] | null,
   cursor: string | null,
 ): Promise<ToldPart> {
-  const [at, from = '0'] = cursor?.split(':') ?? [];
-  const place = Math.max(
-    0,
-    TRACES.findIndex(({ table }) => table === at),
-  );
-  const { table, isPosted, hasBody } = TRACES[place] ?? TRACES[0];
-  const [part] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
-    SELECT id FROM rollcall.${raw(table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS part`);
-  const [end = null, count = 0] = part ?? [];
-  const following = TRACES[place + 1]?.table;
-  const next = count === STEP ? `${table}:${end}` : following === undefined ? null : `${following}:0`;
-  if (end === null) return { cursor: next, told: [] };
-  const source = dialect.nameOf(raw('source'));
-  const isAlias = sql`type = ${ALIAS} AND EXISTS (
-    SELECT 1 FROM ${dialect.rowsOf('text', aliasNeedles(users))} WHERE ${dialect.contains(raw('body'), raw('list.value'))})`;
+  const { rows, dialect } = session;
+  const { place, range, next } = await partOf(session, cursor);
+  if (range === null) return { cursor: next, told: [] };
+  const { table, isPosted, hasBody } = place;
   const found = await rows<TraceRow>(sql`
-    SELECT DISTINCT ${source}, ${dialect.nameOf(raw('destination'))}, type, user_id,
+    SELECT DISTINCT ${dialect.nameOf(raw('source'))}, ${dialect.nameOf(raw('destination'))}, type, user_id,
       ${hasBody ? sql`CASE WHEN type = ${ALIAS} THEN body END` : raw('NULL')} FROM rollcall.${raw(table)}
-    WHERE id > ${Number(from)} AND id <= ${end} AND type <> ${NOTICE} AND ${raw(isPosted)}
-      AND (${dialect.oneOf(raw('user_id'), 'text', users)} ${hasBody ? sql`OR ${isAlias}` : raw('')})
-      ${sources ? sql`AND ${dialect.oneOf(source, 'text', sources)}` : raw('')}`);
+    WHERE ${range} AND ${raw(isPosted)} AND ${ofUsers(session, hasBody, users, sources)}`);
   const asked = new Set(users);
   return {
     cursor: next,

@@ -1,7 +1,13 @@
+import type { Changes } from '../changes.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
-import type { Dialect, ListTypes, Session, Times } from '../records/session.ts';
+import type { Name, Place, QueueSession } from '../queue/session.ts';
+import type { Dialect, ListTypes, Times } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
+import { READY } from '../states.ts';
+import { supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
+import { writeChanges } from './counters.ts';
+import { nextDeliveryIds } from './held-out.ts';
 
 const NOTHING = raw('');
 
@@ -33,7 +39,7 @@ export const SQLITE: Dialect = {
 /** SQLite has one schema only. */
 export const textOf = (query: Sql): string => query.text(() => '?').replaceAll('rollcall.', '');
 
-export class SqliteSession implements Session {
+export class SqliteSession implements QueueSession {
   readonly dialect = SQLITE;
   readonly time: Times;
   private readonly db: Connection;
@@ -65,13 +71,52 @@ export class SqliteSession implements Session {
   readonly run = async (query: Sql): Promise<number> => this.db.run(textOf(query), ...query.values);
 
   /** The operation is one already. */
-  transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
+  transaction<T>(work: (session: QueueSession) => Promise<T>): Promise<T> {
     return work(this);
+  }
+
+  readonly placeColumns = raw('lane, due_at');
+  readonly lane = raw('lane');
+  readonly skipLocked = NOTHING;
+
+  /** What is due since it was accepted goes before what came later. */
+  place(place: Place): Sql {
+    const { now } = this.time;
+    return place === 'new' ? sql`l.lane, ${now}` : sql`l.lane, min(l.accepted_at, ${now})`;
+  }
+
+  ready(destination: string, of: 'all' | 'tried', limit: number, condition = raw('true')): Sql {
+    return readyOnes(destination, of === 'all' ? '(tries > 0) IN (0, 1)' : '(tries > 0) = 1', condition, limit);
+  }
+
+  waiting(destination: string, before: number): readonly ((limit: number) => Sql)[] {
+    return [(limit) => readyOnes(destination, '(tries > 0) = 0', sql`due_at <= ${before}`, limit)];
+  }
+
+  async newIds(count: number): Promise<number[]> {
+    return nextDeliveryIds(this.db, count);
+  }
+
+  async takeBack(destination: Name, conflicts: readonly string[], changes: Changes<Name>): Promise<void> {
+    for (const conflict of conflicts) supersede(this.db, conflict, destination as number, changes as Changes<number>);
+  }
+
+  async write(changes: Changes<Name>): Promise<void> {
+    writeChanges(this.db, changes as Changes<number>);
+  }
+
+  leaveNoTrace(): void {
+    this.db.holdsTraces = true;
   }
 
   async dropNames(names: readonly string[]): Promise<void> {
     this.db.dropNames(names);
   }
+}
+
+function readyOnes(destination: string, tries: string, condition: Sql, limit: number): Sql {
+  return sql`SELECT id FROM delivery INDEXED BY delivery_ready WHERE state = ${raw(`${READY}`)}
+    AND destination = ${SQLITE.name(destination)} AND ${raw(tries)} AND lane IN (0, 1, 2) AND ${condition} LIMIT ${limit}`;
 }
 
 function timesAt(now: number, ahead: number): Times {

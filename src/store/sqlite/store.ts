@@ -38,7 +38,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   const own = new OwnOwners();
   /** Once for all rows of a call: they are of one moment. */
   const ahead = () => time.fromWall(0);
-  const numbered = (replays: readonly port.Replay[]) => replays.map(({ id, body }) => ({ id: ids.number(id), body }));
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
   const small = {
     logged: new SmallAccepts(thread, maxQueued, true),
@@ -81,22 +80,16 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     },
     settle: (owner, settlements, keeps = false) =>
       thread.call('settle', new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps)),
-    expire: (destination, before, untriedToo, limit) =>
-      thread.call('expire', { destination, before, untriedToo, limit }),
-    restNotices: (destination, limit) => thread.call('restNotices', { destination, limit }),
-    bury: (destination, limit, unknownFor) =>
-      thread.call('bury', { destination, limit, unknownFor: unknownFor ?? null }),
-    requeue: (destination, limit) => thread.call('requeue', { destination, maxQueued, limit }),
+    expire: (...given) => thread.call('expire', given),
+    restNotices: (...given) => thread.call('restNotices', given),
+    bury: (...given) => thread.call('bury', given),
+    requeue: async (destination, limit) => (await thread.call('requeue', [destination, maxQueued, limit])).count,
+    replay: (...given) => thread.call('replay', given),
+    deliverAgain: (...given) => thread.call('deliverAgain', given),
+    resend: (...given) => thread.call('resend', given),
+    drop: (...given) => thread.call('drop', given),
+    erase: (...given) => thread.call('erase', given),
     prune: (before, limit) => thread.call('prune', { before, limit }),
-    replay: (replays) => thread.call('replay', { replays: numbered(replays) }),
-    deliverAgain: (replays) => thread.call('deliverAgain', { replays: numbered(replays) }),
-    resend: async (destination, from, after, limit) => {
-      const cursor = after === null ? 0 : ids.number(after);
-      const last = await thread.call('resend', { destination, from, after: cursor, limit });
-      return last === null ? null : ids.name(last);
-    },
-    drop: (letters) => thread.call('drop', { ids: letters.map((id) => ids.number(id)) }),
-    erase: (users, sources, cursor) => thread.call('erase', { users, sources, cursor }),
     events: fileLog(thread),
     scrub: () => thread.scrub(),
     examine: async () => [{ state: 'ok', message: `SQLite ${process.versions.sqlite}` }],

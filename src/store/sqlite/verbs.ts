@@ -1,10 +1,13 @@
+import { bury, expire, restNotices } from '../queue/burying.ts';
+import { erase } from '../queue/erase.ts';
+import { requeue } from '../queue/held-out.ts';
+import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
+import type { QueueSession } from '../queue/session.ts';
 import { performRecord, type RecordVerb } from '../records/records.ts';
 import { accept, acceptEach } from './accept.ts';
 import { claim } from './claim.ts';
 import { servedSince } from './clock.ts';
 import type { Connection } from './connection.ts';
-import { bury, deliverAgain, drop, expire, replay, resend, restNotices } from './dead-letters.ts';
-import { erase } from './erase.ts';
 import {
   deletedInLog,
   deletionsInLog,
@@ -18,16 +21,23 @@ import {
   seal,
   willWrite,
 } from './event-log.ts';
-import { requeue } from './held-out.ts';
 import { heartbeat, join, leave } from './leases.ts';
 import { prune } from './prune.ts';
 import { SqliteSession } from './session.ts';
 import { begin, rescue, settle } from './settle.ts';
 
+/** A verb that is written once for both databases. */
+const shared =
+  <A extends readonly unknown[], R>(verb: (session: QueueSession, ...given: A) => Promise<R>) =>
+  (db: Connection, now: number, given: A): Promise<R> =>
+    verb(new SqliteSession(db, now), ...given);
+
 /** The queue's verbs, each performed within the transaction of its group. */
 const VERBS = {
   ...{ accept, acceptEach, claim, settle, begin, rescue, join, heartbeat, leave, servedSince },
-  ...{ expire, restNotices, bury, requeue, replay, deliverAgain, resend, drop, erase, prune },
+  ...{ expire: shared(expire), restNotices: shared(restNotices), bury: shared(bury), requeue: shared(requeue) },
+  ...{ replay: shared(replay), deliverAgain: shared(deliverAgain), resend: shared(resend), drop: shared(drop) },
+  ...{ erase: shared(erase), prune },
   ...{
     eventFirstDay,
     eventState,

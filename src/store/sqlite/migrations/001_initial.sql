@@ -54,10 +54,10 @@ CREATE TABLE dead_letter (
   marks TEXT
 ) STRICT;
 -- Refused by an endpoint that may refuse everything, with what became of the other endpoints: such letters may be sent again.
-CREATE INDEX dead_letter_denied ON dead_letter (destination) WHERE marks IS NOT NULL;
+CREATE INDEX dead_letter_denied ON dead_letter (destination, accepted_at) WHERE marks IS NOT NULL;
 CREATE INDEX dead_letter_conflict ON dead_letter (conflict, destination) WHERE conflict IS NOT NULL;
--- Held out of a full queue; their ids are the order in which they are queued again.
-CREATE INDEX dead_letter_held_out ON dead_letter (destination) WHERE reason = 'queue_full';
+-- Held out of a full queue, in the order in which they are queued again.
+CREATE INDEX dead_letter_held_out ON dead_letter (destination, accepted_at) WHERE reason = 'queue_full';
 
 -- What was delivered, for as long as messages.keep says, in the order of time; notices of deletions never.
 CREATE TABLE delivered (

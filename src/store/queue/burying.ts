@@ -1,0 +1,86 @@
+import type { DeadReason } from '../../dead-reasons.ts';
+import { MESSAGE_TYPES } from '../../message-types.ts';
+import { Changes } from '../changes.ts';
+import { isUnknownFor } from '../records/fleet.ts';
+import { raw, sql } from '../sql.ts';
+import { DELETION_LANE } from '../states.ts';
+import { giveUpHeldOut } from './held-out.ts';
+import type { Name, QueueSession } from './session.ts';
+
+const NOTICE = MESSAGE_TYPES.indexOf('delete');
+
+export function expire(
+  session: QueueSession,
+  destination: string,
+  before: number,
+  untriedToo: boolean,
+  limit: number,
+): Promise<number> {
+  return session.transaction(async (session) => {
+    const { time } = session;
+    const changes = new Changes<Name>();
+    const isOver = sql`due_at <= ${time.now} AND first_at <= ${time.at(before)}`;
+    const tried = (limit: number) => session.ready(destination, 'tried', limit, isOver);
+    let ended = 0;
+    for (const query of untriedToo ? [tried, ...session.waiting(destination, before)] : [tried]) {
+      if (ended < limit) ended += await buryAll(session, query(limit - ended), 'expired', changes);
+    }
+    if (untriedToo && ended < limit) {
+      ended += await giveUpHeldOut(session, destination, 'expired', before, limit - ended, changes);
+    }
+    await session.write(changes);
+    return ended;
+  });
+}
+
+export function restNotices(session: QueueSession, destination: string, limit: number): Promise<number> {
+  const begun = raw(`type = ${NOTICE} AND first_at IS NOT NULL`);
+  return session.run(sql`UPDATE rollcall.delivery SET first_at = NULL
+    WHERE ${session.dialect.among(raw('id'), session.ready(destination, 'tried', limit, begun))}`);
+}
+
+export function bury(
+  session: QueueSession,
+  destination: string,
+  limit: number,
+  unknownFor: number | null = null,
+): Promise<number> {
+  return session.transaction(async (session) => {
+    if (unknownFor !== null && !(await isUnknownFor(session, destination, unknownFor))) return 0;
+    const changes = new Changes<Name>();
+    const reason = 'destination_removed';
+    let buried = await buryAll(session, session.ready(destination, 'all', limit), reason, changes);
+    if (buried < limit) buried += await giveUpHeldOut(session, destination, reason, null, limit - buried, changes);
+    await session.write(changes);
+    return buried;
+  });
+}
+
+/** Of a destination that is gone, notices of deletions are dropped: a letter would keep the user's id. */
+async function buryAll(
+  session: QueueSession,
+  ready: ReturnType<typeof sql>,
+  reason: DeadReason,
+  changes: Changes<Name>,
+): Promise<number> {
+  const { rows, run, dialect, time, lane } = session;
+  const ids = (await rows<[number]>(ready)).map(([id]) => id);
+  if (ids.length === 0) return 0;
+  const these = dialect.oneOf(raw('id'), 'id', ids);
+  const isDropped = (type: number) => type === NOTICE && reason === 'destination_removed';
+  await run(sql`INSERT INTO rollcall.dead_letter
+      (id, accepted_at, first_at, last_at, tries, lane, type, destination, source, message_id, user_id, run, conflict, reason, body)
+    SELECT id, accepted_at, first_at, ${time.now}, tries, ${lane}, type, destination, source, message_id, user_id, run, conflict,
+      CAST(${reason} AS text), body
+    FROM rollcall.delivery WHERE ${these} ${raw(isDropped(NOTICE) ? `AND type <> ${NOTICE}` : '')}`);
+  const gone = await rows<[destination: Name, run: Name | null, tries: number, lane: number, type: number]>(
+    sql`DELETE FROM rollcall.delivery WHERE ${these} RETURNING destination, run, tries, ${lane}, type`,
+  );
+  for (const [destination, run, tries, lane, type] of gone) {
+    if (isDropped(type)) session.leaveNoTrace();
+    const untried = tries === 0 ? -1 : 0;
+    const queued = lane === DELETION_LANE ? 0 : untried;
+    changes.add(destination, run, { pending: -1, dead: isDropped(type) ? 0 : 1, queued, died: 1, untried });
+  }
+  return gone.length;
+}

@@ -1,0 +1,59 @@
+import type { DeadReason } from '../../dead-reasons.ts';
+import { Changes } from '../changes.ts';
+import { ofUsers, partOf } from '../records/traces.ts';
+import { raw, type Sql, sql } from '../sql.ts';
+import { CLAIMED } from '../states.ts';
+import type { Name, QueueSession } from './session.ts';
+
+export function erase(
+  session: QueueSession,
+  users: readonly string[],
+  sources: readonly string[] | null,
+  cursor: string | null,
+): Promise<{ readonly cursor: string | null; readonly inFlight: number }> {
+  return session.transaction(async (session) => {
+    const { place, range, next } = await partOf(session, cursor);
+    const theirs = ofUsers(session, place.hasBody, users, sources);
+    const changes = new Changes<Name>();
+    const left = range === null ? 0 : await eraseFrom(session, place.table, sql`${range} AND ${theirs}`, changes);
+    await session.write(changes);
+    // Not each time: it looks at all that is claimed.
+    const posting = next === null ? await beingPosted(session, ofUsers(session, true, users, sources)) : 0;
+    return { cursor: next, inFlight: Math.max(left, posting) };
+  });
+}
+
+/** Resolves to the number of deliveries that are being posted and so were left. */
+async function eraseFrom(
+  { rows, run, dialect }: QueueSession,
+  table: string,
+  theirs: Sql,
+  changes: Changes<Name>,
+): Promise<number> {
+  const from = raw(`rollcall.${table}`);
+  if (table === 'delivery') {
+    // Locked first: what is claimed or given back at this very moment is either erased or counted, never neither.
+    const found = await rows<[id: number, state: number]>(
+      sql`SELECT id, state FROM ${from} WHERE ${theirs} ${dialect.forUpdate}`,
+    );
+    const free = found.filter(([, state]) => state !== CLAIMED).map(([id]) => id);
+    const gone = await rows<[Name, Name | null, tries: number]>(
+      sql`DELETE FROM ${from} WHERE ${dialect.oneOf(raw('id'), 'id', free)} RETURNING destination, run, tries`,
+    );
+    for (const delivery of gone) changes.takenBack(...delivery);
+    return found.length - free.length;
+  }
+  if (table === 'dead_letter') {
+    const gone = await rows<[Name, Name | null, DeadReason]>(
+      sql`DELETE FROM ${from} WHERE ${theirs} RETURNING destination, run, reason`,
+    );
+    for (const letter of gone) changes.letterGone(...letter, 'superseded');
+  } else await run(sql`DELETE FROM ${from} WHERE ${theirs}`);
+  return 0;
+}
+
+async function beingPosted({ rows, dialect }: QueueSession, theirs: Sql): Promise<number> {
+  const [row] = await rows<[number]>(sql`SELECT count(*) FROM rollcall.delivery ${dialect.using('delivery_claimed')}
+    WHERE state = ${raw(`${CLAIMED}`)} AND ${dialect.among(raw('owner'), raw('SELECT id FROM rollcall.owner'))} AND ${theirs}`);
+  return row?.[0] ?? 0;
+}
