@@ -3,51 +3,34 @@ import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import { createSync, type Progress, type Sync } from '../jobs/index.ts';
 import { type Accept, createAccept } from './accept.ts';
-import { managementApi } from './admin/api/api.ts';
 import { Audit } from './admin/audit.ts';
 import { standingOf } from './admin/concerns.ts';
-import { Gate } from './admin/guard.ts';
 import { createMetrics, type Metrics } from './admin/metrics/metrics.ts';
 import { isFailure } from './admin/metrics/syncs.ts';
-import { pages } from './admin/pages.ts';
 import { awaitDeliveries } from './admin/run-deliveries.ts';
-import { Session } from './admin/session.ts';
-import { SignInLimit } from './admin/sign-in-limit.ts';
-import { statusRoutes } from './admin/status.ts';
-import { alertDestinations, hookOf, sampleAnnouncement } from './alerts/announcement.ts';
+import { alertDestinations } from './alerts/announcement.ts';
 import { AlertWatch } from './alerts/watch.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { collect } from './collect/collect.ts';
-import { Discards, NOBODY } from './collect/discards.ts';
-import { openApi } from './collect/openapi.ts';
+import { Discards } from './collect/discards.ts';
 import type { Concern } from './concern.ts';
 import type { Config } from './config/config.ts';
 import { Confirmations } from './deletion/confirmations.ts';
 import { Regulations } from './deletion/regulations.ts';
-import { regulations as regulationRoutes } from './deletion/routes.ts';
 import { destinationsOfFleet } from './deliver/fleet.ts';
 import { createAgent } from './deliver/http/agent.ts';
-import { sendTestEvent } from './deliver/test-event.ts';
 import { Worker } from './deliver/worker.ts';
 import { DeliveryLog } from './delivery-log.ts';
 import { type Destination, redactUrl } from './destination.ts';
 import { RollcallError } from './errors.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
-import { summaryOf, verifyFiles } from './events/summary.ts';
 import { History } from './history/history.ts';
 import { createHttpServer } from './http-server.ts';
+import { observedAccept } from './observed-accept.ts';
+import { registerRoutes } from './routes.ts';
 import { NOTIFY_DESTINATION, notifyDestination, sendEndpointAlert, sendRunAlert } from './run-alerts.ts';
 import { openStore } from './store/open.ts';
-import {
-  type AcceptResult,
-  DISCARDS_KEPT,
-  type EndpointState,
-  type Lane,
-  type RunProgress,
-  type Store,
-} from './store/port.ts';
-import { VERSION } from './version.ts';
+import { DISCARDS_KEPT, type EndpointState, type RunProgress, type Store } from './store/port.ts';
 
 interface AppOptions {
   readonly log: Logger;
@@ -161,7 +144,8 @@ export class App {
   private createAccept(): Accept {
     const destinations = () => this.destinations();
     const accept = createAccept(this.store, destinations, this.worker, (...batch) => this.history.accepted(...batch));
-    return this.observed(accept);
+    const { clock, metrics } = this;
+    return observedAccept(accept, { clock, metrics, log: this.options.log, alive: () => this.alive() });
   }
 
   private createSync(): Sync {
@@ -388,43 +372,11 @@ export class App {
     return standingOf({ store, audiences: sync.audiences, destinations, rules, now: clock.now(), before });
   }
 
-  /** Posts what it is tried with to each endpoint of a destination, past the queue. */
-  private test(destination: Destination) {
-    const { agent, clock, config } = this;
-    const { alerts, serviceName } = config;
-    const hook = hookOf(alerts, destination.name);
-    const body = hook && sampleAnnouncement(hook, alerts.link, clock.now());
-    return sendTestEvent(destination, { agent, clock, serviceName, body });
-  }
-
-  /** The event log's state, for the pages. */
-  private readonly logForPeople = {
-    summary: async () => (this.config.eventLog === null ? null : summaryOf(this.store.events)),
-    verify: async () => {
-      const { eventLog } = this.config;
-      const { events } = this.store;
-      if (eventLog === null || events.kind === 'table') return null;
-      const faults = await verifyFiles(
-        events,
-        eventLog.path,
-        () => this.clock.token(8),
-        () => {},
-      );
-      return { files: (await summaryOf(events)).files ?? 0, faults: [...faults] };
-    },
-  };
-
   /** A log that is in the store is there, whether or not it is still written. */
   private async eraseFromLog(requests: readonly Erasure[]): Promise<void> {
     const { events } = this.store;
     if (this.events) await this.events.erase(requests);
     else if (events.kind === 'table') for (const { users, sources } of requests) await events.forget(users, sources);
-  }
-
-  /** Whether what a source collects goes into the event log. */
-  private isLogged(source: string): boolean {
-    const { eventLog } = this.config;
-    return eventLog !== null && (eventLog.sources?.includes(source) ?? true);
   }
 
   /** Those that are configured, and those that alerts go to. */
@@ -444,92 +396,27 @@ export class App {
     },
   };
 
-  /** Counts what is accepted and what is not; whoever asked for it logs that it was not. */
-  private observed(accept: Accept): Accept {
-    // As with `createAccept`, nothing here holds the messages while it waits.
-    return (source, messages, options) => {
-      const startedAt = this.clock.monotonic();
-      const lane = options?.lane ?? 'live';
-      const accepting = new Promise<AcceptResult>((resolve) => {
-        this.alive();
-        resolve(accept(source, messages, options));
-      });
-      return this.countedAccept(accepting, source, lane, startedAt);
-    };
-  }
-
-  private async countedAccept(accepting: Promise<AcceptResult>, source: string, lane: Lane, startedAt: number) {
-    try {
-      const result = await accepting;
-      const ms = Math.round(this.clock.monotonic() - startedAt);
-      this.metrics.accepted(source, result, ms);
-      this.options.log.debug({ stage: 'accept', source, lane, ...result, ms }, 'accepted');
-      return result;
-    } catch (error) {
-      const code = error instanceof RollcallError ? error.code : 'internal_error';
-      this.metrics.refused(source, code);
-      throw error;
-    }
-  }
-
   private async listen(): Promise<void> {
     const { log, readConfig } = this.options;
+    const { clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards } = this;
     const health = { alive: () => this.alive(), ready: () => this.ready() };
     const server = createHttpServer(log, health, this.config.listen.trustedProxies);
-    await server.register(openApi, { serviceName: this.config.serviceName, version: VERSION });
-    await server.register(collect, {
-      sources: () => this.config.sources,
-      accept: (source, messages) => this.accept(source, messages, { logged: this.isLogged(source) }),
-      clock: this.clock,
-      onDiscard: (source, code, start) =>
-        this.discards.add(source ?? NOBODY, code, source === null ? null : (start ?? '')),
-      onUnreadable: (source, field) => this.metrics.unreadable(source, field),
+    await registerRoutes(server, {
+      ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },
+      config: () => this.config,
+      destinations: () => this.destinations(),
+      reload: async () => {
+        if (readConfig) await this.reload(readConfig());
+      },
+      delivered: (runs) => this.delivered(runs),
+      standing: () => this.standing(),
     });
-    await this.registerAdmin(server, readConfig);
     server.server.once('close', () => {
       if (!this.stopping) this.fail(new RollcallError('internal_error', 'The HTTP server has closed.'));
     });
     this.server = server;
     this.address = await server.listen(this.config.listen);
     log.info({ stage: 'collect', address: this.address }, 'Listening');
-  }
-
-  /** Routes beside collection: pages, management, metrics. */
-  private async registerAdmin(server: FastifyInstance, readConfig: AppOptions['readConfig']): Promise<void> {
-    const { audit, clock, store, sync } = this;
-    const { log } = this.options;
-    const config = () => this.config;
-    const session = new Session(clock);
-    const gate = new Gate({ tokens: () => this.config.admin.tokens, session, limit: new SignInLimit(clock) });
-    const reload = async () => {
-      if (readConfig) await this.reload(readConfig());
-    };
-    await server.register(regulationRoutes, {
-      guard: gate.guard('delete'),
-      hasSource: (id: string) => this.config.sources.some((source) => source.id === id),
-      fileRegulation: (request, by) => {
-        const target = `${request.type} of ${request.userIds.length}`;
-        const deed = { who: gate.caller(by).name, action: 'regulation.file', target };
-        return audit.during(deed, () => this.regulations.file({ ...request, by: deed.who }));
-      },
-      findRegulation: (id) => this.regulations.find(id),
-      confirmed: (id) => store.confirmed([id]),
-    });
-    await server.register(statusRoutes, { gate, audit, registry: this.metrics.registry, store, config, reload });
-    await server.register(managementApi, {
-      prefix: '/api/v1',
-      ...{ gate, audit, session, config, clock, log, reload, store, version: VERSION },
-      serviceName: () => this.config.serviceName,
-      sync: { ...sync, log, delivered: (runs) => this.delivered(runs) },
-      currentBodies: (letters) => sync.currentBodies(letters),
-      eventLog: this.logForPeople,
-      standing: () => this.standing(),
-      destinations: () => this.destinations(),
-      windowOf: (destination, endpoint) => this.worker.windowOf(destination, endpoint),
-      test: (destination) => this.test(destination),
-    });
-    // The pages are empty without data: who has to sign in must get as far as the page for it.
-    await server.register(pages, { admit: async (request) => void (gate.needsToken || gate.identify(request)) });
   }
 
   /** Takes up deletion requests that another process filed and did not finish, now and from time to time. */

@@ -5,7 +5,7 @@ import type { Owner, Roster, RosterEntry, Store } from '../store/port.ts';
 import { type Share, shareOf } from './share.ts';
 
 /** The destinations that a process of this configuration knows. */
-export function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
+function rosterOf(destinations: readonly Destination[], removedAfter: number): Roster {
   return { destinations: destinations.map(({ name, enabled, sources }) => ({ name, enabled, sources })), removedAfter };
 }
 
@@ -14,6 +14,8 @@ interface FleetOptions {
   /** This process, which gets a new number with each lease. */
   readonly owner: () => number;
   readonly log: Logger;
+  /** Called with each division of the destinations, and whether the processes are others than before. */
+  readonly onDivided: (isChanged: boolean) => void;
 }
 
 interface Member {
@@ -30,18 +32,42 @@ export class Fleet {
   private owners: readonly Owner[] = [];
   private members: readonly Member[] = [];
   private rosters: ReadonlyMap<string, Roster> = new Map();
+  private announcing: Promise<void> = Promise.resolve();
 
   constructor(options: FleetOptions) {
     this.options = options;
   }
 
-  /** Sets the roster of this process; `publish` shows it to the others. */
-  know(roster: Roster): void {
-    this.own = roster;
+  /** Sets the destinations that this process knows; `announce` shows them to the others. */
+  know(destinations: readonly Destination[], removedAfter: number): void {
+    this.own = rosterOf(destinations, removedAfter);
+  }
+
+  /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
+  announce(): Promise<void> {
+    this.announcing = this.announcing.then(() => this.divide());
+    return this.announcing;
+  }
+
+  private async divide(): Promise<void> {
+    try {
+      await this.publish();
+      this.options.onDivided(await this.refresh());
+    } catch (error) {
+      this.options.log.error(
+        { stage: 'claim', err: error },
+        'Destinations could not be divided among the processes; trying again',
+      );
+    }
+  }
+
+  /** Resolves once what was announced is over. */
+  async settled(): Promise<void> {
+    await this.announcing;
   }
 
   /** Writes what this process knows, unless it stands there; what fails is tried again by the next call. */
-  async publish(): Promise<void> {
+  private async publish(): Promise<void> {
     const owner = this.options.owner();
     const roster = this.own;
     if (this.published?.owner === owner && isEqual(this.published.roster, roster)) return;
@@ -57,7 +83,7 @@ export class Fleet {
   }
 
   /** Learns who delivers now, and what; resolves to whether anything changed. */
-  async refresh(): Promise<boolean> {
+  private async refresh(): Promise<boolean> {
     const { store, log } = this.options;
     try {
       const owners = await store.owners();

@@ -9,9 +9,10 @@ import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { post } from './exchange.ts';
-import { Fleet, rosterOf } from './fleet.ts';
+import { Fleet } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
 import { housekeeping, type MessageRetention, type RecordRetention } from './housekeeping.ts';
+import { Loops } from './loops.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { RefusingEndpoints } from './refusing.ts';
@@ -112,29 +113,32 @@ export class Worker {
   private readonly refusing: RefusingEndpoints;
   /** Pending deliveries that the last poll saw, by destination. */
   private pendingSeen = new Map<string, number>();
-  private announcing: Promise<void> = Promise.resolve();
   /** As the store has it; until it says so, since this process has its lease. */
   private servedSince = 0;
-  private stopping = false;
+  private readonly loops: Loops;
   private ended: Promise<void> | null = null;
   /** The store is lost: what became of a delivery can't be written. */
   private isHopeless = false;
-  private wakeUp: (() => void) | null = null;
-  private loops: Promise<unknown>[] = [];
 
   constructor(options: WorkerOptions) {
     const { store, clock, log, destinations } = options;
     this.options = options;
     this.destinations = destinations;
     this.clock = withTime(clock, () => store.time.now());
-    this.turns = new Turns(this.clock, () => this.signal());
+    this.loops = new Loops({ clock, log, onEnd: (what, cause) => this.reportEnd(what, cause) });
+    this.turns = new Turns(this.clock, () => this.loops.signal());
     this.stock = new Stock(this.clock, null);
-    this.fleet = new Fleet({ store, owner: () => this.lease.owner, log });
+    this.fleet = new Fleet({
+      store,
+      owner: () => this.lease.owner,
+      log,
+      onDivided: (isChanged) => this.divide(isChanged),
+    });
     this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
     this.lease = new ProcessLease(store, clock, log, {
       onRenewed: () => {
-        this.signal();
-        this.announce();
+        this.loops.signal();
+        void this.fleet.announce();
         // The next heartbeat tries again.
         void this.giveBack(this.stock.clearStale()).catch(() => undefined);
       },
@@ -149,8 +153,8 @@ export class Worker {
       store,
       clock,
       log,
-      sleep: (ms) => this.sleep(ms),
-      isStopping: () => this.stopping,
+      sleep: (ms) => this.loops.sleep(ms),
+      isStopping: () => this.loops.isStopping,
     });
     const leads = (name: string) => this.turns.queue(name) !== undefined && this.fleet.shareOf(name)?.leads === true;
     this.heldOut = new HeldOutLetters({ store, log, leads, onQueued: (names) => this.queued(names) });
@@ -161,8 +165,8 @@ export class Worker {
       leads,
       onQueued: (name) => this.queued([name]),
       onDone: (state) => this.refusing.forget(state),
-      sleep: (ms) => this.sleep(ms),
-      isStopping: () => this.stopping,
+      sleep: (ms) => this.loops.sleep(ms),
+      isStopping: () => this.loops.isStopping,
     });
     this.refusing = new RefusingEndpoints({
       store,
@@ -214,29 +218,27 @@ export class Worker {
     this.servedSince = this.clock.now();
     await this.lease.start();
     this.stock = new Stock(this.clock, this.lease.owner);
-    this.know();
-    this.announce();
-    await this.announcing;
+    this.fleet.know(this.destinations, this.options.removedAfter());
+    await this.fleet.announce();
     this.started = true;
     this.configure(this.destinations);
-    this.loops = [
-      this.forEver('claiming', () => this.claimLoop()),
-      this.forEver('polling', () =>
-        this.every(
-          () => POLL_INTERVAL,
-          () => this.poll(),
-        ),
-      ),
-      this.forEver('housekeeping', () =>
-        this.every(
-          () => HOUSEKEEPING_INTERVAL,
-          () => this.keepHouse(),
-        ),
-      ),
-    ];
+    this.loops.run('claiming', () => this.claimLoop());
+    this.loops.every(
+      'polling',
+      () => POLL_INTERVAL,
+      () => this.poll(),
+    );
+    this.loops.every(
+      'housekeeping',
+      () => HOUSEKEEPING_INTERVAL,
+      () => this.keepHouse(),
+    );
     if (!isLasting) return;
-    const look = () => this.orphans.look();
-    this.loops.push(this.forEver('looking for orphans', () => this.every(() => this.orphans.interval, look)));
+    this.loops.every(
+      'looking for orphans',
+      () => this.orphans.interval,
+      () => this.orphans.look(),
+    );
   }
 
   /** How many requests an endpoint may have in flight in this process, and has; null where it posts nothing there. */
@@ -268,15 +270,15 @@ export class Worker {
       // If this fails, the stock is stale in a while.
       void this.giveBack(this.stock.clear(queue.name)).catch(() => undefined);
     }
-    this.know();
-    this.announce();
+    this.fleet.know(destinations, this.options.removedAfter());
+    void this.fleet.announce();
     this.wake(names);
   }
 
   /** Takes deliveries as they are accepted, as far as its endpoints keep up. */
   reserve(counts: ReadonlyMap<string, number>): Take | null {
     const { owner } = this.stock;
-    if (owner === null || this.stopping || this.isHopeless) return null;
+    if (owner === null || this.loops.isStopping || this.isHopeless) return null;
     const room = this.stock.reserve(counts);
     return room.size > 0 ? { owner, room } : null;
   }
@@ -326,14 +328,13 @@ export class Worker {
   }
 
   private async end(): Promise<void> {
-    this.stopping = true;
-    this.signal();
+    this.loops.stop();
     await this.drained();
     await this.suspects.stop();
-    await Promise.all(this.loops);
+    await this.loops.ended();
     await this.resending.stop();
     await this.settler.flush(() => !this.holdsClaims());
-    await this.announcing;
+    await this.fleet.settled();
     await this.orphans.stop();
     this.stock = new Stock(this.clock, null);
     if (this.started) await this.lease.stop();
@@ -346,16 +347,6 @@ export class Worker {
 
   private holdsClaims(): boolean {
     return !this.isHopeless && this.lease.isHeld();
-  }
-
-  /** A loop that is over while the worker is not must not go unnoticed. */
-  private async forEver(what: string, loop: () => Promise<void>): Promise<void> {
-    try {
-      await loop();
-      if (!this.stopping) this.reportEnd(what, null);
-    } catch (error) {
-      this.reportEnd(what, error);
-    }
   }
 
   private reportEnd(what: string, cause: unknown): void {
@@ -389,7 +380,7 @@ export class Worker {
       servedSince: () => this.servedSince,
       post: (request) => post(this.options.agent, clock, request),
       holdsClaims: () => this.holdsClaims(),
-      isStopping: () => this.stopping || this.suspects.isDraining,
+      isStopping: () => this.loops.isStopping || this.suspects.isDraining,
       onSettled: (settlement) => this.settled(settlement),
       record: (claim) => this.suspects.record(claim),
       onSuspect: (claim) => this.suspects.take(claim),
@@ -417,10 +408,10 @@ export class Worker {
   }
 
   private async claimLoop(): Promise<void> {
-    for (let failures = 0; !this.stopping; ) {
+    for (let failures = 0; !this.loops.isStopping; ) {
       const planned = this.holdsClaims() && !this.suspects.isAlone ? this.turns.next(this.settler) : [];
       if (planned.length === 0) {
-        await this.awaitSignal();
+        await this.loops.awaitSignal();
         continue;
       }
       try {
@@ -432,7 +423,7 @@ export class Worker {
           { stage: 'claim', err: error },
           'The store could not be asked for deliveries; trying again',
         );
-        await this.sleep(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
+        await this.loops.sleep(backoff(failures, this.options.clock.random(), RETRY_BASE, RETRY_CAP));
         this.wake(planned.map(({ request }) => request.destination));
       }
     }
@@ -450,7 +441,7 @@ export class Worker {
     if (stock !== this.stock) return;
     for (const [index, each] of planned.entries()) {
       const claimed = claims[index] ?? [];
-      if (!this.turns.has(each.turn) || this.stopping || this.suspects.isAlone) {
+      if (!this.turns.has(each.turn) || this.loops.isStopping || this.suspects.isAlone) {
         for (const claim of claimed) this.settler.add(released(claim));
         continue;
       }
@@ -499,70 +490,19 @@ export class Worker {
     return [...this.turns.queues, ...this.retired];
   }
 
-  private know(): void {
-    this.fleet.know(rosterOf(this.destinations, this.options.removedAfter()));
-  }
-
-  /** Tells the others what this process serves, learns what they do, and divides the destinations among all. */
-  private announce(): void {
-    const failed = (error: unknown) =>
-      this.options.log.error(
-        { stage: 'claim', err: error },
-        'Destinations could not be divided among the processes; trying again',
-      );
-    this.announcing = this.announcing.then(() => this.divide()).catch(failed);
-  }
-
-  private async divide(): Promise<void> {
-    await this.fleet.publish();
+  private divide(isChanged: boolean): void {
     // Deliveries of a process that is gone are pending as before, but free.
-    if (await this.fleet.refresh()) this.pendingSeen.clear();
+    if (isChanged) this.pendingSeen.clear();
     for (const queue of this.turns.queues) queue.changeShare(this.fleet.shareOf(queue.name));
   }
 
   private loseClaims(): void {
     this.servedSince = this.clock.now();
     this.stock = new Stock(this.clock, this.lease.owner);
-    this.announce();
+    void this.fleet.announce();
     this.settler.clear();
     this.suspects.clear();
     for (const queue of this.queues()) queue.abandon();
     this.wake(this.turns.names);
-  }
-
-  private async every(interval: () => number, work: () => Promise<void>): Promise<void> {
-    while (!this.stopping) {
-      await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; trying again'));
-      await this.sleep(interval());
-    }
-  }
-
-  private readonly sleeping = new Set<() => void>();
-
-  /** Ends early when the worker stops. */
-  private sleep(ms: number): Promise<void> {
-    if (this.stopping) return Promise.resolve();
-    return new Promise((resolve) => {
-      const end = () => {
-        this.sleeping.delete(end);
-        cancel();
-        resolve();
-      };
-      const cancel = this.options.clock.after(ms, end);
-      this.sleeping.add(end);
-    });
-  }
-
-  private awaitSignal(): Promise<void> {
-    return new Promise((resolve) => {
-      this.wakeUp = resolve;
-      if (this.stopping) resolve();
-    });
-  }
-
-  private signal(): void {
-    this.wakeUp?.();
-    this.wakeUp = null;
-    if (this.stopping) for (const end of [...this.sleeping]) end();
   }
 }

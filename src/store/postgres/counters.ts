@@ -79,9 +79,6 @@ const addToProgress = (part: string, rows: string) => `
 /** Aggregates over deliveries: those that were never tried, and those of them that count towards the limit of their queue. */
 export const UNTRIED_ONES = 'count(*) FILTER (WHERE tries = 0)';
 export const QUEUED_ONES = 'count(*) FILTER (WHERE rank IN (1, 2, 7, 8))';
-/** Over dead letters: those that a full queue held out. */
-export const HELD_OUT_ONES = "count(*) FILTER (WHERE reason = 'queue_full')";
-
 const listParameters = (names: readonly string[]) => names.map((_, index) => `$${index + 3}::int[]`).join(', ');
 const givenSql = (names: readonly string[]) => `SELECT * FROM unnest($2::text[], ${listParameters(names)})`;
 

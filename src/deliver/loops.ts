@@ -1,0 +1,82 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+
+interface LoopOptions {
+  readonly clock: Pick<Clock, 'after'>;
+  readonly log: Logger;
+  /** Called with the name of a loop that ended before it was to, and why: null if it only came to its end. */
+  readonly onEnd: (what: string, cause: unknown) => void;
+}
+
+/** Work that goes on until it is told to stop: loops, their pauses, and the signal that one of them waits for. */
+export class Loops {
+  isStopping = false;
+  private readonly options: LoopOptions;
+  private readonly running: Promise<void>[] = [];
+  private readonly sleeping = new Set<() => void>();
+  private wakeUp: (() => void) | null = null;
+
+  constructor(options: LoopOptions) {
+    this.options = options;
+  }
+
+  /** Starts a loop. One that ends before it was to must not go unnoticed. */
+  run(what: string, loop: () => Promise<void>): void {
+    const { onEnd } = this.options;
+    const over = loop().then(
+      () => {
+        if (!this.isStopping) onEnd(what, null);
+      },
+      (error) => onEnd(what, error),
+    );
+    this.running.push(over);
+  }
+
+  /** Starts a loop that works, then pauses. Work that fails is done again after the pause. */
+  every(what: string, interval: () => number, work: () => Promise<void>): void {
+    this.run(what, async () => {
+      while (!this.isStopping) {
+        await work().catch((error) => this.options.log.warn({ err: error }, 'The store did not answer; trying again'));
+        await this.sleep(interval());
+      }
+    });
+  }
+
+  /** Ends early when the loops are to stop. */
+  sleep(ms: number): Promise<void> {
+    if (this.isStopping) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = () => {
+        this.sleeping.delete(end);
+        cancel();
+        resolve();
+      };
+      const cancel = this.options.clock.after(ms, end);
+      this.sleeping.add(end);
+    });
+  }
+
+  /** Waits for `signal`, or for the end. */
+  awaitSignal(): Promise<void> {
+    return new Promise((resolve) => {
+      this.wakeUp = resolve;
+      if (this.isStopping) resolve();
+    });
+  }
+
+  signal(): void {
+    this.wakeUp?.();
+    this.wakeUp = null;
+  }
+
+  /** Has all of them end with what they are doing. */
+  stop(): void {
+    this.isStopping = true;
+    this.signal();
+    for (const end of [...this.sleeping]) end();
+  }
+
+  async ended(): Promise<void> {
+    await Promise.all(this.running);
+  }
+}
