@@ -85,41 +85,17 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const record = await store.audience(key);
   const preview = await engine.preview(stageRequest(request, record), SAMPLE);
   if (record && preview.fromVersion < record.version) throw missing(request, record);
-  const known = record ?? newRecord(subject);
-  const all = request.config().destinations;
-  const destinations = scopeOf('sync', known, subject, all);
-  const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
-  const withdrawn = debtsOf(known, subject.source, all).flatMap(({ action, destination }) =>
-    action === 'withdraw' && known.endedAt === null ? destination : [],
-  );
-  const reached = reachedBy(subject.source, all).map(({ name }) => name);
-  const calls =
-    (preview.total + retired) * endpoints(destinations, all) +
-    preview.members * endpoints(newcomers, all) +
-    preview.before * endpoints(withdrawn, all);
+  const known = record ?? newRecord(subject);
+  const reach = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
   return {
-    key,
-    kind,
-    first: isFirst(known),
-    before,
-    members,
-    entered,
-    exited,
-    changed,
-    invalid,
-    duplicates,
+    ...{ key, kind, first: isFirst(known) },
+    ...{ before, members, entered, exited, changed, invalid, duplicates },
     messages: preview.total,
-    destinations,
-    newcomers,
-    returning: newcomers.filter((name) => known.lapsed.includes(name)),
-    withdrawn,
-    filtered: filteredOut(subject, all),
-    away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
-    calls,
-    estimatedMs: rate === null ? null : Math.ceil(calls / rate),
+    ...reach,
+    estimatedMs: rate === null ? null : Math.ceil(reach.calls / rate),
     held: definition ? whyHeld(request.former ? asRename(preview, retired) : preview, definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
@@ -128,6 +104,33 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),
     sample: sampleBodies(preview, subject, record, asOf),
+  };
+}
+
+/** The destinations that would hear of it, and how many calls that makes. */
+function reachOf(
+  { config, subject }: PlanRequest,
+  preview: Preview,
+  known: AudienceRecord,
+  retired: number,
+): Pick<SyncPlan, 'destinations' | 'newcomers' | 'returning' | 'withdrawn' | 'filtered' | 'away' | 'calls'> {
+  const all = config().destinations;
+  const destinations = scopeOf('sync', known, subject, all);
+  const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
+  const withdrawn = debtsOf(known, subject.source, all).flatMap(({ action, destination }) =>
+    action === 'withdraw' && known.endedAt === null ? destination : [],
+  );
+  const reached = reachedBy(subject.source, all).map(({ name }) => name);
+  return {
+    ...{ destinations, newcomers },
+    returning: newcomers.filter((name) => known.lapsed.includes(name)),
+    withdrawn,
+    filtered: filteredOut(subject, all),
+    away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
+    calls:
+      (preview.total + retired) * endpoints(destinations, all) +
+      preview.members * endpoints(newcomers, all) +
+      preview.before * endpoints(withdrawn, all),
   };
 }
 

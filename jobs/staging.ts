@@ -40,8 +40,8 @@ interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
 }
 
 export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
-  const { store, engine, clock, lease, subject } = context;
-  const { debt, former } = order;
+  const { store, clock, lease, subject } = context;
+  const { asOf, debt, former } = order;
   // Before all else: users whose deletion is not over by now are left out of what is computed, and no run that knows of a
   // deletion seems to have begun before its end.
   const { settled } = await store.deletions(null);
@@ -49,9 +49,38 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   // Users who stay members would not get their new values.
   const isOtherKind = order.action === 'sync' && known.version > 0 && known.kind !== subject.kind;
   const action = isOtherKind ? 'resync' : order.action;
+  const record = await recordAtStart(context, debt, known, startedAt);
+  const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
+  const of = { action, asOf, destinations, epoch: settled, renamedFrom: former?.key };
+  const run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
+  // People who look see that it computes. A run that the process does not survive has failed.
+  await store.saveRun(run, lease.fence);
+  try {
+    const staged = await stage(context, run, order, known);
+    failpoint('sync_stage');
+    await checkColumns(context, staged.columns);
+    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order) : null;
+    return await saveStaged(context, withCounts(run, staged), reason, record);
+  } catch (error) {
+    const since = await failingSince(store, run).catch(() => run.startedAt);
+    const over = failed(run, { error, since }, clock.now());
+    // Its tick is still due, here or elsewhere; nobody minds if even this is not written.
+    if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
+    else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
+    throw error;
+  }
+}
+
+/** The audience's record as it is once the run has computed. */
+async function recordAtStart(
+  { store, subject }: RunContext,
+  debt: Debt | undefined,
+  known: AudienceRecord,
+  startedAt: number,
+): Promise<AudienceRecord> {
   const isKnownToAll =
     known.formerColumns.length > 0 && known.lapsed.length === 0 && (await isAllDelivered(store, known.key));
-  const record = {
+  return {
     ...known,
     formerColumns: isKnownToAll ? [] : known.formerColumns,
     engine: subject.engine,
@@ -65,63 +94,44 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
       startedAt * 1000,
     ),
   };
-  const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
-  const { asOf } = order;
-  const made = newRun(
-    context,
-    { action, asOf, destinations, epoch: settled, renamedFrom: former?.key },
-    known,
-    startedAt,
+}
+
+/** Has the engine compute, within the definition's time. */
+async function stage(context: RunContext, run: Run, { debt, asOf }: Staging, known: AudienceRecord) {
+  const { engine, clock, lease, subject } = context;
+  const { action } = run;
+  const toVersion = await nextVersion(context, action, known, run.toVersion);
+  context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
+  await lease.check();
+  const { sql = '', timeout = NO_LIMIT, expect } = subject.definition ?? {};
+  return withinTime(clock, timeout, context.signal, (signal) =>
+    engine.stage({
+      ...{ plan: run.id, key: subject.key, kind: subject.kind, action, sql, asOf, toVersion, signal },
+      leavers: debt?.leavers ?? false,
+      leasedAt: lease.since,
+      freshness: expect?.freshness?.column,
+    }),
   );
-  const run = { ...made, toVersion: await lastVersion(store, known) };
-  // People who look see that it computes. A run that the process does not survive has failed.
-  await store.saveRun(run, lease.fence);
-  try {
-    const toVersion = await nextVersion(context, action, known, run.toVersion);
-    context.onProgress({ run: run.id, key: run.key, phase: 'stage', done: 0, total: null });
-    await lease.check();
-    const { sql = '', timeout = NO_LIMIT, expect } = subject.definition ?? {};
-    const staged = await withinTime(clock, timeout, context.signal, (signal) =>
-      engine.stage({
-        plan: run.id,
-        key: subject.key,
-        kind: subject.kind,
-        action,
-        sql,
-        asOf: order.asOf,
-        toVersion,
-        leavers: debt?.leavers ?? false,
-        leasedAt: lease.since,
-        signal,
-        freshness: expect?.freshness?.column,
-      }),
-    );
-    failpoint('sync_stage');
-    await checkColumns(context, staged.columns);
-    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order) : null;
-    const counted: Run = {
-      ...withCounts(run, staged),
-      state: reason ? 'held' : 'sending',
-      phase: reason ? 'stage' : 'send',
-      held: reason !== null,
-      reason,
-      finishedAt: reason === null ? null : clock.now(),
-    };
-    await store.saveRun(counted, lease.fence, record);
-    if (reason) {
-      // A run that waits for a person is not under way.
-      context.onProgress({ run: run.id, key: run.key, phase: 'done', done: 0, total: 0 });
-      await context.onHeld(counted);
-    }
-    return counted;
-  } catch (error) {
-    const since = await failingSince(store, run).catch(() => run.startedAt);
-    const over = failed(run, { error, since }, clock.now());
-    // Its tick is still due, here or elsewhere; nobody minds if even this is not written.
-    if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
-    else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
-    throw error;
+}
+
+/** Records what was computed. @param reason - why the run is held; null if it goes on */
+async function saveStaged(context: RunContext, run: Run, reason: string | null, record: AudienceRecord): Promise<Run> {
+  const { store, clock, lease } = context;
+  const staged: Run = {
+    ...run,
+    state: reason ? 'held' : 'sending',
+    phase: reason ? 'stage' : 'send',
+    held: reason !== null,
+    reason,
+    finishedAt: reason === null ? null : clock.now(),
+  };
+  await store.saveRun(staged, lease.fence, record);
+  if (reason) {
+    // A run that waits for a person is not under way.
+    context.onProgress({ run: run.id, key: run.key, phase: 'done', done: 0, total: 0 });
+    await context.onHeld(staged);
   }
+  return staged;
 }
 
 /** Why a person has to decide first: a source that is not to be believed, too large a change, or a new name. */
