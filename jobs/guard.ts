@@ -24,7 +24,7 @@ export function renameReason(former: string, before: number, { members }: Staged
   return `It was ${former} until now: ${users(before)} would leave ${former}, and ${members} enter the new name.`;
 }
 
-/** Whether a count is beyond what a threshold allows, of so many members before. */
+/** Whether a count exceeds a threshold, given the number of members before. */
 export function exceeds(count: number, threshold: Threshold | null, before: number): threshold is Threshold {
   if (threshold === null) return false;
   return 'count' in threshold ? count > threshold.count : count * 100 > threshold.percent * before;

@@ -19,7 +19,7 @@ const NOTHING: HiddenValues = new Map();
 
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
-/** The engines of the configuration: each is open only for a piece of work, and for so many at once at most. */
+/** The engines of the configuration. Each is open only while it works, and its concurrency is limited. */
 interface OpenEngines {
   /** Waits for a place among the engine's runs; resolves to what gives it back. */
   enter(name: string, signal: AbortSignal): Promise<() => void>;

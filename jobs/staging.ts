@@ -64,7 +64,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   } catch (error) {
     const since = await failingSince(store, run).catch(() => run.startedAt);
     const over = failed(run, { error, since }, clock.now());
-    // Its tick is still due, here or elsewhere; nobody minds if even this is not written.
+    // Its tick is still due, here or elsewhere, so it does no harm if this is not written either.
     if (context.signal.aborted) await store.saveRun(over, lease.fence).catch(() => {});
     else await store.saveRun(over, lease.fence, { ...record, engine: known.engine, sequence: known.sequence });
     throw error;

@@ -30,7 +30,7 @@ export async function nextTryAt(
   return (last.finishedAt ?? last.startedAt) + waitAfter(failures);
 }
 
-/** After so many failures in a row, in milliseconds. */
+/** By the number of failures in a row, in milliseconds. */
 export function waitAfter(failures: number): number {
   return Math.min(FIRST_WAIT * 2 ** (failures - 1), LONGEST_WAIT);
 }

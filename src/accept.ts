@@ -28,7 +28,7 @@ export type Accept = (source: string, messages: readonly Message[], options?: Ac
 
 /** The part of this process that delivers messages as they are accepted. */
 interface Deliverer {
-  /** Offers to take deliveries as they are accepted, of each destination so many at most; null if it takes none. */
+  /** Offers to take deliveries as they are accepted, up to these numbers by destination; null if it takes none. */
   reserve(counts: ReadonlyMap<string, number>): Take | null;
   /** Called once they are on disk, with what was claimed for it; with null if they are not. */
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void;

@@ -31,7 +31,7 @@ export type Failpoint =
 /** The fault: the process ends as by `kill -9`, or only the thread that comes by fails. */
 export type Fault = 'kill' | 'throw' | 'memory' | 'hang';
 
-/** A failpoint that waits to be passed so many times. */
+/** A failpoint that fires after it was passed a number of times. */
 export interface Armed {
   readonly name: Failpoint;
   readonly passes: number;

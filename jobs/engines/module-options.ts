@@ -8,7 +8,7 @@ export interface ModuleEngineOptions {
   readonly folder: string;
   /** Only previews and look-ups will be asked for; nothing may be written. */
   readonly readOnly: boolean;
-  /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */
+  /** Milliseconds after which the database itself should give up a statement: the process that asked may be gone. */
   readonly timeout?: number | undefined;
 }
 

@@ -12,7 +12,7 @@ interface OpenEngineOptions {
   readonly seesEvents?: boolean;
   /** Only previews and look-ups will be asked for; nothing may be written. */
   readonly readOnly?: boolean;
-  /** Milliseconds after which the database itself should give a statement up, for who asked may be gone. */
+  /** Milliseconds after which the database itself should give up a statement: the process that asked may be gone. */
   readonly timeout?: number | undefined;
 }
 

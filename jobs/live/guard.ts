@@ -3,7 +3,7 @@ import type { Store } from '../../src/store/port.ts';
 import type { Computation } from '../computation.ts';
 import { exceeds, shown, users } from '../guard.ts';
 
-/** Changes are counted over so many milliseconds. */
+/** Changes are counted over this time, in milliseconds. */
 const WINDOW = 3_600_000;
 
 /** Why an audience is frozen with these changes, counting those of the last hour; null when it is not. */

@@ -92,7 +92,7 @@ export class Table {
     );
   }
 
-  /** Forgets requests that were handled so many milliseconds ago. */
+  /** Forgets requests that were handled longer ago than this, in milliseconds. */
   async prune(pool: PostgresPool, keep: number): Promise<void> {
     await pool.query(
       `delete from ${this.name} where name in (

@@ -88,7 +88,7 @@ export function goneDestination(statuses: readonly DestinationStatus[], name: st
 /** Deliveries that die in one transaction. */
 const STEP = 1_000;
 
-/** Makes dead letters of what waits for a destination, of so many deliveries at most; resolves to their number. */
+/** Makes dead letters of deliveries that wait for a destination, up to a limit; resolves to their number. */
 export async function dropDestination(store: Pick<Store, 'bury'>, destination: string, most: number): Promise<number> {
   for (let dropped = 0; ; ) {
     const step = await store.bury(destination, Math.min(STEP, most - dropped));

@@ -9,7 +9,7 @@ interface Page<Row, Cursor> {
 }
 
 /**
- * Shows so many rows at most, page by page.
+ * Shows rows page by page, up to a limit.
  *
  * @returns how many it showed, and whether there are more
  */

@@ -8,7 +8,7 @@ export type LossReason =
   | 'deadline'
   /** Not sent when the process exited. */
   | 'exit'
-  /** Tried in vain for `retryFor`. */
+  /** Still failing after `retryFor`. */
   | 'expired'
   /** The service refused the batch. */
   | 'refused'
@@ -41,7 +41,7 @@ export type LossFacts = Omit<Loss, 'messages'>;
 export interface Report {
   /** Accepted by the service. */
   sent: number;
-  /** Refused by the service, or tried in vain for `retryFor`. */
+  /** Refused by the service, or still failing after `retryFor`. */
   failed: number;
   /** Given up: queue full, client closed, deadline over. */
   dropped: number;

@@ -31,7 +31,7 @@ export interface ClientOptions {
   spool?: string;
   /** Called for every message that will not arrive, with the reason. Default: one process warning per reason. */
   onLoss?: (loss: Loss) => void;
-  /** Called for every request in vain that will be made again. Default: process warnings, at once and then ever more rarely. */
+  /** Called for every failed request that will be made again. Default: process warnings, at first at once, then less and less often. */
   onRetry?: (retry: Retry) => void;
   /** Makes the requests, for instance through a proxy. Default: our own over `node:http`, in browsers and on the edge `fetch`. */
   fetch?: Fetch;

@@ -1,12 +1,12 @@
 import type { Clock } from './clock.ts';
 
-/** A request in vain that will be made again. */
+/** A failed request that will be made again. */
 export interface Retry {
   /** The cause, for people. */
   message: string;
   /** HTTP status of the answer, if there was one. */
   status?: number;
-  /** Requests in vain since one last got through, this one included. */
+  /** Failed requests since one last got through, this one included. */
   tries: number;
   /** Milliseconds since the first of these. */
   lasted: number;

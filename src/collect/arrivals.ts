@@ -61,7 +61,7 @@ export class Arrivals {
   }
 }
 
-/** Lets so many pass in each turn of the event loop, by address in turn. */
+/** Lets a limited number pass in each turn of the event loop, one address after the other. */
 class Line {
   private readonly limit: number;
   private passed = 0;

@@ -24,7 +24,7 @@ const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
 );
 
-/** Every double keeps so many decimal digits. */
+/** Every double keeps this many decimal digits. */
 const SAFE_DIGITS = 15;
 /** Zeros after the point from which on a number is written with an exponent. */
 const MAX_ZEROS = 5;
@@ -52,7 +52,7 @@ export class CanonicalJson {
     this.patience = bytes.length + 4_096;
   }
 
-  /** Whether the object at this place is one, nested no deeper than so many levels. */
+  /** Whether the object at this place is one, nested at most this many levels deep. */
   isObject(at: number, levels: number): boolean {
     this.end = at;
     this.keyCount = 0;

@@ -90,7 +90,7 @@ function collectRoute(summary: string, body: z.ZodType, answer: z.ZodType): Fast
     body: jsonSchema(body),
     response: {
       200: { description: 'Durable.', ...jsonSchema(answer) },
-      400: errorAnswer('Not taken; sending it again is in vain.'),
+      400: errorAnswer('Not taken; sending it again will not help.'),
       401: errorAnswer('Unknown write key.'),
       403: errorAnswer('The source is disabled.'),
       429: errorAnswer('Over the rate limit; try again after `Retry-After` seconds.'),

@@ -197,7 +197,7 @@ export interface TraitConfig extends ComputationConfig {
 export interface GuardConfig {
   readonly maxExits: Threshold | null;
   readonly maxEntries: Threshold | null;
-  /** The thresholds count only from so many members before the run on. */
+  /** Thresholds apply only if the audience had at least this many members before the run. */
   readonly minMembers: number;
   readonly allowEmpty: boolean;
 }

@@ -39,7 +39,7 @@ export interface Activity {
   readonly where: readonly Filter[];
 }
 
-/** Somebody did something so many times: `least` to `most`, both included; null for no upper limit. */
+/** Somebody did something from `least` to `most` times, both included; null for no upper limit. */
 export interface Performed {
   readonly performed: Activity;
   readonly least: number;

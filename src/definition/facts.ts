@@ -59,7 +59,7 @@ function formulaOf(condition: Condition, place: (fact: Fact) => Formula): Formul
   return place({ kind: 'audience', key: condition.inAudience });
 }
 
-/** Up to so many times includes never, which is no fact: it is the opposite of more often. */
+/** "At most n times" includes never, which is no fact: it is the opposite of "more than n times". */
 function performedFormula({ performed, least, most }: Performed, place: (fact: Fact) => Formula): Formula {
   if (least > 0 || most === null) return place({ kind: 'performed', activity: performed, least, most });
   return { not: place({ kind: 'performed', activity: performed, least: most + 1, most: null }) };

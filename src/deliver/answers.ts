@@ -9,7 +9,7 @@ export type Failure =
   /** There was no connection at all. */
   | 'unreachable';
 
-/** Below so many answers nothing can be said of a share. */
+/** Fewer answers than this say nothing about a share. */
 const ENOUGH = 20;
 /** Shares that are too many: of signs of overload, and of failures of any kind. */
 const OVERLOADED = 0.1;

@@ -63,7 +63,7 @@ function isNoHttp(failure: unknown, code: string): boolean {
 /** How many errors deep a code is looked for: an error may be its own cause. */
 const CAUSES_LIMIT = 8;
 
-/** Several addresses tried in vain give one error with a list; the first tells the cause. */
+/** If several addresses fail, there is one error with a list; the first one has the cause. */
 function errorCode(failure: unknown): string {
   let error = failure;
   for (let depth = 0; depth < CAUSES_LIMIT && typeof error === 'object' && error !== null; depth += 1) {

@@ -10,7 +10,7 @@ interface EndpointStatesOptions {
   readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Resolves after so many milliseconds, or at once when the process stops. */
+  /** Resolves after this many milliseconds, or at once when the process stops. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly isStopping: () => boolean;
 }

@@ -35,7 +35,7 @@ interface HousekeepingOptions {
   /** Its time is the store's. */
   readonly clock: Clock;
   readonly attemptRetention: number;
-  /** How long runs and deletion requests that are over are kept, in milliseconds; for ever where it is not said. */
+  /** How long runs and deletion requests that are over are kept, in milliseconds; forever unless given. */
   readonly recordRetention?: RecordRetention | undefined;
   readonly messageRetention: MessageRetention;
   readonly log: Logger;

@@ -117,7 +117,7 @@ export class Outlet {
     if (window.refusingSince !== null) window.refused(begun, clock.monotonic(), clock.random());
     else {
       window.succeeded(exchange.ms);
-      // Of several processes the one that probes says so: then it is said once.
+      // Of several processes only the one that probes reports it, so that it is reported once.
       if (refusals.areEnough && window.leads) this.refuse();
     }
   }

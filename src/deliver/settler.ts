@@ -16,7 +16,7 @@ type Settle = (settlements: readonly Settlement[]) => Promise<void>;
 export interface SettlerHooks {
   readonly onWritten: (settlements: readonly Settlement[]) => void;
   readonly onFailure: (error: unknown) => void;
-  /** Called with one that the store takes by no means; its delivery stays claimed until this process ends. */
+  /** Called with one that the store keeps rejecting; its delivery stays claimed until this process ends. */
   readonly onGivenUp: (settlement: Settlement, error: unknown) => void;
   /** Called if writing itself has ended by a fault: no settlement would be written any more. */
   readonly onFatal: (error: unknown) => void;

@@ -1,4 +1,4 @@
-/** Processes that serve one destination at most; beyond so many, each process serves only some of the destinations. */
+/** Processes that serve one destination at most. With more processes, each serves only some of the destinations. */
 export const SERVERS_LIMIT = 4;
 
 /** This process's part in serving a destination. */

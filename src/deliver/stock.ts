@@ -20,7 +20,7 @@ interface Shelf {
   size: number;
   /** Promised to accepts that are under way. */
   promised: number;
-  /** Deliveries that the last claim asked for in vain. */
+  /** Deliveries that the last claim asked for and did not get. */
   wanted: number;
   /** Taken in this span, and in the one before. */
   taken: number;

@@ -14,7 +14,7 @@ const STEADY_AFTER = 10_000;
 /** Suspects posted one after the other while all else waits, and for how long at most, in milliseconds. */
 const SESSION_SIZE = 16;
 const SESSION_LIMIT = 5_000;
-/** All else goes on for so many times as long as it had to wait. */
+/** Afterwards everything else goes on for this many times as long as it had to wait. */
 const REST_FACTOR = 9;
 const SHORTEST_REST = 100;
 /** How long a verdict is waited for that is not written, in milliseconds. */

@@ -145,7 +145,7 @@ export class Turns {
     turn.claimed += count;
     if (count < request.limit && turn.hints === hints) {
       turn.wanted = false;
-      // Deliveries that are tried in vain are claimed in few small claims.
+      // Deliveries that keep failing are claimed in few, small claims.
       const soonest = request.retries === undefined ? 0 : VAIN_WAIT;
       if (nextDue !== null && nextDue !== undefined) this.setTimer(turn, Math.max(soonest, nextDue - this.clock.now()));
     }
@@ -169,10 +169,10 @@ export class Turns {
   }
 }
 
-/** One claim in so many begins with retries; of those that fail again and again where others are taken, fewer. */
+/** One claim in this many begins with retries; fewer do while retries keep failing where other messages are taken. */
 const RETRIES_TURN = 8;
 const VAIN_RETRIES_TURN = 32;
-/** One in so many begins with backfills, and brings as large a part of all deliveries at most. */
+/** One claim in this many begins with backfills, and brings at most the same part of all deliveries. */
 const BACKFILLS_TURN = 8;
 /** Of the latter, other claims take such a part of their size at most; and how long they wait for the next, in milliseconds. */
 const VAIN_SHARE = 1 / 32;

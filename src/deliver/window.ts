@@ -6,7 +6,7 @@ import { type Share, WHOLE } from './share.ts';
 const INITIAL_LIMIT = 16;
 const MAX_LIMIT = 256;
 /**
- * An endpoint that can answer within so many milliseconds takes over a thousand a second with this many in flight. Its
+ * An endpoint that answers within this many milliseconds takes over a thousand a second with this many in flight. Its
  * quickest answer tells, for those of the moment grow with what is in flight, here as there.
  */
 const FAST_ANSWER = 50;

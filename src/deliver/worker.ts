@@ -83,7 +83,7 @@ interface WorkerOptions {
 /** How often other processes' messages are looked for, in milliseconds. */
 const POLL_INTERVAL = 1_000;
 const HOUSEKEEPING_INTERVAL = 30_000;
-/** A write costs hardly more for many than for one; a crash repeats the deliveries of that time. */
+/** A write of many costs hardly more than a write of one. A crash repeats the deliveries of this time. */
 const SETTLE_INTERVAL = 100;
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
@@ -211,7 +211,7 @@ export class Worker {
     });
   }
 
-  /** @param isLasting - whether it is there to stay: a command that delivers on the way takes nothing for removed */
+  /** @param isLasting - false for a command that delivers on the way: it never takes a destination for removed */
   async start(isLasting = true): Promise<void> {
     // Joining is the last that may fail: a start that failed leaves nothing behind.
     await this.states.load();
@@ -283,7 +283,7 @@ export class Worker {
     return room.size > 0 ? { owner, room } : null;
   }
 
-  /** Says what came of messages with these numbers of deliveries; without claims, they were not stored. */
+  /** The outcome of an accept that made these numbers of deliveries; without claims, nothing was stored. */
   accepted(counts: ReadonlyMap<string, number>, take: Take | null, claims: readonly Claim[] | null): void {
     // A lease that is over frees its claims.
     const isOurs = take === null || take.owner === this.stock.owner;
@@ -310,13 +310,13 @@ export class Worker {
     }
   }
 
-  /** Says that these destinations have dead letters among their work again. */
+  /** Dead letters of these destinations are queued again. */
   private queued(destinations: readonly string[]): void {
     for (const destination of destinations) this.stock.left(destination);
     this.wake(destinations);
   }
 
-  /** Says that these destinations have new work. */
+  /** These destinations have new work. */
   wake(destinations: Iterable<string>): void {
     this.turns.wake(destinations);
   }

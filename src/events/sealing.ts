@@ -11,7 +11,7 @@ const SEAL_AT = 32_000_000;
 const SEAL_AFTER = 15 * 60_000;
 /** Files of a size that are merged into one of the next. */
 const FAN_IN = 8;
-/** Files with so many events are left as they are. */
+/** Files with at least this many events are left as they are. */
 const LARGE = 4_000_000;
 
 export interface Sealed {

@@ -94,9 +94,9 @@ export const stepOf = (at: number, step: HistoryStep): number => at - (at % STEP
 export interface HistoryRecords {
   /** Adds to the minute, the hour and the day that `at` is in, by the wall clock. */
   addHistory(at: number, entries: readonly HistoryEntry[]): Promise<void>;
-  /** In the order of time; steps in which nothing came to pass are missing. */
+  /** In the order of time, without steps in which nothing happened. */
   history(filter: HistoryFilter): Promise<readonly HistoryPoint[]>;
-  /** Of each subject of a kind the sums over the steps from `since` on; those to which nothing came to pass are missing. */
+  /** For each subject of a kind, the sums over the steps from `since` on; subjects to which nothing happened are missing. */
   historySums(
     subject: HistorySubject,
     step: HistoryStep,

@@ -37,8 +37,8 @@ export interface Records
     LiveRecords {}
 
 /**
- * The time that due times and the four hours are in, in milliseconds. It goes on evenly when a clock is set: on Postgres with
- * the database's clock, on SQLite with the wall clock plus an offset. Claims, verdicts and states of endpoints are in it;
+ * The time of due times and of the four hours, in milliseconds. It runs on evenly when a clock is set: on Postgres it is the
+ * database's clock, on SQLite the wall clock plus an offset. Claims, verdicts and states of endpoints are in it;
  * attempts, dead letters and runs are in the wall clock's, as they are shown.
  */
 export interface StoreTime {
@@ -55,7 +55,7 @@ export interface StoreEvents {
   onDamaged(error: RollcallError): void;
 }
 
-/** For callers who learn of failures by the verbs that fail. */
+/** For callers that notice failures when a verb fails. */
 export const NO_EVENTS: StoreEvents = { onFatal() {}, onDamaged() {} };
 
 /**

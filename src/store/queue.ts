@@ -55,7 +55,7 @@ export interface AcceptRequest {
  */
 export interface Take {
   readonly owner: number;
-  /** How many of each destination at most. */
+  /** The most deliveries, by destination. */
   readonly room: ReadonlyMap<string, number>;
 }
 
@@ -90,7 +90,7 @@ export interface Claim {
   /** Start of the four hours: the first attempt; null before it. */
   readonly firstAt: number | null;
   readonly marks: EndpointMarks;
-  /** Abnormal ends of processes that it has to do with and has not outlived by a try: see `rescue`. */
+  /** Abnormal ends of processes that held it, since its last completed try: see `rescue`. */
   readonly crashes: number;
 }
 
@@ -134,7 +134,7 @@ export interface Attempt {
 /** The verdict over a claimed delivery. */
 export type Verdict =
   | { readonly kind: 'delivered' }
-  /** Tried in vain; again at `dueAt`. */
+  /** It failed; it is tried again at `dueAt`. */
   | { readonly kind: 'retry'; readonly dueAt: number; readonly firstAt: number; readonly marks: EndpointMarks }
   /** Given back untried, at once or at `dueAt`; not charged as a try. */
   | { readonly kind: 'release'; readonly dueAt: number | null }
@@ -175,8 +175,8 @@ export interface Queue {
   /** Extends the lease; false when it had ended and the claims were given to others. */
   heartbeat(owner: number, ttl: number): Promise<boolean>;
   /**
-   * Since when some process has been delivering, without a gap of more than a minute: in a gap nobody can have known whether
-   * an endpoint answers. What looks like a gap may be a step of the clock.
+   * Since when some process has been delivering, without a gap of more than a minute. In a gap nobody knows whether an endpoint
+   * answers. An apparent gap may be a step of the clock.
    */
   servedSince(): Promise<number>;
   /** Ends the lease; claims still held are free at once. */
@@ -187,7 +187,7 @@ export interface Queue {
    * with `begin`. A try that ends, and a clean end, count for nothing.
    */
   rescue(): Promise<number>;
-  /** Records that these claims are about to be posted. Only of use for those that were held at an abnormal end before. */
+  /** Records that these claims are about to be posted. Needed only for claims that were held at an abnormal end before. */
   begin(owner: number, claims: readonly Claim[]): Promise<void>;
 
   claim(owner: number, requests: readonly ClaimRequest[]): Promise<ClaimResult>;
@@ -203,8 +203,8 @@ export interface Queue {
    */
   expire(destination: string, before: number, untriedToo: boolean, limit: number): Promise<number>;
   /**
-   * Has the four hours of a destination's notices of deletions begin anew with their next try, since nobody serves it.
-   * Resolves to how many had been tried, at most `limit`.
+   * Starts the four hours of a destination's deletion notices anew, with their next try, because nobody serves it.
+   * Resolves to the number of notices that had been tried, at most `limit`.
    */
   restNotices(destination: string, limit: number): Promise<number>;
   /**

@@ -45,7 +45,7 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
-    name: 'ids of other types are told as text',
+    name: 'ids of other types become text',
     async run(open) {
       const { engine } = await open();
       await settle(engine, { sql: 'select 1 as user_id union all select 20' });
@@ -103,7 +103,7 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
-    name: 'what JSON has no form for is null, within lists too, and times there are told as elsewhere',
+    name: 'what JSON has no form for is null, within lists too, and times look as they do elsewhere',
     async run(open) {
       const { engine, spelling = STANDARD } = await open();
       const { list, moment, hasInfinity, hasTimes } = spelling;
@@ -181,7 +181,7 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
-    name: 'the traits of a definition are told with the types of their values in JSON',
+    name: 'the traits of a definition keep the types of their values in JSON',
     async run(open) {
       const { engine, spelling = STANDARD } = await open();
       const describe = (sql: string, kind: 'audience' | 'trait' = 'trait') =>

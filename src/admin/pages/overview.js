@@ -75,7 +75,7 @@ export function Overview({ may }) {
 /** Alerts that people got; nothing where nobody is to get any. */
 function Alerts() {
   const { data } = useData('/alerts?limit=10', ['alerts']).data ?? { data: [] };
-  // They come in the order in which they began; some are told of later.
+  // They are in the order in which they began; some were reported later.
   const rows = data.toSorted((/** @type {any} */ one, /** @type {any} */ other) =>
     other.openedAt.localeCompare(one.openedAt),
   );

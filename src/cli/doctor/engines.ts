@@ -3,7 +3,7 @@ import { count } from '../terminal.ts';
 import type { Opened } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
-/** Opens each engine, asks what it says of itself, and runs the definitions as `rollcall plan` does, which leaves no trace. */
+/** Opens each engine, asks for its state, and runs the definitions as `rollcall plan` does, which leaves no trace. */
 export async function* examineEngines({ app, config }: Opened): AsyncGenerator<Finding> {
   const unusable = new Set<string>();
   for (const name of Object.keys(config.engines)) {

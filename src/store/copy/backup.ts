@@ -84,7 +84,7 @@ export async function backup(options: BackupOptions): Promise<readonly string[]>
   }
 }
 
-/** What the system says of a disk or a folder; anything else is a fault of ours, and stays as it is. */
+/** The system's failures with a disk or a folder get our words. Anything else is a fault of ours, and stays as it is. */
 function copyFailure(error: unknown): unknown {
   if (error instanceof RollcallError || !(error instanceof Error)) return error;
   const { code, errcode, syscall } = error as NodeJS.ErrnoException & { readonly errcode?: number };

@@ -229,7 +229,7 @@ function digitsOf(stored: Uint8Array): string[] {
   return Array.from({ length: stored.length / KEY_BYTES }, (_, at) => digits.slice(32 * at, 32 * (at + 1)));
 }
 
-/** No id that was ever given out comes again. */
+/** No id is given out twice. */
 async function continueIds(source: DatabaseSync, session: Session): Promise<void> {
   const highest = {
     delivery: "SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'delivery'",

@@ -112,7 +112,7 @@ export class Database implements Session {
   /**
    * All of `work` or nothing of it; run again when it clashes with another transaction.
    *
-   * @param patience - for how long a statement may take, in milliseconds, if not as ever
+   * @param patience - for how long a statement may take, in milliseconds, if not as usual
    */
   transaction<T>(work: (session: Session) => Promise<T>, patience?: number): Promise<T> {
     return this.attempt(() =>

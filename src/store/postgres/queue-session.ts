@@ -22,9 +22,9 @@ export function queueSessionOf(
   const { db, parts } = context;
   const session: QueueSession = {
     ...sessionOf(context, on),
-    placeColumns: raw('rank, due_at'),
+    entryColumns: raw('rank, due_at'),
     // The database's time: a claim looks no further back than where it was.
-    place: (place) => raw(`${place === 'in front' ? again('l.lane') : 'l.lane'}, ${db.now}`),
+    entry: (entry) => raw(`${entry === 'in front' ? again('l.lane') : 'l.lane'}, ${db.now}`),
     lane: raw('rank % 3 AS lane'),
     skipLocked: raw('SKIP LOCKED'),
     ready: (destination, of, limit, condition) =>

@@ -19,7 +19,7 @@ export interface Ending {
 }
 
 /** The statements that end claims; each passes over what the owner no longer holds. */
-export class Statements {
+export class SettleStatements {
   private readonly context: Context;
   /** Of what was delivered, by whether it is kept. */
   private readonly deliveredSql: Readonly<Record<'dropping' | 'keeping', string>>;

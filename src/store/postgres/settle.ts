@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
 import { again } from './ranks.ts';
-import { type Ending, Statements } from './settle-statements.ts';
+import { type Ending, SettleStatements } from './settle-statements.ts';
 
 interface Owned {
   readonly owner: number;
@@ -19,7 +19,7 @@ interface Owned {
  */
 export class Settlements {
   private readonly context: Context;
-  private readonly statements: Statements;
+  private readonly statements: SettleStatements;
   private readonly plain: Group<Owned, undefined>;
   private readonly keyed: Group<Owned, undefined>;
   /** Whether this process keeps what was delivered, as far as it last said. */
@@ -27,7 +27,7 @@ export class Settlements {
 
   constructor(context: Context) {
     this.context = context;
-    this.statements = new Statements(context);
+    this.statements = new SettleStatements(context);
     const rows = ({ settlements }: Owned) => settlements.length;
     this.plain = new Group((items) => this.each(items, (owner, all) => this.settlePlain(owner, all)), rows);
     this.keyed = new Group((items) => this.each(items, (owner, all) => this.settleKeyed(owner, all)), rows);

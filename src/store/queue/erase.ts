@@ -12,10 +12,10 @@ export function erase(
   cursor: string | null,
 ): Promise<{ readonly cursor: string | null; readonly inFlight: number }> {
   return session.transaction(async (session) => {
-    const { place, range, next } = await partOf(session, cursor);
-    const theirs = ofUsers(session, place.hasBody, users, sources);
+    const { trace, range, next } = await partOf(session, cursor);
+    const theirs = ofUsers(session, trace.hasBody, users, sources);
     const changes = new Changes<Name>();
-    const left = range === null ? 0 : await eraseFrom(session, place.table, sql`${range} AND ${theirs}`, changes);
+    const left = range === null ? 0 : await eraseFrom(session, trace.table, sql`${range} AND ${theirs}`, changes);
     await session.write(changes);
     // Not each time: it looks at all that is claimed.
     const posting = next === null ? await beingPosted(session, ofUsers(session, true, users, sources)) : 0;

@@ -54,7 +54,7 @@ export async function queueHeldOut(
   changes: Changes<Name>,
 ): Promise<number> {
   if (letters.length === 0) return 0;
-  const { rows, dialect, placeColumns, lane } = session;
+  const { rows, dialect, entryColumns, lane } = session;
   const conflicts = letters.flatMap(([, conflict]) => conflict ?? []);
   if (conflicts.length > 0) await session.takeBack(destination, conflicts, changes);
   const these = dialect.oneOf(
@@ -65,8 +65,8 @@ export async function queueHeldOut(
   const held = sql`${these} AND reason = 'queue_full'`;
   const queued = await rows<[lane: number]>(sql`
     INSERT INTO rollcall.delivery
-      (id, destination, ${placeColumns}, state, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
-    SELECT id, destination, ${session.place('as accepted')}, ${raw(stateOf('l'))}, 0, type, source, message_id, user_id, accepted_at, run,
+      (id, destination, ${entryColumns}, state, tries, type, source, message_id, user_id, accepted_at, run, conflict, body)
+    SELECT id, destination, ${session.entry('as accepted')}, ${raw(stateOf('l'))}, 0, type, source, message_id, user_id, accepted_at, run,
       conflict, body
     FROM rollcall.dead_letter AS l WHERE ${held} ORDER BY accepted_at, id RETURNING ${lane}`);
   await session.run(sql`DELETE FROM rollcall.dead_letter WHERE ${held}`);

@@ -7,7 +7,7 @@ import { listed } from '../records/listed.ts';
 import { raw, sql } from '../sql.ts';
 import { DELETION_LANE, READY } from '../states.ts';
 import { queueHeldOut } from './held-out.ts';
-import type { Name, Place, QueueSession } from './session.ts';
+import type { Entry, Name, QueueSession } from './session.ts';
 
 type Bodies = ReadonlyMap<number, string | null>;
 
@@ -133,17 +133,17 @@ const hasNewer = (these: ReturnType<typeof sql>) => sql`EXISTS (
 async function queueLetters(
   session: QueueSession,
   ids: readonly number[],
-  at: Extract<Place, 'new' | 'in front'>,
+  at: Extract<Entry, 'new' | 'in front'>,
   changes: Changes<Name>,
 ): Promise<number> {
   if (ids.length === 0) return 0;
-  const { rows, dialect, time, placeColumns, lane } = session;
+  const { rows, dialect, time, entryColumns, lane } = session;
   const these = (column: string) => dialect.oneOf(raw(column), 'id', ids);
   const times = at === 'new' ? sql`${time.now}, NULL, NULL` : raw("l.accepted_at, l.first_at, nullif(l.marks, '{}')");
   const queued = await rows<[destination: Name, lane: number]>(sql`
     INSERT INTO rollcall.delivery
-      (id, destination, ${placeColumns}, state, tries, type, source, message_id, user_id, conflict, body, accepted_at, first_at, marks)
-    SELECT l.id, l.destination, ${session.place(at)}, ${raw(`${READY}`)}, 0, l.type, l.source, l.message_id, l.user_id, l.conflict, l.body,
+      (id, destination, ${entryColumns}, state, tries, type, source, message_id, user_id, conflict, body, accepted_at, first_at, marks)
+    SELECT l.id, l.destination, ${session.entry(at)}, ${raw(`${READY}`)}, 0, l.type, l.source, l.message_id, l.user_id, l.conflict, l.body,
       ${times}
     FROM rollcall.dead_letter AS l WHERE ${these('l.id')} AND NOT (${hasNewer(these('o.id'))})
     RETURNING destination, ${lane}`);

@@ -9,13 +9,13 @@ export type Name = string | number;
  * Where letters come back into their line: as if they were new, behind an earlier time of acceptance, or before all that was
  * held since.
  */
-export type Place = 'new' | 'as accepted' | 'in front';
+export type Entry = 'new' | 'as accepted' | 'in front';
 
 /** A session for verbs of the queue that are written once. */
 export interface QueueSession extends Session {
-  /** The columns of a delivery that say where it stands in its line, and their values for a letter `l`. */
-  readonly placeColumns: Sql;
-  place(place: Place): Sql;
+  /** The columns of a delivery that say where it enters its line, and their values for a letter `l`. */
+  readonly entryColumns: Sql;
+  entry(entry: Entry): Sql;
   /** The lane of a delivery. */
   readonly lane: Sql;
   /** Passes over rows that others have locked, after `FOR UPDATE`. */

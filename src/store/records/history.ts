@@ -75,7 +75,7 @@ export async function history({ rows }: Session, filter: HistoryFilter): Promise
     .toReversed();
 }
 
-/** Of each subject of a kind, or of one, what came to pass in the steps from `since` on; those to which nothing came are missing. */
+/** For each subject of a kind, or for one, the sums over the steps from `since` on; subjects to which nothing happened are missing. */
 export async function historySums(
   { rows }: Session,
   subject: HistorySubject,

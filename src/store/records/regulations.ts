@@ -93,9 +93,9 @@ export async function told(
   cursor: string | null,
 ): Promise<ToldPart> {
   const { rows, dialect } = session;
-  const { place, range, next } = await partOf(session, cursor);
+  const { trace, range, next } = await partOf(session, cursor);
   if (range === null) return { cursor: next, told: [] };
-  const { table, isPosted, hasBody } = place;
+  const { table, isPosted, hasBody } = trace;
   const found = await rows<TraceRow>(sql`
     SELECT DISTINCT ${dialect.nameOf(raw('source'))}, ${dialect.nameOf(raw('destination'))}, type, user_id,
       ${hasBody ? sql`CASE WHEN type = ${ALIAS} THEN body END` : raw('NULL')} FROM rollcall.${raw(table)}

@@ -20,7 +20,7 @@ const TRACES = [
 ] as const;
 
 interface Part {
-  readonly place: (typeof TRACES)[number];
+  readonly trace: (typeof TRACES)[number];
   /** The condition of the part's rows; null without any. */
   readonly range: Sql | null;
   /** The cursor behind it; null after the last. */
@@ -34,13 +34,13 @@ export async function partOf({ rows }: Session, cursor: string | null): Promise<
     0,
     TRACES.findIndex((each) => each.table === table),
   );
-  const place = TRACES[index] ?? TRACES[0];
+  const trace = TRACES[index] ?? TRACES[0];
   const [part] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
-    SELECT id FROM rollcall.${raw(place.table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS part`);
+    SELECT id FROM rollcall.${raw(trace.table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS part`);
   const [end = null, count = 0] = part ?? [];
   const following = TRACES[index + 1]?.table;
-  const next = count === STEP ? `${place.table}:${end}` : following === undefined ? null : `${following}:0`;
-  return { place, range: end === null ? null : sql`id > ${Number(from)} AND id <= ${end}`, next };
+  const next = count === STEP ? `${trace.table}:${end}` : following === undefined ? null : `${following}:0`;
+  return { trace, range: end === null ? null : sql`id > ${Number(from)} AND id <= ${end}`, next };
 }
 
 /** That a row is about one of these users, of an alias the former id too, and no notice of a deletion. */

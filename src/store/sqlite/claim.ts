@@ -5,11 +5,6 @@ import type { Connection } from './connection.ts';
 import { isOwner } from './leases.ts';
 import { CLAIM_COLUMNS, type ClaimTuple, type PackedClaims, packClaims } from './packed-claims.ts';
 
-interface ClaimArguments {
-  readonly owner: number;
-  readonly requests: readonly ClaimRequest[];
-}
-
 interface Claimed {
   readonly claims: PackedClaims;
   readonly nextDue: ReadonlyMap<string, number | null>;
@@ -29,7 +24,7 @@ const RETRIES_FIRST: readonly Class[] = [...USUAL.slice(3), ...USUAL.slice(0, 3)
 const BACKFILLS_FIRST: readonly Class[] = [[0, 2], ...USUAL.filter(([retry, lane]) => retry === 1 || lane !== 2)];
 const ORDERS = { usual: USUAL, retries: RETRIES_FIRST, backfills: BACKFILLS_FIRST } as const;
 
-export function claim(db: Connection, now: number, { owner, requests }: ClaimArguments): Claimed {
+export function claim(db: Connection, now: number, owner: number, requests: readonly ClaimRequest[]): Claimed {
   const packed = (claims: readonly (readonly ClaimTuple[])[]) => packClaims(claims, (number) => db.name(number));
   if (!isOwner(db, now, owner)) return { claims: packed(requests.map(() => [])), nextDue: new Map() };
   const nextDue = new Map<string, number | null>();

@@ -87,12 +87,7 @@ export function eventFirstDay(db: Connection): number {
   return days.reduce<number>((first, at) => (at === null ? first : Math.min(first, Math.floor(at / DAY))), NO_DAY);
 }
 
-interface TailArguments {
-  readonly after: number;
-  readonly upTo: number;
-}
-
-export function eventTail(db: Connection, _now: number, { after, upTo }: TailArguments): TailPart[] {
+export function eventTail(db: Connection, _now: number, after: number, upTo: number): TailPart[] {
   let room = PAGE;
   let last = after;
   for (const [id, bytes] of db.tuples<[number, number]>(
@@ -112,25 +107,18 @@ export function eventTail(db: Connection, _now: number, { after, upTo }: TailArg
   return rows.map(([id, source, bodies]) => ({ id, source: db.name(source), bodies }));
 }
 
-interface Fenced {
-  readonly fence: Fence;
-}
-
-export async function willWrite(
-  db: Connection,
-  now: number,
-  { fence, names }: Fenced & { readonly names: readonly string[] },
-): Promise<void> {
+export async function willWrite(db: Connection, now: number, fence: Fence, names: readonly string[]): Promise<void> {
   await check(db, now, fence);
   for (const name of names) db.run('INSERT OR REPLACE INTO event_leftover VALUES (?, ?)', name, now);
 }
 
-interface Sealing extends Fenced {
-  readonly upTo: number;
-  readonly files: readonly LogFile[];
-}
-
-export async function seal(db: Connection, now: number, { fence, upTo, files }: Sealing): Promise<void> {
+export async function seal(
+  db: Connection,
+  now: number,
+  fence: Fence,
+  upTo: number,
+  files: readonly LogFile[],
+): Promise<void> {
   await check(db, now, fence);
   keepUnread(db, upTo);
   db.run('DELETE FROM event_tail WHERE id <= ?', upTo);
@@ -159,7 +147,7 @@ function keepUnread(db: Connection, upTo: number): void {
   db.run('INSERT INTO event_unread SELECT id, source, bodies FROM event_tail WHERE id > ? AND id <= ?', read, upTo);
 }
 
-export function eventUnread(db: Connection, _now: number, { after }: { readonly after: number }) {
+export function eventUnread(db: Connection, _now: number, after: number) {
   const lost = Number(db.meta(LOST) ?? 0);
   let room = PAGE;
   const parts: TailPart[] = [];
@@ -176,12 +164,13 @@ export function eventUnread(db: Connection, _now: number, { after }: { readonly 
   return { parts, lost };
 }
 
-interface Replacing extends Fenced {
-  readonly gone: readonly string[];
-  readonly files: readonly LogFile[];
-}
-
-export async function replaceFiles(db: Connection, now: number, { fence, gone, files }: Replacing): Promise<void> {
+export async function replaceFiles(
+  db: Connection,
+  now: number,
+  fence: Fence,
+  gone: readonly string[],
+  files: readonly LogFile[],
+): Promise<void> {
   await check(db, now, fence);
   for (const name of gone) {
     if (db.run('DELETE FROM event_file WHERE name = ?', name) > 0)
@@ -195,7 +184,7 @@ export function leftovers(db: Connection): { readonly name: string; readonly sin
   return rows.map(([name, since]) => ({ name, since }));
 }
 
-export function removed(db: Connection, _now: number, { names }: { readonly names: readonly string[] }): void {
+export function removed(db: Connection, _now: number, names: readonly string[]): void {
   for (const name of names) db.run('DELETE FROM event_leftover WHERE name = ?', name);
 }
 
@@ -203,7 +192,7 @@ export function deletionsInLog(db: Connection): number {
   return Number(db.meta(DELETIONS) ?? 0);
 }
 
-export function deletedInLog(db: Connection, _now: number, { last }: { readonly last: number }): void {
+export function deletedInLog(db: Connection, _now: number, last: number): void {
   db.setMeta(DELETIONS, String(last));
 }
 

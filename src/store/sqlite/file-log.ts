@@ -5,16 +5,16 @@ import type { StoreThread } from './store-thread.ts';
 export function fileLog(thread: StoreThread): FileLog {
   return {
     kind: 'files',
-    state: () => thread.call('eventState', undefined),
-    firstDay: () => thread.call('eventFirstDay', undefined),
-    tail: (after, upTo) => thread.call('eventTail', { after, upTo }),
-    unread: (after) => thread.call('eventUnread', { after }),
-    willWrite: (fence, names) => thread.call('willWrite', { fence, names }),
-    seal: (fence, upTo, files) => thread.call('seal', { fence, upTo, files }),
-    replace: (fence, gone, files) => thread.call('replaceFiles', { fence, gone, files }),
-    leftovers: () => thread.call('leftovers', undefined),
-    deletions: () => thread.call('deletionsInLog', undefined),
-    deleted: (last) => thread.call('deletedInLog', { last }),
-    removed: (names) => thread.call('removed', { names }),
+    state: () => thread.call('eventState', []),
+    firstDay: () => thread.call('eventFirstDay', []),
+    tail: (...given) => thread.call('eventTail', given),
+    unread: (...given) => thread.call('eventUnread', given),
+    willWrite: (...given) => thread.call('willWrite', given),
+    seal: (...given) => thread.call('seal', given),
+    replace: (...given) => thread.call('replaceFiles', given),
+    leftovers: () => thread.call('leftovers', []),
+    deletions: () => thread.call('deletionsInLog', []),
+    deleted: (...given) => thread.call('deletedInLog', given),
+    removed: (...given) => thread.call('removed', given),
   };
 }

@@ -2,15 +2,9 @@ import { type ClockReading, keepClock } from './clock.ts';
 import type { Connection } from './connection.ts';
 import { freeClaims, rescue } from './settle.ts';
 
-interface JoinArguments {
-  readonly ttl: number;
-  /** Owners that joined from this process before. */
-  readonly own: readonly number[];
-  readonly clock: ClockReading;
-}
-
-export function join(db: Connection, now: number, { ttl, own, clock }: JoinArguments): number {
-  rescue(db, now, { own });
+/** @param own - owners that joined from this process before */
+export function join(db: Connection, now: number, ttl: number, own: readonly number[], clock: ClockReading): number {
+  rescue(db, now, own);
   keepClock(db, now, clock);
   const row = db.get<{ id: number }>(
     'INSERT INTO owner (lease_until, holder) VALUES (?, ?) RETURNING id',
@@ -20,13 +14,7 @@ export function join(db: Connection, now: number, { ttl, own, clock }: JoinArgum
   return row?.id as number;
 }
 
-interface OwnerArguments {
-  readonly owner: number;
-  readonly ttl: number;
-  readonly clock: ClockReading;
-}
-
-export function heartbeat(db: Connection, now: number, { owner, ttl, clock }: OwnerArguments): boolean {
+export function heartbeat(db: Connection, now: number, owner: number, ttl: number, clock: ClockReading): boolean {
   keepClock(db, now, clock);
   return db.run('UPDATE owner SET lease_until = ? WHERE id = ? AND lease_until > ?', now + ttl, owner, now) > 0;
 }
@@ -36,12 +24,7 @@ export function isOwner(db: Connection, now: number, owner: number): boolean {
   return db.get('SELECT 1 FROM owner WHERE id = ? AND lease_until > ?', owner, now) !== undefined;
 }
 
-interface LeaveArguments {
-  readonly owner: number;
-  readonly clock: ClockReading;
-}
-
-export function leave(db: Connection, now: number, { owner, clock }: LeaveArguments): void {
+export function leave(db: Connection, now: number, owner: number, clock: ClockReading): void {
   keepClock(db, now, clock);
   freeClaims(db, owner, false);
   db.run('DELETE FROM owner WHERE id = ?', owner);

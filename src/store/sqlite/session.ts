@@ -1,6 +1,6 @@
 import type { Changes } from '../changes.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
-import type { Name, Place, QueueSession } from '../queue/session.ts';
+import type { Entry, Name, QueueSession } from '../queue/session.ts';
 import type { Dialect, ListTypes, Times } from '../records/session.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { READY } from '../states.ts';
@@ -75,14 +75,14 @@ export class SqliteSession implements QueueSession {
     return work(this);
   }
 
-  readonly placeColumns = raw('lane, due_at');
+  readonly entryColumns = raw('lane, due_at');
   readonly lane = raw('lane');
   readonly skipLocked = NOTHING;
 
   /** What is due since it was accepted goes before what came later. */
-  place(place: Place): Sql {
+  entry(entry: Entry): Sql {
     const { now } = this.time;
-    return place === 'new' ? sql`l.lane, ${now}` : sql`l.lane, min(l.accepted_at, ${now})`;
+    return entry === 'new' ? sql`l.lane, ${now}` : sql`l.lane, min(l.accepted_at, ${now})`;
   }
 
   ready(destination: string, of: 'all' | 'tried', limit: number, condition = raw('true')): Sql {

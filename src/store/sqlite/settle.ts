@@ -196,23 +196,17 @@ function freeWaiting(db: Connection, conflict: string, destination: number): boo
   );
 }
 
-interface BeginArguments {
-  readonly owner: number;
-  readonly ids: readonly number[];
-}
-
-export function begin(db: Connection, _now: number, { owner, ids }: BeginArguments): void {
+export function begin(db: Connection, _now: number, owner: number, ids: readonly number[]): void {
   const sql = 'UPDATE delivery SET begun = 1 WHERE id IN (SELECT value FROM json_each(?)) AND owner = ?';
   db.run(sql, JSON.stringify(ids), owner);
 }
 
-interface RescueArguments {
-  /** Owners that joined from this process, which lives. */
-  readonly own: readonly number[];
-}
-
-/** Gives back what processes held whose lease has ended; resolves to the number of deliveries. */
-export function rescue(db: Connection, now: number, { own }: RescueArguments): number {
+/**
+ * Gives back what processes held whose lease has ended; resolves to the number of deliveries.
+ *
+ * @param own - owners that joined from this process, which lives
+ */
+export function rescue(db: Connection, now: number, own: readonly number[]): number {
   recallAbsurd(db, now);
   let freed = 0;
   for (const { id, lease_until, holder } of db.all<{ id: number; lease_until: number; holder: string }>(

@@ -60,7 +60,8 @@ export class SmallAccepts {
       }
       const packed = pack(messages);
       requests.length = 0;
-      return { args: { messages: packed, counts, takes, maxQueued, logged, ahead }, movable: movable(packed) };
+      const args = { messages: packed, counts, takes, maxQueued, logged, ahead };
+      return { args: [args], movable: movable(packed) };
     });
     return { requests, grow, result };
   }

@@ -48,7 +48,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     if (SmallAccepts.isSmall(request)) return (logged ? small.logged : small.unlogged).add(request);
     const packed = pack(messages);
     const options = { movable: movable(packed), messages: messages.length };
-    return thread.call('accept', { messages: packed, step, live, maxQueued, logged, take, ahead: ahead() }, options);
+    return thread.call('accept', [{ messages: packed, step, live, maxQueued, logged, take, ahead: ahead() }], options);
   };
   const acceptAndTake = async (request: port.AcceptRequest) => {
     const acceptedAt = time.now();
@@ -62,24 +62,24 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     // Only who takes deliveries needs the messages for longer.
     accept: (request) => (request.take ? acceptAndTake(request) : sent(request).then(resultOf)),
     join: async (ttl) => {
-      const owner = await thread.call('join', { ttl, own: own.owners, clock: reading() });
+      const owner = await thread.call('join', [ttl, own.owners, reading()]);
       own.add(owner);
       return owner;
     },
-    heartbeat: (owner, ttl) => thread.call('heartbeat', { owner, ttl, clock: reading() }),
+    heartbeat: (owner, ttl) => thread.call('heartbeat', [owner, ttl, reading()]),
     leave: (owner) => {
       own.delete(owner);
-      return thread.call('leave', { owner, clock: reading() });
+      return thread.call('leave', [owner, reading()]);
     },
-    servedSince: () => thread.call('servedSince', undefined),
-    rescue: () => thread.call('rescue', { own: own.owners }),
-    begin: (owner, claims) => thread.call('begin', { owner, ids: claims.map(({ id }) => ids.number(id)) }),
+    servedSince: () => thread.call('servedSince', []),
+    rescue: () => thread.call('rescue', [own.owners]),
+    begin: (owner, claims) => thread.call('begin', [owner, claims.map(({ id }) => ids.number(id))]),
     claim: async (owner, requests) => {
-      const { claims, nextDue } = await thread.call('claim', { owner, requests });
+      const { claims, nextDue } = await thread.call('claim', [owner, requests]);
       return { claims: unpackClaims(claims, requests, ids), nextDue };
     },
     settle: (owner, settlements, keeps = false) =>
-      thread.call('settle', new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps)),
+      thread.call('settle', [new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps)]),
     expire: (...given) => thread.call('expire', given),
     restNotices: (...given) => thread.call('restNotices', given),
     bury: (...given) => thread.call('bury', given),
@@ -89,12 +89,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
     resend: (...given) => thread.call('resend', given),
     drop: (...given) => thread.call('drop', given),
     erase: (...given) => thread.call('erase', given),
-    prune: (before, limit) => thread.call('prune', { before, limit }),
+    prune: (...given) => thread.call('prune', given),
     events: fileLog(thread),
     scrub: () => thread.scrub(),
     examine: async () => [{ state: 'ok', message: `SQLite ${process.versions.sqlite}` }],
     clockAhead: async () => null,
-    ping: async () => thread.call('ping', undefined),
+    ping: async () => thread.call('ping', []),
     check: async (thorough) => {
       const found = await checkFile(path, thorough);
       if (found !== null) thread.markDamaged(damaged(path, found));

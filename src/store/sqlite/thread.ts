@@ -144,11 +144,11 @@ async function performAll(
 
 /** Accepts that follow each other and are refused by nothing: they need no savepoints, and share their statements. */
 function plainAccepts(operations: readonly Operation[], from: number) {
-  const accepts: { now: number; request: VerbArguments<'accept'> }[] = [];
+  const accepts: { now: number; request: VerbArguments<'accept'>[0] }[] = [];
   for (let at = from; at < operations.length; at += 1) {
     const operation = operations[at] as Operation;
     if (!('verb' in operation) || operation.verb !== 'accept') break;
-    const request = operation.args as VerbArguments<'accept'>;
+    const [request] = operation.args as VerbArguments<'accept'>;
     if (request.step !== null || request.live) break;
     accepts.push({ now: operation.now, request });
   }

@@ -29,7 +29,7 @@ import { begin, rescue, settle } from './settle.ts';
 /** A verb that is written once for both databases. */
 const shared =
   <A extends readonly unknown[], R>(verb: (session: QueueSession, ...given: A) => Promise<R>) =>
-  (db: Connection, now: number, given: A): Promise<R> =>
+  (db: Connection, now: number, ...given: A): Promise<R> =>
     verb(new SqliteSession(db, now), ...given);
 
 /** The queue's verbs, each performed within the transaction of its group. */
@@ -52,12 +52,11 @@ const VERBS = {
     deletedInLog,
   },
   ping: () => undefined,
-} satisfies Record<string, (db: Connection, now: number, args: never) => unknown>;
+} satisfies Record<string, (db: Connection, now: number, ...args: never[]) => unknown>;
 
 type Verbs = typeof VERBS;
 export type VerbName = keyof Verbs;
-export type VerbArguments<V extends VerbName> =
-  Parameters<Verbs[V]> extends [unknown, unknown, infer A] ? A : undefined;
+export type VerbArguments<V extends VerbName> = Parameters<Verbs[V]> extends [unknown, unknown, ...infer A] ? A : [];
 export type VerbResult<V extends VerbName> = Awaited<ReturnType<Verbs[V]>>;
 
 /** An operation for the store's thread. */
@@ -66,15 +65,15 @@ export type Operation = {
   readonly now: number;
   readonly ahead: number;
 } & (
-  | { readonly verb: VerbName; readonly args: unknown }
+  | { readonly verb: VerbName; readonly args: readonly unknown[] }
   | { readonly record: RecordVerb; readonly args: readonly unknown[] }
 );
 
 export function perform(db: Connection, operation: Operation): unknown {
   const { now, ahead } = operation;
   if ('record' in operation) return performRecord(new SqliteSession(db, now, ahead), operation.record, operation.args);
-  const work = VERBS[operation.verb] as (db: Connection, now: number, args: unknown) => unknown;
-  return work(db, now, operation.args);
+  const work = VERBS[operation.verb] as (db: Connection, now: number, ...args: readonly unknown[]) => unknown;
+  return work(db, now, ...operation.args);
 }
 
 /** The outcome of an operation; a failure crosses threads as code and message. */
