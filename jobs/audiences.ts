@@ -172,7 +172,7 @@ const ticksOf = memoize(
   ({ schedule, timezone }) => `${schedule} ${timezone}`,
 );
 
-/** A run that goes on may be longer than its interval, and one more tick finds it so. */
+/** A run may take longer than its interval: one more tick may find it still going. */
 function overdueSince(computation: Computation, { state, startedAt }: Run, now: number): number | null {
   const allowed = UNFINISHED.includes(state) || state === 'held' ? 1 : 0;
   const missed = ticksOf(computation).last(startedAt, now - LATE, allowed + 2);

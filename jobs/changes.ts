@@ -60,7 +60,7 @@ export interface ChangePage {
 /** As engines sort them. */
 export const compareIds = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** A page of what `changesOf` gives all of. */
+/** One page of the changes that `changesOf` reads whole. */
 export async function changePageOf(engine: Engine, run: Run, after: ChangePlace, limit: number): Promise<ChangePage> {
   if (!changesMembership(run) || run.state === 'failed' || run.state === 'rejected') return { changes: [], next: null };
   if (run.state === 'done') {

@@ -8,7 +8,7 @@ import { asRollcallError } from './failure.ts';
 import type { WithEngine } from './open-engines.ts';
 import { bodiesOf } from './send.ts';
 
-/** The parts of a dead letter that say for whom it was, and whom and what it is about. */
+/** The parts of a dead letter that name its destination, its user and its message. */
 export type DeadChange = Pick<DeadLetter, 'destination' | 'conflict' | 'messageId' | 'body'>;
 
 /** A body with the value of now; null for messages that are sent as they are; the error if that value can't be read. */

@@ -6,7 +6,7 @@ import type { FileLog, TailPart } from '../src/store/event-log.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
 
-/** Times that what changed meanwhile is read again: sealing comes every few seconds at most. */
+/** How often a log that changed meanwhile is read again: sealing comes every few seconds at most. */
 const TRIES = 20;
 
 /** Takes the events of the tail. */

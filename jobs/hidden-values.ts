@@ -35,6 +35,6 @@ function withoutValues(error: unknown, { sql }: Definition, values: HiddenValues
     (text, [value, name]) => text.replaceAll(value, `\${${name}}`),
     error.message.replace(EXCERPT, ''),
   );
-  // Not with its cause, which has the text as it was.
+  // Without its cause, which holds the original text.
   return new RollcallError(error.code, shown);
 }

@@ -65,7 +65,7 @@ async function keepWhatWasSent(context: RunContext, run: Run, staged: Staged): P
   return { ...before, destinations, lapsed: [...new Set([...before.lapsed, ...told])] };
 }
 
-/** The run is over by now: a plan that stays for once is removed by the next one. */
+/** The run is over by now: if its plan stays, the next run removes it. */
 export async function discardPlan({ engine, log }: RunContext, run: Run): Promise<void> {
   await engine
     .discard(run.id)

@@ -3,7 +3,7 @@ import { LiveLeader, type LiveParts } from './leader.ts';
 
 /** Live audiences and traits (docs/live.md): one leader for each source that they speak as. */
 interface Live {
-  /** Goes by the configuration as it is now. */
+  /** Uses the configuration as it is now. */
   start(): Promise<void>;
   /** Computes what there is now, where nobody does so all the time. */
   once(): Promise<void>;

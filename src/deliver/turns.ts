@@ -195,7 +195,7 @@ function requestOf(turn: Turn, limit: number): ClaimRequest {
 function orderOf(turn: Turn): ClaimRequest['order'] {
   turn.claims += 1;
   if (turn.queue.outlets.areClosed && turn.queue.outlets.probeUntried) return 'usual';
-  // Probes with what was tried already and with what was not in turn: it may be the messages' fault that those failed.
+  // Probes alternate between messages that were tried before and new ones: the failures may be the old messages' fault.
   if (turn.queue.outlets.areClosed) return turn.claims % 2 === 0 ? 'retries' : 'usual';
   if (turn.claims % (turn.queue.retriesAreVain ? VAIN_RETRIES_TURN : RETRIES_TURN) === 0) return 'retries';
   return turn.claims % BACKFILLS_TURN === BACKFILLS_TURN / 2 ? 'backfills' : 'usual';

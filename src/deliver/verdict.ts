@@ -59,7 +59,7 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   return { kind: 'retry', dueAt, firstAt, marks };
 }
 
-/** Of nearly all deliveries: the only endpoint that was tried took it, and any success will do. Null where it takes more to judge. */
+/** The verdict for nearly all deliveries: the only endpoint that was tried took it, and any success will do. Null for all others. */
 export function judgeTaken({ require, results }: Pick<TryInput, 'require' | 'results'>): Verdict | null {
   return require === 'any' && results.length === 1 && isTaken(results[0]) ? DELIVERED : null;
 }

@@ -12,7 +12,7 @@ export interface EndpointState {
 
 /** An endpoint refuses everything, or did. */
 export interface Refusal {
-  /** Since when; null once it does no longer, or a person has it tried again. */
+  /** Since when; null once it refuses no longer, or once a person has it tried again. */
   readonly since: number | null;
   /** Its last success before: all that it refused since is sent again. */
   readonly from: number;

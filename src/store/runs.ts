@@ -53,7 +53,7 @@ export interface Run {
   readonly failingSince?: number;
 }
 
-/** How far the deliveries of a run are. */
+/** The progress of a run's deliveries. */
 export interface RunProgress {
   readonly deliveries: number;
   /** Not tried yet, or being tried for the first time. */

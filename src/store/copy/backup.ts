@@ -238,7 +238,7 @@ async function copyPostgres(
   return [`${place}/`];
 }
 
-/** A log beside the file is what a killed process left; it goes first, as closing the file ends the hold on it. */
+/** A log beside the file was left by a killed process. It is copied first, because closing the file ends the hold on it. */
 async function copyEngine({ path, hold }: EngineFile, folder: string, place: string): Promise<readonly string[]> {
   const written: string[] = [];
   if (!(await exists(path))) return written;

@@ -8,7 +8,7 @@ interface Table {
   readonly name: string;
   /** By type. */
   readonly columns: { readonly [T in Type]?: readonly string[] };
-  /** SQLite's expressions for columns that it has not, or not so. */
+  /** SQLite's expressions for columns that it lacks or keeps differently. */
   readonly as?: Readonly<Record<string, string | number>>;
   /** SQLite's FROM clause, where it is more than the table. */
   readonly from?: string;

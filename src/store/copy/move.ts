@@ -223,7 +223,7 @@ async function copySeen({ source, session, now, onProgress }: Move): Promise<num
 /** The hashes of all message ids that are remembered, many in a row. */
 const SEEN = 'SELECT keys FROM seen UNION ALL SELECT keys FROM seen_log';
 
-/** Those of a row, as Postgres has them. */
+/** The hashes of a row, as Postgres writes them. */
 function digitsOf(stored: Uint8Array): string[] {
   const digits = Buffer.from(stored).toString('hex');
   return Array.from({ length: stored.length / KEY_BYTES }, (_, at) => digits.slice(32 * at, 32 * (at + 1)));

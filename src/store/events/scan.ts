@@ -2,7 +2,7 @@ import type { FileLog, LogScan, ScannedRow, Wanted } from '../event-log.ts';
 import { Workbench } from './parquet.ts';
 import { type StagingDialect, stagingOf } from './staging.ts';
 
-/** Times that what changed meanwhile is read again. */
+/** How often a log that changed meanwhile is read again. */
 const TRIES = 20;
 
 const DUCKDB: StagingDialect = {

@@ -2,7 +2,7 @@ import { addToPart, PARTS, PERIOD } from './counters.ts';
 import type { Database } from './database.ts';
 import { Seldom } from './seldom.ts';
 
-/** Periods after which nobody writes to a part any more, but for a transaction that takes very long. */
+/** After this many periods nobody writes to a part any more, except a transaction that takes very long. */
 const RESTS = 2;
 
 /**

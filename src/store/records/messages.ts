@@ -27,7 +27,7 @@ const PLACES: readonly Place[] = [
   { table: 'delivery', state: 'waiting', delivery: 'id', at: 'accepted_at', hasBody: true, looks: 10_000 },
   { table: 'dead_letter', state: 'dead', delivery: 'id', at: 'last_at', hasBody: true, looks: 10_000 },
   { table: 'delivered', state: 'delivered', delivery: 'delivery', at: 'at', hasBody: true, looks: 10_000 },
-  // Of what is not kept, the log still has the ids.
+  // The log still has the ids of messages that are not kept.
   { table: 'attempt', state: 'delivered', delivery: 'delivery', at: 'at', hasBody: false, looks: 50_000 },
 ];
 
@@ -199,7 +199,7 @@ export async function message({ rows, dialect, time, ids }: Session, id: string)
   return null;
 }
 
-/** Also what was delivered at that very moment: where nothing is to be kept, that is now. */
+/** Includes deliveries of that very moment: if nothing is kept, that is now. */
 export async function pruneDelivered(session: Session, until: number, limit: number): Promise<number> {
   return (await pruneOldest(session, 'delivered', until + 1, limit)).count;
 }

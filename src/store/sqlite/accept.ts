@@ -33,16 +33,16 @@ interface AcceptArguments {
 interface AcceptEachArguments {
   /** Those of all requests, one after the other. */
   readonly messages: PackedMessages;
-  /** How many of them are whose. */
+  /** How many messages each request has. */
   readonly counts: Int32Array;
-  /** Null where nobody takes any. */
+  /** Null if nobody takes any. */
   readonly takes: readonly (Take | null)[] | null;
   readonly maxQueued: number;
   readonly logged: boolean;
   readonly ahead: number;
 }
 
-/** The same of what became of them: three numbers for each request. */
+/** Their outcome: three numbers for each request. */
 export interface AcceptedEach {
   readonly numbers: Int32Array;
   readonly handed: readonly (readonly HandedTuple[])[] | null;
@@ -232,7 +232,7 @@ class Taking {
     this.left = new Map(take?.room);
   }
 
-  /** Whom the next delivery of a destination is for; null for nobody. */
+  /** The owner that the next delivery of a destination is for; null for nobody. */
   next(destination: string): number | null {
     const left = this.left.get(destination) ?? 0;
     if (this.owner === null || left === 0) return null;

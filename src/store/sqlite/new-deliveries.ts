@@ -55,7 +55,7 @@ export class NewDeliveries {
     if (group.handed.length === MOST) this.writeGroup(group);
   }
 
-  /** Has whatever was added for a destination in the database. */
+  /** Writes everything that was added for a destination. */
   writeOf(destination: number): void {
     const group = this.groups.get(destination);
     if (group !== undefined) this.writeGroup(group);

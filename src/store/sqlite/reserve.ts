@@ -7,7 +7,7 @@ import type { Operation, OperationResult, VerbName } from './verbs.ts';
 /** Bytes kept back at most, and the part of a small disk. */
 const LARGEST = 32 * 2 ** 20;
 const PART = 1 / 8;
-/** Space is kept back only where less than this is left. */
+/** Space is kept back only if less than this is left. */
 const LOW = 2 ** 30;
 /** With less than this no database can be opened. */
 const NOTHING = 2 ** 17;
