@@ -1,17 +1,15 @@
-import type { Dispatcher } from 'undici';
 import { type Clock, withTime } from '../clock.ts';
 import type { Destination } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
-import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
-import type { Claim, EndpointState, Settlement, Store, Take } from '../store/port.ts';
+import type { Claim, Settlement, Take } from '../store/port.ts';
 import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
 import { post } from './exchange.ts';
 import { Fleet } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
-import { housekeeping, type MessageRetention, type RecordRetention } from './housekeeping.ts';
+import { housekeeping, type MessageRetention } from './housekeeping.ts';
 import { Loops } from './loops.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
@@ -22,63 +20,7 @@ import { Stock } from './stock.ts';
 import { Suspects } from './suspects.ts';
 import { type Planned, Turns } from './turns.ts';
 import { released } from './verdict.ts';
-
-export type WorkerStore = Pick<
-  Store,
-  | 'time'
-  | 'join'
-  | 'owners'
-  | 'servedSince'
-  | 'publish'
-  | 'rosters'
-  | 'countOrphans'
-  | 'takeLease'
-  | 'renewLease'
-  | 'releaseLease'
-  | 'heartbeat'
-  | 'leave'
-  | 'rescue'
-  | 'begin'
-  | 'claim'
-  | 'settle'
-  | 'expire'
-  | 'restNotices'
-  | 'bury'
-  | 'requeue'
-  | 'resend'
-  | 'attempts'
-  | 'backlog'
-  | 'endpoints'
-  | 'markEndpoint'
-  | 'prune'
-  | 'pruneRecords'
-  | 'pruneAudits'
-  | 'pruneDelivered'
-  | 'boundDelivered'
->;
-
-interface WorkerOptions {
-  readonly store: WorkerStore;
-  readonly clock: Clock;
-  readonly agent: Dispatcher;
-  readonly serviceName: string;
-  readonly destinations: readonly Destination[];
-  /** How long attempts are kept, in milliseconds. */
-  readonly attemptRetention: () => number;
-  readonly recordRetention?: () => RecordRetention;
-  /** How long delivered messages are kept, in milliseconds; none unless given. */
-  readonly messageRetention?: () => MessageRetention;
-  /** How long no process must have known a destination before its deliveries become dead letters, in milliseconds. */
-  readonly removedAfter: () => number;
-  readonly log: Logger;
-  /** For how long deliveries that ended are gathered before they are written, in milliseconds. */
-  readonly settleInterval?: number;
-  readonly onSettled?: (settlement: Settlement) => void;
-  /** Called, by one process of all, with an endpoint that refuses everything. */
-  readonly onRefusing?: (state: EndpointState) => void;
-  /** Called when a loop has ended that should not: nothing would be delivered any more. */
-  readonly onFatal?: (error: RollcallError) => void;
-}
+import type { WorkerOptions } from './worker-options.ts';
 
 /** How often other processes' messages are looked for, in milliseconds. */
 const POLL_INTERVAL = 1_000;
@@ -135,19 +77,7 @@ export class Worker {
       onDivided: (isChanged) => this.divide(isChanged),
     });
     this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
-    this.lease = new ProcessLease(store, clock, log, {
-      onRenewed: () => {
-        this.loops.signal();
-        void this.fleet.announce();
-        // The next heartbeat tries again.
-        void this.giveBack(this.stock.clearStale()).catch(() => undefined);
-      },
-      onEnded: () => {
-        this.stock = new Stock(this.clock, null);
-        this.settler.handIn();
-      },
-      onLost: () => this.loseClaims(),
-    });
+    this.lease = this.leaseOf(options);
     this.suspects = this.suspectsOf(options);
     this.states = new EndpointStates({
       store,
@@ -177,10 +107,34 @@ export class Worker {
       onRefusing: (state) => options.onRefusing?.(state),
       onTaken: (state) => this.resending.look([state]),
     });
-    this.settler = new Settler({
+    this.settler = this.settlerOf(options);
+  }
+
+  private get messageRetention(): MessageRetention {
+    return this.options.messageRetention?.() ?? { keep: 0, maxSize: 0 };
+  }
+
+  private leaseOf({ store, clock, log }: WorkerOptions): ProcessLease {
+    return new ProcessLease(store, clock, log, {
+      onRenewed: () => {
+        this.loops.signal();
+        void this.fleet.announce();
+        // The next heartbeat tries again.
+        void this.giveBack(this.stock.clearStale()).catch(() => undefined);
+      },
+      onEnded: () => {
+        this.stock = new Stock(this.clock, null);
+        this.settler.handIn();
+      },
+      onLost: () => this.loseClaims(),
+    });
+  }
+
+  private settlerOf({ store, clock, log, settleInterval = SETTLE_INTERVAL }: WorkerOptions): Settler {
+    return new Settler({
       settle: (settlements) => store.settle(this.lease.owner, settlements, this.messageRetention.keep > 0),
       clock,
-      interval: options.settleInterval ?? SETTLE_INTERVAL,
+      interval: settleInterval,
       hooks: {
         onWritten: (settlements) => this.lookAgain(settlements),
         onFailure: (error) =>
@@ -193,10 +147,6 @@ export class Worker {
         onFatal: (error) => this.reportEnd('settling', error),
       },
     });
-  }
-
-  private get messageRetention(): MessageRetention {
-    return this.options.messageRetention?.() ?? { keep: 0, maxSize: 0 };
   }
 
   private suspectsOf({ store, log }: WorkerOptions): Suspects {

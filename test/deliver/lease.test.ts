@@ -3,7 +3,7 @@ import t from 'tap';
 import { createAccept } from '../../src/accept.ts';
 import { DestinationQueue } from '../../src/deliver/destination-queue.ts';
 import { LEASE_TTL, ProcessLease } from '../../src/deliver/process-lease.ts';
-import type { WorkerStore } from '../../src/deliver/worker.ts';
+import type { WorkerStore } from '../../src/deliver/worker-options.ts';
 import { silentLogger } from '../../src/log.ts';
 import { ATTEMPT_TIMEOUT } from '../../src/retry.ts';
 import type { Store } from '../../src/store/port.ts';

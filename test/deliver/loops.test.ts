@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { WorkerStore } from '../../src/deliver/worker.ts';
+import type { WorkerStore } from '../../src/deliver/worker-options.ts';
 import type { RollcallError } from '../../src/errors.ts';
 import { silentLogger } from '../../src/log.ts';
 import { Receiver } from './helpers/receiver.ts';
