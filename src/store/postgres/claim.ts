@@ -101,8 +101,8 @@ export class Claims {
 
 type ClaimLists = readonly (readonly Claim[])[];
 
-/** Gives back what an owner has claimed, or only those named; resolves to their number. */
-export type Free = (owner: number, ids?: readonly number[]) => Promise<number>;
+/** Gives back what an owner has claimed, or only those named; resolves to their number. With `isCrashed` it ended abnormally. */
+export type Free = (owner: number, ids?: readonly number[], isCrashed?: boolean) => Promise<number>;
 
 /** Rescues (one every half minute) that look for them: longer than any statement may run. */
 const DOUBTS = 3;

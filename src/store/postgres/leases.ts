@@ -39,20 +39,13 @@ const FORGET_AFTER = 60_000;
 /** Deliveries recalled at a time, of each destination and rank. */
 const RECALLED = 1_000;
 
-/** @param rescueOne - gives back everything of an owner that ended abnormally */
-export async function rescue(
-  { db, parts }: Context,
-  free: Free,
-  claims: Claims,
-  rescueOne: (owner: number) => Promise<number>,
-  own: OwnOwners,
-): Promise<number> {
+export async function rescue({ db, parts }: Context, free: Free, claims: Claims, own: OwnOwners): Promise<number> {
   await recallAbsurd(db);
   await claims.cursors.sweep();
   await parts.fold();
   const ended = await db.rows<[number]>(`SELECT id FROM rollcall.owner WHERE lease_until <= ${db.now} ORDER BY id`);
   let freed = await claims.freeUntold(free);
-  for (const [owner] of ended) freed += await (own.has(owner) ? free(owner) : rescueOne(owner));
+  for (const [owner] of ended) freed += await free(owner, undefined, !own.has(owner));
   await db.run(`DELETE FROM rollcall.owner WHERE lease_until <= ${db.now} - ${FORGET_AFTER}`);
   return freed;
 }

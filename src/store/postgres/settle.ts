@@ -45,16 +45,6 @@ export class Settlements {
     failpoint('settle');
   }
 
-  /** Gives back everything that an owner held when it ended abnormally; resolves to the number of deliveries. */
-  rescue(owner: number): Promise<number> {
-    return this.free(owner, null, true);
-  }
-
-  /** Gives back claims of an owner: all of them, or those named; resolves to their number. */
-  giveBack(owner: number, only?: readonly number[]): Promise<number> {
-    return this.free(owner, only ?? null, false);
-  }
-
   async begin(owner: number, claims: readonly Claim[]): Promise<void> {
     await this.context.db.run(
       'UPDATE rollcall.delivery SET begun = true WHERE id = ANY ($1::bigint[]) AND owner = $2',
@@ -62,7 +52,8 @@ export class Settlements {
     );
   }
 
-  private async free(owner: number, only: readonly number[] | null, isCrashed: boolean): Promise<number> {
+  /** Gives back claims of an owner; see `Free`. */
+  async free(owner: number, only?: readonly number[], isCrashed = false): Promise<number> {
     const ids = only ?? (await heldBy(this.context, owner));
     let freed = 0;
     for (let from = 0; from < ids.length; from += FREED) {

@@ -9,7 +9,7 @@ import { deliverAgain, drop, replay, resend } from '../queue/letters.ts';
 import { performRecord, recordsBy } from '../records/records.ts';
 import { Intake } from './accept.ts';
 import { check } from './check.ts';
-import { Claims } from './claim.ts';
+import { Claims, type Free } from './claim.ts';
 import type { Context } from './context.ts';
 import { Database, PATIENCE } from './database.ts';
 import { tableLog } from './event-log.ts';
@@ -65,7 +65,7 @@ function storeOn(context: Context): Store {
   const claims = new Claims(context);
   const intake = new Intake(context, claims);
   const settlements = new Settlements(context);
-  const free = (owner: number, ids?: readonly number[]) => settlements.giveBack(owner, ids);
+  const free: Free = (...given) => settlements.free(...given);
   const queue = queueSessionOf(context, claims.cursors);
   // It reads whole tables.
   const erasing = queueSessionOf(context, claims.cursors, PATIENCE);
@@ -110,7 +110,7 @@ function storeOn(context: Context): Store {
         own.delete(owner);
       }),
     servedSince: () => during(() => servedSince(context)),
-    rescue: () => during(() => rescue(context, free, claims, (owner) => settlements.rescue(owner), own)),
+    rescue: () => during(() => rescue(context, free, claims, own)),
     begin: (owner, given) => during(() => settlements.begin(owner, given)),
     claim: (owner, requests) => soundly(() => claims.claim(owner, requests)),
     settle: (owner, given, keeps = false) =>
