@@ -1,6 +1,6 @@
 import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
-import type { AudiencePause, AudienceRecord, RunState, Store } from '../src/store/port.ts';
+import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../src/store/port.ts';
 import { bodyBuilder } from './body.ts';
 import { connectedTo, reachedBy, type SyncConfig } from './computation.ts';
 import { newRecord, type Subject } from './context.ts';
@@ -18,17 +18,11 @@ const RECENT_RUNS = 100;
 const ENOUGH_CALLS = 100;
 
 /** The outcome that a sync of one audience or trait would have. */
-export interface SyncPlan {
+export interface SyncPlan extends RunCounts {
   readonly key: string;
   readonly kind: 'audience' | 'trait';
   readonly first: boolean;
   readonly before: number;
-  readonly members: number;
-  readonly entered: number;
-  readonly exited: number;
-  readonly changed: number;
-  readonly invalid: number;
-  readonly duplicates: number;
   /** Messages to `destinations`; newcomers get the whole membership besides. */
   readonly messages: number;
   readonly destinations: readonly string[];

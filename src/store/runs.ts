@@ -7,8 +7,20 @@ export const RUN_STATES = ['staged', 'held', 'sending', 'committed', 'done', 'fa
 
 export type RunState = (typeof RUN_STATES)[number];
 
+/** The counts of a run, or of one that is only planned. */
+export interface RunCounts {
+  readonly members: number;
+  readonly entered: number;
+  readonly exited: number;
+  /** Members whose value changed (traits only). */
+  readonly changed: number;
+  /** Rows without a usable user id, and rows beyond the first of their user. */
+  readonly invalid: number;
+  readonly duplicates: number;
+}
+
 /** One sync of one audience or computed trait. */
-export interface Run {
+export interface Run extends RunCounts {
   readonly id: string;
   readonly key: string;
   readonly kind: 'audience' | 'trait';
@@ -21,13 +33,6 @@ export interface Run {
   /** How far it is, or came before it failed. */
   readonly phase?: RunPhase;
   readonly first: boolean;
-  readonly members: number;
-  readonly entered: number;
-  readonly exited: number;
-  /** Members whose value changed (traits only). */
-  readonly changed: number;
-  readonly invalid: number;
-  readonly duplicates: number;
   readonly held: boolean;
   /** Why it was held, or what failed. */
   readonly reason: string | null;

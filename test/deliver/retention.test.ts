@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { WorkerStore } from '../../src/deliver/worker.ts';
+import type { WorkerStore } from '../../src/deliver/worker-options.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
