@@ -76,6 +76,16 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   t.same([...new Set(asked)].toSorted(), asks);
 });
 
+t.test('the metrics of the process are watched once, however many services it has had', async (t) => {
+  const store = new Proxy({}, { get: () => async () => [] });
+  const [one, other] = [createMetrics({ ...PARTS, store } as never), createMetrics({ ...PARTS, store } as never)];
+  for (const name of ['nodejs_gc_duration_seconds', 'nodejs_eventloop_lag_p99_seconds', 'process_cpu_seconds_total']) {
+    t.ok(one.registry.getSingleMetric(name), name);
+    t.equal(other.registry.getSingleMetric(name), one.registry.getSingleMetric(name));
+  }
+  t.not(other.registry.getSingleMetric('rollcall_runs_total'), one.registry.getSingleMetric('rollcall_runs_total'));
+});
+
 t.test('a scrape of a store that does not answer says so, and what the process itself counts', async (t) => {
   const fails = async () => Promise.reject(new Error('gone'));
   const store = {

@@ -1,3 +1,4 @@
+import once from 'lodash/once.js';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type DeliveryMetrics, deliveryMetrics } from './deliveries.ts';
 import { type EventLogMetrics, type EventLogParts, eventLogMetrics } from './event-log.ts';
@@ -13,10 +14,17 @@ export interface Metrics extends IntakeMetrics, DeliveryMetrics, SyncMetrics, Ev
 
 type MetricsParts = StoreParts & EventLogParts;
 
+/** Those of the process, whichever service in it is asked. They watch for as long as it lives, so they are made once. */
+const processMetrics = once(() => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry.getMetricsAsArray().flatMap(({ name }) => registry.getSingleMetric(name) ?? []);
+});
+
 /** The metrics of docs/metrics.md; a test holds both together. */
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  for (const metric of processMetrics()) registry.registerMetric(metric);
   const make = new Instruments(registry);
   storeMetrics(make, parts);
   return {
