@@ -2,7 +2,6 @@ import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
 import { openStore } from '../store/open.ts';
-import { createLogger } from './logger.ts';
 import type { Terminal } from './terminal.ts';
 
 const TRY_EVERY = 2_000;
@@ -22,6 +21,7 @@ export async function untilRoom(
   terminal: Terminal,
 ): Promise<void> {
   const { signal } = terminal;
+  const { createLogger } = await import('./logger.ts');
   const log = createLogger(config.logLevel, terminal);
   log.error({ code: failure.code, err: failure }, 'The disk of the store is full; Rollcall starts once there is room');
   const { createHttpServer } = await import('../http-server.ts');

@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { Progress } from '../../jobs/index.ts';
 import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { createLogger } from './logger.ts';
 import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -48,7 +47,11 @@ export async function withApp<T>(
   work: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that do without the service start in half the time.
-  const [{ App }, { loadConfig }] = await Promise.all([import('../app.ts'), import('../config/load.ts')]);
+  const [{ App }, { loadConfig }, { createLogger }] = await Promise.all([
+    import('../app.ts'),
+    import('../config/load.ts'),
+    import('./logger.ts'),
+  ]);
   const file = resolve(options.config);
   const config = adapt(loadConfig(options.config));
   // SQL may name files; they resolve as all paths of the configuration do.

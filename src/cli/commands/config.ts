@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import * as z from 'zod';
 import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
@@ -116,7 +115,7 @@ async function reload({ config: file, json, token: given }: ReloadOptions, { ter
     });
   });
   const answer = await body.text();
-  if (statusCode !== 200) throw refusal(statusCode, answer, localUrl(listen));
+  if (statusCode !== 200) throw await refusal(statusCode, answer, localUrl(listen));
   if (json) printJson(terminal, { file, applied: true });
   else print(terminal, 'The service has applied the configuration.');
 }
@@ -127,14 +126,15 @@ const REFUSALS: ReadonlyMap<number, ErrorCode> = new Map([
 ]);
 
 /** In the service's words, where it is one that speaks. */
-function refusal(status: number, answer: string, url: string): RollcallError {
-  const message = messageIn(answer);
+async function refusal(status: number, answer: string, url: string): Promise<RollcallError> {
+  const message = await messageIn(answer);
   if (message === null)
     return new RollcallError('not_found', `What answers at ${url} is no Rollcall: status ${status}.`);
   return new RollcallError(REFUSALS.get(status) ?? 'bad_configuration', `The service did not apply it: ${message}`);
 }
 
-function messageIn(answer: string): string | null {
+async function messageIn(answer: string): Promise<string | null> {
+  const z = await import('zod');
   try {
     return z.object({ message: z.string() }).parse(JSON.parse(answer)).message;
   } catch {

@@ -1,7 +1,5 @@
 import { type Command, Option } from 'commander';
-import type * as z from 'zod';
 import { systemClock } from '../../clock.ts';
-import { MAX_USERS, subjectIds } from '../../deletion/subjects.ts';
 import { RollcallError } from '../../errors.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
 import { asUser, cliUser } from '../as-user.ts';
@@ -41,17 +39,18 @@ export function addForget(program: Command, context: Context): void {
     .action((users: string[], options: ForgetOptions) => forget(users, options, context));
 }
 
-function usage({ issues }: z.ZodError, users: readonly string[]): string {
-  const [issue] = issues;
-  const place = issue?.path[0];
-  if (typeof place !== 'number') return `A request takes at most ${MAX_USERS} users.`;
-  return `${JSON.stringify(users[place])} ${issue?.message}.`;
+async function checkUsers(users: readonly string[]): Promise<void> {
+  const { MAX_USERS, subjectIds } = await import('../../deletion/subjects.ts');
+  const [issue] = subjectIds.safeParse(users).error?.issues ?? [];
+  if (!issue) return;
+  const [place] = issue.path;
+  if (typeof place !== 'number') throw new RollcallError('bad_usage', `A request takes at most ${MAX_USERS} users.`);
+  throw new RollcallError('bad_usage', `${JSON.stringify(users[place])} ${issue.message}.`);
 }
 
 async function forget(users: readonly string[], options: ForgetOptions, context: Context): Promise<void> {
   const { terminal, setExitCode } = context;
-  const checked = subjectIds.safeParse(users);
-  if (!checked.success) throw new RollcallError('bad_usage', usage(checked.error, users));
+  await checkUsers(users);
   await withApp(options, { terminal }, async (opened) => {
     const { app, config } = opened;
     const unknown = options.source?.find((id) => !config.sources.some((source) => source.id === id));

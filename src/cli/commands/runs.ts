@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type ChangePage, type ChangePlace, FIRST_CHANGE, type RunChange, type Sync } from '../../../jobs/index.ts';
+import type { ChangePage, ChangePlace, RunChange, Sync } from '../../../jobs/index.ts';
 import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
@@ -100,6 +100,7 @@ async function inOrder(
   limit: number,
   show: (changes: readonly RunChange[]) => Promise<void>,
 ): Promise<void> {
+  const { FIRST_CHANGE } = await import('../../../jobs/index.ts');
   let place: ChangePlace | null = { ...FIRST_CHANGE, user: after };
   for (let left = limit; left > 0 && place; ) {
     const page: ChangePage = await sync.changePage(run, place, left);
