@@ -47,6 +47,11 @@ export function armFailpoint(name: Failpoint, passes: number, fault: Fault = 'ki
   left = passes;
 }
 
+/** None is armed any more. */
+export function disarmFailpoint(): void {
+  armed = null;
+}
+
 /** The armed failpoint, to hand on to a worker thread. */
 export function armedFailpoint(): Armed | null {
   return armed;

@@ -68,12 +68,17 @@ for (const [name, compiler, module] of [
 ] as const) {
   t.test(`a CommonJS file has the types: ${name}`, async (t) => {
     t.equal(
-      await compile(compiler, app, 'program.cts', commonJs, {
-        module,
-        esModuleInterop: true,
-        lib: ['es2022', 'dom'],
-        types: [],
-      }),
+      await compile(
+        compiler,
+        app,
+        { 'program.cts': commonJs },
+        {
+          module,
+          esModuleInterop: true,
+          lib: ['es2022', 'dom'],
+          types: [],
+        },
+      ),
       '',
     );
   });

@@ -1,4 +1,4 @@
-import t, { type Test } from 'tap';
+import type { Test } from 'tap';
 import type { Store } from '../../src/store/port.ts';
 import { alertCases } from './store-alerts.ts';
 import { claimCases } from './store-claims.ts';
@@ -30,7 +30,7 @@ export type Cases = Readonly<Record<string, (t: Test, store: Store, fixture: Fix
  *
  * @param every - tests one case in so many
  */
-export async function storeContract(name: string, open: OpenFixture, every = 1): Promise<void> {
+export async function storeContract(t: Test, name: string, open: OpenFixture, every = 1): Promise<void> {
   const cases: Cases = {
     ...intakeCases,
     ...claimCases,

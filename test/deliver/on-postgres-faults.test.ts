@@ -1,7 +1,8 @@
+import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the worker where endpoints, clocks, processes or leases fail; see on-postgres for the others.
-await runOnPostgres({
+await runOnPostgres(t, {
   'crash/answers': 1,
   'deliver/clocks': 1,
   'deliver/downtime': 1,

@@ -1,3 +1,4 @@
+import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 /*
@@ -5,7 +6,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
  * either stay on SQLite: what they look at ends before a store sees it (deadline, faults, outcomes, proxy, tls,
  * address-guard, request, resolve, idle-connection), or they have none (rate, settler, window, window-place).
  */
-await runOnPostgres({
+await runOnPostgres(t, {
   'deliver/configuration': 1,
   'deliver/delivery': 1,
   'deliver/fleet': 1,

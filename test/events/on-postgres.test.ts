@@ -1,3 +1,4 @@
+import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-await runOnPostgres({ 'events/log': 4, 'events/crash': 1 });
+await runOnPostgres(t, { 'events/log': 4, 'events/crash': 1 });

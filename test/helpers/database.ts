@@ -5,7 +5,7 @@ import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { ManualClock } from './clock.ts';
 import { isOnPostgres, storeUrl } from './store.ts';
-import { startSharedThread } from './store-threads.ts';
+import { startLocalThread, startSharedThread } from './store-threads.ts';
 
 /** An empty database whose time is that of a test's clock. */
 export interface TestDatabase {
@@ -40,7 +40,12 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       if (first && !postgres && path === ':memory:') return first;
       const store = await (postgres
         ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME })
-        : openSqliteStore({ path, maxQueued, clock, startThread: startSharedThread }));
+        : openSqliteStore({
+            path,
+            maxQueued,
+            clock,
+            startThread: path === ':memory:' ? startLocalThread : startSharedThread,
+          }));
       const perform = async (work: () => Promise<unknown>) => {
         // A test moves its clock at once, the database's follows later: no verb begins before.
         while (postgres && postgres.time !== clock.true) await postgres.tellTime(clock.true);

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { MessageChannel, type MessagePort, type Transferable, Worker } from 'node:worker_threads';
 import type { Thread } from '../../src/store/sqlite/store-thread.ts';
-import type { ThreadData } from '../../src/store/sqlite/thread.ts';
+import { serve, type ThreadData } from '../../src/store/sqlite/thread.ts';
 import type { HostedStore } from './store-host.ts';
 
 /** Two, so that two stores on one file still work at the same time. */
@@ -14,7 +14,24 @@ export function startSharedThread(data: ThreadData): Thread {
   const place = started % HOSTS;
   started += 1;
   hosts[place] ??= startHost();
-  return new SharedThread(hosts[place], data);
+  const host = hosts[place];
+  const { port1, port2 } = new MessageChannel();
+  const thread = new PortThread(port1);
+  const onError = (error: Error) => thread.emit('error', error);
+  host.on('error', onError);
+  thread.once('exit', () => host.off('error', onError));
+  host.postMessage({ port: port2, data } satisfies HostedStore, [port2]);
+  return thread;
+}
+
+/**
+ * A store in memory works on the thread of its test: a message to another thread and back costs more than most of what is
+ * asked for. Nobody else has its database, so nothing in it waits.
+ */
+export function startLocalThread(data: ThreadData): Thread {
+  const { port1, port2 } = new MessageChannel();
+  void serve(port2, data);
+  return new PortThread(port1);
 }
 
 function startHost(): Worker {
@@ -25,23 +42,16 @@ function startHost(): Worker {
   return host;
 }
 
-/** The part of a thread that serves one store, as if it were a thread of its own. */
-class SharedThread extends EventEmitter {
+/** What serves one store behind a port, as if it were a thread of its own. */
+class PortThread extends EventEmitter {
   private readonly port: MessagePort;
 
-  constructor(host: Worker, data: ThreadData) {
+  constructor(port: MessagePort) {
     super();
-    const { port1, port2 } = new MessageChannel();
-    this.port = port1;
-    const onError = (error: Error) => this.emit('error', error);
-    host.on('error', onError);
-    port1.on('message', (message) => this.emit('message', message));
-    port1.on('messageerror', (error) => this.emit('messageerror', error));
-    port1.once('close', () => {
-      host.off('error', onError);
-      this.emit('exit', 0);
-    });
-    host.postMessage({ port: port2, data } satisfies HostedStore, [port2]);
+    this.port = port;
+    port.on('message', (message) => this.emit('message', message));
+    port.on('messageerror', (error) => this.emit('messageerror', error));
+    port.once('close', () => this.emit('exit', 0));
   }
 
   postMessage(message: unknown, moved: readonly Transferable[] = []): void {

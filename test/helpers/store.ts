@@ -2,7 +2,7 @@ import type { Clock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
-import { startSharedThread } from './store-threads.ts';
+import { startLocalThread } from './store-threads.ts';
 
 /** URLs of empty, migrated Postgres stores, with which `on-postgres.ts` runs tests again. */
 const given = process.env['TEST_STORES']?.split(' ') ?? null;
@@ -20,5 +20,5 @@ export function storeUrl(): string {
 /** Such a store, open; SQLite in memory. */
 export function openTestStore(maxQueued: number, clock: Clock): Promise<Store> {
   if (given !== null) return openStore({ url: storeUrl(), maxQueued }, clock);
-  return openSqliteStore({ path: ':memory:', maxQueued, clock, startThread: startSharedThread });
+  return openSqliteStore({ path: ':memory:', maxQueued, clock, startThread: startLocalThread });
 }

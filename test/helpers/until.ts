@@ -6,10 +6,14 @@ const PATIENCE = 120_000;
 
 /**
  * Resolves once it is so, and fails with it where it never is. It has to stay so. Between two looks, what is waited for has
- * the CPU.
+ * the CPU: for twice as long as a look takes.
  */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (const since = performance.now(); !(await isSo()); await pause(LOOK_EVERY)) {
-    if (performance.now() - since > PATIENCE) throw new Error(`This did not come true: ${isSo}`);
+  const since = performance.now();
+  for (;;) {
+    const lookedAt = performance.now();
+    if (await isSo()) return;
+    if (lookedAt - since > PATIENCE) throw new Error(`This did not come true: ${isSo}`);
+    await pause(Math.max(LOOK_EVERY, 2 * (performance.now() - lookedAt)));
   }
 }

@@ -1,7 +1,8 @@
+import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the sync with its store on Postgres (more in on-postgres-life); the engines have theirs in test/jobs/engines.
-await runOnPostgres({
+await runOnPostgres(t, {
   'jobs/expect': 7,
   'jobs/forget': 8,
   'jobs/full-queue': 7,

@@ -1,6 +1,7 @@
+import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
-await runOnPostgres({
+await runOnPostgres(t, {
   'live/beside': 1,
   'live/crash': 1,
   'live/exact': 1,

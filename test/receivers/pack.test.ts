@@ -39,7 +39,16 @@ t.test('the package works when it is packed and installed in an empty app', asyn
 
   t.test('and its types are found, and right also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), typed);
-    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--ignoreConfig'];
+    const options = [
+      '--noEmit',
+      '--strict',
+      '--skipDefaultLibCheck',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2024',
+      '--ignoreConfig',
+    ];
     const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
     const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
     t.equal(result.stdout, '');

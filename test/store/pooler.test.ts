@@ -35,7 +35,7 @@ async function behindPgbouncer(): Promise<void> {
     [[1], [1]],
     'migrations come through',
   );
-  for (const { mode, open } of contracts) await storeContract(`behind PgBouncer in ${mode} mode`, open, EVERY);
+  for (const { mode, open } of contracts) await storeContract(t, `behind PgBouncer in ${mode} mode`, open, EVERY);
 
   await t.test('in transaction mode processes share one session, and leave nothing in it', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction', 1);

@@ -1,13 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import t from 'tap';
 import type { Store } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { storeContract } from '../contract/store.ts';
 import { StandingClock } from '../contract/store-fixture.ts';
 import { startSharedThread } from '../helpers/store-threads.ts';
 
-await storeContract('sqlite', async () => {
+await storeContract(t, 'sqlite', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'rollcall-store-'));
   const clock = new StandingClock();
   const opened: Store[] = [];

@@ -45,7 +45,16 @@ t.test('an author of engines can use the package as it is published', async (t) 
 
   t.test('its types are found, and right also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), TYPED);
-    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--ignoreConfig'];
+    const options = [
+      '--noEmit',
+      '--strict',
+      '--skipDefaultLibCheck',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2024',
+      '--ignoreConfig',
+    ];
     const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
     const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
     t.equal(result.stdout, '');
