@@ -1,5 +1,4 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { deadline } from './clock.ts';
 import { ClientError } from './errors.ts';
 import { FetchTransport } from './fetch.ts';
 import type { Follower } from './follower.ts';
@@ -24,20 +23,17 @@ import type { Batch, Exiting, Keeper, Platform, Transport } from './platform.ts'
 import { Queue } from './queue.ts';
 import { Sender, type Settled } from './sender.ts';
 import { number, resolve, type Settings } from './settings.ts';
+import { Waiting } from './waiting.ts';
 
 /** Milliseconds between an answer and the next request that is neither full nor asked for. */
 const GATHER_TIME = 10;
+/** Milliseconds after which a timer that has not called back is taken for lost. */
+const LATE = 1_000;
 
 /** How long to wait at most. */
 export interface WaitOptions {
   /** Milliseconds; default: the option `closeTimeout` of the client. */
   timeout?: number;
-}
-
-interface Waiter {
-  /** Done once so many messages have left the queue. */
-  upTo: number;
-  done: () => void;
 }
 
 /** The client on any platform; see `Client`. */
@@ -52,19 +48,22 @@ export class BaseClient<Events extends object = AnyEvents> {
   readonly #queue: Queue;
   readonly #transport: Transport;
   readonly #sender: Sender;
+  readonly #waiting: Waiting;
   readonly #exiting: Exiting = {
     close: () => this.close(),
     abandon: () => this.#dropAll('exit'),
     hurry: () => this.#hurry(),
     part: (isFinal) => this.#part(isFinal),
   };
-  #waiters: Waiter[] = [];
   /** Messages up to this number are to be sent although fewer than `flushAt` have gathered. */
   #flushUpTo = 0;
   /** Under load, what came during a request waits a little for more: few large requests cost both sides less. */
   #gathering = false;
   #lastFlush: number;
   #cancelTimer: (() => void) | undefined;
+  /** When the timer is to call back, in milliseconds since 1970. */
+  #timerDue = 0;
+  #hasWarned = false;
   #closing: Promise<Report> | undefined;
 
   /** @internal */
@@ -86,10 +85,12 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#queue = new Queue(settings, { newBatch, byteLength: platform.byteLength }, kept?.keeper, kept?.batches);
     const transport = openTransport(writeKey, settings, platform);
     this.#transport = transport;
+    this.#waiting = new Waiting(clock);
     this.#sender = new Sender({
       ...{ clock, log: platform.log, retryFor: settings.retryFor, maxRetries: settings.maxRetries },
       transport: follower?.observe(transport, endpoint.href) ?? transport,
       next: () => this.#next(),
+      endsAfterBatch: () => this.#waiting.isLooking,
       settled: (batch, outcome) => this.#settled(batch, outcome),
       failed: (failure, wait) => this.#outage.failed(failure, wait, this.#queue.count),
     });
@@ -172,6 +173,7 @@ export class BaseClient<Events extends object = AnyEvents> {
     if (queue.count === 1) this.#platform.guard(this.#exiting);
     const { log } = this.#platform;
     if (log.enabled) log('%s queued, %d in the queue', kind, queue.count);
+    if (this.#platform.isPerRequest) this.#catchUp();
     if (this.#ready()) this.#sender.wake();
     else this.#cancelTimer ??= this.#startTimer();
     return true;
@@ -194,12 +196,31 @@ export class BaseClient<Events extends object = AnyEvents> {
   /** Fires when `flushAfter` has passed since the last flush, or a multiple of it if nothing was queued then. */
   #startTimer(): () => void {
     const { clock, flushAfter } = this.#settings;
-    const since = Math.max(0, clock.now() - this.#lastFlush);
-    return clock.after(flushAfter - (since % flushAfter), () => {
+    const now = clock.now();
+    const wait = flushAfter - (Math.max(0, now - this.#lastFlush) % flushAfter);
+    this.#timerDue = now + wait;
+    return clock.after(wait, () => {
       this.#cancelTimer = undefined;
       this.#requestFlush();
       this.#sender.wake();
     });
+  }
+
+  /** Begins anew what ended with the request that had begun it. */
+  #catchUp(): void {
+    const isTimerLost = this.#cancelTimer !== undefined && this.#settings.clock.now() > this.#timerDue + LATE;
+    if (isTimerLost) {
+      this.#cancelTimer = undefined;
+      this.#requestFlush();
+    }
+    const isLost = this.#sender.takeOver() || isTimerLost;
+    const left = this.#queue.count - 1;
+    if (!isLost || left === 0 || this.#waiting.isLooking || this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.#platform.warn(
+      `Messages of earlier requests are still queued (${left}): timers and requests end here with the request that made them. ` +
+        'End each request with ctx.waitUntil(client.flush()).',
+    );
   }
 
   #requestFlush(): void {
@@ -222,6 +243,8 @@ export class BaseClient<Events extends object = AnyEvents> {
   }
 
   #settled(batch: Batch, outcome: Settled): void {
+    // Another request has sent it too, and heard of it first.
+    if (batch !== this.#queue.first) return;
     if (outcome.kind !== 'expired') this.#outage.ended();
     if (outcome.kind === 'sent') this.#sent(batch, outcome.rejected);
     else {
@@ -253,8 +276,8 @@ export class BaseClient<Events extends object = AnyEvents> {
     const queue = this.#queue;
     queue.remove(isRead);
     if (queue.count === 0) this.#platform.unguard(this.#exiting);
-    if (queue.gathered > 0) this.#gather();
-    for (const { done } of this.#waiters.filter(({ upTo }) => upTo <= queue.removed)) done();
+    if (queue.gathered > 0 && !this.#platform.isPerRequest) this.#gather();
+    this.#waiting.settled(queue.removed);
   }
 
   #gather(): void {
@@ -272,22 +295,12 @@ export class BaseClient<Events extends object = AnyEvents> {
 
   /** Waits until what is queued now is settled, for `timeout` milliseconds at most. */
   #drain(timeout: number): Promise<void> {
-    const { clock } = this.#settings;
-    const upTo = this.#queue.taken;
-    if (upTo === this.#queue.removed) return Promise.resolve();
+    const queue = this.#queue;
+    const upTo = queue.taken;
+    if (upTo === queue.removed) return Promise.resolve();
     this.#hurry();
-    return new Promise((resolve) => {
-      const cancel = deadline(clock, timeout, () => waiter.done(), true);
-      const waiter = {
-        upTo,
-        done: () => {
-          cancel();
-          this.#waiters = this.#waiters.filter((other) => other !== waiter);
-          resolve();
-        },
-      };
-      this.#waiters.push(waiter);
-    });
+    if (!this.#platform.isPerRequest) return this.#waiting.until(upTo, timeout);
+    return this.#waiting.sending(this.#sender, () => queue.removed >= upTo, timeout);
   }
 
   async #close(timeout: number): Promise<Report> {

@@ -97,6 +97,8 @@ export interface Kept {
 export interface Platform {
   readonly clock: Clock;
   readonly log: Log;
+  /** Whether timers and requests end with the request of the host that made them, as on Cloudflare's Workers. */
+  readonly isPerRequest?: boolean;
   /** Where to send to if nothing is said. */
   defaultEndpoint(): string | undefined;
   /** Bytes of UTF-8. */

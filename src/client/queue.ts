@@ -47,6 +47,11 @@ export class Queue {
     return this.#open?.count ?? 0;
   }
 
+  /** The batch that is in flight, or was taken for it. */
+  get first(): Batch | undefined {
+    return this.#sealed[0];
+  }
+
   /** Whether the first batch takes no more messages. */
   get full(): boolean {
     return this.#sealed.length > 0;

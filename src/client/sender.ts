@@ -4,6 +4,8 @@ import type { Batch, Log, Transport } from './platform.ts';
 
 const FIRST_BACKOFF = 200;
 const LONGEST_BACKOFF = 30_000;
+/** Milliseconds without an answer after which somebody else may send, where a loop can end unheard. */
+const UNHEARD = 3_000;
 
 /** The final result of a batch. */
 export type Settled = Exclude<Outcome, { kind: 'retry' }> | { kind: 'expired'; message: string; status?: number };
@@ -18,6 +20,8 @@ export interface SenderWork {
   maxRetries: number;
   /** The batch to send now, if any; asked again after each one is settled. */
   next(): Batch | undefined;
+  /** Whether somebody waits to send the next one, so that the loop ends after a batch. */
+  endsAfterBatch(): boolean;
   settled(batch: Batch, outcome: Settled): void;
   /** A batch failed and is tried again in `wait` milliseconds. */
   failed(failure: { message: string; status?: number }, wait: number): void;
@@ -26,9 +30,14 @@ export interface SenderWork {
 /** Sends one batch at a time, each as often as it takes, so that the order of the calls is kept through retries. */
 export class Sender {
   readonly #work: SenderWork;
-  #running = false;
+  /** The loop that sends. */
+  #loop: object | undefined;
+  /** When it should have been heard of, in milliseconds since 1970. */
+  #due = 0;
   #stopped = false;
   #failures = 0;
+  /** Of the batch that is sent now. */
+  #retries = 0;
   /** Ends the current wait early; undefined when not waiting. */
   #endWait: (() => void) | undefined;
   /** The service named the time to come back, and we obey. */
@@ -44,15 +53,34 @@ export class Sender {
     return this.#posting;
   }
 
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
   /** Starts sending if there is something to send. */
   wake(): void {
-    if (!this.#running && !this.#stopped) this.#run();
+    if (!this.#loop && !this.#stopped) this.#run();
+  }
+
+  /**
+   * As `wake`, also if another loop has begun that was not heard of for too long.
+   *
+   * @returns whether there was such a loop
+   */
+  takeOver(): boolean {
+    const isLost = this.#loop !== undefined && this.#work.clock.now() > this.#due + UNHEARD;
+    if (isLost) this.#loop = undefined;
+    this.wake();
+    return isLost;
   }
 
   /** Somebody waits: try now rather than at the end of a back-off, unless the service said when. */
   hurry(): void {
     this.#failures = 0;
-    if (!this.#told) this.#endWait?.();
+    if (!this.#told && this.#endWait) {
+      this.#due = this.#work.clock.now();
+      this.#endWait();
+    }
     this.wake();
   }
 
@@ -69,20 +97,28 @@ export class Sender {
   }
 
   async #run(): Promise<void> {
-    this.#running = true;
-    for (let batch = this.#work.next(); batch; batch = this.#work.next()) {
-      const outcome = await this.#deliver(batch);
-      if (!outcome) break;
-      this.#work.settled(batch, outcome);
+    const { next, settled, endsAfterBatch } = this.#work;
+    const loop = {};
+    this.#loop = loop;
+    for (let batch = next(); batch; batch = next()) {
+      const outcome = await this.#deliver(batch, loop);
+      // One that was taken over is heard too, but goes no further.
+      if (outcome) {
+        this.#retries = 0;
+        settled(batch, outcome);
+      }
+      if (loop !== this.#loop) return;
+      if (!outcome || endsAfterBatch()) break;
     }
-    this.#running = false;
+    this.#loop = undefined;
   }
 
-  /** @returns undefined if stopped meanwhile */
-  async #deliver(batch: Batch): Promise<Settled | undefined> {
+  /** @returns undefined if stopped or taken over meanwhile */
+  async #deliver(batch: Batch, loop: object): Promise<Settled | undefined> {
     const { clock, transport, retryFor, maxRetries } = this.#work;
-    for (let retries = 0; ; retries++) {
+    for (; ; this.#retries++) {
       this.#posting = batch;
+      this.#due = clock.now();
       const answer = await transport.post(batch.body(new Date(clock.now()).toISOString()));
       if (this.#stopped) return undefined;
       this.#posting = undefined;
@@ -91,12 +127,15 @@ export class Sender {
         this.#failures = 0;
         return outcome;
       }
+      if (loop !== this.#loop) return undefined;
       const wait = Math.max(outcome.retryAfter ?? 0, this.#backoff());
-      if (retries >= maxRetries || clock.now() + wait - batch.since > retryFor) return { ...outcome, kind: 'expired' };
+      const isLast = this.#retries >= maxRetries || clock.now() + wait - batch.since > retryFor;
+      if (isLast) return { ...outcome, kind: 'expired' };
+      this.#due = clock.now() + wait;
       this.#work.failed(outcome, wait);
       this.#work.log('%s; trying %d messages again in %d ms', outcome.message, batch.count, Math.ceil(wait));
       await this.#wait(wait, outcome.retryAfter !== undefined);
-      if (this.#stopped) return undefined;
+      if (this.#stopped || loop !== this.#loop) return undefined;
     }
   }
 

@@ -1,47 +1,21 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
 import { conformance, createSender, signed, webhook } from '../../receivers/testing.ts';
 import { examplesOf } from '../receivers/helpers/documents.ts';
+import { ROOT, run } from './worker.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
 const secret = 'the secret of a Worker';
 
-/** As far as it is used here; the package is there only once `npm run test:workerd` has installed it. */
-interface Worker {
-  ready: Promise<URL>;
-  dispose(): Promise<void>;
-}
-const { Miniflare } = (await import(`${import.meta.dirname}/node_modules/miniflare/dist/src/index.js`)) as {
-  Miniflare: new (options: object) => Worker;
-};
-
-/** Runs a module as a Worker, and collects what it prints. */
-async function run(t: Test, code: string): Promise<{ url: string; said: string[] }> {
-  const folder = t.testdir({
-    'worker.ts': code.replaceAll('@rollcall/receivers', `${ROOT}/receivers/dist`).replaceAll("/edge'", "/edge.js'"),
-  });
-  const bundle = join(folder, 'bundle.js');
-  const options = ['--bundle', '--format=esm', '--conditions=workerd,worker,browser', '--log-level=error'];
-  execFileSync(join(ROOT, 'node_modules/.bin/esbuild'), [join(folder, 'worker.ts'), ...options, `--outfile=${bundle}`]);
-  const said: string[] = [];
-  const worker = new Miniflare({
-    modules: [{ type: 'ESModule', path: 'bundle.js', contents: readFileSync(bundle, 'utf8') }],
-    compatibilityDate: '2026-06-01',
-    bindings: { ROLLCALL_SECRET: secret },
-    handleRuntimeStdio(...streams: NodeJS.ReadableStream[]) {
-      for (const stream of streams) stream.setEncoding('utf8').on('data', (text: string) => said.push(text));
-    },
-  });
-  t.teardown(() => worker.dispose());
-  return { url: new URL('/hooks', await worker.ready).href, said };
+/** Runs a module that imports the kit by its name. */
+async function start(t: Test, code: string) {
+  const built = code.replaceAll('@rollcall/receivers', `${ROOT}/receivers/dist`).replaceAll("/edge'", "/edge.js'");
+  const { url, said } = await run(t, built, { bindings: { ROLLCALL_SECRET: secret } });
+  return { url: `${url}hooks`, said };
 }
 
 const recipe = examplesOf('docs/receivers.md').find(({ heading }) => heading === 'Edge runtimes')?.code ?? '';
 
 t.test('the recipe passes every conformance case in workerd', async (t) => {
-  const { url, said } = await run(t, recipe.replace('forget(userId)', "console.log('forgot', userId)"));
+  const { url, said } = await start(t, recipe.replace('forget(userId)', "console.log('forgot', userId)"));
   for await (const result of conformance({ url, secret, batches: true })) {
     t.ok(result.passed, `${result.name}: ${result.got}`, { expected: result.expected, error: result.error });
   }
@@ -69,7 +43,7 @@ export default { fetch: (request, env, context) => hooks.handle(request, context
 t.test(
   'made before the first request, it keeps its deadlines, one run of each message, and what is late',
   async (t) => {
-    const { url, said } = await run(t, slow);
+    const { url, said } = await start(t, slow);
     const post = async (body: unknown) => (await fetch(url, { method: 'POST', ...signed(body, secret) })).status;
     const track = (event: string, userId: string) => webhook('track', { event, userId });
     t.equal(await post(track('quick', 'u1')), 200);

@@ -4,12 +4,15 @@ import { webClock } from './clock.ts';
 import { guard, isPage, unguard } from './page.ts';
 import { MAX_PAGE_BYTES, WebTransport } from './transport.ts';
 
+const { navigator, EdgeRuntime } = globalThis as { navigator?: { userAgent?: string }; EdgeRuntime?: unknown };
+
 const silent = Object.assign(() => {}, { enabled: false });
 
 /** Browsers, workers and edge runtimes: `fetch`, and no built-ins of Node. */
 export const web: Platform = {
   clock: webClock,
   log: silent,
+  isPerRequest: navigator?.userAgent === 'Cloudflare-Workers' || EdgeRuntime !== undefined,
   defaultEndpoint: () => {
     const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
     return process?.env?.['ROLLCALL_ENDPOINT'] || undefined;
