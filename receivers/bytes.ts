@@ -3,9 +3,12 @@ const hasBuffer = typeof globalThis.Buffer === 'function';
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const encoder = new TextEncoder();
 
+/** False everywhere on edge runtimes. */
+export const isBuffer = (bytes: Uint8Array): bytes is Buffer => hasBuffer && Buffer.isBuffer(bytes);
+
 /** Decodes UTF-8; invalid bytes are replaced, as everywhere. */
 export function textOf(bytes: Uint8Array): string {
-  return hasBuffer && Buffer.isBuffer(bytes) ? bytes.toString('utf8') : decoder.decode(bytes);
+  return isBuffer(bytes) ? bytes.toString('utf8') : decoder.decode(bytes);
 }
 
 /** A `Buffer` where the runtime has one. */

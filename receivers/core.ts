@@ -1,15 +1,17 @@
 import { BatchRun, batchReply } from './batch.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
+import type { Batch } from './envelope.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, Waiting } from './job.ts';
 import { createLeases, type Held, type Leases } from './leases.ts';
 import { LinkedList } from './linked.ts';
-import { type Batch, computedOf, type Parsed, type ParsedBody, parseBody, parseValue } from './messages.ts';
+import { computedOf, type Parsed } from './messages.ts';
 import type { CoreOptions, Handlers, Log, ReceiverClock } from './options.ts';
+import { type ParsedBody, parseBody } from './parse.ts';
 import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
-import { BatchItem, BatchSource, OpenRequest, type VerifiedFields } from './request.ts';
+import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
 import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
 import { createVerifier, type Verifier } from './verifier.ts';
@@ -67,20 +69,14 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
     waits.watch(waiting);
   }
 
-  function acceptBatch({ items, keys, sentAt }: Batch, verified: VerifiedFields, log: Log, answered: Answered): void {
-    const tooOld = verifier.age(sentAt);
+  function acceptBatch(batch: Batch, verified: VerifiedFields, log: Log, answered: Answered): void {
+    const tooOld = verifier.age(batch.sentAt);
     if (tooOld !== undefined) return void answered(tooOld);
-    const source = new BatchSource(verified);
     const run = new BatchRun({
-      size: items.length,
+      size: batch.keys.length,
       deadline: verified.since + deadline,
       now: clock.now,
-      handle(index) {
-        const parsed = parseValue(items[index]);
-        // An item is let go of once it is parsed: collecting garbage would else cost as much as checking the messages.
-        items[index] = undefined;
-        return jobs.once(parsed, new BatchItem(source, index, keys[index]), log);
-      },
+      handle: (index) => jobs.once(batch.message(index), new BatchItem(verified, batch, index), log),
       finished(answer, each) {
         waits.unwatch(each);
         answered(answer);
@@ -96,13 +92,12 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
       const [only] = await inbox.accept([{ parsed: body, verified }], log);
       return only as reply.Reply;
     }
-    const { items, keys, sentAt } = body.batch;
-    const tooOld = verifier.age(sentAt);
+    const { batch } = body;
+    const tooOld = verifier.age(batch.sentAt);
     if (tooOld !== undefined) return tooOld;
-    const source = new BatchSource(verified, items);
-    const arrivals = items.map((item, index) => ({
-      parsed: parseValue(item),
-      verified: new BatchItem(source, index, keys[index]),
+    const arrivals = batch.keys.map((_, index) => ({
+      parsed: batch.message(index),
+      verified: new BatchItem(verified, batch, index),
     }));
     return batchReply(await inbox.accept(arrivals, log));
   }

@@ -6,7 +6,7 @@ import { systemClock } from './clock.ts';
 import { createCore } from './core.ts';
 import { createDeadlines } from './deadlines.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
-import { type MessageOf, parseMessage } from './messages.ts';
+import type { MessageOf } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
 import type {
   AckOptions,
@@ -17,6 +17,7 @@ import type {
   RequestHead,
   VerifyOptions,
 } from './options.ts';
+import { parseMessage } from './parse.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import type { VerifiedFields } from './request.ts';
 import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';

@@ -1,8 +1,9 @@
 import type { Awaitable } from './after.ts';
 import { within } from './clock.ts';
 import type { Leases } from './leases.ts';
-import { computedOf, type Parsed, parseMessage } from './messages.ts';
+import { computedOf, type Parsed } from './messages.ts';
 import type { Log, ReceiverClock } from './options.ts';
+import { parseMessage } from './parse.ts';
 import * as reply from './reply.ts';
 import type { Report } from './report.ts';
 import { OpenRequest, type VerifiedFields } from './request.ts';

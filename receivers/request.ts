@@ -1,5 +1,4 @@
-import { bytesOf } from './bytes.ts';
-import { itemsOf } from './messages.ts';
+import type { Batch } from './envelope.ts';
 import type { ReceivedRequest } from './options.ts';
 import type { Opening } from './store.ts';
 
@@ -22,51 +21,37 @@ export interface VerifiedFields extends RequestFields {
 /** One message of a batch, verified by the signature of all. */
 export class BatchItem implements VerifiedFields {
   readonly key: string | undefined;
-  readonly #batch: BatchSource;
+  readonly #request: VerifiedFields;
+  readonly #batch: Batch;
   readonly #index: number;
 
-  constructor(batch: BatchSource, index: number, key: string | undefined) {
-    this.key = key;
+  /** @param request - the one that brought the batch */
+  constructor(request: VerifiedFields, batch: Batch, index: number) {
+    this.key = batch.keys[index];
+    this.#request = request;
     this.#batch = batch;
     this.#index = index;
   }
 
   /** As it would have come alone; made only for handlers that look at it. */
   get rawBody(): Buffer {
-    return this.#batch.bytesOf(this.#index);
+    return this.#batch.bytes(this.#index);
   }
 
   get url(): string {
-    return this.#batch.fields.url;
+    return this.#request.url;
   }
 
   get secret(): number | undefined {
-    return this.#batch.fields.secret;
+    return this.#request.secret;
   }
 
   get sender(): string {
-    return this.#batch.fields.sender;
+    return this.#request.sender;
   }
 
   get since(): number {
-    return this.#batch.fields.since;
-  }
-}
-
-/** The request that brought a batch. */
-export class BatchSource {
-  readonly fields: VerifiedFields;
-  #items: readonly unknown[] | undefined;
-
-  /** @param items - the messages, where no handler gets them and could change them */
-  constructor(fields: VerifiedFields, items?: readonly unknown[]) {
-    this.fields = fields;
-    this.#items = items;
-  }
-
-  bytesOf(index: number): Buffer {
-    this.#items ??= itemsOf(this.fields.rawBody);
-    return bytesOf(JSON.stringify(this.#items[index]));
+    return this.#request.since;
   }
 }
 

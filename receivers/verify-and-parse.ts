@@ -1,8 +1,9 @@
 import { systemClock } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
-import { type BodyFault, type Message, parseBody, parseValue, type UnknownMessage } from './messages.ts';
+import type { BodyFault, Message, UnknownMessage } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
 import type { Log, VerifyOptions } from './options.ts';
+import { parseBody } from './parse.ts';
 import { check, consoleLog, fromRequest } from './receive.ts';
 import type { Reply } from './reply.ts';
 import { createVerifier } from './verifier.ts';
@@ -59,10 +60,10 @@ export function createVerifyAndParse(
     const parsed = parseBody(rawBody);
     if (!('batch' in parsed))
       return { ok: true, messages: [{ ...parsed, key }], isBatch: false, sender, secret, rawBody };
-    const { items, keys, sentAt } = parsed.batch;
-    const tooOld = verifier.age(sentAt);
+    const { batch } = parsed;
+    const tooOld = verifier.age(batch.sentAt);
     if (tooOld !== undefined) return refused(tooOld);
-    const messages = items.map((item, index): ParsedMessage => ({ ...parseValue(item), key: keys[index] }));
+    const messages = batch.keys.map((key, index): ParsedMessage => ({ ...batch.message(index), key }));
     return { ok: true, messages, isBatch: true, sender, secret, rawBody };
   };
 }

@@ -1,6 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
 import t from 'tap';
 import { createReceiver, type StandaloneOptions } from '../../receivers/index.ts';
+import { parseJson, parseValue } from '../../receivers/messages.ts';
+import { parseBody } from '../../receivers/parse.ts';
 import { sqliteStore } from '../../receivers/sqlite.ts';
 import { envelope, signed, webhook } from '../../receivers/testing.ts';
 import { manualClock, signal } from './helpers/clock.ts';
@@ -205,6 +209,71 @@ t.test('a batch of arrays, texts and nothing rejects each by itself', async (t) 
       [2, false],
     ],
   );
+});
+
+/** Bodies with what could be taken for the space between two messages. */
+const lookalike = fc.constantFrom(
+  [{ a: 1 }, { version: 1, b: 2 }],
+  { text: '},{"version":1,' },
+  { keys: [['x'], { keys: ['y'] }], sentAt: 'z' },
+  { batch: [1], '],"keys":[': 1 },
+  JSON.parse('{"__proto__":1}'),
+);
+const bodies = fc.array(
+  fc.record({
+    kind: fc.constantFrom('track', 'delete', 'later'),
+    properties: fc.dictionary(fc.string(), fc.oneof(fc.jsonValue(), lookalike, fc.array(lookalike))),
+  }),
+  { minLength: 1, maxLength: 6 },
+);
+
+t.test('messages are found in any envelope, however it is written, as JSON has them', async () => {
+  fc.assert(
+    fc.property(bodies, fc.constantFrom(0, 1, 2), (given, how) => {
+      const texts = given.map(({ kind, properties }) => {
+        const body = webhook('track', { properties });
+        return JSON.stringify(kind === 'delete' ? webhook('delete') : kind === 'later' ? { ...body, type: 'x' } : body);
+      });
+      const bytes = [
+        () => envelope(texts),
+        () => JSON.stringify(JSON.parse(envelope(texts)), null, 1),
+        () => JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(envelope(texts))).reverse())),
+      ][how]?.();
+      const parsed = parseBody(Buffer.from(bytes ?? ''));
+      if (!('batch' in parsed) || parsed.batch.keys.length !== texts.length) return false;
+      return texts.every((text, index) => {
+        const message = parsed.batch.message(index);
+        return isDeepStrictEqual(message, parseValue(parseJson(text))) && parsed.batch.bytes(index).toString() === text;
+      });
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+t.test('where the space between messages is not what it seems, the whole decides', async (t) => {
+  const sentAt = '"sentAt":"2026-01-01T00:00:00.000Z"';
+  const track = (event: string, properties: object = {}) =>
+    JSON.stringify({ ...webhook('track', { event }), properties });
+  const events = (text: string) => {
+    const parsed = parseBody(Buffer.from(text));
+    if (!('batch' in parsed)) return parsed.ok ? 'no batch' : parsed.reason;
+    return parsed.batch.keys.map((_, index) => {
+      const message = parsed.batch.message(index);
+      if (!message.ok) return message.reason;
+      return 'event' in message.message ? message.message.event : message.message.type;
+    });
+  };
+  const nested = track('a', { list: [{ b: 1 }, { version: 1, c: 2 }] });
+  const notice = JSON.stringify(webhook('delete'));
+  // As many pieces as keys, but others.
+  t.same(events(`{"batch":[${track('0')},${nested},${notice}],"keys":["1","2","3"],${sentAt}}`), ['0', 'a', 'delete']);
+  t.same(events(`{"batch":[${track('a')}],"batch":[${track('b')}],"keys":["1"],${sentAt}}`), ['b']);
+  t.same(events(`{"batch":[${track('a')}],"keys":["1"],${sentAt},"batch":[${track('b')}]}`), ['b']);
+  t.same(events(`{"batch":[${track('a')}],"keys":["1"],"keys":["1","2"],${sentAt}}`), 'invalid_batch');
+  t.same(events(`{"batch":[${track('a')}],"keys":["1"],${sentAt},"type":"track"}`), 'invalid_body');
+  const broken = track('b').replace('"type"', 'type');
+  t.same(events(`{"batch":[${track('a')},${broken}],"keys":["1","2"],${sentAt}}`), ['a', 'invalid_json']);
+  t.same(events(`{"batch":[${track('a')}],"keys":["1"],${sentAt}`), 'invalid_json');
 });
 
 t.test("ack 'stored' stores a batch as a whole, each message by its key", async (t) => {

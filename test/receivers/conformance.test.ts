@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { parseMessage } from '../../receivers/messages.ts';
+import { parseMessage } from '../../receivers/parse.ts';
 import { type CaseResult, conformance } from '../../receivers/testing.ts';
 import { hosts, serve } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
