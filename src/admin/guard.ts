@@ -112,7 +112,14 @@ function checkLocal({ socket, headers }: FastifyRequest): void {
   if (FORWARDED.some((name) => headers[name] !== undefined)) refuse('Without an admin token no proxy is served.');
   if (!isLoopback(URL.parse(`http://${host}`)?.hostname ?? '')) refuse('Host must be localhost or a loopback address.');
   if (origin !== undefined && URL.parse(origin)?.host !== host) refuse('Pages of other sites are not served.');
+  if (isEmbedded(headers)) refuse('Pages of other sites are not served.');
   checkJson(headers);
+}
+
+/** Whether another site's page asks, as for a picture. It could not read the answer, but have a query run. Its links are followed. */
+function isEmbedded(headers: FastifyRequest['headers']): boolean {
+  const site = headers['sec-fetch-site'] ?? 'none';
+  return site !== 'none' && site !== 'same-origin' && headers['sec-fetch-dest'] !== 'document';
 }
 
 /** A browser sends its session along whoever made the request: only our own pages say that they come from here. */

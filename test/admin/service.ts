@@ -4,6 +4,11 @@ import { App } from '../../src/app.ts';
 import type { Clock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { storeUrl } from '../helpers/store.ts';
+import { type Contract, contractOf, type Json } from './contract.ts';
+
+/** Where the management API is. */
+export const V1 = '/api/v1';
+const DOCUMENT = `${V1}/openapi.json`;
 
 /** Every secret that a configuration can hold; none of them may stand in an answer, a page or the log. */
 export const SECRETS = {
@@ -54,12 +59,10 @@ export const CONFIG = {
   ],
 };
 
-/** Whatever an answer holds; the schemas of the document say what. */
-export type Json = ReturnType<typeof JSON.parse>;
-
-interface Service {
+export interface Service {
   readonly app: App;
   readonly lines: readonly string[];
+  /** Fails where an answer of the management API is not as its document says. */
   ask(path: string, options?: RequestInit & { token?: string | null }): Promise<Response>;
   json(path: string, options?: RequestInit & { token?: string | null }): Promise<Json>;
   post(path: string, body?: object, token?: string | null): Promise<Response>;
@@ -85,11 +88,21 @@ export async function startService(
   const app = await App.create(config, { log, readConfig: () => config, ...options });
   t.teardown(() => app.close());
   await app.start({ collect: true, schedules: false });
-  const ask: Service['ask'] = (path, { token = SECRETS.root, headers, ...rest } = {}) =>
-    fetch(`${app.address}${path}`, {
+  let contract: Contract | null = null;
+  const ask: Service['ask'] = async (path, { token = SECRETS.root, headers, ...rest } = {}) => {
+    const response = await fetch(`${app.address}${path}`, {
       ...rest,
       headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...headers } as never,
     });
+    const type = response.headers.get('content-type') ?? '';
+    if (!path.startsWith(`${V1}/`) || path === DOCUMENT || !type.startsWith('application/json')) return response;
+    contract ??= contractOf((await (await fetch(app.address + DOCUMENT)).json()) as Json);
+    const { method = 'GET' } = rest;
+    const [resource = ''] = path.split('?');
+    const fault = contract(method, resource, { status: response.status, type, text: await response.clone().text() });
+    if (fault !== null) throw new Error(`${method} ${path}: ${fault}`);
+    return response;
+  };
   return {
     app,
     lines,

@@ -110,6 +110,14 @@ t.test('without a token, other pages in a local browser can do nothing', async (
   for (const origin of ['http://localhost:3000', 'https://evil.example', 'null', 'http://127.0.0.1:8080']) {
     t.equal(await send({ origin }), 403, origin);
   }
+  const look = async (site: string, dest: string) => {
+    const headers = { ...local.headers, 'sec-fetch-site': site, 'sec-fetch-dest': dest };
+    return (await app.inject({ ...local, headers })).statusCode;
+  };
+  for (const site of ['cross-site', 'same-site'])
+    for (const dest of ['image', 'script', 'iframe', 'empty']) t.equal(await look(site, dest), 403, `${site} ${dest}`);
+  t.equal(await look('cross-site', 'document'), 200, 'a link is followed');
+  for (const site of ['same-origin', 'none']) t.equal(await look(site, 'empty'), 200, site);
   t.equal(await send({ 'content-type': 'application/json' }, '{}'), 200);
   t.equal(await send({ 'content-type': 'application/json; charset=utf-8' }, '{}'), 200);
   t.equal(await send({}), 200, 'no body at all');

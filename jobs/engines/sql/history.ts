@@ -33,7 +33,8 @@ export async function readMemberPage(
 function pageOf({ prefix, binary }: Dialect, rows: string, after: string, limit: number): string {
   const [id, begin] = [`user_id${binary}`, literal(after)];
   const behind = after === '' ? '' : ` AND ${prefix(id)} >= ${prefix(begin)} AND ${id} > ${begin}`;
-  return `(${rows}${behind} ORDER BY ${prefix(id)}, ${id} LIMIT ${limit})`;
+  const order = [...new Set([prefix(id), id])].join(', ');
+  return `(${rows}${behind} ORDER BY ${order} LIMIT ${limit})`;
 }
 
 /** Changes of a version: states that ended with it, beside those that began. */

@@ -65,9 +65,15 @@ async function tryCreate(session: Session, tuned: readonly string[]): Promise<vo
   for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
 }
 
+/** Sessions that have found the tables; nobody takes them away. */
+const found = new WeakSet<Session>();
+
 /** Where it may write, `prepare` has seen to it. */
 async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> {
-  return writable || hasRegistry(session);
+  if (writable || found.has(session)) return true;
+  if (!(await hasRegistry(session))) return false;
+  found.add(session);
+  return true;
 }
 
 /** Whether Rollcall has been here before. */

@@ -16,6 +16,7 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
     query: waiting,
     body: asOf,
     answer: report,
+    begins: true,
     deed: ({ params }) => ({ action: 'audience.sync', target: params.key }),
     handle: async ({ params: { key }, body: { now }, query: { wait }, reply }) => {
       await refusePaused(parts, key);
@@ -45,6 +46,7 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
       params,
       query: waiting,
       answer: report,
+      begins: true,
       deed: ({ params }) => ({ action: `audience.${action}`, target: params.key }),
       handle: async ({ params: { key }, query: { wait }, reply }) => {
         await oneAudience(sync, key);

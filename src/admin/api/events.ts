@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
 import type { HistoryFilter, Store } from '../../store/port.ts';
-import type { ApiRoutes } from './route.ts';
+import { type ApiRoutes, failures } from './route.ts';
 
 /** Topics in which something may have changed; each names the resources to ask for again. */
 const TOPICS = [
@@ -71,9 +71,15 @@ export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
     description: `Each is \`{"topics":[…]}\` of ${TOPICS.join(', ')}; one a second at most.`,
     tags: ['Events'],
     security: [{ adminToken: [] }],
-    response: { 200: { description: 'A stream of text/event-stream.', type: 'string' } },
+    response: {
+      200: {
+        description: 'It goes on for an hour at most.',
+        content: { 'text/event-stream': { schema: { type: 'string' } } },
+      },
+      ...failures('read'),
+    },
   };
-  app.get('/events', { schema, onRequest: gate.guard('read') }, (_request, reply) => {
+  app.get('/events', { schema, exposeHeadRoute: false, onRequest: gate.guard('read') }, (_request, reply) => {
     if (stream.isFull)
       throw new RollcallError('overloaded', `${LISTENERS} pages are open already. Close one, or try again later.`);
     reply.hijack();

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { CONCERNS } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import type { Standing } from '../concerns.ts';
+import { sharedLook } from '../shared-look.ts';
 import { type ApiRoutes, reading } from './route.ts';
 import { time } from './shapes.ts';
 
@@ -41,13 +42,15 @@ export interface OverviewParts {
 }
 
 export function overviewRoutes(routes: ApiRoutes, { config, standing }: OverviewParts): void {
+  // All open pages ask for it when something has changed.
+  const look = sharedLook(standing);
   reading(routes, '/overview', {
     summary: 'How everything stands, and what needs a person',
     tag: 'Overview',
     answer: overview,
     handle: async () => {
       const { destinations, sources } = config();
-      const { concerns, endpoints, backlogs, audiences } = await standing();
+      const { concerns, endpoints, backlogs, audiences } = await look();
       const inState = (state: string) => endpoints.filter((each) => each.state === state).length;
       const total = (of: 'pending' | 'dead' | 'heldOut') => backlogs.reduce((sum, backlog) => sum + backlog[of], 0);
       return {

@@ -40,6 +40,8 @@ interface RouteOptions<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
   readonly query?: Q;
   readonly body?: B;
   readonly answer: A;
+  /** Whether it may answer 202 in the same form, before the order is carried out. */
+  readonly begins?: true;
   readonly handle: (
     asked: Asked<z.output<P>, z.output<Q>, z.output<B>>,
   ) => Promise<Unchanged<z.input<A>>> | Unchanged<z.input<A>>;
@@ -60,6 +62,7 @@ export function reading<
   const schema = documentation(options, 'read');
   app.get(path, { schema, onRequest: gate.guard('read') }, async (request, reply) => {
     reply.header('cache-control', 'no-store');
+    refuseUnknown(options.query ?? NOTHING, request.query, 'query');
     return options.handle({ ...asked(options, request), body: {}, caller: gate.caller(request), request, reply });
   });
 }
@@ -102,7 +105,7 @@ function asked<P extends z.ZodType, Q extends z.ZodType>(
   };
 }
 
-/** A misspelt filter must not make an order reach further than was meant. */
+/** With a misspelt filter an order would reach further than was meant, and an answer hold what nobody asked for. */
 function refuseUnknown(schema: z.ZodType, given: unknown, where: string): void {
   if (!(schema instanceof z.ZodObject) || typeof given !== 'object' || given === null) return;
   const known = Object.keys(schema.shape);
@@ -121,9 +124,10 @@ function parsed(schema: z.ZodType, given: unknown, where: string): unknown {
 }
 
 function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
-  { summary, description, tag, params, query, body, answer }: RouteOptions<P, Q, B, A>,
+  { summary, description, tag, params, query, body, answer, begins }: RouteOptions<P, Q, B, A>,
   may: Right,
 ) {
+  const shape = jsonSchema(answer);
   return {
     summary,
     description: [description, `Needs a token that may \`${may}\`.`].filter(Boolean).join(' '),
@@ -133,13 +137,25 @@ function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.Zod
     ...(query ? { querystring: jsonSchema(query) } : {}),
     ...(body ? { body: jsonSchema(body) } : {}),
     response: {
-      200: { description: 'Done.', ...jsonSchema(answer) },
-      400: errorAnswer('Not a valid request.'),
-      401: errorAnswer('The admin token is missing or wrong.'),
-      403: errorAnswer(`The token may not ${may}, or none is configured and the request is not from this machine.`),
+      200: { description: 'Done.', ...shape },
+      ...(begins ? { 202: { description: 'Begun; nobody waits for it.', ...shape } } : {}),
+      ...failures(may),
       404: errorAnswer('There is no such thing.'),
-      429: errorAnswer('Too many wrong tokens came from this address.'),
-      503: errorAnswer('The store does not answer.'),
+      409: errorAnswer('It can’t be done as things stand; `code` says why.'),
+      500: errorAnswer('A run or an engine failed, or Rollcall has a fault; `code` says which.'),
     },
+  };
+}
+
+/** The answers to requests that never get as far as what is asked for. */
+export function failures(may: Right | null) {
+  const lacking = may ? `The token may not ${may}, or none` : 'None';
+  return {
+    400: errorAnswer('Not a valid request.'),
+    401: errorAnswer('The admin token is missing or wrong.'),
+    403: errorAnswer(`${lacking} is configured and the request is not from this machine.`),
+    415: errorAnswer('The body is not application/json.'),
+    429: errorAnswer('Too many wrong tokens came from this address.'),
+    503: errorAnswer('The store does not answer, or the process stops or has too much to do.'),
   };
 }

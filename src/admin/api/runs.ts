@@ -80,6 +80,7 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
       params,
       query: waiting,
       answer: report,
+      begins: true,
       deed: ({ params }) => ({ action: `run.${action}`, target: params.run }),
       handle: async ({ params: { run: id }, query: { wait }, reply }) => {
         // Without a wait, the refusals that are known at once are answered all the same.

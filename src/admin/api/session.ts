@@ -4,7 +4,7 @@ import { RollcallError } from '../../errors.ts';
 import { jsonSchema } from '../../http-schemas.ts';
 import type { Gate } from '../guard.ts';
 import type { Session } from '../session.ts';
-import type { ApiRoutes } from './route.ts';
+import { type ApiRoutes, failures } from './route.ts';
 
 const signIn = z.object({ token: z.string().min(1).max(10_000) });
 const standing = z.object({
@@ -27,7 +27,7 @@ export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, 
   const documentation = (summary: string) => ({
     summary,
     tags: ['Session'],
-    response: { 200: { description: 'Done.', ...jsonSchema(standing) } },
+    response: { 200: { description: 'Done.', ...jsonSchema(standing) }, ...failures(null) },
   });
   const answer = (caller: { readonly name: string; readonly may: readonly string[] } | null) => ({
     signedIn: caller !== null,

@@ -209,12 +209,15 @@ function Members({ audience }) {
   /** @param {any} event */
   const find = (event) => {
     event.preventDefault();
-    const user = new FormData(event.currentTarget).get('user');
-    if (typeof user === 'string' && user !== '') navigate(`${path}/members/${encodeURIComponent(user)}`);
+    const form = new FormData(event.currentTarget);
+    const [user, time] = [String(form.get('user')), String(form.get('at'))];
+    const at = time === '' ? undefined : new Date(time).toISOString();
+    navigate(addressOf(`${path}/members/${encodeURIComponent(user)}`, { at }));
   };
   return html`<${Section} title="Members">
     <form class="filters" role="search" onSubmit=${find}>
       <label class="search">Is someone in it, and since when?<input type="search" name="user" required placeholder="user id" autocomplete="off" spellcheck=${false} /></label>
+      <label>As it was at<input type="datetime-local" name="at" /></label>
       <button type="submit">Look up</button>
       ${shown ? null : html`<button type="button" onClick=${() => setShown(true)}>List members</button>`}
     </form>

@@ -109,9 +109,9 @@ function Behind({ title, times, series, format }) {
   </details>`;
 }
 
-/** The next of 1, 2, 5, 10, 20, … @param {number} value */
+/** The next of 2, 5, 10, 20, … so that its half is whole. @param {number} value */
 function niceAbove(value) {
-  if (value <= 0) return 1;
+  if (value <= 2) return value <= 0 ? 10 : 2;
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 2, 5].find((step) => step * power >= value) ?? 10);
 }

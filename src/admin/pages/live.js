@@ -7,7 +7,9 @@ import { get } from './api.js';
  */
 
 /** Between two questions for the same data, in milliseconds. */
-const PACE = 1_000;
+const [PACE, SLOWEST_PACE] = [1_000, 5_000];
+/** What takes long to answer is asked for less often: answers take such a part of the time. */
+const SHARE = 1 / 10;
 /** Between questions while no events come. */
 const POLL = 10_000;
 /** Answers kept, so that going back shows what was there at once. */
@@ -20,7 +22,11 @@ const readers = new Set();
 /** @type {Set<() => void>} */
 const watchers = new Set();
 
-/** @type {'connecting' | 'live' | 'lost'} */
+/**
+ * `polling`: there are answers but no events, as where too many pages are open.
+ *
+ * @type {'connecting' | 'live' | 'polling' | 'lost'}
+ */
 let connection = 'connecting';
 /** @type {EventSource | null} */
 let stream = null;
@@ -32,11 +38,16 @@ export function connect() {
   stream?.close();
   stream = new EventSource('/api/v1/events');
   stream.onopen = () => {
-    const back = connection === 'lost';
+    const missedSome = isWithoutEvents();
     become('live');
-    if (back) tell(null);
+    if (missedSome) tell(null);
   };
-  stream.onerror = () => become('lost');
+  stream.onerror = () => {
+    if (isWithoutEvents()) return;
+    become('lost');
+    // Whether there are answers at least.
+    tell(null);
+  };
   stream.onmessage = (event) => heard(JSON.parse(event.data));
 }
 
@@ -46,8 +57,10 @@ export function disconnect() {
   cache.clear();
 }
 
+const isWithoutEvents = () => connection === 'lost' || connection === 'polling';
+
 setInterval(() => {
-  if (connection === 'lost') tell(null);
+  if (isWithoutEvents()) tell(null);
   // A stream that was refused for good, as by a restart with another token, does not come back by itself.
   if (stream?.readyState === EventSource.CLOSED) connect();
 }, POLL);
@@ -161,21 +174,25 @@ function createQuestion(path) {
   const ending = new AbortController();
   /** @type {Set<OnAnswer>} */
   const listeners = new Set();
-  let [asking, again, timer, last] = [false, false, 0, -PACE];
+  let [asking, again, timer, next] = [false, false, 0, 0];
   const ask = () => {
     if (asking) again = true;
-    else if (!timer) timer = setTimeout(read, Math.max(0, last + PACE - performance.now()));
+    else if (!timer) timer = setTimeout(read, Math.max(0, next - performance.now()));
   };
   const read = async () => {
-    [asking, again, timer, last] = [true, false, 0, performance.now()];
+    [asking, again, timer] = [true, false, 0];
+    const begun = performance.now();
     /** @type {{ data: any, error: any }} */
     const answer = await get(path, ending.signal).then(
       (data) => ({ data, error: null }),
       (error) => ({ data: null, error }),
     );
     asking = false;
+    const pause = (performance.now() - begun) / SHARE;
+    next = begun + Math.min(SLOWEST_PACE, Math.max(PACE, pause));
     if (ending.signal.aborted) return;
     if (answer.error === null) remember(path, answer.data);
+    if (isWithoutEvents()) become(answer.error?.status === 0 ? 'lost' : 'polling');
     for (const listener of listeners) listener(answer);
     if (again) ask();
   };

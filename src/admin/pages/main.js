@@ -56,6 +56,7 @@ const PLACES = [
 /** Whether what is shown changes by itself, as it looks. */
 const CONNECTIONS = {
   live: { of: 'ok', label: 'Live' },
+  polling: { of: 'held', label: 'Every 10 s' },
   lost: { of: 'failed', label: 'Not live' },
   connecting: { of: 'running', label: 'Connecting…' },
 };

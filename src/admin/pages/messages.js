@@ -32,11 +32,21 @@ export function Messages() {
         ? !error && html`<${Waiting} rows=${8} />`
         : rows.length > 0
           ? html`<${Table} caption="Messages, by state and newest first" columns=${COLUMNS} rows=${rows} keyOf=${(/** @type {any} */ { id }) => id} />`
-          : !busy &&
-            html`<${Empty} title=${Object.keys(query).length > 0 ? 'Nothing like that is known.' : 'Nothing has been sent yet.'}>
-            <p>Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.</p><//>`
+          : !busy && html`<${Nothing} isSearch=${Object.values(wanted).some(Boolean)} />`
     }
     <div class="more" role="status">${rows !== null && busy ? 'Looking further back…' : more && html`<button type="button" onClick=${more}>Look further back</button>`}</div>`;
+}
+
+/** @param {{ isSearch: boolean }} props */
+function Nothing({ isSearch }) {
+  if (!isSearch) {
+    return html`<${Empty} title="No message is known yet.">
+      <p>Send one to see its way to each destination. Any client of the Tracking API does so too.</p>
+      <pre>curl ${location.origin}/v1/track -u WRITE_KEY: -H 'content-type: application/json' \\
+  -d '{"userId": "u1", "event": "Order Completed"}'</pre><//>`;
+  }
+  return html`<${Empty} title="Nothing like that is known.">
+    <p>Ids and names are matched letter by letter. Ids of what was delivered are known for <code>attempts.keep</code>, bodies and names of events for <code>messages.keep</code>.</p><//>`;
 }
 
 /** @type {import('./ui.js').Column[]} */

@@ -188,6 +188,10 @@ function figuresOf({ pending, dead, heldOut, endpoints, audiences }) {
       tone: closed > 0 ? 'bad' : undefined,
       note: html`<a href="/endpoints">${closed > 0 ? `${number(closed)} closed` : all === 0 ? 'none' : 'none is closed'}</a>`,
     },
-    { title: 'Audiences', value: number(audiences), note: html`<a href="/audiences">look at them</a>` },
+    {
+      title: 'Audiences',
+      value: number(audiences),
+      note: html`<a href="/audiences">${audiences === 0 ? 'none' : 'look at them'}</a>`,
+    },
   ];
 }
