@@ -41,6 +41,16 @@ type Parts = Pick<Service, 'ask'> & { readonly document: Json; readonly things: 
 const filled = (path: string, inPlaceOf: (name: string) => string) =>
   path.replaceAll(/\{(\w+)\}/g, (_, name: string) => inPlaceOf(name));
 
+/** Every fourth, beginning with another each time, so that all of them are asked of some route; `ODD_REQUESTS=all` takes all. */
+const some = (() => {
+  const part = process.env['ODD_REQUESTS'] === 'all' ? 1 : 4;
+  let turn = 0;
+  return <T>(values: readonly T[]): readonly T[] => {
+    turn += 1;
+    return values.filter((_, place) => (place + turn) % part === 0);
+  };
+})();
+
 /** Asks every route for odd things: whatever is asked is answered as the document says, and none is the service's fault. */
 export async function oddRequests(t: Test, { ask, document, things }: Parts): Promise<void> {
   let asked = 0;
@@ -59,11 +69,11 @@ export async function oddRequests(t: Test, { ask, document, things }: Parts): Pr
     const odd = (value: string) => filled(path, () => value);
     const parameters: readonly Parameter[] = (get ?? post).parameters ?? [];
     if (parameters.some((each) => each.in === 'path'))
-      for (const value of ODD) if (value !== '') await refusedWell(odd(value), post ? order('{}') : {});
+      for (const value of some(ODD)) if (value !== '') await refusedWell(odd(value), post ? order('{}') : {});
     if (get) {
       const user = path.endsWith('/why') ? 'user=u1&' : '';
       for (const { name } of parameters.filter((each) => each.in === 'query')) {
-        for (const value of ODD) await refusedWell(`${isThere}?${user}${name}=${value}`);
+        for (const value of some(ODD)) await refusedWell(`${isThere}?${user}${name}=${value}`);
         await refusedWell(`${isThere}?${user}${name}=1&${name}=2`);
         if (name === 'cursor') for (const place of PLACES) await refusedWell(`${isThere}?${name}=${btoa(place)}`);
       }
@@ -71,11 +81,11 @@ export async function oddRequests(t: Test, { ask, document, things }: Parts): Pr
     // An order that takes whatever it is given would do something to what is there.
     const target = post?.requestBody ? isThere : filled(path, () => 'nowhere');
     if (post) {
-      for (const body of BODIES) await refusedWell(target, order(body));
-      for (const type of TYPES) await refusedWell(target, order('all=true', type));
+      for (const body of some(BODIES)) await refusedWell(target, order(body));
+      for (const type of some(TYPES)) await refusedWell(target, order('all=true', type));
     }
   }
-  t.ok(asked > 1_000, `${asked} requests`);
+  t.ok(asked > 700, `${asked} requests`);
 }
 
 const order = (body: string, type = 'application/json'): RequestInit => ({

@@ -15,7 +15,8 @@ export function Activity() {
       fields=${[{ name: 'who', title: 'Who' }, { name: 'action', title: 'Action' }]} />
     <${Loaded} live=${live} rows=${8}>${(/** @type {any} */ { data, next }) =>
       data.length === 0
-        ? html`<${Empty} title="Nobody has done anything yet." />`
+        ? html`<${Empty} title=${who || action ? 'Nobody has done anything like that.' : 'Nobody has done anything yet.'}>
+            <p>Whoever approves, pauses, sends again or drops something, here or on the command line, is listed.</p><//>`
         : html`<${Table} caption="What was done, newest first" columns=${COLUMNS} rows=${data} keyOf=${keyOf} />
           <div class="more"><span>${data.length} shown</span>${
             next &&

@@ -20,7 +20,7 @@ export function Sources() {
     <${Section} title=${source === '' ? 'What was not taken' : `What was not taken of ${source}`} aside=${source === '' ? null : html`<button type="button" onClick=${() => refine({})}>Of all sources</button>`}>
       <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
         data.length === 0
-          ? html`<${Empty} title="Nothing was turned away." />`
+          ? html`<${Empty} title="Nothing was turned away."><p>The last messages that are not taken are shown here, each with its reason.</p><//>`
           : html`<${Table} caption="Samples of what was not taken, newest first" columns=${DISCARDS} rows=${data} keyOf=${(/** @type {any} */ row) => `${row.source} ${row.at} ${row.code} ${row.message}`} />`}<//>
     <//>`;
 }
