@@ -1,12 +1,12 @@
 /**
  * Taking batches in, side by side: `bare` is a Fastify route that parses the same JSON and answers, `checked` the
  * collection API without a store, `rollcall` all of it: validation, dedupe, and each message on disk before the answer.
- * `single`: the same with one message in each request, over twice as many connections.
+ * `single`: the same with one message in each request, over twice as many connections. All run as in `deploy/`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { load } from './collect/load.ts';
-import { compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+import { compare, countCpu, DEPLOYED, type Figures, peakMemoryMb, startPart } from './harness.ts';
 
 const batches = { messages: 100, connections: 32, warmUp: 300, count: 3_000 };
 const calls = { messages: 1, connections: 64, warmUp: 10_000, count: 60_000 };
@@ -14,10 +14,8 @@ const calls = { messages: 1, connections: 64, warmUp: 10_000, count: 60_000 };
 async function run(contender: string, { messages, connections, warmUp, count } = batches): Promise<Figures> {
   // On the disk of the checkout: the system's folder for temporary files may be in memory.
   const folder = await mkdtemp(join(import.meta.dirname, '.collect-'));
-  const server = await startPart(new URL('collect/server.ts', import.meta.url), [
-    contender,
-    join(folder, 'rollcall.db'),
-  ]);
+  const args = [contender, join(folder, 'rollcall.db')];
+  const server = await startPart(new URL('collect/server.ts', import.meta.url), args, DEPLOYED);
   try {
     await load(server.ready as number, 0, warmUp, messages, connections);
     const cpu = countCpu([server.pid]);

@@ -25,7 +25,7 @@ import { RollcallError } from './errors.ts';
 import type { Erasure } from './events/erasure.ts';
 import { EventLogKeeper } from './events/keeper.ts';
 import { History } from './history/history.ts';
-import { createHttpServer } from './http-server.ts';
+import { createHttpServer, startListening } from './http-server.ts';
 import { observedAccept } from './observed-accept.ts';
 import { registerRoutes } from './routes.ts';
 import { NOTIFY_DESTINATION, notifyDestination, sendEndpointAlert, sendRunAlert } from './run-alerts.ts';
@@ -415,7 +415,7 @@ export class App {
       if (!this.stopping) this.fail(new RollcallError('internal_error', 'The HTTP server has closed.'));
     });
     this.server = server;
-    this.address = await server.listen(this.config.listen);
+    this.address = await startListening(server, this.config.listen);
     log.info({ stage: 'collect', address: this.address }, 'Listening');
   }
 

@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { ERROR_CODES } from './error-codes.ts';
@@ -19,6 +19,9 @@ const IN_THE_LOG: Partial<Record<ErrorCode, string>> = {
   store_damaged: 'The store takes nothing now; try again later.',
   store_read_only: 'The store takes nothing now; try again later.',
 };
+
+/** Logged elsewhere, or no fault. */
+const UNLOGGED: ReadonlySet<ErrorCode> = new Set(['overloaded', 'stopping']);
 
 /** Seconds after which a client may try again where nothing better is known. */
 const RETRY_AFTER = 5;
@@ -51,7 +54,7 @@ export function answerError(
 ): void {
   const known = knownError(error);
   const status = statusOf(known.code);
-  if (status >= 500 && known.code !== 'overloaded') {
+  if (status >= 500 && !UNLOGGED.has(known.code)) {
     request.log.error({ ...about, code: known.code, err: error }, status === 503 ? 'not taken' : 'request failed');
   }
   const wait = status === 503 ? RETRY_AFTER : status === 429 ? RETRY_LIMITED : null;
@@ -72,15 +75,27 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     return;
   }
   const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const isTooLong = error.code === 'HPE_HEADER_OVERFLOW';
   const body = late
     ? errorBody('request_timeout', 'The request took too long to arrive.')
-    : errorBody('invalid_request', 'This is not a valid HTTP request.');
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : statusOf(body.code);
+    : errorBody('invalid_request', isTooLong ? 'The headers are too large.' : 'This is not a valid HTTP request.');
+  const status = isTooLong ? 431 : statusOf(body.code);
   const json = JSON.stringify(body);
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\n` +
       `content-length: ${Buffer.byteLength(json)}\r\nconnection: close\r\n\r\n${json}`,
   );
+}
+
+/** For the event `checkExpectation`: requests with an `Expect` that Node does not know. */
+export function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const json = JSON.stringify(errorBody('invalid_request', 'The only Expect that is understood is 100-continue.'));
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(json),
+    connection: 'close',
+  };
+  response.writeHead(417, headers).end(json);
 }
 
 /** The error that a failure is answered with. */

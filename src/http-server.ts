@@ -1,6 +1,10 @@
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { serverOptions } from './collect/server.ts';
-import { answerError, answerNotFound } from './http-errors.ts';
+import { RollcallError } from './errors.ts';
+import { answerError, answerExpectation, answerNotFound } from './http-errors.ts';
 
 interface HealthChecks {
   /** Throws when the process can't go on. */
@@ -17,11 +21,26 @@ export function createHttpServer(
 ): FastifyInstance {
   const server = fastify({
     ...serverOptions,
+    // Node would answer 400 with nothing in it; the hook below says why.
+    http: { ...serverOptions.http, requireHostHeader: false },
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
     forceCloseConnections: 'idle',
-    return503OnClosing: true,
+    return503OnClosing: false,
+  });
+  let isClosing = false;
+  server.addHook('preClose', async () => {
+    isClosing = true;
+    // Who is answered from now on might keep the connection, and the server would wait for it as long as it may be idle.
+    server.server.keepAliveTimeout = 1;
+  });
+  server.server.on('checkExpectation', answerExpectation);
+  server.addHook('onRequest', ({ raw }, reply, done) => {
+    if (isClosing) return done(new RollcallError('stopping', 'Rollcall is stopping.'));
+    if (raw.headers.host !== undefined || raw.httpVersion === '1.0') return done();
+    reply.header('connection', 'close');
+    done(new RollcallError('invalid_request', 'The request has no Host header.'));
   });
   server.setErrorHandler(answerError);
   server.setNotFoundHandler(answerNotFound);
@@ -35,4 +54,51 @@ export function createHttpServer(
     return { status: 'ok' };
   });
   return server;
+}
+
+/**
+ * Starts to listen. `localhost` may be two addresses. Fastify makes a second server then, which has nothing of what was set on the
+ * first; here the first one takes the connections of both.
+ *
+ * @returns the address to send to
+ */
+export async function startListening(
+  server: FastifyInstance,
+  { host, port }: { readonly host: string; readonly port: number },
+  addressesOf = localAddresses,
+): Promise<string> {
+  if (host !== 'localhost') return server.listen({ host, port });
+  const [first = '127.0.0.1', ...others] = await addressesOf(host);
+  const doors: Server[] = [];
+  let closed: readonly Promise<unknown>[] = [];
+  server.addHook('preClose', async () => {
+    closed = doors.map((door) => once(door.close(), 'close'));
+  });
+  // Until what came through them is answered.
+  server.addHook('onClose', async () => void (await Promise.all(closed)));
+  const address = await server.listen({ host: first, port });
+  const bound = server.server.address() as AddressInfo;
+  for (const other of others) {
+    const door = await openDoor(server, other, bound.port);
+    if (door !== null) doors.push(door);
+  }
+  return address;
+}
+
+async function localAddresses(host: string): Promise<string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
+
+/** Null where the machine has no such address. */
+async function openDoor({ server }: FastifyInstance, host: string, port: number): Promise<Server | null> {
+  const door = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket));
+  door.listen({ host, port });
+  try {
+    await once(door, 'listening');
+    return door;
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return null;
+    throw error;
+  }
 }

@@ -24,13 +24,13 @@ export async function untilRoom(
   const { createLogger } = await import('./logger.ts');
   const log = createLogger(config.logLevel, terminal);
   log.error({ code: failure.code, err: failure }, 'The disk of the store is full; Rollcall starts once there is room');
-  const { createHttpServer } = await import('../http-server.ts');
+  const { createHttpServer, startListening } = await import('../http-server.ts');
   const refuse = async () => {
     throw failure;
   };
   const server = createHttpServer(log, { alive: () => {}, ready: refuse });
   server.all('/*', refuse);
-  if (collects) await server.listen(config.listen);
+  if (collects) await startListening(server, config.listen);
   try {
     do await systemClock.sleep(TRY_EVERY, signal).catch(() => {});
     while (!signal.aborted && !(await canOpen(config)));

@@ -15,6 +15,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The room that a collection request holds; null on other requests. */
     collectHold: Hold | null;
+    /** Bytes that its body may have. */
+    collectLimit: number;
   }
 }
 
@@ -46,6 +48,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   };
   app.decorateRequest('collectSource', null);
   app.decorateRequest('collectHold', null);
+  app.decorateRequest('collectLimit', 0);
   app.decorateRequest('collectUnread', null);
   // A promise for each request would cost as much as what it does.
   app.addHook('onRequest', (request, reply, done) => {
@@ -62,7 +65,9 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const writeKey = basicWriteKey(request.headers.authorization) ?? queryWriteKey(request.query);
     const account = writeKey === null ? strangers : recognise(request, writeKey);
+    // Fastify makes the options anew for whoever asks.
     const { bodyLimit } = request.routeOptions;
+    request.collectLimit = bodyLimit;
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > bodyLimit) {
       // Without this, the rest of the body would have to be read.
@@ -75,23 +80,35 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     reply.raw.once('close', () => hold.end());
   };
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
-    const { collectHold: hold, collectSource, headers, routeOptions } = request;
-    if (hold === null) return undefined;
-    const maxBytes = routeOptions.bodyLimit;
-    const sent = await readBytes(payload, hold, maxBytes);
-    const encoding = headers['content-encoding'];
-    const bytes =
-      (encoding === undefined ? sent : null) ??
-      (sent.length <= SMALL ? inflatedAtOnce(sent, encoding ?? '', Math.min(AT_ONCE, maxBytes)) : null) ??
-      // Strangers by their addresses: a bomb of one must not keep another waiting.
-      (await inflating.pass(collectSource?.id ?? `from ${request.ip}`, 1, () =>
-        inflated(sent, encoding ?? '', maxBytes),
-      ));
+  const read = (request: FastifyRequest, hold: Hold, bytes: Buffer) => {
     hold.resize(bytes.length);
     const body = readJson(request, bytes);
-    if (collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
+    if (request.collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
     return body;
+  };
+  const inflate = (request: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) =>
+    // Strangers by their addresses: a bomb of one must not keep another waiting.
+    inflating.pass(request.collectSource?.id ?? `from ${request.ip}`, 1, () => inflated(sent, encoding, maxBytes));
+  app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
+    const { collectHold: hold, headers, collectLimit: maxBytes } = request;
+    if (hold === null) return done(null, undefined);
+    const finish = (bytes: Buffer) => {
+      let body: JsonBody;
+      try {
+        body = read(request, hold, bytes);
+      } catch (error) {
+        return done(error as Error);
+      }
+      done(null, body);
+    };
+    readBytes(payload, hold, maxBytes, (error, sent) => {
+      if (error !== null) return done(error);
+      const encoding = headers['content-encoding'];
+      if (encoding === undefined) return finish(sent);
+      const small = sent.length <= SMALL ? inflatedAtOnce(sent, encoding, Math.min(AT_ONCE, maxBytes)) : null;
+      if (small !== null) finish(small);
+      else inflate(request, sent, encoding, maxBytes).then(finish, done);
+    });
   });
   app.addHook('preHandler', ({ body, method, is404 }, _reply, done) => {
     const isMissing = !is404 && method === 'POST' && body === undefined;

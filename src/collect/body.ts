@@ -19,37 +19,47 @@ import type { Hold } from './pressure.ts';
 const CHUNK_COST = 256;
 
 /**
- * All bytes of a request, charged as they arrive.
+ * Reads all bytes of a request, charged as they arrive. A promise for each would cost as much as what it does.
  *
- * @throws RollcallError `too_large`, `overloaded`, `request_timeout`
+ * @param done - called once, with the bytes or with RollcallError `too_large`, `overloaded`, `request_timeout`
  */
-export function readBytes(payload: Readable, hold: Hold, maxBytes: number): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const chunks: Buffer[] = [];
+export function readBytes(payload: Readable, hold: Hold, maxBytes: number, done: OnBytes): void {
+  let chunks: Buffer[] = [];
   let length = 0;
-  const done = (settle: () => void) => {
-    hold.whenEvicted(() => {});
-    payload.off('data', onData).off('end', onEnd).off('error', onBrokenOff);
-    settle();
+  let isDone = false;
+  const settle = (error: Error | null, bytes: Buffer = NO_BYTES) => {
+    if (isDone) return;
+    isDone = true;
+    // The request outlives its body.
+    chunks = [];
+    hold.whenEvicted(ignore);
+    done(error, bytes);
   };
-  const onError = (error: Error) => done(() => reject(error));
-  // The client's doing, or its network's, and nothing that our log should speak of.
-  const onBrokenOff = () => onError(new RollcallError('request_timeout', 'The request broke off.'));
-  const onEnd = () => done(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)));
-  const onData = (chunk: Buffer) => {
-    length += chunk.length;
-    chunks.push(chunk);
-    if (length > maxBytes) return onError(tooLarge(maxBytes));
-    try {
-      hold.resize(length + chunks.length * CHUNK_COST);
-    } catch (error) {
-      onError(error as Error);
-    }
-  };
-  hold.whenEvicted(onError);
-  payload.on('data', onData).on('end', onEnd).on('error', onBrokenOff);
-  return promise;
+  hold.whenEvicted(settle);
+  payload
+    .on('data', (chunk: Buffer) => {
+      if (isDone) return;
+      length += chunk.length;
+      chunks.push(chunk);
+      if (length > maxBytes) return settle(tooLarge(maxBytes));
+      try {
+        hold.resize(length + chunks.length * CHUNK_COST);
+      } catch (error) {
+        settle(error as Error);
+      }
+    })
+    .on('end', () => {
+      if (!isDone) settle(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
+    })
+    // The client's doing, or its network's, and nothing that our log should speak of.
+    .on('error', () => settle(new RollcallError('request_timeout', 'The request broke off.')));
 }
+
+/** The bytes count where there is no error. */
+type OnBytes = (error: Error | null, bytes: Buffer) => void;
+
+const NO_BYTES = Buffer.alloc(0);
+const ignore = () => {};
 
 interface Inflater {
   /** In another thread. */

@@ -2,7 +2,6 @@ import type {
   FastifyError,
   FastifyInstance,
   FastifyPluginAsync,
-  FastifyReply,
   FastifyRequest,
   FastifySchema,
   RouteHandlerMethod,
@@ -17,7 +16,7 @@ import type { MessageType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
-import { allowPages, browsers } from './browsers.ts';
+import { allowPosts, browsers } from './browsers.ts';
 import { reportPart, reportRequest } from './discarded.ts';
 import { FairLimit } from './fair-limit.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
@@ -83,59 +82,62 @@ async function serve(
   await limitRate(app);
 
   const newId = () => clock.uuid();
-  const envelopeOf = (request: FastifyRequest): Envelope => ({
+  const envelopeOf = (request: FastifyRequest, isOfBrowsers: boolean): Envelope => ({
     receivedAt: clock.now(),
     newId,
-    ...ipRule(request),
+    ...ipRule(request, isOfBrowsers),
     onUnreadable: (field) => options.onUnreadable?.(sourceOf(request).id, field),
   });
   // A body is let go of as soon as it is on its way to disk: no function that waits holds it.
-  const takeCall = (request: FastifyRequest, type: MessageType) => {
-    const message = readCall(bodyOf(request), { type, ...envelopeOf(request) });
+  const takeCall = (request: FastifyRequest, type: MessageType, isOfBrowsers: boolean) => {
+    const message = readCall(bodyOf(request), { type, ...envelopeOf(request, isOfBrowsers) });
     letBodyGo(request);
     return accept(sourceOf(request).id, [message]);
   };
-  const call = (type: MessageType) => async (request: FastifyRequest, reply: FastifyReply) => {
-    await takeCall(request, type);
-    return reply.type('application/json').send(DONE);
-  };
-  const takeBatch = (request: FastifyRequest) => {
-    const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request), limits);
+  const call =
+    (type: MessageType, isOfBrowsers: boolean): RouteHandlerMethod =>
+    async (request, reply) => {
+      await takeCall(request, type, isOfBrowsers);
+      return reply.type('application/json').send(DONE);
+    };
+  const takeBatch = (request: FastifyRequest, isOfBrowsers: boolean) => {
+    const { messages, rejected } = readBatch(bodyOf(request), envelopeOf(request, isOfBrowsers), limits);
     if (rejected.length === 0) letBodyGo(request);
     const accepted = messages.length > 0 ? accept(sourceOf(request).id, messages) : null;
     return { rejected, accepted };
   };
-  const batch = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { rejected, accepted } = takeBatch(request);
-    await accepted;
-    for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
-    return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
-  };
+  const batch =
+    (isOfBrowsers: boolean): RouteHandlerMethod =>
+    async (request, reply) => {
+      const { rejected, accepted } = takeBatch(request, isOfBrowsers);
+      await accepted;
+      for (const { index, code } of rejected) reportPart(request, code, bodyOf(request).items?.[index], onDiscard);
+      return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
+    };
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {
     under.setNotFoundHandler(answerNotFound);
-    await allowPages(under, ['POST']);
+    await allowPosts(under);
     const documented = (schema: FastifySchema) => (prefix === '/v1' ? schema : hiddenRoute);
+    const isBeacon = prefix !== '/v1';
     for (const [path, type] of Object.entries(CALLS)) {
       const schema = path === type ? documented(callRoute(type)) : hiddenRoute;
-      post(under, path, { bodyLimit: limits.callBytes, schema }, call(type));
+      post(under, path, { bodyLimit: limits.callBytes, schema }, call(type, isBeacon || path.length === 1));
     }
     for (const path of BATCHES) {
       const schema = path === 'batch' ? documented(batchRoute()) : hiddenRoute;
-      post(under, path, { bodyLimit: limits.batchBytes, schema }, batch);
+      post(under, path, { bodyLimit: limits.batchBytes, schema }, batch(isBeacon));
     }
   };
   for (const prefix of PREFIXES) await app.register(routes, { prefix });
 }
 
-const SENT_BY_BROWSERS = /^\/beacon\/|\/[agipst]\/?$/;
-
 /**
  * Of a browser the address is the user's, of a server it is not. Browsers name the page's origin with what they post, and
  * their libraries send single calls to paths of one letter.
  */
-function ipRule(request: FastifyRequest): { readonly ip?: IpRule } {
+function ipRule(request: FastifyRequest, isOfBrowsers: boolean): { readonly ip?: IpRule } {
   const { ip: mode = 'keep' } = sourceOf(request);
-  const isBrowser = request.headers.origin !== undefined || SENT_BY_BROWSERS.test(request.routeOptions.url ?? '');
+  const isBrowser = isOfBrowsers || request.headers.origin !== undefined;
   if (!isBrowser && mode === 'keep') return {};
   return { ip: { mode, from: isBrowser ? request.ip : null } };
 }

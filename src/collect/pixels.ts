@@ -55,8 +55,9 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
           await accept(id, [message]);
           return image(reply);
         };
-        app.get(`/${type}`, { schema: pixelRoute(type) }, handler);
-        app.get(`/${type}.gif`, { schema: { hide: true } }, handler);
+        // Who looks by HEAD whether there is an image, such as a scanner of e-mails, has not seen it.
+        app.get(`/${type}`, { schema: pixelRoute(type), exposeHeadRoute: false }, handler);
+        app.get(`/${type}.gif`, { schema: { hide: true }, exposeHeadRoute: false }, handler);
       }
     },
     { prefix: '/v1/pixel' },

@@ -53,7 +53,9 @@ export const fileSchema = section({
       examples: ['postgres://rollcall@db/rollcall'],
     }),
   listen: section({
-    host: text.default('127.0.0.1').describe('Address for messages, deletion requests and people.'),
+    host: text
+      .default('127.0.0.1')
+      .describe('Address for messages, deletion requests and people; `localhost` is `127.0.0.1` and `::1`.'),
     port: whole(0, 65535).prefault(8080).describe('0 takes a free port and prints it.'),
     trustedProxies: z
       .array(range)

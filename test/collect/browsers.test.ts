@@ -157,6 +157,8 @@ t.test('a pixel takes one message and answers an image, whatever became of it', 
     t.equal(answer.statusCode, status, query);
     t.match(answer.headers, { 'content-type': 'image/gif' });
   }
+  const looking = await app.inject({ method: 'HEAD', url: `/v1/pixel/track?data=${data(call)}` });
+  t.equal(looking.statusCode, 404, 'nobody has seen what was asked for by HEAD');
   t.equal(accepted.length, 0);
 });
 

@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { systemClock } from '../src/clock.ts';
+import { collect } from '../src/collect/collect.ts';
+import { createHttpServer, startListening } from '../src/http-server.ts';
+
+const SOURCE = { id: 'shop', writeKey: 'WK', enabled: true };
+
+/** The service's server, listening on both addresses that `localhost` may be. */
+async function startServer(t: Test, accept: () => Promise<unknown> = async () => {}) {
+  const server = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
+  const limits = { strangerSockets: 8 };
+  await server.register(collect, { sources: () => [SOURCE], clock: systemClock, accept, limits });
+  t.teardown(() => server.close());
+  await startListening(server, { host: 'localhost', port: 0 }, async () => ['127.0.0.1', '::1']);
+  return { server, port: (server.server.address() as AddressInfo).port };
+}
+
+async function answerOf(port: number, sent: string, host = '127.0.0.1') {
+  const socket = connect(port, host);
+  socket.write(sent);
+  const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
+  return { status: Number(head.split(' ')[1]), head, body: JSON.parse(body) as unknown };
+}
+
+t.test('a request without a Host, or with an Expect that nobody knows, is answered in JSON', async (t) => {
+  const { port } = await startServer(t);
+  const error = { code: 'invalid_request', message: String, error: String };
+  const hostless = await answerOf(port, 'POST /v1/track HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}');
+  t.match(hostless, { status: 400, body: error, head: /connection: close/i });
+  const expecting = await answerOf(port, 'POST /v1/track HTTP/1.1\r\nhost: a\r\nexpect: a-miracle\r\n\r\n');
+  t.match(expecting, { status: 417, body: error, head: /connection: close/i });
+  const long = await answerOf(port, `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
+  t.match(long, { status: 431, body: { ...error, message: 'The headers are too large.' } });
+  const old = await answerOf(port, 'GET /healthz HTTP/1.0\r\n\r\n');
+  t.match(old, { status: 200, body: { status: 'ok' } }, 'HTTP/1.0 knows no Host');
+});
+
+t.test('localhost is both of its addresses, with one set of limits', { timeout: 20_000 }, async (t) => {
+  const { server, port } = await startServer(t);
+  const hosts = await listeningHosts(port);
+  if (!hosts.includes('::1')) return t.pass('this machine has no IPv6');
+  const strangers = Array.from({ length: 24 }, () => connect(port, '::1'));
+  const cut = strangers.slice(0, 16).map((socket) =>
+    once(
+      socket.on('error', () => {}),
+      'close',
+    ),
+  );
+  await Promise.all(cut);
+  t.equal(strangers.filter((socket) => !socket.destroyed).length, 8, 'strangers are cut there as here');
+  const { status } = await answerOf(port, 'GET /healthz HTTP/1.0\r\n\r\n', '::1');
+  t.equal(status, 200);
+  for (const socket of strangers) socket.destroy();
+  await server.close();
+  t.same(await listeningHosts(port), [], 'closed with the server');
+});
+
+t.test(
+  'what is in flight is answered before the server is closed, and what comes meanwhile is told to come again',
+  {
+    timeout: 20_000,
+  },
+  async (t) => {
+    for (const host of ['127.0.0.1', '::1']) {
+      const accepting = Promise.withResolvers<void>();
+      const asked = Promise.withResolvers<void>();
+      const { server, port } = await startServer(t, () => {
+        asked.resolve();
+        return accepting.promise;
+      });
+      if (!(await listeningHosts(port)).includes(host)) continue;
+      const agent = new Agent({ keepAlive: true });
+      t.teardown(() => agent.destroy());
+      const sent = post(agent, host, port);
+      await asked.promise;
+      let isClosed = false;
+      const closed = server.close().then(() => {
+        isClosed = true;
+      });
+      await new Promise((resolve) => setImmediate(resolve));
+      t.equal(isClosed, false);
+      accepting.resolve();
+      t.match(await sent, { status: 200, body: { success: true } });
+      t.match(await post(agent, host, port), {
+        ...{ status: 503, body: { code: 'stopping' }, headers: { 'retry-after': '5', connection: 'close' } },
+      });
+      await closed;
+    }
+  },
+);
+
+/** By the connection that there is. */
+async function post(agent: Agent, host: string, port: number) {
+  const headers = { authorization: `Basic ${btoa('WK:')}` };
+  const sent = request({ agent, host, port, method: 'POST', path: '/v1/track', headers });
+  sent.end(JSON.stringify({ event: 'Bought', userId: 'u' }));
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  return { status: answer.statusCode, headers: answer.headers, body: JSON.parse(await text(answer)) as unknown };
+}
+
+t.test('a connection that was in use does not hold up the end', { timeout: 20_000 }, async (t) => {
+  const accepting = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  const { server, port } = await startServer(t, () => {
+    asked.resolve();
+    return accepting.promise;
+  });
+  const agent = new Agent({ keepAlive: true });
+  t.teardown(() => agent.destroy());
+  const sent = post(agent, '127.0.0.1', port);
+  await asked.promise;
+  const closed = server.close();
+  accepting.resolve();
+  t.match(await sent, { status: 200 });
+  const start = performance.now();
+  await closed;
+  t.ok(performance.now() - start < 10_000, 'though it may be idle for 72 s');
+});
+
+/** Of the two that `localhost` may be, those that take connections. */
+async function listeningHosts(port: number): Promise<string[]> {
+  const hosts: string[] = [];
+  for (const host of ['127.0.0.1', '::1']) {
+    const socket = connect(port, host);
+    try {
+      await once(socket, 'connect');
+      hosts.push(host);
+    } catch {
+      // Nobody is there.
+    } finally {
+      socket.destroy();
+    }
+  }
+  return hosts;
+}
