@@ -18,6 +18,7 @@ export function metricsTable(): string {
       ping: async () => undefined,
     },
     storeTime: () => 0,
+    deliveries: { destinations: new Map(), endpoints: new Map() },
     eventLog: null,
     clock: systemClock,
     destinations: () => [],

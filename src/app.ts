@@ -99,15 +99,16 @@ export class App {
     this.options = options;
     this.store = store;
     this.clock = clock;
+    this.history = new History({ store, clock, log });
     this.metrics = createMetrics({
       store,
+      deliveries: this.history.tally,
       storeTime: () => store.time.now(),
       eventLog: config.eventLog && store.events,
       clock,
       destinations: () => this.config.destinations,
     });
     this.audit = new Audit(store, () => clock.now(), log);
-    this.history = new History({ store, clock, log });
     this.deliveryLog = new DeliveryLog(log, clock);
     this.confirmations = new Confirmations({ store, clock, log });
     this.agent = createAgent(config.network);
@@ -131,7 +132,6 @@ export class App {
       removedAfter: () => this.config.delivery.removedAfter,
       log: this.options.log,
       onSettled: (settlement) => {
-        this.metrics.settled(settlement);
         this.history.tally.settled(settlement);
         this.deliveryLog.settled(settlement);
         this.confirmations.settled(settlement);

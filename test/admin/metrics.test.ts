@@ -6,11 +6,15 @@ import { parse } from 'yaml';
 import { metricsTable } from '../../scripts/write-metrics.ts';
 import { createMetrics } from '../../src/admin/metrics/metrics.ts';
 import { RollcallError } from '../../src/errors.ts';
+import { Tally } from '../../src/history/tally.ts';
+import type { Attempt, Verdict } from '../../src/store/port.ts';
 import { run } from '../contract/store-fixture.ts';
+import { claims } from '../deliver/helpers/queue.ts';
 
 const endpoint = (id: string) => ({ id, url: 'http://h/', headers: {} });
 const PARTS = {
   storeTime: () => 0,
+  deliveries: new Tally(() => 0),
   eventLog: null,
   clock: { now: () => 1_000_000, monotonic: () => 0 },
   destinations: () => [
@@ -98,6 +102,57 @@ t.test('a scrape of a store that does not answer says so, and what the process i
   t.match(text, /^rollcall_store_up 0$/m);
   t.match(text, /^rollcall_messages_total\{source="shop",result="accepted"\} 3$/m);
   t.notMatch(text, /^rollcall_backlog\{/m);
+});
+
+t.test('deliveries and attempts are counted by destination, as Prometheus counts', async (t) => {
+  const nothing = async () => [];
+  const store = {
+    ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing, lastSuccesses: nothing },
+    ping: async () => undefined,
+    ...{ liveSources: nothing, liveSource: async () => null },
+  };
+  const deliveries = new Tally(() => 2_000);
+  const metrics = createMetrics({ ...PARTS, store, deliveries });
+  const attempt = {
+    endpoint: 'e1',
+    at: 0,
+    ms: 3,
+    outcome: 'success',
+    status: 200,
+    error: null,
+    response: null,
+  } as const;
+  const settle = (verdict: Verdict, ...attempts: readonly Attempt[]) => {
+    for (const claim of claims(1, 'd', { acceptedAt: 1_960 })) deliveries.settled({ claim, verdict, attempts });
+  };
+  settle({ kind: 'delivered' }, attempt, { ...attempt, endpoint: 'e3', ms: 7_000, outcome: 'retry' });
+  settle({ kind: 'delivered' }, { ...attempt, endpoint: 'e3', ms: 5 });
+  settle({ kind: 'dead', reason: 'refused', status: 400, firstAt: 0 }, { ...attempt, outcome: 'skipped' });
+  const scrape = async () =>
+    (await metrics.registry.metrics()).split('\n').filter((line) => /^(# TYPE )?rollcall_(attempt|deliver)/.test(line));
+  const lines = await scrape();
+  const text = lines.join('\n');
+  t.same(
+    lines.filter((line) => !/_bucket|^#/.test(line)),
+    [
+      'rollcall_attempts_total{destination="crm",outcome="success"} 2',
+      'rollcall_attempts_total{destination="crm",outcome="skipped"} 1',
+      'rollcall_attempts_total{destination="crm",outcome="retry"} 1',
+      'rollcall_deliveries_total{destination="crm",verdict="delivered"} 2',
+      'rollcall_deliveries_total{destination="crm",verdict="dead"} 1',
+      'rollcall_attempt_seconds_sum{destination="crm"} 7.008',
+      'rollcall_attempt_seconds_count{destination="crm"} 3',
+      'rollcall_delivery_seconds_sum{destination="crm"} 0.08',
+      'rollcall_delivery_seconds_count{destination="crm"} 2',
+    ],
+  );
+  t.match(text, /^# TYPE rollcall_attempt_seconds histogram$/m);
+  t.match(text, /^rollcall_attempt_seconds_bucket\{le="0.005",destination="crm"\} 2$/m, 'a bound is within');
+  t.match(text, /^rollcall_attempt_seconds_bucket\{le="5",destination="crm"\} 2$/m);
+  t.match(text, /^rollcall_attempt_seconds_bucket\{le="\+Inf",destination="crm"\} 3$/m);
+  t.match(text, /^rollcall_delivery_seconds_bucket\{le="0.01",destination="crm"\} 0$/m);
+  t.match(text, /^rollcall_delivery_seconds_bucket\{le="0.05",destination="crm"\} 2$/m);
+  t.same(await scrape(), lines, 'the next scrape counts nothing twice');
 });
 
 t.test('runs are counted by what became of them, with their time, and failures by their code', async (t) => {

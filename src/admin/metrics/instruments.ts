@@ -1,10 +1,19 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
+/** How many took how long: by the bounds in milliseconds that they are within, the last beyond all of them; and their sum. */
+export interface Times {
+  readonly bounds: readonly number[];
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
 /** Makes the metrics of one registry. Their names begin with `rollcall_`. */
 export class Instruments {
+  private readonly registry: Registry;
   private readonly registers: Registry[];
 
   constructor(registry: Registry) {
+    this.registry = registry;
     this.registers = [registry];
   }
 
@@ -15,6 +24,34 @@ export class Instruments {
   /** @param buckets - upper bounds, in seconds */
   histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
     return new Histogram({ name: `rollcall_${name}`, help, labelNames, buckets, registers: this.registers });
+  }
+
+  /** A counter that is counted elsewhere and read with each scrape; what never happened has no series. */
+  countedElsewhere(name: string, help: string, labelNames: string[], read: (add: Add) => void): void {
+    const counter: Counter = new Counter({
+      name: `rollcall_${name}`,
+      help,
+      labelNames,
+      registers: this.registers,
+      collect() {
+        counter.reset();
+        read((labels, count) => {
+          if (count > 0) counter.inc(labels, count);
+        });
+      },
+    });
+  }
+
+  /** A histogram in seconds that is counted elsewhere and read with each scrape: lists for the same label are added up. */
+  timedElsewhere(
+    name: string,
+    help: string,
+    labelName: string,
+    read: () => readonly (readonly [label: string, times: Times])[],
+  ): void {
+    const metric = new CountedHistogram(`rollcall_${name}`, help, labelName, read);
+    // Its types know none but its own kinds of metrics.
+    this.registry.registerMetric(metric as unknown as Histogram);
   }
 
   /** A gauge that is read with each scrape. Series that are gone since the last scrape are removed, all of them if reading fails. */
@@ -30,4 +67,55 @@ export class Instruments {
       },
     });
   }
+}
+
+type Add = (labels: Record<string, string>, count: number) => void;
+
+/** As prom-client asks for it, which has no histogram whose numbers are set. */
+class CountedHistogram {
+  readonly type = 'histogram';
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+  private readonly label: string;
+  private readonly read: () => readonly (readonly [label: string, times: Times])[];
+
+  constructor(name: string, help: string, label: string, read: CountedHistogram['read']) {
+    this.name = name;
+    this.help = help;
+    this.label = label;
+    this.labelNames = [label];
+    this.read = read;
+  }
+
+  async get() {
+    const { name, help, type } = this;
+    const sums = new Map<string, Times>();
+    for (const [label, times] of this.read()) sums.set(label, added(sums.get(label), times));
+    return { name, help, type, aggregator: 'sum', values: [...sums].flatMap((each) => this.values(...each)) };
+  }
+
+  private values(label: string, { bounds, counts, sum }: Times) {
+    const labels = { [this.label]: label };
+    let count = 0;
+    const buckets = counts.map((within, place) => {
+      count += within;
+      const bound = bounds[place];
+      return {
+        metricName: `${this.name}_bucket`,
+        labels: { le: bound === undefined ? '+Inf' : bound / 1_000, ...labels },
+        value: count,
+      };
+    });
+    return [
+      ...buckets,
+      { metricName: `${this.name}_sum`, labels, value: sum / 1_000 },
+      { metricName: `${this.name}_count`, labels, value: count },
+    ];
+  }
+}
+
+function added(one: Times | undefined, { bounds, counts, sum }: Times): Times {
+  if (!one) return { bounds, counts, sum };
+  return { bounds, counts: counts.map((count, place) => count + (one.counts[place] ?? 0)), sum: sum + one.sum };
 }

@@ -1,6 +1,6 @@
 import once from 'lodash/once.js';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { type DeliveryMetrics, deliveryMetrics } from './deliveries.ts';
+import { type DeliveryCounts, deliveryMetrics } from './deliveries.ts';
 import { type EventLogMetrics, type EventLogParts, eventLogMetrics } from './event-log.ts';
 import { Instruments } from './instruments.ts';
 import { type IntakeMetrics, intakeMetrics } from './intake.ts';
@@ -8,11 +8,11 @@ import { type StoreParts, storeMetrics } from './store.ts';
 import { type SyncMetrics, syncMetrics } from './syncs.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
-export interface Metrics extends IntakeMetrics, DeliveryMetrics, SyncMetrics, EventLogMetrics {
+export interface Metrics extends IntakeMetrics, SyncMetrics, EventLogMetrics {
   readonly registry: Registry;
 }
 
-type MetricsParts = StoreParts & EventLogParts;
+type MetricsParts = StoreParts & EventLogParts & { readonly deliveries: DeliveryCounts };
 
 /** Those of the process, whichever service in it is asked. They watch for as long as it lives, so they are made once. */
 const processMetrics = once(() => {
@@ -27,10 +27,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
   for (const metric of processMetrics()) registry.registerMetric(metric);
   const make = new Instruments(registry);
   storeMetrics(make, parts);
+  deliveryMetrics(make, parts.deliveries);
   return {
     registry,
     ...intakeMetrics(make),
-    ...deliveryMetrics(make, parts.storeTime),
     ...syncMetrics(make),
     ...eventLogMetrics(make, parts),
   };
