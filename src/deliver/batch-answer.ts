@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Exchange } from './exchange.ts';
+import { type Exchange, withoutSecrets } from './exchange.ts';
 
 const rejection = z.object({
   index: z.number().int().nonnegative(),
@@ -8,8 +8,12 @@ const rejection = z.object({
 });
 const answer = z.object({ rejected: z.array(rejection).default([]) });
 
-/** The exchange of each message of a batch. A 2xx takes all but those that a JSON answer names; other statuses count for each. */
-export function readAnswer(exchange: Exchange, size: number): readonly Exchange[] {
+/**
+ * The exchange of each message of a batch. A 2xx takes all but those that a JSON answer names; other statuses count for each.
+ *
+ * @param secrets - must not be kept of the answer's codes
+ */
+export function readAnswer(exchange: Exchange, size: number, secrets: readonly string[]): readonly Exchange[] {
   const all = (each: Exchange) => Array.from({ length: size }, () => each);
   if (exchange.outcome !== 'success' || exchange.answer === undefined) return all(exchange);
   const rejected = rejections(exchange.answer, size);
@@ -17,7 +21,7 @@ export function readAnswer(exchange: Exchange, size: number): readonly Exchange[
   if (rejected === null) return all({ ...exchange, outcome: 'retry', error: 'invalid_answer' });
   const results = all(exchange);
   for (const { index, code, retry } of rejected) {
-    const error = `rejected_${code.replaceAll(/\W/g, '_').slice(0, 40)}`;
+    const error = `rejected_${withoutSecrets(code, secrets).replaceAll(/\W/g, '_').slice(0, 40)}`;
     results[index] = { ...exchange, outcome: retry ? 'retry' : 'refused', error };
   }
   return results;
@@ -29,7 +33,8 @@ function rejections(text: string | null, size: number): readonly z.output<typeof
   if (text === '') return [];
   let json: unknown;
   try {
-    json = JSON.parse(text);
+    // Some servers begin all that they write with a byte order mark.
+    json = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch {
     return null;
   }

@@ -13,7 +13,7 @@ interface BatchItem {
   /** Whether messages may still be posted is asked once for all of a generation. */
   readonly generation: number;
   /** Called once. */
-  readonly done: (result: BatchResult) => void;
+  readonly done: (result: Result) => void;
 }
 
 /** A message's part in an exchange, and when that began. Messages to which the same came share it. */
@@ -23,8 +23,8 @@ export interface Posted {
   readonly denial: Denial | null;
 }
 
-/** One message's result: its part in an exchange, why there was none, or why it can't be made into a request. */
-export type BatchResult = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
+/** A message's result at one endpoint: its part in an exchange, why there was none, or why it can't be made into a request. */
+export type Result = Posted | { readonly skipped: SkipCause } | { readonly error: unknown };
 
 /** Bodies that wait for, or are in, requests with several messages, over all endpoints of a process. */
 export interface BatchMemory {
@@ -53,6 +53,8 @@ interface BatcherOptions {
   readonly post: (claims: readonly Claim[]) => Promise<Exchange>;
   /** Counts an exchange in the endpoint's window; says whether it was a refusal that may be of everything. */
   readonly leave: (exchange: Exchange, begun: number, claim: Claim) => Denial | null;
+  /** Secrets that an answer may repeat and nobody may read there. */
+  readonly secrets: () => readonly string[];
   /** Called when there may be room for more. */
   readonly onRoom: () => void;
 }
@@ -71,7 +73,7 @@ class Waiting {
     memory.bytes += this.bytes;
   }
 
-  end(result: BatchResult): void {
+  end(result: Result): void {
     if (this.hasEnded) return;
     this.hasEnded = true;
     this.memory.bytes -= this.bytes;
@@ -264,7 +266,7 @@ export class Batcher {
     { at, begun }: { at: number; begun: number },
   ): void {
     const [first] = items as readonly [Waiting, ...Waiting[]];
-    const exchanges = readAnswer(exchange, items.length);
+    const exchanges = readAnswer(exchange, items.length, this.options.secrets());
     // A handler that takes none of a whole batch says what a 5xx would say.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
     const denial = this.options.leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.item.claim);
@@ -301,7 +303,7 @@ const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum,
 /** A body that the endpoint does not understand, or that is too large, may be one message's fault. */
 const isTooMuch = ({ status }: Exchange) => status === 400 || status === 413;
 
-const CUT: BatchResult = { skipped: 'cut' };
+const CUT: Result = { skipped: 'cut' };
 
 /** Size of the items in an envelope. */
 const bytesOf = (items: readonly Waiting[]) =>

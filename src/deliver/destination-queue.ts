@@ -1,6 +1,6 @@
 import type { Destination } from '../destination.ts';
 import { type Claim, type EndpointState, NO_MARKS, type Settlement } from '../store/port.ts';
-import type { BatchResult } from './batcher.ts';
+import type { Result } from './batcher.ts';
 import type { Outlet } from './outlet.ts';
 import { Outlets } from './outlets.ts';
 import { Rate } from './rate.ts';
@@ -47,6 +47,7 @@ export class DestinationQueue {
   /** Null while the destination is left to other processes. */
   private share: Share | null = WHOLE;
   private running = 0;
+  private isPumping = false;
   /** Characters of all bodies in hand, and of one as the last claims had them. */
   heldCharacters = 0;
   usualCharacters = LONG;
@@ -246,6 +247,17 @@ export class DestinationQueue {
 
   /** Begins what there is room for, and gives back what has no prospect of it. */
   private pump(): void {
+    // What begins may end before it returns: the one who pumps then goes on by itself.
+    if (this.isPumping) return;
+    this.isPumping = true;
+    try {
+      this.beginAll();
+    } finally {
+      this.isPumping = false;
+    }
+  }
+
+  private beginAll(): void {
     const { isStopping, holdsClaims } = this.hooks;
     // A delivery that takes its time asks again before it posts.
     const mayBegin = holdsClaims();
@@ -282,27 +294,35 @@ export class DestinationQueue {
     if (this.running === 0) for (const drained of this.onDrained.splice(0)) drained();
   }
 
-  /** Most go to one endpoint. What that takes in batches has no promise of its own: there are hundreds for each request. */
+  /** Most go to one endpoint, at their first try. These have no promise of their own. */
   private start(claimed: Claim): void {
     const [only, another] = this.outlets.list;
     const { crashes, marks, firstAt } = claimed;
     const isPlain = crashes === 0 && marks === NO_MARKS && firstAt === null;
-    if (!only?.batcher || another || !isPlain) void this.deliver(claimed);
-    else {
-      const { generation } = this;
+    const { generation } = this;
+    if (!only || another || !isPlain) void this.deliver(claimed);
+    else if (only.batcher) {
       const claim = this.startClock(claimed);
-      only.batcher.add({ claim, generation, done: (result) => this.batched(only, claim, generation, result) });
-    }
+      only.batcher.add({ claim, generation, done: (result) => this.tried(only, claim, generation, result) });
+    } else if (this.enabled && only.tryEnter()) {
+      const claim = this.startClock(claimed);
+      this.tries.post(only, claim, (result) => {
+        this.tried(only, claim, generation, result);
+        this.pump();
+        this.hooks.onRoom(this);
+      });
+    } else void this.deliver(claimed);
   }
 
-  private batched(outlet: Outlet, claim: Claim, generation: number, result: BatchResult): void {
+  private tried(outlet: Outlet, claim: Claim, generation: number, result: Result): void {
     try {
-      if (generation === this.generation) this.hooks.onSettled(this.tries.batched(outlet, claim, result));
+      if (generation === this.generation) this.hooks.onSettled(this.tries.settlementOf(outlet, claim, result));
     } catch (error) {
       if (generation === this.generation) this.giveUp(claim, error);
+    } finally {
+      this.finished(claim);
     }
-    this.finished(claim);
-    // After a request there is room for all that it brought.
+    // After a batch there is room for all that it brought.
     if (!('exchange' in result)) this.hooks.onRoom(this);
   }
 

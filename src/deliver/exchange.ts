@@ -34,19 +34,27 @@ export interface PostRequest {
 }
 
 /**
- * Posts once. It never rejects and resolves once, whatever the remote and the HTTP client do: a failure is a result, and
- * five seconds cover everything.
+ * Posts once. `done` is called once, whatever the remote and the HTTP client do: a failure is a result, and five seconds
+ * cover everything. An answer is handed over in the same turn, so that the next request finds the connection still warm.
  */
+export function exchange(
+  agent: Dispatcher,
+  clock: Clock,
+  request: PostRequest,
+  done: (exchange: Exchange) => void,
+): void {
+  const { origin, path, headers, body, readsAnswer = false, secrets = [] } = request;
+  const handler = new ExchangeHandler(clock, { readsAnswer, secrets }, done);
+  try {
+    agent.dispatch({ origin, path, headers, body, method: 'POST' }, handler);
+  } catch (error) {
+    handler.onResponseError(null, error);
+  }
+}
+
+/** As {@link exchange}; it never rejects. */
 export function post(agent: Dispatcher, clock: Clock, request: PostRequest): Promise<Exchange> {
-  return new Promise((resolve) => {
-    const { readsAnswer = false, secrets = [], ...options } = request;
-    const handler = new ExchangeHandler(clock, { readsAnswer, secrets }, resolve);
-    try {
-      agent.dispatch({ ...options, method: 'POST' }, handler);
-    } catch (error) {
-      handler.onResponseError(null, error);
-    }
-  });
+  return new Promise((resolve) => exchange(agent, clock, request, resolve));
 }
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
@@ -95,6 +103,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const wait = single(headers['retry-after']);
     if (wait !== undefined) this.retryAfter = retryAfter(wait, single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
+    if (!this.request.readsAnswer) return;
     this.isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(single(headers['content-type']) ?? '');
   }
 
@@ -132,7 +141,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
       const { outcome, error } = classifyError(failure ?? new Error('No response.'));
       const { at, startedAt } = this;
       const ms = this.clock.monotonic() - startedAt;
-      this.done({ outcome, error, status: null, response: null, retryAfter: null, at, startedAt, ms });
+      this.end({ outcome, error, status: null, response: null, retryAfter: null, at, startedAt, ms });
       return;
     }
     const { status, retryAfter, at, startedAt, ms } = this;
@@ -140,20 +149,26 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     const result = { outcome, error, status, retryAfter, at, startedAt, ms };
     if (outcome === 'success' && this.keepsResponse()) {
       const text = this.isWhole ? wholeText(Buffer.concat(this.chunks), this.encoding) : Promise.resolve(null);
-      void text.then((answer) => this.done({ ...result, response: null, answer }));
-    } else if (!this.keepsResponse() || this.chunks.length === 0) this.done({ ...result, response: null });
+      void text.then((answer) => this.end({ ...result, response: null, answer }));
+    } else if (!this.keepsResponse() || this.chunks.length === 0) this.end({ ...result, response: null });
     else {
       const text = responseText(Buffer.concat(this.chunks), this.encoding);
       text.then(
-        (response) => this.done({ ...result, response: this.withoutSecrets(response) }),
-        () => this.done({ ...result, response: null }),
+        (response) => this.end({ ...result, response: withoutSecrets(response, this.request.secrets) }),
+        () => this.end({ ...result, response: null }),
       );
     }
   }
 
-  /** A page of errors may show the request's headers. */
-  private withoutSecrets(text: string): string {
-    return this.request.secrets.reduce((shown, secret) => shown.replaceAll(secret, '…'), text);
+  /** The HTTP client would swallow a fault of the one who asked. */
+  private end(exchange: Exchange): void {
+    try {
+      this.done(exchange);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
   }
 
   /** A successful endpoint's answer is of no use to anyone, unless it answers a batch. */
@@ -161,6 +176,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (this.status === null) return false;
     return this.status < 200 || this.status >= 300 || (this.request.readsAnswer && this.isJson);
   }
+}
+
+/** A page of errors may show the request's headers. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((shown, secret) => shown.replaceAll(secret, '…'), text);
 }
 
 function timeoutError(): Error {

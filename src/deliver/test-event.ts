@@ -42,7 +42,7 @@ export async function sendTestEvent(
       const request = endpoint.batch
         ? batchRequest(prepared, [{ key: id, body }], () => clock.now())
         : singleRequest(prepared, { id, body }, () => clock.now());
-      const [exchange] = readAnswer(await post(agent, clock, request), 1);
+      const [exchange] = readAnswer(await post(agent, clock, request), 1, prepared.secrets);
       const { outcome, status, error, ms, response } = exchange as Exchange;
       const result = {
         destination: destination.name,
@@ -89,6 +89,10 @@ function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'resp
     return 'It resolves to an address that is not public: name its range in network.allow if it is yours';
   if (outcome === 'tls_untrusted')
     return `Its certificate is not trusted (${error}): install another one, or name its authority in network.ca`;
+  if (error === 'invalid_answer')
+    return 'Its JSON answer was cut off or is not what a batch is answered with, so that every message would be sent again';
+  if (error?.startsWith('rejected_'))
+    return outcome === 'retry' ? 'Its answer asks for the event once more' : 'Its answer rejects the event itself';
   if (status === 401 || status === 403)
     return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
   if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';

@@ -9,7 +9,7 @@ import {
   type Settlement,
   type Verdict,
 } from '../store/port.ts';
-import { Batcher, type BatchMemory, type BatchResult, type Posted } from './batcher.ts';
+import { Batcher, type BatchMemory, type Posted, type Result } from './batcher.ts';
 import type { Exchange, PostRequest } from './exchange.ts';
 import type { Outlet } from './outlet.ts';
 import type { Outlets } from './outlets.ts';
@@ -26,7 +26,8 @@ export interface TriesOptions {
   readonly clock: Clock;
   readonly wallTime: () => number;
   readonly batchMemory: BatchMemory;
-  readonly post: (request: PostRequest) => Promise<Exchange>;
+  /** Calls `done` once, perhaps before it returns, or throws. */
+  readonly post: (request: PostRequest, done: (exchange: Exchange) => void) => void;
   /** Called when an endpoint dies, comes back, or is paused. */
   readonly onEndpointChange: (state: EndpointState) => void;
   readonly destination: string;
@@ -79,9 +80,11 @@ export class Tries {
       mayPost: (generation) => mayPost(outlet, generation),
       post: (claims) => {
         const items = claims.map(({ id: key, body }) => ({ key, body }));
-        return post(batchRequest(outlet.prepared, items, wallTime));
+        const request = batchRequest(outlet.prepared, items, wallTime);
+        return new Promise((resolve) => post(request, resolve));
       },
       leave: (exchange, begun, claim) => this.leave(outlet, exchange, begun, claim),
+      secrets: () => outlet.prepared.secrets,
       onRoom: () => onFree(outlet),
     });
   }
@@ -90,17 +93,44 @@ export class Tries {
   make(claim: Claim, generation: number): Promise<Settlement> {
     const { list } = this.options.outlets;
     const open = claim.marks === NO_MARKS ? list : list.filter(({ id }) => claim.marks[id] === undefined);
-    const [only, another] = open;
-    // Most have one endpoint, and every promise counts here.
-    return only && !another
-      ? this.tryEndpoint(only, claim, generation).then((result) => this.settlement(claim, [result]))
-      : Promise.all(open.map((outlet) => this.tryEndpoint(outlet, claim, generation))).then((results) =>
-          this.settlement(claim, results),
-        );
+    return Promise.all(open.map((outlet) => this.tryEndpoint(outlet, claim, generation))).then((results) =>
+      this.settlement(claim, results),
+    );
   }
 
-  /** Settles a delivery whose only endpoint took it in a batch, or didn't. */
-  batched(outlet: Outlet, claim: Claim, result: BatchResult): Settlement {
+  /**
+   * Posts a delivery by itself, in a place of the endpoint's window that is taken for it.
+   *
+   * @param done - called once, perhaps before this returns; it must not throw
+   */
+  post(outlet: Outlet, claim: Claim, done: (result: Result) => void): void {
+    const { clock, wallTime, post } = this.options;
+    const at = clock.now();
+    const { begun } = outlet.window;
+    try {
+      const request = singleRequest(outlet.prepared, { id: claim.id, body: Buffer.from(claim.body) }, wallTime);
+      post(request, (exchange) => done(this.answered(outlet, exchange, { at, begun }, claim)));
+    } catch (error) {
+      outlet.withdraw();
+      done({ error });
+    }
+  }
+
+  private answered(
+    outlet: Outlet,
+    exchange: Exchange,
+    { at, begun }: { readonly at: number; readonly begun: number },
+    claim: Claim,
+  ): Result {
+    try {
+      return { exchange, at, denial: this.leave(outlet, exchange, begun, claim) };
+    } catch (error) {
+      return { error };
+    }
+  }
+
+  /** Settles a delivery that went to one endpoint, by itself or in a batch. */
+  settlementOf(outlet: Outlet, claim: Claim, result: Result): Settlement {
     if (!('exchange' in result)) return this.settlement(claim, [this.resultOf(outlet, claim, result)]);
     // Worked out once for all messages to which the same came.
     if (this.shared?.posted !== result) {
@@ -112,7 +142,7 @@ export class Tries {
     return { claim, verdict: this.judge(claim, results), attempts };
   }
 
-  private resultOf(outlet: Outlet, claim: Claim, result: BatchResult): EndpointResult {
+  private resultOf(outlet: Outlet, claim: Claim, result: Result): EndpointResult {
     if ('error' in result) throw result.error;
     const endpoint = outlet.id;
     if ('skipped' in result) return { endpoint, ...result, until: this.options.clock.now() + outlet.nextChance };
@@ -141,27 +171,15 @@ export class Tries {
   }
 
   private async tryAlone(outlet: Outlet, claim: Claim, generation: number): Promise<EndpointResult> {
-    const { clock, wallTime, post, mayPost, onFree } = this.options;
-    const endpoint = outlet.id;
+    const { mayPost, onFree } = this.options;
     // Most find a place at once, and every promise counts here.
     if (!mayPost(outlet, generation) || !outlet.tryEnter()) {
       const skipped = await outlet.enter(() => mayPost(outlet, generation));
-      if (skipped) return { endpoint, skipped, until: clock.now() + outlet.nextChance };
+      if (skipped) return this.resultOf(outlet, claim, { skipped });
     }
-    const at = clock.now();
-    const { begun } = outlet.window;
-    let exchange: Exchange;
-    try {
-      const body = Buffer.from(claim.body);
-      exchange = await post(singleRequest(outlet.prepared, { id: claim.id, body }, wallTime));
-    } catch (error) {
-      outlet.withdraw();
-      throw error;
-    }
-    const denial = this.leave(outlet, exchange, begun, claim);
-    if (claim.tries > 0) this.noteRetry(outlet, exchange);
+    const result = this.resultOf(outlet, claim, await new Promise<Result>((done) => this.post(outlet, claim, done)));
     onFree(outlet);
-    return { endpoint, exchange, at, denial };
+    return result;
   }
 
   private async tryInBatch(
@@ -171,11 +189,7 @@ export class Tries {
     generation: number,
   ): Promise<EndpointResult> {
     if (!this.options.mayPost(outlet, generation)) return this.resultOf(outlet, claim, { skipped: 'cut' });
-    return this.resultOf(
-      outlet,
-      claim,
-      await new Promise<BatchResult>((done) => batcher.add({ claim, generation, done })),
-    );
+    return this.resultOf(outlet, claim, await new Promise<Result>((done) => batcher.add({ claim, generation, done })));
   }
 
   /** Counts what a request came to; says whether it was a refusal that may be of everything. */

@@ -6,7 +6,7 @@ import type { Claim, Settlement, Take } from '../store/port.ts';
 import type { BatchMemory } from './batcher.ts';
 import { DestinationQueue, type QueueHooks } from './destination-queue.ts';
 import { EndpointStates } from './endpoint-states.ts';
-import { post } from './exchange.ts';
+import { exchange } from './exchange.ts';
 import { Fleet } from './fleet.ts';
 import { HeldOutLetters } from './held-out.ts';
 import { housekeeping, type MessageRetention } from './housekeeping.ts';
@@ -328,7 +328,7 @@ export class Worker {
       wallTime: () => clock.now(),
       batchMemory: this.batchMemory,
       servedSince: () => this.servedSince,
-      post: (request) => post(this.options.agent, clock, request),
+      post: (request, done) => exchange(this.options.agent, clock, request, done),
       holdsClaims: () => this.holdsClaims(),
       isStopping: () => this.loops.isStopping || this.suspects.isDraining,
       onSettled: (settlement) => this.settled(settlement),

@@ -2,6 +2,7 @@ import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { Authority } from '../deliver/helpers/certificates.ts';
+import { Receiver } from '../deliver/helpers/receiver.ts';
 import { secureEndpoint } from '../deliver/helpers/secure-endpoint.ts';
 import { filesOf, jsonLines, listen, rollcall, workspace } from './helpers.ts';
 
@@ -138,6 +139,33 @@ t.test('a test event is signed and posted as deliveries are, and the answer is e
   });
   t.equal(requests.length, 4);
   t.match(await rollcall(['attempts', '-c', config]), { stderr: /no such attempts/ }, 'none is in the attempt log');
+});
+
+t.test('a 2xx that does not take the test event of a batch does not read as if it did', async (t) => {
+  const answers = {
+    '/cut': '{"rejected":[',
+    '/wrong': '{"rejected":[{"index":7}]}',
+    '/again': '{"rejected":[{"index":0,"code":"busy"}]}',
+    '/no': '{"rejected":[{"index":0,"code":"bad","retry":false}]}',
+  };
+  const receiver = await Receiver.start(t, (response, { path }) => {
+    const answer = Object.entries(answers).find(([start]) => path.startsWith(start))?.[1];
+    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+  });
+  const { origin } = new URL(receiver.url);
+  const { config } = await workspace(t, origin);
+  const webhooks = Object.keys(answers).map((path) => `{ url: "${origin}${path}", batch: { size: 5, wait: 50ms } }`);
+  await edit(config, `webhookUrl: "${origin}/hooks"`, `webhooks: [${webhooks.join(', ')}]`);
+  const { code, stdout, stderr } = await rollcall(['test', 'crm', '-c', config]);
+  t.equal(code, 1);
+  t.match(stdout, /cut: 200 invalid_answer in \d+ ms/);
+  t.match(stdout, /wrong: 200 invalid_answer in/);
+  t.match(stdout, /again: 200 rejected_busy in/);
+  t.match(stdout, /no: 200 rejected_bad in/);
+  t.match(
+    stderr,
+    /every message would be sent again[\s\S]*asks for the event once more[\s\S]*rejects the event itself/,
+  );
 });
 
 t.test('the doctor, the check of the configuration and plans show what filters let through', async (t) => {

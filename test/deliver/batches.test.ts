@@ -112,6 +112,17 @@ t.test('each message has its own outcome: those that the answer rejects are trie
   t.same(errors.toSorted(), ['rejected_bad_one_', 'rejected_handler_failed']);
 });
 
+t.test('the code of a rejection keeps no secret', async (t) => {
+  const receiver = await Receiver.start(
+    t,
+    json(200, { rejected: [{ index: 0, code: 'is not signed by kept.to.ourselves', retry: false }] }),
+  );
+  const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, { secrets: ['kept.to.ourselves'] })] });
+  await rig.accept('shop', values(1));
+  await ended(rig, 1);
+  t.same(rig.outcomes, [['refused', 'rejected_is_not_signed_by__']]);
+});
+
 const UNREADABLE: Record<string, Answer> = {
   'not JSON': (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{"rejected":['),
   'cut off': (response) => {
@@ -150,6 +161,8 @@ for (const [name, fine] of Object.entries<Answer>({
     void response
       .writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
       .end(gzipSync('{"rejected":[]}')),
+  'JSON behind a byte order mark': (response) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end('\uFEFF{"rejected":[]}'),
   'no body': status(204, { 'content-type': 'application/json', 'x-note': 'empty' }),
 })) {
   t.test(`an answer takes all: ${name}`, async (t) => {

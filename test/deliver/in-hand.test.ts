@@ -19,7 +19,7 @@ function served(batch = { size: 500, wait: 50 }) {
   const crm = { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch })) };
   const queue = new DestinationQueue(crm, 'Rollcall', new Map(), {
     ...queueHooks(clock, (settlement) => void settled.push(settlement)),
-    post: () => new Promise((resolve) => waiting.push(resolve)),
+    post: (_, done) => void waiting.push(done),
   });
   const turns = new Turns(clock, () => {});
   turns.add(queue);

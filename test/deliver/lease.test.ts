@@ -230,11 +230,10 @@ t.test('what has not begun when the lease is about to end is given back, not pos
     wallTime: () => clock.now(),
     batchMemory: { bytes: 0 },
     servedSince: () => 0,
-    post: () =>
-      new Promise((resolve) => {
-        const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
-        posts.push(() => resolve({ ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 }));
-      }),
+    post: (_, done) => {
+      const exchange = { outcome: 'success', status: 200, error: null, response: null, retryAfter: null } as const;
+      posts.push(() => done({ ...exchange, at: clock.now(), startedAt: clock.monotonic(), ms: 1 }));
+    },
     holdsClaims: () => isHeld,
     isStopping: () => false,
     onSettled: ({ verdict }) => void settled.push(verdict.kind),

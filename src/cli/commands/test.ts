@@ -52,10 +52,16 @@ async function test(name: string, options: TestOptions, { terminal, setExitCode 
       continue;
     }
     const signed = signatures.length > 0 ? `signed by ${signatures.join(' and ')}` : 'not signed';
-    print(terminal, `${url}: ${colour(outcome, String(status ?? error))} in ${ms} ms, ${signed}`);
+    print(terminal, `${url}: ${colour(outcome, cameBack(status, error))} in ${ms} ms, ${signed}`);
     if (response !== null) print(terminal, `  it answered: ${oneLine(response)}`);
     if (advice !== null) note(terminal, `  ${advice}${advice.endsWith('?') ? '' : '.'}`);
   }
+}
+
+/** The answer to a batch may reject what its status takes. */
+function cameBack(status: number | null, error: string | null): string {
+  if (status === null) return String(error);
+  return error === null || error === `status_${status}` ? String(status) : `${status} ${error}`;
 }
 
 /** Characters of an answer that are shown. */
