@@ -25,7 +25,10 @@ const onVisibility = () => {
 
 /** A page that is kept for the way back goes on where it was. */
 const onHide = ({ persisted = false }: { persisted?: boolean }) => {
-  for (const client of [...pending]) client.part(!persisted);
+  for (const client of [...pending]) {
+    client.hurry();
+    client.part(!persisted);
+  }
 };
 
 /** Calls `hurry` when the page is hidden, and `part` when it ends. */

@@ -40,38 +40,17 @@ export class WebTransport extends FetchTransport {
 
   /** Gives the browser what it still takes. Nobody will be there to hear of the answer. */
   handOver(messages: Record<string, unknown>[]): number {
-    let taken = 0;
-    let room = MAX_KEPT_BYTES - this.#bytesUnderWay;
-    // Other scripts may have used up some of it, which only a refusal shows.
-    for (;;) {
-      const batch = this.#firstOf(messages, taken, room);
-      if (batch.count === 0) break;
-      if (this.#keep(batch)) {
-        taken += batch.count;
-        room -= batch.bytes;
-      } else room = Math.floor(batch.bytes / 2);
-    }
-    return taken;
-  }
-
-  /** As many messages as there is room for. */
-  #firstOf(messages: Record<string, unknown>[], from: number, room: number): TextBatch {
-    const batch = new TextBatch(this.#settings.clock.now(), this.#writeKey, room);
-    for (let index = from; index < messages.length; index++) {
-      const text = JSON.stringify(messages[index]);
+    const { endpoint, clock } = this.#settings;
+    const now = clock.now();
+    const batch = new TextBatch(now, this.#writeKey, MAX_KEPT_BYTES - this.#bytesUnderWay);
+    for (const message of messages) {
+      const text = JSON.stringify(message);
       if (!batch.add(text, byteLength(text) + SEPARATOR.length)) break;
     }
-    return batch;
-  }
-
-  /** @returns false where the browser says that it has no room */
-  #keep(batch: TextBatch): boolean {
-    const { endpoint } = this.#settings;
-    const body = batch.body(new Date(batch.since).toISOString());
-    const { navigator } = globalThis as { navigator?: { sendBeacon?(url: string, body: string): boolean } };
-    if (navigator?.sendBeacon) return navigator.sendBeacon(endpoint.href, body);
+    if (batch.count === 0) return 0;
+    const body = batch.body(new Date(now).toISOString());
     const init = { method: 'POST', headers, body, keepalive: true } as const satisfies Partial<FetchInit>;
     fetch(endpoint.href, init).catch(() => {});
-    return true;
+    return batch.count;
   }
 }
