@@ -9,8 +9,9 @@ const INCOMPLETE =
   /No magic bytes found at end|too small to be a Parquet file|unexpected end of data|unterminated quote|not a GZIP stream|Error when sniffing file|Invalid TType|TProtocolException|Snappy|ZSTD/;
 
 export const duckdbDialect: Dialect = {
-  // Few ids start with a space or beyond ASCII: only they pay for the pattern.
-  blank: (id) => `(${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}')`,
+  // Few ids start with a space or beyond ASCII: only they pay for the pattern. No other database takes a NUL in a text.
+  unusable: (id) =>
+    `contains(${id}, chr(0)) OR ((${id} < '!' OR ${id} > '~') AND regexp_full_match(${id}, '${BLANK}'))`,
   traitValue: (column) => toldValue(name(column.name), column),
   jsonType(value) {
     const isList = value.items !== undefined;
@@ -24,7 +25,6 @@ export const duckdbDialect: Dialect = {
   isIncomplete: ({ message }) => INCOMPLETE.test(message),
   binary: '',
   prefix: (id) => id,
-  place: 'row_number() OVER ()',
   opaque: '',
   keep(table, query, hasPlaces) {
     const columns = hasPlaces ? [...PLAN, 'place bigint USING COMPRESSION uncompressed'] : PLAN;

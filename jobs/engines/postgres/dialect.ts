@@ -9,7 +9,7 @@ const INCOMPLETE = new Set(['22P04', '58030']);
 
 export const postgresDialect: Dialect = {
   // Few ids start with a space or beyond ASCII: only they pay for the pattern. Other encodings don't have all of it.
-  blank: (id) =>
+  unusable: (id) =>
     `(${id} < '!' OR ${id} > '~') AND CASE getdatabaseencoding() WHEN 'UTF8' THEN ${id} ~ ${BLANK} ELSE ${id} ~ '^\\s*$' END`,
   traitValue({ name: column, type, items }) {
     if (/^(bytea|bit\b)/.test(type)) return null;
@@ -32,7 +32,6 @@ export const postgresDialect: Dialect = {
   binary: ' COLLATE "C"',
   // Such an index has no room for more than 2,700 bytes of an id.
   prefix: (id) => `left(${id}, 64)`,
-  place: null,
   opaque: ' OFFSET 0',
   keep: (table, query) => [`CREATE TABLE ${table} AS ${query}`],
 };

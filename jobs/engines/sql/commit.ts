@@ -46,7 +46,7 @@ function snapshotRow({ key, fromVersion }: Staged): string {
 }
 
 /** Moves members in and out; gives by how many the membership grew. */
-async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Promise<number> {
+async function applyPlan({ session }: SqlDatabase, staged: Staged): Promise<number> {
   if (staged.total === 0) return 0;
   const members = membersTable(staged.key);
   const leavers = leaversTable(staged.key);
@@ -56,7 +56,7 @@ async function applyPlan({ session, dialect }: SqlDatabase, staged: Staged): Pro
     await remember(session, staged);
     growth -= await session.run(`DELETE FROM ${members} WHERE user_id IN (${endedUsers(staged)})`);
   }
-  const order = hasPlaces(staged.action, staged.fromVersion, dialect) ? ' ORDER BY place' : '';
+  const order = hasPlaces(staged.action, staged.fromVersion) ? ' ORDER BY place' : '';
   growth += await session.run(
     `INSERT INTO ${members} SELECT user_id, value, ${staged.toVersion} ${rows(begunStates(staged))}${order}`,
   );

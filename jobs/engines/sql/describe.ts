@@ -32,7 +32,7 @@ export function describe(
   if (!dialect.isIdType(userId.type)) {
     throw new RollcallError(
       'column_type',
-      `The column user_id is a ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
+      `The column user_id has the type ${userId.type}; it must be text, an integer or a UUID. Cast it in the SQL.`,
     );
   }
   const freshness = freshnessColumn(definition, columns);
@@ -49,7 +49,7 @@ export function describe(
     if (value === null) {
       throw new RollcallError(
         'column_type',
-        `The column ${column.name} is a ${column.type}, which JSON can't hold. Cast it in the SQL.`,
+        `The column ${column.name} has the type ${column.type}, which JSON can't hold. Cast it in the SQL.`,
       );
     }
     return { key: values.length === 1 ? definition.key : column.name, value, ...dialect.jsonType(column) };

@@ -18,8 +18,8 @@ export interface Column extends ValueType {
 
 /** Where a dialect writes things its own way. */
 export interface Dialect {
-  /** A condition that holds for text of white space only. */
-  blank(expression: string): string;
+  /** A condition that holds for text that is no id: of white space only, or that other databases would not take. */
+  unusable(expression: string): string;
   /**
    * A trait's value as something that `jsonObject` takes, with null for what is not in JSON (NaN, infinity), also within
    * lists and structs; null when JSON has no form for the type.
@@ -39,11 +39,6 @@ export interface Dialect {
   readonly binary: string;
   /** The beginning of an id, by which members have an index; all of it where there is none. */
   prefix(id: string): string;
-  /**
-   * The place of a row in the result that it is in, where a join is the faster the more its two sides lie in the same order:
-   * the first snapshot is then put into the order of its definition. Null where it isn't worth it.
-   */
-  readonly place: string | null;
   /**
    * Ends a subquery that the planner is not to look into: it takes users who stay as they are for as many groups, and would sort
    * them all.
@@ -85,13 +80,16 @@ export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** Whether a plan is that of a first snapshot, and its rows have their place in the definition's result. */
-export function hasPlaces(action: Action, fromVersion: number, { place }: Dialect): boolean {
-  return place !== null && fromVersion === 0 && (action === 'sync' || action === 'resync');
+/**
+ * Whether a plan is that of a first snapshot, whose rows have their place in the definition's result. The snapshot is put into
+ * that order: a join is the faster, the more its two sides lie in the same order.
+ */
+export function hasPlaces(action: Action, fromVersion: number): boolean {
+  return fromVersion === 0 && (action === 'sync' || action === 'resync');
 }
 
 /**
- * The query behind a plan: (n, user_id, value, was, now, rows), and `place` where rows have one. Users who stay as they are
+ * The query behind a plan: (n, user_id, value, was, now, rows), and `place` of a first one. Users who stay as they are
  * fold into one row without an id, and so do rows without a usable id, so that one pass over the data gives the changes and
  * all the counts.
  */
@@ -105,20 +103,17 @@ export function planQuery(request: StageRequest, fresh: string, tables: Tables, 
  * folded by user already.
  */
 function firstRows({ kind }: StageRequest, fresh: string, dialect: Dialect): string {
-  const { place, numbered } = dialect;
-  const [source, own, first] =
-    place === null
-      ? [fresh, '', '']
-      : [`SELECT *, ${place} AS place FROM (${fresh}) AS fresh`, ', place', ', min(place) AS place'];
+  const source = `SELECT *, row_number() OVER () AS place FROM (${fresh}) AS fresh`;
   const [value, users] =
     kind === 'trait'
-      ? ['value', `SELECT id AS user_id, value, rows${own} FROM (${source}) AS placed`]
+      ? ['value', `SELECT id AS user_id, value, rows, place FROM (${source}) AS placed`]
       : [
           'NULL::varchar',
-          `SELECT id AS user_id, count(*) AS rows${first}
-           FROM (SELECT ${usable('id', dialect)} AS id${own} FROM (${source}) AS placed) AS cleaned GROUP BY id`,
+          `SELECT id AS user_id, count(*) AS rows, min(place) AS place
+           FROM (SELECT ${usable('id', dialect)} AS id, place FROM (${source}) AS placed) AS cleaned GROUP BY id`,
         ];
-  return `SELECT n, user_id, ${value} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows${own} FROM (${numbered(users)}) AS users`;
+  return `SELECT n, user_id, ${value} AS value, FALSE AS was, user_id IS NOT NULL AS now, rows, place
+    FROM (${dialect.numbered(users)}) AS users`;
 }
 
 function planRows(request: StageRequest, fresh: string, tables: Tables, dialect: Dialect): string {
@@ -222,5 +217,5 @@ function idText(userId: string, { binary }: Dialect): string {
 }
 
 function usable(id: string, dialect: Dialect): string {
-  return `CASE WHEN ${dialect.blank(id)} THEN NULL ELSE ${id} END`;
+  return `CASE WHEN ${dialect.unusable(id)} THEN NULL ELSE ${id} END`;
 }

@@ -43,7 +43,7 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
     const freshness = newest === null ? {} : { newest: await newestOf(session, newest) };
     const query = planQuery(request, fresh, tables, dialect);
     const statements = isKept
-      ? dialect.keep(table, query, hasPlaces(request.action, snapshot.version, dialect))
+      ? dialect.keep(table, query, hasPlaces(request.action, snapshot.version))
       : [`CREATE TEMPORARY TABLE ${table} AS ${query}`];
     for (const statement of statements) await session.run(statement);
     const counts = await count(session, request, table, snapshot);

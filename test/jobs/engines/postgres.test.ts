@@ -2,6 +2,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
 import { type EngineFixture, engineContract, request, settle, usersSql } from '../../contract/engine.ts';
+import { liesInOrder } from '../../contract/first-order.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 
 const server = await startFastPostgres();
@@ -20,6 +21,7 @@ async function open(t: Test): Promise<EngineFixture> {
 }
 
 engineContract(t, open);
+liesInOrder(t, open);
 
 t.test('many sessions that are the first on a database make its tables once', async (t) => {
   const { reopen } = await open(t);
