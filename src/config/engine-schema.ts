@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { clickhouseUrl, postgresUrl, text, whole } from './formats.ts';
+import { DEFAULT_SNAPSHOTS } from './outline.ts';
 import { section } from './section.ts';
 
 const concurrency = (runs: number) =>
@@ -19,7 +20,7 @@ export const engine = z.discriminatedUnion(
       type: z
         .literal('duckdb')
         .describe('The database that computes: DuckDB, Postgres, ClickHouse or a module of yours.'),
-      path: text.default('./audiences.duckdb').describe('duckdb: the file of the snapshots.'),
+      path: text.default(DEFAULT_SNAPSHOTS).describe('duckdb: the file of the snapshots.'),
       memoryLimit: z
         .string()
         .regex(/^\d+(\.\d+)? ?[KMGT]i?B$/i, 'must be a size such as 2GB')

@@ -3,9 +3,11 @@ import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { LineCounter, parseDocument } from 'yaml';
 import type { Config } from './config.ts';
-import { checkLogIsSeen } from './event-log.ts';
+import { checkFiles } from './file-references.ts';
+import { checkLogReferences } from './log-references.ts';
 import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
 import { normalise } from './normalise.ts';
+import { outlineOf } from './outline.ts';
 import { checkReferences } from './references.ts';
 import { fileSchema } from './schema.ts';
 import { type Environment, fillVariables } from './variables.ts';
@@ -64,12 +66,17 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   const content = fillVariables(document.toJS() ?? {}, env, { missing, inSql: hiddenValues });
   const checked = fileSchema.safeParse(content, { error: explain });
   const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
-  const mistakes = firstOfEachPath([...missing, ...issues, ...checkReferences(content)]);
+  const mistakes = firstOfEachPath([...missing, ...issues, ...between(content, folder, [...missing, ...issues])]);
   if (!checked.success || mistakes.length > 0) return refuse(mistakes);
-  const faults: Mistake[] = [];
-  const config = { ...normalise(checked.data, folder, faults), hiddenValues };
-  faults.push(...checkLogIsSeen(config));
-  return faults.length > 0 ? refuse(faults) : { ...config, warnings: shown(warningsOf(config)) };
+  const config = { ...normalise(checked.data, folder), hiddenValues };
+  return { ...config, warnings: shown(warningsOf(config)) };
+}
+
+/** Mistakes between the parts of a file, and in the files that it names, beside those that its parts have. */
+function between(content: unknown, folder: string, wrong: readonly Mistake[]): readonly Mistake[] {
+  const file = outlineOf(content);
+  if (!file) return [];
+  return [...checkReferences(file), ...checkFiles(file, folder), ...checkLogReferences(file, wrong)];
 }
 
 function read(path: string, shown: string): string {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Destination, endpointId, type Source, type Wants } from '../destination.ts';
 import { alertsOf } from './alerts.ts';
@@ -13,25 +12,16 @@ import {
   RIGHTS,
   type StoreConfig,
 } from './config.ts';
-import type { Mistake } from './mistakes.ts';
-import { engineNames, keyOf } from './references.ts';
+import { readCertificate } from './file-references.ts';
+import { DEFAULT_SNAPSHOTS, engineNames, keyOf } from './outline.ts';
 import type { ConfigFile } from './schema.ts';
 
 const PER_DESTINATION = 1_000_000;
 
-/**
- * The plain configuration that the program consumes.
- *
- * @param faults - gets what only shows when files are opened
- */
-export function normalise(
-  file: ConfigFile,
-  folder: string,
-  faults: Mistake[],
-): Omit<Config, 'warnings' | 'hiddenValues'> {
+/** The plain configuration that the program consumes. */
+export function normalise(file: ConfigFile, folder: string): Omit<Config, 'warnings' | 'hiddenValues'> {
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
-  faults.push(...sharedFiles(engines));
   const computation = (item: Computed) => computationOf(item, defaultEngine);
   return {
     folder,
@@ -40,7 +30,7 @@ export function normalise(
     listen: file.listen,
     network: {
       allow: file.network.allow.map((range) => (range.includes('/') ? range : wholeAddress(range))),
-      ca: file.network.ca.map((path, index) => certificate(path, folder, index, faults)),
+      ca: file.network.ca.map((path) => readCertificate(path, folder)),
       proxy: file.network.proxy ?? null,
     },
     admin: { tokens: tokensOf(file.admin) },
@@ -91,18 +81,6 @@ function wholeAddress(address: string): string {
   return `${address}/${address.includes(':') ? 128 : 32}`;
 }
 
-function certificate(path: string, folder: string, index: number, faults: Mistake[]): string {
-  const place = ['network', 'ca', index];
-  try {
-    const pem = readFileSync(resolve(folder, path), 'utf8');
-    if (!pem.includes('-----BEGIN CERTIFICATE-----')) faults.push({ path: place, message: 'holds no PEM certificate' });
-    return pem;
-  } catch (error) {
-    faults.push({ path: place, message: `cannot be read: ${(error as Error).message}` });
-    return '';
-  }
-}
-
 function sourceOf({ rateLimit, ip, ...source }: ConfigFile['sources'][number]): Source {
   const limited = rateLimit === undefined ? source : { ...source, ratePerSecond: rateLimit };
   return ip === 'keep' ? limited : { ...limited, ip };
@@ -149,18 +127,8 @@ function moduleOf(module: string, folder: string): string {
   return /^\.{0,2}\//.test(module) ? resolve(folder, module) : module;
 }
 
-/** Each engine's snapshots need a file of their own. */
-function sharedFiles(engines: readonly (readonly [string, EngineConfig])[]): readonly Mistake[] {
-  const paths = engines.map(([, engine]) => (engine.type === 'duckdb' ? engine.path : null));
-  return engines.flatMap(([name], index) => {
-    const first = paths.indexOf(paths[index] ?? null);
-    if (paths[index] === null || first === index) return [];
-    return [{ path: ['engines', name], message: `has the same file as ${engines[first]?.[0]}. Set another path` }];
-  });
-}
-
 function embeddedEngine(folder: string): EngineConfig {
-  const path = resolve(folder, 'audiences.duckdb');
+  const path = resolve(folder, DEFAULT_SNAPSHOTS);
   return { type: 'duckdb', concurrency: 2, path, memoryLimit: null, threads: null };
 }
 

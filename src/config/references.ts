@@ -1,61 +1,21 @@
-import snakeCase from 'lodash/snakeCase.js';
-import * as z from 'zod';
 import { suggestion } from '../spelling.ts';
 import { checkInAudience, type Outlined } from './definition-references.ts';
 import { traitKey } from './formats.ts';
 import type { Mistake, Path } from './mistakes.ts';
-
-const word = z.string().catch('');
-const words = z.array(word).catch([]);
-const list = <S extends z.core.$ZodShape>(shape: S) =>
-  z.array(z.union([z.object(shape), z.unknown().transform(() => null)])).catch([]);
-
-const computation = {
-  ...{ name: word, key: word, engine: word, source: word },
-  ...{ sql: z.unknown().optional(), live: z.unknown().optional(), schedule: z.unknown().optional() },
-};
-
-/** As much of a file as the rules between its parts need; malformed parts are passed over here and reported elsewhere. */
-const outline = z.object({
-  admin: z.object({ token: word, tokens: list({ name: word, token: word }) }).catch({ token: '', tokens: [] }),
-  sources: list({ id: word, writeKey: word }),
-  destinations: list({
-    name: word,
-    sources: words,
-    audiences: words,
-    webhooks: z
-      .array(z.object({ url: word }))
-      .optional()
-      .catch([]),
-    webhookUrl: word.optional(),
-    signing: word,
-    sharedSecret: z.union([z.string().transform((secret) => [secret]), words]),
-  }),
-  engines: z.record(z.string(), z.unknown()).catch({}),
-  audiences: list({ ...computation, when: z.unknown().optional() }),
-  traits: list({ ...computation, value: z.unknown().optional() }),
-  eventLog: z.object({ sources: words }).optional().catch(undefined),
-  alerts: z
-    .object({ notify: list({ name: word }) })
-    .optional()
-    .catch(undefined),
-});
-type Outline = z.output<typeof outline>;
+import { engineIn, engineNames, keyOf, type Outline } from './outline.ts';
 
 /** Mistakes between the parts of a file: names that are taken twice, or that nothing has. */
-export function checkReferences(file: unknown): readonly Mistake[] {
-  const read = outline.safeParse(file);
-  if (!read.success) return [];
+export function checkReferences(file: Outline): readonly Mistake[] {
   return [
-    ...duplicates(read.data.sources, 'sources', 'id'),
-    ...duplicates(read.data.sources, 'sources', 'writeKey'),
-    ...duplicates(read.data.destinations, 'destinations', 'name'),
-    ...duplicates(read.data.alerts?.notify ?? [], ['alerts', 'notify'], 'name'),
-    ...checkTokens(read.data.admin),
-    ...checkDestinations(read.data),
-    ...checkComputations(read.data),
-    ...checkDefinitions(read.data),
-    ...checkEventLog(read.data),
+    ...duplicates(file.sources, 'sources', 'id'),
+    ...duplicates(file.sources, 'sources', 'writeKey'),
+    ...duplicates(file.destinations, 'destinations', 'name'),
+    ...duplicates(file.alerts?.notify ?? [], ['alerts', 'notify'], 'name'),
+    ...checkTokens(file.admin),
+    ...checkDestinations(file),
+    ...checkComputations(file),
+    ...checkDefinitions(file),
+    ...checkEventLog(file),
   ];
 }
 
@@ -163,7 +123,7 @@ function checkDefinitions(file: Outline): readonly Mistake[] {
     return [
       ...oneDefinition(path, item, 'when'),
       ...checkLive(path, item),
-      ...needsDialect([...path, 'when'], item, item.when, file.engines),
+      ...needsDialect([...path, 'when'], item, item.when, file),
     ];
   });
   const traits = file.traits.flatMap((item, index) => {
@@ -172,7 +132,7 @@ function checkDefinitions(file: Outline): readonly Mistake[] {
     return [
       ...oneDefinition(path, item, 'value'),
       ...checkLive(path, item),
-      ...needsDialect([...path, 'value'], item, item.value, file.engines),
+      ...needsDialect([...path, 'value'], item, item.value, file),
     ];
   });
   return [...audiences, ...traits, ...checkInAudience(outlined)];
@@ -210,26 +170,14 @@ function needsDialect(
   path: Path,
   { engine }: { readonly engine: string },
   short: unknown,
-  engines: Outline['engines'],
+  file: Outline,
 ): readonly Mistake[] {
-  const [defaultEngine = ''] = engineNames(engines);
+  const [defaultEngine = ''] = engineNames(file.engines);
   const name = engine || defaultEngine;
-  const given = Object.hasOwn(engines, name) ? engines[name] : undefined;
-  const { data } = z.object({ type: z.enum(['module', 'clickhouse']) }).safeParse(given);
-  if (short === undefined || !data) return [];
-  const message = `needs an engine of the type duckdb or postgres; ${name} is of the type ${data.type}. Write it as SQL`;
+  const type = engineIn(file, name)?.type;
+  if (short === undefined || (type !== 'module' && type !== 'clickhouse')) return [];
+  const message = `needs an engine of the type duckdb or postgres; ${name} is of the type ${type}. Write it as SQL`;
   return [{ path, message }];
-}
-
-/** The engines of a file, the default first; a file that names none has this one. */
-export function engineNames(engines: Readonly<Record<string, unknown>>): readonly string[] {
-  const names = Object.keys(engines);
-  return names.length > 0 ? names : ['lake'];
-}
-
-/** The trait's key that an audience's or computed trait's name gives (docs/wire.md). */
-export function keyOf(computation: { readonly name: string; readonly key?: string | undefined }): string {
-  return computation.key || snakeCase(computation.name);
 }
 
 function checkKey(

@@ -22,6 +22,7 @@ import {
   variable,
   whole,
 } from './formats.ts';
+import { DEFAULT_STORE } from './outline.ts';
 import { section } from './section.ts';
 
 /** The configuration file (docs/configuration.md), as `rollcall config schema` prints it. */
@@ -36,7 +37,7 @@ export const fileSchema = section({
       [
         storeUrl,
         section({
-          url: storeUrl.default('sqlite:./rollcall.db').describe('As `store`.'),
+          url: storeUrl.default(DEFAULT_STORE).describe('As `store`.'),
           maxQueued: whole(1)
             .prefault(1_000_000)
             .describe(
@@ -46,7 +47,7 @@ export const fileSchema = section({
       ],
       'must be a URL such as sqlite:./rollcall.db, or { url, maxQueued }',
     )
-    .prefault('sqlite:./rollcall.db')
+    .prefault(DEFAULT_STORE)
     .meta({
       title: 'URL, or a map',
       description: 'Where messages are kept: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.',

@@ -2,8 +2,9 @@ import t from 'tap';
 import type { AudienceConfig } from '../../src/config/config.ts';
 import { mistakesIn, parse, withParts } from './helpers.ts';
 
-const audience = (when: string) => withParts({ audience: `name: A\nwhen: ${when}` });
-const trait = (value: string) => withParts({ top: `traits: [{ name: T, source: shop, value: ${value} }]` });
+const audience = (when: string) => withParts({ audience: `name: A\nwhen: ${when}`, top: 'eventLog: {}' });
+const trait = (value: string) =>
+  withParts({ top: `eventLog: {}\ntraits: [{ name: T, source: shop, value: ${value} }]` });
 
 /** [what stands after `when:`, path of the mistake below it, what its message says] */
 const CONDITION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
@@ -143,8 +144,39 @@ t.test('a short definition needs an engine that sees the event log', async (t) =
   t.match(found(`eventLog: {}\nstore: postgres://u@h/other\n${postgres}`)[path]?.message, /does not see/);
 });
 
+t.test('mistakes about the event log, and in files, show beside all others', async (t) => {
+  const file = (store: string, engine: string, log = '') => `
+serviceNam: x
+store: ${store}
+network: { ca: gone.pem }
+engines: { a: ${engine}, b: { type: duckdb }, c: { type: duckdb } }
+sources: [{ id: shop, writeKey: wk }]
+audiences: [{ name: A, source: shop, when: { performed: X } }]
+traits: [{ name: T, source: shp, sql: select user_id from rollcall_tracks }]
+${log}`;
+  const paths = (...given: Parameters<typeof file>) => Object.keys(mistakesIn(file(...given)));
+  const others = ['network.ca[0]', 'engines.c', 'serviceNam', 'traits[0].source'];
+  const log = ['audiences[0].when', 'traits[0].sql'];
+  const postgres = '{ type: postgres, url: "postgres://h/d" }';
+  t.same(new Set(paths('sqlite:./a.db', '{ type: duckdb, path: a }')), new Set([...others, ...log]), 'no log is kept');
+  t.same(new Set(paths('sqlite:./a.db', postgres, 'eventLog: {}')), new Set([...others, ...log]), 'nobody sees it');
+  t.same(new Set(paths('postgres://h/d', postgres, 'eventLog: {}')), new Set(others));
+  const known = (path: string) => new Set([...others, path]);
+  t.same(new Set(paths(`\${STORE_URL}`, postgres, 'eventLog: {}')), known('store'), 'nobody knows the store');
+  t.same(
+    new Set(paths('postgres://h/d', '{ type: postgres }', 'eventLog: {}')),
+    known('engines.a.url'),
+    'nor the engine',
+  );
+  t.same(
+    new Set(paths('postgres://h/d', postgres, 'eventLog: { kep: 3d }')),
+    known('eventLog.kep'),
+    'the log is meant',
+  );
+});
+
 t.test('what is right is read', async (t) => {
-  const read = (when: string) => (parse(`${audience(when)}\neventLog: {}`).audiences[0] as AudienceConfig).when;
+  const read = (when: string) => (parse(audience(when)).audiences[0] as AudienceConfig).when;
   const activity = { event: 'X', within: null, since: null, where: [] };
   t.strictSame(read('{ performed: X }'), { performed: activity, least: 1, most: null });
   t.strictSame(read('{ performed: X, atMost: 2 }'), { performed: activity, least: 0, most: 2 });

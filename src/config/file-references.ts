@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Mistake } from './mistakes.ts';
+import { engineIn, type Outline } from './outline.ts';
+
+/** Mistakes in the files that a configuration names. */
+export function checkFiles(file: Outline, folder: string): readonly Mistake[] {
+  return [...checkCertificates(file.network.ca, folder), ...checkSnapshots(file, folder)];
+}
+
+/** @throws Error what is wrong with it */
+export function readCertificate(path: string, folder: string): string {
+  const pem = readFileSync(resolve(folder, path), 'utf8');
+  if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new Error('holds no PEM certificate');
+  return pem;
+}
+
+function checkCertificates(paths: readonly string[], folder: string): readonly Mistake[] {
+  return paths.flatMap((path, index): readonly Mistake[] => {
+    try {
+      readCertificate(path, folder);
+      return [];
+    } catch (error) {
+      const { message, code } = error as NodeJS.ErrnoException;
+      const fault = code === undefined ? message : `cannot be read: ${message}`;
+      return [{ path: ['network', 'ca', index], message: fault }];
+    }
+  });
+}
+
+/** Each DuckDB engine needs a file of its own for its snapshots. */
+function checkSnapshots(file: Outline, folder: string): readonly Mistake[] {
+  const takenBy = new Map<string, string>();
+  return Object.keys(file.engines).flatMap((name): readonly Mistake[] => {
+    const engine = engineIn(file, name);
+    if (engine?.type !== 'duckdb' || engine.path === '') return [];
+    const path = resolve(folder, engine.path);
+    const first = takenBy.get(path);
+    if (first !== undefined)
+      return [{ path: ['engines', name], message: `has the same file as ${first}. Set another path` }];
+    takenBy.set(path, name);
+    return [];
+  });
+}

@@ -1,0 +1,28 @@
+import { checkLogIsSeen } from './event-log.ts';
+import type { Mistake, Path } from './mistakes.ts';
+import { engineIn, engineNames, type Outline } from './outline.ts';
+
+/**
+ * Definitions that read the event log, and can't: there is none, or their engine does not see it.
+ *
+ * @param wrong - mistakes that are known: of an engine or store that has one, nobody can say what it sees
+ */
+export function checkLogReferences(file: Outline, wrong: readonly Mistake[]): readonly Mistake[] {
+  const isWrong = (...place: Path) => wrong.some(({ path }) => place.every((part, index) => path[index] === part));
+  const [defaultEngine = ''] = engineNames(file.engines);
+  const sight = {
+    isKept: file.eventLog !== undefined || isWrong('eventLog'),
+    store: file.store,
+    engine: (name: string) => (isWrong('store') || isWrong('engines', name) ? undefined : engineIn(file, name)),
+  };
+  const check = (path: Path, engine: string, short: string | null, sql: unknown) =>
+    checkLogIsSeen(sight, path, { engine: engine || defaultEngine, short, sql: typeof sql === 'string' ? sql : null });
+  return [
+    ...file.audiences.flatMap((item, index) =>
+      item ? check(['audiences', index], item.engine, item.when === undefined ? null : 'when', item.sql) : [],
+    ),
+    ...file.traits.flatMap((item, index) =>
+      item ? check(['traits', index], item.engine, item.value === undefined ? null : 'value', item.sql) : [],
+    ),
+  ];
+}
