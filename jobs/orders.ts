@@ -56,12 +56,12 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
     const asked = await store.run(id);
     if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
-    if (!states.includes(asked.state)) throw tooLate(id, states);
+    if (!states.includes(asked.state)) throw tooLate(asked, states);
     const subject = await subjects.findWhereItLies(asked.key);
     return report(subject, (onRun) =>
       underLease(subject, async (context) => {
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
-        if (!run || !states.includes(run.state)) throw tooLate(id, states);
+        if (!run || !states.includes(run.state)) throw tooLate((await store.run(id)) ?? asked, states);
         const opened = await context.open();
         await whileHeld(context, false, () => work(opened, run, onRun)).finally(() => opened.engine.close());
       }),
@@ -86,7 +86,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   };
 }
 
-function tooLate(id: string, states: readonly RunState[]): RollcallError {
+function tooLate({ id, state }: Run, states: readonly RunState[]): RollcallError {
   const wanted = states.length === 1 ? 'held' : 'held or unfinished';
-  return new RollcallError('unknown_run', `The run ${id} is not ${wanted} now.`);
+  return new RollcallError('unknown_run', `The run ${id} is ${state}, not ${wanted}.`);
 }

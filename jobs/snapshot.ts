@@ -71,5 +71,5 @@ function hasMoved({ subject }: Place, { engine, version }: AudienceRecord): bool
 
 /** Whether the engine of the snapshot is still configured. */
 function canReach({ config }: Place, { engine }: AudienceRecord): boolean {
-  return engine in config().engines;
+  return Object.hasOwn(config().engines, engine);
 }

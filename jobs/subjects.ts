@@ -22,13 +22,16 @@ export interface Subjects {
   findWhereItLies(key: string): Promise<Subject>;
   /** The audience that a new one was renamed from: gone from the configuration, with the same definition. */
   formerSelf(subject: Subject): Promise<Subject | null>;
-  /** Audiences that the store knows and the configuration does not, but those that were retired. */
+  /** Audiences that destinations may believe in and the configuration does not have; those that were retired are none. */
   orphans(): Promise<readonly AudienceRecord[]>;
   /** Audiences that were retired, and that are remembered. */
   ended(): Promise<readonly AudienceRecord[]>;
 }
 
-export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, config: () => SyncConfig): Subjects {
+export function createSubjects(
+  store: Pick<Store, 'audience' | 'audiences' | 'runs'>,
+  config: () => SyncConfig,
+): Subjects {
   async function find(key: string): Promise<Subject> {
     const computation = computations(config()).find((candidate) => candidate.key === key);
     if (computation) return configured(computation, config());
@@ -47,7 +50,13 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     return (await store.audiences()).filter(({ key }) => !known.has(key));
   }
 
-  const orphans = async () => (await unconfigured()).filter(({ endedAt }) => endedAt === null);
+  async function orphans(): Promise<readonly AudienceRecord[]> {
+    const found: AudienceRecord[] = [];
+    for (const record of await unconfigured()) {
+      if (record.endedAt === null && (await mayBeBelieved(record, store))) found.push(record);
+    }
+    return found;
+  }
 
   return {
     selected(keys = []) {
@@ -77,6 +86,12 @@ export function createSubjects(store: Pick<Store, 'audience' | 'audiences'>, con
     orphans,
     ended: async () => (await unconfigured()).filter(({ endedAt }) => endedAt !== null),
   };
+}
+
+/** Whether some destination may have heard of it: its first sync may have failed before, time and again. */
+async function mayBeBelieved({ key, version }: AudienceRecord, store: Pick<Store, 'runs'>): Promise<boolean> {
+  if (version > 0) return true;
+  return (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 1 })).length > 0;
 }
 
 function unknownAudience(keys: readonly string[], known: readonly string[]): RollcallError {

@@ -13,7 +13,7 @@ export async function confirm(terminal: Terminal, question: string, yes = false)
   if (!canAsk(terminal)) {
     throw new RollcallError('bad_usage', `${question} There is no terminal: add --yes.`);
   }
-  const [answer = false] = await ask(terminal, [question], false);
+  const [answer = false] = await ask(terminal, [`${question} Go on?`], false);
   return answer;
 }
 

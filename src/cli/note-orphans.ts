@@ -10,8 +10,10 @@ export async function noteOrphans(
   options: AppCommandOptions,
   except: readonly string[] = [],
 ): Promise<void> {
-  for (const { key } of await sync.orphans()) {
-    if (except.includes(key)) continue;
-    note(terminal, `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`);
-  }
+  const keys = (await sync.orphans()).map(({ key }) => key).filter((key) => !except.includes(key));
+  const [first] = keys;
+  if (first === undefined) return;
+  if (keys.length === 1)
+    note(terminal, `${first} is no longer configured: ${hint(options, `retire ${first}`)} ends it`);
+  else note(terminal, `${keys.join(', ')} are no longer configured: ${hint(options, 'retire KEY')} ends one of them`);
 }

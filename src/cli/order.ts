@@ -4,11 +4,16 @@ import { createProgress } from './progress.ts';
 import { reportRuns, TOLD } from './report-runs.ts';
 import { type AppCommandOptions, type Opened, withApp } from './with-app.ts';
 
-/** Does one thing to one audience, sends what comes of it, and reports it as a sync does; null where nothing was done. */
+/**
+ * Does one thing to one audience, sends what comes of it, and reports it as a sync does; null where nothing was done.
+ *
+ * @param afterwards - what is to be said after the report
+ */
 export async function order(
   options: AppCommandOptions,
   context: Context,
   work: (opened: Opened) => Promise<SyncReport | null>,
+  afterwards: (report: SyncReport, opened: Opened) => void = () => {},
 ): Promise<void> {
   const { terminal } = context;
   const progress = createProgress(terminal);
@@ -16,7 +21,9 @@ export async function order(
     await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
       const report = await work(opened);
-      if (report) await reportRuns([report], opened, progress, options, context);
+      if (!report) return;
+      await reportRuns([report], opened, progress, options, context);
+      afterwards(report, opened);
     });
   } finally {
     progress.stop();

@@ -8,7 +8,7 @@ import { awaitRunAlerts } from './await-alerts.ts';
 import { type Context, EXIT } from './context.ts';
 import { hint } from './options.ts';
 import type { ProgressView } from './progress.ts';
-import { deliverySummary, runLines, runTable } from './show-run.ts';
+import { decision, deliverySummary, runLines, runTable } from './show-run.ts';
 import { count, note, print, printJson } from './terminal.ts';
 import type { AppCommandOptions, Opened } from './with-app.ts';
 
@@ -42,12 +42,11 @@ export async function reportRuns(
   if (options.json) await printLines(runs, reports, outcome?.store ?? null, context);
   else if (runs.length > 0) print(terminal, runTable(runs, terminal));
   if (outcome === null) throw new RollcallError('stopping', 'Interrupted.');
-  if (!options.json && runs.length > 0) print(terminal, deliverySummary(outcome.deliveries, options));
-  for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
   const held = runs.filter((run) => run.state === 'held');
-  for (const { key, id } of held) {
-    note(terminal, `${key} is held: ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`);
-  }
+  const isDelivering = held.length < runs.length || outcome.deliveries.deliveries > 0;
+  if (!options.json && isDelivering) print(terminal, deliverySummary(outcome.deliveries, options));
+  for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
+  for (const run of held) note(terminal, decision(run, options));
   if (reports.some(({ error }) => error !== null)) setExitCode(EXIT.failed);
   else if (held.length > 0) setExitCode(EXIT.held);
   else reportUndelivered(outcome, options, context);
@@ -127,7 +126,7 @@ function reportUndelivered(
   const { dead, waiting } = deliveryCounts(deliveries);
   const undelivered = dead + waiting - deadBefore;
   if (undelivered <= 0) return;
-  const next = hint(options, 'endpoints list');
+  const next = hint(options, waiting > 0 ? 'endpoints list' : 'dead-letters list');
   note(terminal, `${count(undelivered, 'delivery is', 'deliveries are')} not delivered: ${next}`);
   setExitCode(EXIT.undelivered);
 }

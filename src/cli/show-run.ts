@@ -37,12 +37,12 @@ export function runTable(runs: readonly Run[], terminal: Terminal): string {
 /** Nothing has changed yet while a run is held, nor by one that was rejected. */
 function memberCell({ state, members }: Run, before: number | null): string {
   if (before === null) return UNKNOWN;
-  if (state === 'held') return `${before} (${members} once approved)`;
+  if (state === 'held' && members !== before) return `${before} (${members} once approved)`;
   return String(state === 'rejected' ? before : members);
 }
 
-function notesOn({ invalid, duplicates, reason, code, state }: Run): readonly string[] {
-  return [...oddRows(invalid, duplicates), ...(reason === null ? [] : [reasonLine(reason, state, code)])];
+function notesOn({ reason, code, state, ...run }: Run): readonly string[] {
+  return [...oddRows(run), ...(reason === null ? [] : [reasonLine(reason, state, code)])];
 }
 
 /** Messages of engines have many lines, of which the first says what is wrong; --json has them all. */
@@ -53,9 +53,14 @@ function reasonLine(reason: string, state: Run['state'], code: string | null): s
 }
 
 /** Rows of a query beyond one per user. */
-export function oddRows(invalid: number, duplicates: number): readonly string[] {
+export function oddRows({
+  kind,
+  invalid,
+  duplicates,
+}: Pick<Run, 'kind' | 'invalid' | 'duplicates'>): readonly string[] {
+  const tooLong = kind === 'trait' ? ', or with a value of more than 250,000 characters' : '';
   return [
-    ...(invalid > 0 ? [`${count(invalid, 'row')} without a usable user_id`] : []),
+    ...(invalid > 0 ? [`${count(invalid, 'row')} without a usable user_id${tooLong}`] : []),
     ...(duplicates > 0 ? [`${count(duplicates, 'row')} beyond the first of their user`] : []),
   ];
 }
@@ -76,4 +81,9 @@ export function deliverySummary(progress: RunProgress, options: { readonly confi
     ...(waiting > 0 ? [`${waiting} waiting, to be tried again (${hint(options, 'endpoints list')})`] : []),
   ];
   return `${count(total, 'delivery', 'deliveries')}: ${parts.join(', ')}.`;
+}
+
+/** The commands that decide about a held run. */
+export function decision({ key, id }: Pick<Run, 'key' | 'id'>, options: { readonly config: string }): string {
+  return `${key} is held: ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`;
 }

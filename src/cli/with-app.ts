@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Progress } from '../../jobs/index.ts';
 import type { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
+import { RollcallError } from '../errors.ts';
 import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -65,6 +66,11 @@ export async function withApp<T>(
     closing ??= app.close();
     return closing;
   };
+  // It may have been interrupted while all that was loaded.
+  if (terminal.signal.aborted) {
+    await close();
+    throw new RollcallError('stopping', 'Interrupted.');
+  }
   // Work under way stops at its next safe point, and goes on at the next start.
   const interrupt = () => void close().catch((error) => log.error({ err: error }, 'Rollcall did not stop cleanly'));
   terminal.signal.addEventListener('abort', interrupt, { once: true });

@@ -32,7 +32,7 @@ t.test('with --json a failure is an object on stdout, whatever fails', async (t)
     [['why', 'big-spenders', 'u1'], 2, { code: 'unknown_audience', message: /Did you mean big_spenders\?$/ }],
     [['retire', 'bigspenders'], 2, { code: 'unknown_audience', message: /Did you mean big_spenders\?$/ }],
     [['approve', 'nothing'], 2, { code: 'unknown_run' }],
-    [['runs', 'big_spnders'], 1, { code: 'unknown_run', message: /Did you mean big_spenders\?$/ }],
+    [['runs', 'big_spnders'], 2, { code: 'unknown_run', message: /Did you mean big_spenders\?$/ }],
     [['sync', '--onse'], 2, { code: 'bad_usage', message: /unknown option '--onse'/ }],
     [['dead-letters', 'replay'], 2, { code: 'bad_usage', message: /--all/ }],
     [['config', 'reload'], 2, { code: 'bad_usage', message: /SIGHUP/ }],
@@ -51,7 +51,7 @@ t.test('an audience that has not run yet is no mistake, and one that there is no
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   t.match(await rollcall(['runs', 'big_spenders', '-c', config]), { code: 0, stderr: /no runs of big_spenders yet/ });
   t.match(await rollcall(['runs', 'nope', '-c', config]), {
-    code: 1,
+    code: 2,
     stderr: 'unknown_run: There is no run, audience or trait nope. There is: big_spenders.\n',
   });
 });

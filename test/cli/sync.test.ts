@@ -87,16 +87,25 @@ t.test('a guard holds a run with exit code 3 until it is approved or rejected', 
   });
   t.match(await rollcall(['runs', '-c', config]), { stdout: / +2 \(1 once approved\) +1 +2 +0 +0 +held / });
   t.match(await rollcall(['runs', '--held', '-c', config]), { stdout: /more than maxExits \(50%\)/ });
+  const shown = await rollcall(['runs', `${run?.run}`, '-c', config]);
+  t.match(shown, { stdout: new RegExp(`^big_spenders is held: rollcall approve ${run?.run} `, 'm') });
+  t.notMatch(shown.stdout, /Nothing to deliver/, 'there is something, once it is approved');
   t.match(await rollcall(['reject', `${run?.run}`, '-c', config]), {
     code: 0,
     stdout: /rejected[\s\S]*Nothing to deliver/,
   });
-  t.match(await rollcall(['approve', `${run?.run}`, '-c', config]), { code: 2, stderr: /^unknown_run: .*not held/ });
+  t.match(await rollcall(['approve', `${run?.run}`, '-c', config]), {
+    code: 2,
+    stderr: /^unknown_run: .* is rejected, not held/,
+  });
   const again = await rollcall(['sync', '--once', '--json', '-c', config]);
   const { run: waiting } = jsonLines<RunLine>(again)[0] ?? {};
   const approve = ['approve', `${waiting}`, '-c', config];
   t.match(await rollcall(approve), { code: 2, stderr: /1 would enter, 2 would leave\. There is no terminal.*--yes/ });
-  t.match(await start(approve, { tty: true, answer: 'n\n' }).finished, { code: 1, stderr: /The run stays held\./ });
+  t.match(await start(approve, { tty: true, answer: 'n\n' }).finished, {
+    code: 1,
+    stderr: /would leave\. Go on\? \[y\/N\] [\s\S]*The run stays held\./,
+  });
   t.match(await rollcall([...approve, '--yes']), { code: 0, stdout: /3 deliveries: 3 delivered/ });
   t.equal((await listener.stop()).length, 5);
 });
@@ -132,6 +141,13 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
   t.equal((await listener.stop()).length, 2);
 });
 
+t.test('a command that is interrupted while it starts does nothing', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await start(['sync', '--once', '-c', config]).stop(), { code: 1, stderr: /^Interrupted\./ });
+  t.match(await rollcall(['runs', '-c', config]), { code: 0, stderr: /There are no runs yet/ });
+  t.match(await start(['start', '-c', config]).stop(), { code: 0 });
+});
+
 t.test('people are told of a run that fails before the command ends', async (t) => {
   const [listener, people] = [await listen(t), await listen(t, '--secret', 'n0tice')];
   const more = `  - { name: Broken, source: personas, sql: "select nonsense" }
@@ -165,7 +181,7 @@ t.test('what is refused becomes a dead letter, which can be listed, sent again a
   t.match(sync, {
     code: 4,
     stdout: /2 deliveries: 0 delivered, 2 dead/,
-    stderr: /2 deliveries are not delivered/,
+    stderr: /2 deliveries are not delivered: rollcall dead-letters list/,
   });
   const letters = jsonLines<{ id: string }>(await rollcall(['dead-letters', 'list', '--json', '-c', config]));
   t.same(Object.keys(letters[0] ?? {}), [

@@ -224,6 +224,23 @@ t.test('resync and retire go over a run that can not be finished', async (t) => 
   }
 });
 
+t.test('an audience that never told anybody needs no end', async (t) => {
+  const rig = await createRig(t);
+  const expect = { freshness: null, minRows: 2, maxChange: null };
+  const shy = audience('shy', "select 'u' as user_id", { expect });
+  rig.config.audiences = [audience('broken', 'select nonsense'), shy, audience('known', "select 'u' as user_id")];
+  await rig.sync.run();
+  const [held] = await rig.store.runs({ key: 'shy', limit: 1 });
+  rig.config.audiences = [];
+  const orphans = async () => (await rig.sync.orphans()).map(({ key }) => key);
+  t.same(await orphans(), ['known', 'shy'], 'one that is held may yet tell somebody');
+  await rig.sync.reject(held?.id ?? '');
+  t.same(await orphans(), ['known']);
+  t.match(await rig.sync.retire('broken'), { error: null });
+  t.match(await rig.sync.retire('known'), { error: null, runs: [{ exited: 1 }] });
+  t.same(await orphans(), []);
+});
+
 t.test('a column may not overwrite the trait of another audience', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('vip', "select 'u' as user_id")];

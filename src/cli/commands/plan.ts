@@ -96,7 +96,7 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
   const kept = plan.filtered.filter((name) => !plan.withdrawn.includes(name));
   if (kept.length > 0) lines.push(`nothing to ${kept.join(', ')}, by the filters of the destination`);
   if (plan.away.length > 0) lines.push(`what it missed, once it is back, to ${plan.away.join(', ')}`);
-  lines.push(...oddRows(plan.invalid, plan.duplicates));
+  lines.push(...oddRows(plan));
   if (plan.calls > 0 && plan.estimatedMs !== null)
     lines.push(`about ${Math.ceil(plan.estimatedMs / 1000)} s at the rate of earlier calls`);
   else if (plan.calls > 0) lines.push('how long the calls take is unknown: none of an earlier run were measured');

@@ -28,17 +28,17 @@ export function addRetire(program: Command, context: Context): void {
 
 async function retire(key: string, options: RetireOptions, context: Context): Promise<void> {
   const { terminal, setExitCode } = context;
-  await order(options, context, async ({ app, config }) => {
-    if (!(await mayRetire(key, app, terminal, options.yes))) {
-      note(terminal, 'Nothing was retired.');
-      setExitCode(EXIT.failed);
-      return null;
+  const work = async ({ app }: Opened) => {
+    if (await mayRetire(key, app, terminal, options.yes)) {
+      return asUser(app, { action: 'audience.retire', target: key }, () => app.sync.retire(key), syncOutcome);
     }
-    const deed = { action: 'audience.retire', target: key };
-    const report = await asUser(app, deed, () => app.sync.retire(key), syncOutcome);
+    note(terminal, 'Nothing was retired.');
+    setExitCode(EXIT.failed);
+    return null;
+  };
+  await order(options, context, work, ({ error }, { config }) => {
     const isConfigured = [...config.audiences, ...config.traits].some((each) => each.key === key && !each.paused);
-    if (isConfigured && !report.error) note(terminal, `${key} is still configured: its next sync is a first one.`);
-    return report;
+    if (isConfigured && !error) note(terminal, `${key} is still configured: its next sync is a first one.`);
   });
 }
 

@@ -4,10 +4,10 @@ import { deliveryCounts } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
 import type { Run } from '../../store/port.ts';
-import { type Context, EXIT } from '../context.ts';
+import type { Context } from '../context.ts';
 import { wholeNumber } from '../options.ts';
-import { deliverySummary, runLines, runTable } from '../show-run.ts';
-import { note, print, printError, printJson } from '../terminal.ts';
+import { decision, deliverySummary, runLines, runTable } from '../show-run.ts';
+import { note, print, printJson } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../with-app.ts';
 import { writeLines } from '../write.ts';
 
@@ -30,7 +30,7 @@ With --json a run is a line as of rollcall sync --once --json; of one run with i
 A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a computed trait.
 Changes come in no order, as a stream, and are kept as long as runs are (runs.keep). With --after they come in the order of
 the users' ids, as bytes, at most -n of them.
-Exit codes: 0 done, 1 there is no such run or audience.`;
+Exit codes: 0 done, 2 there is no such run or audience.`;
 
 export function addRuns(program: Command, context: Context): void {
   addAppOptions(program.command('runs').description('show the sync runs, newest first, or one run'))
@@ -70,7 +70,8 @@ async function showRun(run: Run, { app }: Opened, options: RunsOptions, { termin
   const [line] = runLines([run]);
   if (options.json) return printJson(terminal, { ...line, deliveries: deliveryCounts(progress) });
   print(terminal, runTable([run], terminal));
-  print(terminal, deliverySummary(progress, options));
+  if (run.state === 'held') print(terminal, decision(run, options));
+  else print(terminal, deliverySummary(progress, options));
 }
 
 async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { terminal }: Context): Promise<void> {
@@ -110,12 +111,16 @@ async function inOrder(
   }
 }
 
-/** A name that nothing has is a mistake; an audience that has not run yet is none. */
+/**
+ * A name that nothing has is a mistake; an audience that has not run yet is none.
+ *
+ * @throws RollcallError `unknown_run`
+ */
 async function explainNone(
   name: string | undefined,
   { app, config }: Opened,
   options: RunsOptions,
-  { terminal, setExitCode }: Context,
+  { terminal }: Context,
 ): Promise<void> {
   const configured = [...config.audiences, ...config.traits].map(({ key }) => key);
   const known = [...new Set([...configured, ...(await app.store.audiences()).map(({ key }) => key)])];
@@ -125,7 +130,5 @@ async function explainNone(
     note(terminal, options.held ? `No run${of} is held.` : `There are no runs${of} yet.`);
     return;
   }
-  const message = nothingNamed('run, audience or trait', [name], known);
-  printError(terminal, { code: 'unknown_run', message }, options.json);
-  setExitCode(EXIT.failed);
+  throw new RollcallError('unknown_run', nothingNamed('run, audience or trait', [name], known));
 }

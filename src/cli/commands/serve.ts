@@ -52,6 +52,7 @@ export async function serve(
     try {
       return await serveUntilEnd({ ...options, config }, roles, context, adapt);
     } catch (error) {
+      if (terminal.signal.aborted && error instanceof RollcallError && error.code === 'stopping') return;
       if (!isFull(error)) throw error;
       const { loadConfig } = await import('../../config/load.ts');
       await untilRoom(adapt(loadConfig(config)), error, roles.collect, terminal);
