@@ -70,23 +70,39 @@ async function isDue(now: number): Promise<boolean> {
   return known === null || (await app.store.liveDue(known.state, now, 1)).persons.length > 0;
 }
 
-/** Time stands still while live membership is compared with what the SQL says. */
-process.on('message', async () => {
+/** Time stands still from now on; resolves once all is computed that has come by now. */
+async function standStill(): Promise<number> {
   const now = clock.now();
   stopped = { now, uptime: clock.uptime() };
   do await caughtUp(app);
   while (await isDue(now));
+  return now;
+}
+
+/** Deliveries that were in flight when two lives in a row ended wait until a process has lived for a while. */
+async function allDelivered(): Promise<void> {
+  do {
+    stopped = null;
+    await delivered(app);
+    await standStill();
+  } while ((await app.store.backlog()).some(({ pending }) => pending > 0));
+}
+
+/** Live membership is compared with what the SQL says of the same moment, and told as it is once all is delivered. */
+process.on('message', async () => {
+  const now = await standStill();
   const differences: string[] = [];
-  const members: Record<string, Record<string, unknown>> = {};
   for (const key of KEYS) {
     const [report] = await app.sync.run([`${key}_by_sql`], { now });
     if (report?.error) throw report.error;
-    const [live, sql] = [await membersOf(app, key), await membersOf(app, `${key}_by_sql`)];
-    members[key] = Object.fromEntries(live);
-    const [mine, law] = [JSON.stringify([...live]), JSON.stringify([...sql])];
+    const [mine, law] = [await membersOf(app, key), await membersOf(app, `${key}_by_sql`)].map((members) =>
+      JSON.stringify([...members]),
+    );
     if (mine !== law) differences.push(`${key}: live says ${mine}, the SQL ${law}`);
   }
-  await delivered(app);
+  await allDelivered();
+  const members: Record<string, Record<string, unknown>> = {};
+  for (const key of KEYS) members[key] = Object.fromEntries(await membersOf(app, key));
   await app.close();
   process.send?.({ differences, members } satisfies Said, () => process.exit(0));
 });
