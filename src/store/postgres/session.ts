@@ -24,6 +24,7 @@ const POSTGRES: Dialect = {
   untriedIn: (lane) => sql`rank = ${lane}`,
   numberIn: (column, field) => sql`(${column}::json ->> ${raw(`'${field}'`)})::bigint`,
   using: () => raw(''),
+  counted: (table) => raw(`ANALYZE rollcall.${table}`),
   forShare: raw('FOR SHARE'),
   forUpdate: raw('FOR UPDATE'),
 };

@@ -14,6 +14,8 @@ export interface Dialect {
   oneOf<T extends keyof ListTypes>(column: Sql, type: T, values: readonly ListTypes[T][]): Sql;
   /** That a column is one of what a query gives, which may ask for rows of tables before it in a FROM clause. */
   among(column: Sql, query: Sql): Sql;
+  /** Has the database count again what a table is like, once much of it is new; null where it does not go by that. */
+  counted(table: string): Sql | null;
   /** These as rows of one column, `value`, for a FROM clause. */
   rowsOf<T extends keyof ListTypes>(type: T, values: readonly ListTypes[T][]): Sql;
   /** The value that stands for a name in the queue's tables, and the name of such a column. */

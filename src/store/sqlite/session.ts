@@ -31,6 +31,7 @@ export const SQLITE: Dialect = {
   untriedIn: (lane) => sql`(tries > 0) = 0 AND lane = ${lane}`,
   numberIn: (column, field) => sql`${column} ->> ${raw(`'${field}'`)}`,
   using: (index) => raw(`INDEXED BY ${index}`),
+  counted: () => null,
   // A transaction has the whole file to itself.
   forShare: NOTHING,
   forUpdate: NOTHING,
