@@ -79,9 +79,9 @@ async function take(page: Page, step: string, question: string): Promise<void> {
   const need = needs.filter({ hasText: about });
   if (['Decide', 'Look'].includes(what)) await need.getByRole('link', { name: what, exact: true }).first().click();
   else if (what === 'Try again') await need.getByRole('button', { name: what }).click();
-  else if (what.startsWith('Look up')) {
+  else if (what.endsWith('Look up')) {
     await page.getByRole('searchbox').fill(typed ?? 'user-0001');
-    if (what.includes('time')) await page.getByLabel('As it was at').fill('2026-11-01T12:00');
+    if (what.startsWith('As it was at')) await page.getByLabel('As it was at').fill('2026-11-01T12:00');
     await page.getByRole('button', { name: 'Look up' }).click();
   } else if (what === 'User id') await page.getByLabel(what).fill(typed ?? '');
   else if (what === 'the last run') await linkIn(page, 'Runs, newest first').click();
