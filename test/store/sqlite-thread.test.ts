@@ -37,9 +37,14 @@ t.test(
     const { store, failures, failed } = await open(t, 'throw');
     t.equal(await codeOf(accept(store, message())), null);
     await store.ping();
-    const asked = Promise.all(Array.from({ length: 2_000 }, () => codeOf(accept(store, message()))));
+    // How many fit into a commit depends on how fast the thread takes them.
+    let refused: (string | null)[] = [];
+    while (refused.length === 0) {
+      const asked = await Promise.all(Array.from({ length: 500 }, () => codeOf(accept(store, message()))));
+      refused = asked.filter((code) => code !== null);
+    }
     t.match(await failed, { code: 'store_failed', message: /a fault that a test asked for/ });
-    t.same(new Set((await asked).filter((code) => code !== null)), new Set(['store_failed']));
+    t.same(new Set(refused), new Set(['store_failed']));
     t.equal(await codeOf(store.ping()), 'store_failed');
     await store.close();
     t.equal(failures.length, 1);
