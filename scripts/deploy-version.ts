@@ -9,6 +9,7 @@ const PLACES: readonly (readonly [file: string, place: RegExp, text: string])[] 
   ['deploy/kubernetes/kustomization.yaml', /(?<=newTag: )[\w.-]+/, version],
   ['deploy/kubernetes/migration.yaml', /(?<=name: rollcall-migrate-)[\w-]+/, version.replaceAll('.', '-')],
   ['deploy/README.md', /(?<=-t rollcall:)[\w.-]+/, version],
+  ['examples/deletion-automation/package.json', /(?<="@rollcall\/receivers": "\^)[\w.-]+/, version],
   ['src/version.ts', /(?<=VERSION = ')[\w.-]+/, version],
   ['src/client/version.ts', /(?<=version = ')[\w.-]+/, version],
 ];

@@ -40,7 +40,7 @@ t.test('a request without a Host, or with an Expect that nobody knows, is answer
   t.match(old, { status: 200, body: { status: 'ok' } }, 'HTTP/1.0 knows no Host');
 });
 
-t.test('localhost is both of its addresses, with one set of limits', { timeout: 20_000 }, async (t) => {
+t.test('localhost is both of its addresses, with one set of limits', async (t) => {
   const { server, port } = await startServer(t);
   const hosts = await listeningHosts(port);
   if (!hosts.includes('::1')) return t.pass('this machine has no IPv6');
@@ -62,9 +62,6 @@ t.test('localhost is both of its addresses, with one set of limits', { timeout: 
 
 t.test(
   'what is in flight is answered before the server is closed, and what comes meanwhile is told to come again',
-  {
-    timeout: 20_000,
-  },
   async (t) => {
     for (const host of ['127.0.0.1', '::1']) {
       const accepting = Promise.withResolvers<void>();
@@ -103,7 +100,7 @@ async function post(agent: Agent, host: string, port: number) {
   return { status: answer.statusCode, headers: answer.headers, body: JSON.parse(await text(answer)) as unknown };
 }
 
-t.test('a connection that was in use does not hold up the end', { timeout: 20_000 }, async (t) => {
+t.test('a connection that was in use does not hold up the end', async (t) => {
   const accepting = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   const { server, port } = await startServer(t, () => {
@@ -119,7 +116,7 @@ t.test('a connection that was in use does not hold up the end', { timeout: 20_00
   t.match(await sent, { status: 200 });
   const start = performance.now();
   await closed;
-  t.ok(performance.now() - start < 10_000, 'though it may be idle for 72 s');
+  t.ok(performance.now() - start < 60_000, 'though it may be idle for 72 s');
 });
 
 /** Of the two that `localhost` may be, those that take connections. */

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { onDelete, type Secret } from '@rollcall/receivers';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { onDelete, type Secret } from '../../receivers/index.ts';
 import { createAutomation, type OutsideStep } from './automation.ts';
 
 interface Parts {

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { DeleteBody, ReceivedRequest } from '../../receivers/index.ts';
+import type { DeleteBody, ReceivedRequest } from '@rollcall/receivers';
 
 /** Something outside the database that has to forget the user too; must be harmless when repeated. */
 export type OutsideStep = (userId: string, signal: AbortSignal) => Promise<void>;

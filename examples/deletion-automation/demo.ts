@@ -1,5 +1,5 @@
 /** Shows the automation at work: a notice that fails half-way, comes again, and is confirmed. */
-import { createSender, webhook } from '../../receivers/testing.ts';
+import { createSender, webhook } from '@rollcall/receivers/testing';
 import { createApp } from './app.ts';
 import { fill, openShop } from './shop.ts';
 

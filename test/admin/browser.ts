@@ -4,6 +4,8 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import type { Test } from 'tap';
 
 export const CHROMIUM = '/usr/bin/chromium';
+/** Longer than anything takes on a busy machine, in milliseconds. */
+const PATIENCE = 300_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** For tap: why browser tests are skipped, or false. */
@@ -33,7 +35,7 @@ export async function visit(
   const context = await browser.newContext({ baseURL: address, reducedMotion: 'reduce', ...options });
   t.teardown(() => context.close());
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(PATIENCE);
   const complaints: string[] = [];
   page.on('console', (message) => {
     if (['error', 'warning'].includes(message.type())) complaints.push(message.text());

@@ -331,7 +331,7 @@ async function endpoint(t: Test, { page, go }: Visit, { app }: Estate): Promise<
   await go(await linkOn(page, go, '/endpoints', 'ads'));
   await page.getByText('The signature does not match.').first().waitFor();
   const day = page.getByRole('region', { name: 'In the last day' });
-  await day.getByText('refused').waitFor({ timeout: 20_000 });
+  await day.getByText('refused').waitFor();
   t.match(await day.innerText(), /0 %/);
   await page.getByText('requests at once').waitFor();
   await go('/endpoints');
@@ -376,7 +376,7 @@ async function liveAudience(t: Test, { page, go, complaints }: Visit, { app, sen
   const steps = page.getByRole('img', {
     name: /^Entered and exited per minute\. entered: .*highest 1; exited: .*highest 0/,
   });
-  await steps.waitFor({ timeout: 20_000 });
+  await steps.waitFor();
   await page.getByRole('group', { name: /^Members\. members: now 1,/ }).waitFor();
   t.match(await page.locator('.figures').innerText(), /Members\s+1\s/i);
   await page.getByRole('button', { name: 'List members' }).click();

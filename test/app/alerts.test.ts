@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Fastify from 'fastify';
+import isMatch from 'lodash/isMatch.js';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { receiver } from '../../receivers/fastify.ts';
@@ -10,6 +11,7 @@ import { type Clock, systemClock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { launch } from '../helpers/program.ts';
 import { storeUrl } from '../helpers/store.ts';
+import { until } from '../helpers/until.ts';
 
 type Track = TrackBody;
 
@@ -114,12 +116,11 @@ t.test('people are told when an endpoint is paused, and when it goes on, signed 
     { destination: 'rollcall:alerts:json' },
     { destination: 'rollcall:alerts:slack', url: `${people.url}/…` },
   ]);
-  t.match(
-    await (await fetch(`${app.address}/api/v1/destinations/rollcall:alerts:slack/test`, { method: 'POST' })).json(),
-    {
-      data: [{ outcome: 'success', status: 200 }],
-    },
-  );
+  // It has half a second, which a busy machine may take away once.
+  await until(async () => {
+    const { data } = await ask('/destinations/rollcall:alerts:slack/test', { method: 'POST' });
+    return isMatch(data[0], { outcome: 'success', status: 200 });
+  });
   await app.store.markEndpoint({ endpoint: data[0].endpoint, destination: 'crm', pausedAt: null, deadSince: null });
   const closed = await people.next(about('Alert Closed', 'endpointPaused'));
   t.match(closed.properties, { message: 'Over: an endpoint is paused' });

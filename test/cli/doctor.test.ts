@@ -138,7 +138,17 @@ t.test('a test event is signed and posted as deliveries are, and the answer is e
     body: { type: 'track', event: 'Rollcall Test', userId: 'rollcall-test' },
   });
   t.equal(requests.length, 4);
-  t.match(await rollcall(['attempts', '-c', config]), { stderr: /no such attempts/ }, 'none is in the attempt log');
+  const attempts = await rollcall(['attempts', '-c', config]);
+  t.match(attempts, { stderr: /no such attempts.*rollcall endpoints/ }, 'none is in the attempt log');
+  t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4 });
+  for (const command of ['attempts', 'dead-letters']) {
+    const said = new RegExp(
+      `^address_refused: ${listener.url}\\S* resolves to .*network\\.allow.* rollcall doctor -c `,
+      'm',
+    );
+    t.match(await rollcall([command, '-c', config]), { stdout: /address_refused/, stderr: said }, command);
+    t.notMatch((await rollcall([command, '--json', '-c', config])).stderr, /address_refused/);
+  }
 });
 
 t.test('a 2xx that does not take the test event of a batch does not read as if it did', async (t) => {

@@ -14,7 +14,7 @@ const BACKLOG = 100;
 const LATER = 20;
 const MEMBERS = 20;
 /** Time that a recovered endpoint has to get a backlog that was tried a few times, in milliseconds: far from an hour. */
-const PATIENCE = 90_000;
+const PATIENCE = 300_000;
 
 interface Body {
   readonly messageId: string;

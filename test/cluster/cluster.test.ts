@@ -3,7 +3,7 @@ import { Cluster, LEAST } from './cluster.ts';
 
 const seed = Number(process.env['CLUSTER_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 const long = process.env['CLUSTER_SECONDS'];
-t.setTimeout(long === undefined ? 200_000 : 400_000);
+t.setTimeout(long === undefined ? 590_000 : 800_000);
 
 t.test(
   'nothing acknowledged is lost, and membership is right, whatever happens to processes and database',

@@ -13,7 +13,7 @@ const SEED = Number(process.env['FLEET_SEED'] ?? randomInt(2 ** 31));
 t.comment(`FLEET_SEED=${SEED}`);
 /** `removedAfter` of destinations that come and go. */
 const GRACE = isShort ? 2_000 : 5_000;
-t.setTimeout(isShort ? 230_000 : 800_000);
+t.setTimeout(isShort ? 590_000 : 1_200_000);
 
 /** An empty database of a server that ends with the test. */
 export async function postgres(t: Test): Promise<string> {

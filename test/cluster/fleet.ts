@@ -22,7 +22,7 @@ import { FleetLedger } from './fleet-ledger.ts';
 
 const MAIN = new URL('../../src/cli/main.ts', import.meta.url);
 /** Longest wait for what must come, in milliseconds. */
-const PATIENCE = 120_000;
+const PATIENCE = 300_000;
 const ONCE_PATIENCE = 15_000;
 const BATCH = 20;
 

@@ -31,7 +31,7 @@ const DAY = 86_400_000;
 const FIRST_DAY = Date.UTC(2026, 0, 1);
 const USERS = 300;
 /** How long a process may take to come by its failpoint, in milliseconds. */
-const PATIENCE = 60_000;
+const PATIENCE = 200_000;
 /** Time that passes from one process to the next: longer than the leases that the dead one held. */
 const PAUSE = 35_000;
 /** Nothing arrives for so long: something is stuck. Longer than any lease, and than the longest pause of a probe. */

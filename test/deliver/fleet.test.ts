@@ -9,7 +9,7 @@ import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
 // Hours pass, second by second.
-t.setTimeout(120_000);
+t.setTimeout(590_000);
 
 const GRACE = 1_800_000;
 const PART = GRACE / 60;

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 const LOOK_EVERY = 10;
 /** Longer than anything that a test waits for takes on a busy machine, in milliseconds. */
-const PATIENCE = 120_000;
+const PATIENCE = 300_000;
 
 /**
  * Resolves once it is so, and fails with it where it never is. It has to stay so. Between two looks, what is waited for has

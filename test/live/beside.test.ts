@@ -4,7 +4,7 @@ import { type LoggingService, loggingService, send } from '../events/helpers/log
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, delivered, membersOf } from './helpers/service.ts';
 
-t.setTimeout(200_000);
+t.setTimeout(590_000);
 const HOUR = 3_600_000;
 
 const BUYERS = { key: 'buyers', when: { performed: 'Order', within: '2 days' } };

@@ -4,7 +4,7 @@ import { isOnPostgres, storeUrl } from '../helpers/store.ts';
 import { LiveCrashes } from './helpers/crashes.ts';
 import { takeovers } from './helpers/takeover.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(590_000);
 
 /** `test/crash/live.crash.ts` is the long version. */
 t.test(

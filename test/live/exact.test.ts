@@ -7,7 +7,7 @@ import { randomEvents, seeded } from './helpers/events.ts';
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, delivered, membersOf } from './helpers/service.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(590_000);
 /** Instants at which all is compared; LIVE_ROUNDS makes more. */
 const ROUNDS = Number(process.env['LIVE_ROUNDS'] ?? 2);
 const HOUR = 3_600_000;

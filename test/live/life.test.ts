@@ -5,7 +5,7 @@ import { type LoggingService, loggingService, send } from '../events/helpers/log
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, computed, delivered, membersOf } from './helpers/service.ts';
 
-t.setTimeout(200_000);
+t.setTimeout(590_000);
 const HOUR = 3_600_000;
 
 t.test('a live audience has the life that others have', async (t) => {

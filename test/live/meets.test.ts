@@ -6,7 +6,7 @@ import { loggingService, send } from '../events/helpers/logging-app.ts';
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, computed, delivered } from './helpers/service.ts';
 
-t.setTimeout(200_000);
+t.setTimeout(590_000);
 const MINUTE = 60_000;
 
 t.test('how live meets plans of what is new, pausing, and alerts of what is overdue', async (t) => {

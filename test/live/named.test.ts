@@ -6,7 +6,7 @@ import { type LoggingService, loggingService, send } from '../events/helpers/log
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, delivered } from './helpers/service.ts';
 
-t.setTimeout(200_000);
+t.setTimeout(590_000);
 /** More than are taken over in one step. */
 const MANY = 2_500;
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import { RandomLives } from './helpers/random-lives.ts';
 
 const LONG = process.env['LIVE_ANSWERS'];
-t.setTimeout(LONG === undefined ? 250_000 : 7_200_000);
+t.setTimeout(LONG === undefined ? 590_000 : 7_200_000);
 /** Answers about a user, a definition and an instant; `npm run test:live` asks for a million on each store. */
 const ANSWERS = Number(LONG ?? 1_000);
 const SEED = Number(process.env['LIVE_SEED'] ?? 20_261_122);

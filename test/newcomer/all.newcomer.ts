@@ -70,3 +70,11 @@ t.test('the README', async (t) => {
   await reader.read(t, await page('README.md'));
   t.notMatch(reader.said, WARNING);
 });
+
+t.test('the example of deletions, copied', async (t) => {
+  const folder = join(root, 'examples/deletion-automation');
+  const reader = await newReader(t, 'deletions', dirname(process.execPath));
+  await reader.copy(folder);
+  await reader.read(t, await readFile(join(folder, 'README.md'), 'utf8'));
+  t.notMatch(reader.said, WARNING);
+});

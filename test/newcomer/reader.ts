@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../helpers/free-port.ts';
@@ -40,9 +40,15 @@ export class Reader {
     this.env = { ...Object.fromEntries(own), ...quiet, PATH: path };
   }
 
+  /** Copies the files of a folder, as someone does who tries an example. */
+  async copy(from: string): Promise<void> {
+    await this.choosePorts();
+    for (const file of await readdir(from)) await this.write(file, null, await readFile(join(from, file), 'utf8'));
+  }
+
   /** Does all that a page says. */
   async read(t: Test, markdown: string): Promise<void> {
-    for (const port of PORTS) if (!this.ports.has(port)) this.ports.set(port, String(await freePort()));
+    await this.choosePorts();
     try {
       for (const action of actionsOf(markdown)) {
         if (action.kind === 'write') await this.write(action.file, action.from, action.text);
@@ -82,6 +88,10 @@ export class Reader {
       }),
     );
     this.shown = '';
+  }
+
+  private async choosePorts(): Promise<void> {
+    for (const port of PORTS) if (!this.ports.has(port)) this.ports.set(port, String(await freePort()));
   }
 
   /** Resolves once what was started says that it is there. */

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -35,6 +35,13 @@ t.test('the package works when it is packed and installed in an empty app', asyn
     t.same(result.wrong, []);
     t.same(result.kinds, [...kinds].sort());
     t.equal(result.status, 200);
+  });
+
+  t.test('and a copy of the example of deletions runs with it', async (t) => {
+    const copy = join(dir, 'deletion-automation');
+    await cp(join(root, 'examples/deletion-automation'), copy, { recursive: true });
+    const { stdout } = await clean(process.execPath, ['demo.ts'], copy);
+    t.match(stdout, /^confirmed: \{\s+user_id: 'u2',/m);
   });
 
   t.test('and its types are found, and right also without skipLibCheck', async (t) => {

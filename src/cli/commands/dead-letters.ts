@@ -10,6 +10,7 @@ import type { DeadLetter, DeadLetterFilter, Store } from '../../store/port.ts';
 import { asUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
 import { eachPage } from '../each-page.ts';
+import { noteUnsent } from '../note-unsent.ts';
 import { instantOption, wholeNumber } from '../options.ts';
 import { createProgress } from '../progress.ts';
 import { letterTable } from '../show-letters.ts';
@@ -131,6 +132,8 @@ async function list(options: ListOptions, { terminal }: Context): Promise<void> 
       note(terminal, Object.keys(filter).length > 0 ? 'No dead letters match.' : 'There are no dead letters.');
     if (isMore) note(terminal, `There are more: --after ${last}, or a higher --limit.`);
     if (shown === 0) noteUnknown(terminal, config, options);
+    const dead = letters.map(({ destination, reason }) => ({ destination, why: reason }));
+    noteUnsent(terminal, options, app.destinations(), dead);
   });
 }
 

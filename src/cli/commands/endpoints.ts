@@ -6,6 +6,7 @@ import { type AttemptRecord, OUTCOMES, type Outcome } from '../../store/port.ts'
 import { asUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { eachPage } from '../each-page.ts';
+import { noteUnsent } from '../note-unsent.ts';
 import { hint, instantOption, wholeNumber } from '../options.ts';
 import { stateColours } from '../states.ts';
 import { table } from '../table.ts';
@@ -188,9 +189,12 @@ async function attempts(options: AttemptOptions, { terminal }: Context): Promise
     };
     const { shown, isMore } = await eachPage(limit, ask, show, terminal.signal);
     if (records.length > 0) print(terminal, attemptTable(records, terminal));
-    if (shown === 0 && !options.json) note(terminal, 'There are no such attempts.');
+    if (shown === 0 && !options.json)
+      note(terminal, `There are no such attempts. What waits for each endpoint: ${hint(options, 'endpoints')}`);
     if (isMore) note(terminal, 'There are more, older ones: a higher --limit shows them.');
     if (shown === 0) noteUnknown(terminal, config, options);
+    const failed = records.map(({ destination, endpoint, outcome }) => ({ destination, endpoint, why: outcome }));
+    noteUnsent(terminal, options, app.destinations(), failed);
   });
 }
 

@@ -1,0 +1,37 @@
+import { type Destination, shownUrl } from '../destination.ts';
+import { hint } from './options.ts';
+import { note, type Terminal } from './terminal.ts';
+
+/** Outcomes and reasons with which nothing is sent, and nobody else can say why. */
+const UNSENT = [
+  ['address_refused', 'resolves to an address that network.allow does not permit'],
+  ['tls_untrusted', 'has a certificate that is not trusted'],
+] as const;
+
+interface Shown {
+  readonly destination: string;
+  /** Known of an attempt. */
+  readonly endpoint?: string;
+  readonly why: string;
+}
+
+/** Names the URLs to which nothing was sent for what they are, and the command that looks closer. */
+export function noteUnsent(
+  terminal: Terminal,
+  options: { readonly config: string },
+  destinations: readonly Destination[],
+  shown: readonly Shown[],
+): void {
+  for (const [wanted, fault] of UNSENT) {
+    const found = shown.filter(({ why }) => why === wanted);
+    const isShown = (name: string, id: string) =>
+      found.some(({ destination, endpoint = id }) => destination === name && endpoint === id);
+    const urls = destinations.flatMap(({ name, endpoints }) =>
+      endpoints.filter(({ id }) => isShown(name, id)).map(shownUrl),
+    );
+    if (urls.length === 0) continue;
+    const subject =
+      new Set(urls).size === 1 ? `${urls[0]} ${fault}` : `One of ${[...new Set(urls)].join(', ')} ${fault}`;
+    note(terminal, `${wanted}: ${subject}. ${hint(options, 'doctor')} says which, and what to do.`);
+  }
+}
