@@ -1,6 +1,7 @@
 /**
  * Taking batches in, side by side: `bare` is a Fastify route that parses the same JSON and answers, `checked` the
  * collection API without a store, `rollcall` all of it: validation, dedupe, and each message on disk before the answer.
+ * `stored` is the bare route with the same store behind it: what is on disk before the answer costs so much by itself.
  * `single`: the same with one message in each request, over twice as many connections. All run as in `deploy/`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -38,10 +39,13 @@ await compare({
   contenders: {
     ...{ bare: () => run('bare'), checked: () => run('checked'), rollcall: () => run('rollcall') },
     ...{ 'bare single': () => run('bare', calls), 'rollcall single': () => run('rollcall', calls) },
+    ...{ stored: () => run('stored'), 'stored single': () => run('stored', calls) },
   },
   ratios: {
     'rollcall / bare': ['rollcall', 'bare', 'perSecond'],
     'checked / bare': ['checked', 'bare', 'perSecond'],
     'rollcall single / bare single': ['rollcall single', 'bare single', 'perSecond'],
+    'stored / bare': ['stored', 'bare', 'perSecond'],
+    'stored single / bare single': ['stored single', 'bare single', 'perSecond'],
   },
 });

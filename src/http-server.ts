@@ -6,6 +6,12 @@ import { serverOptions } from './collect/server.ts';
 import { RollcallError } from './errors.ts';
 import { answerError, answerExpectation, answerNotFound } from './http-errors.ts';
 
+/**
+ * Connections that wait to be taken; the system may allow fewer (`net.core.somaxconn`). Beyond them a client hears nothing, and
+ * tries again after a second and more: Node's 511 are too few for a crowd that comes at once.
+ */
+const BACKLOG = 4_096;
+
 interface HealthChecks {
   /** Throws when the process can't go on. */
   readonly alive: () => void;
@@ -36,6 +42,13 @@ export function createHttpServer(
     server.server.keepAliveTimeout = 1;
   });
   server.server.on('checkExpectation', answerExpectation);
+  server.server.on('checkContinue', (request, response) => {
+    // Once the body is wanted: a request that its head has refused must not be asked for it.
+    request.once('resume', () => {
+      if (!response.headersSent) response.writeContinue();
+    });
+    server.server.emit('request', request, response);
+  });
   server.addHook('onRequest', ({ raw }, reply, done) => {
     if (isClosing) return done(new RollcallError('stopping', 'Rollcall is stopping.'));
     if (raw.headers.host !== undefined || raw.httpVersion === '1.0') return done();
@@ -67,7 +80,7 @@ export async function startListening(
   { host, port }: { readonly host: string; readonly port: number },
   addressesOf = localAddresses,
 ): Promise<string> {
-  if (host !== 'localhost') return server.listen({ host, port });
+  if (host !== 'localhost') return server.listen({ host, port, backlog: BACKLOG });
   const [first = '127.0.0.1', ...others] = await addressesOf(host);
   const doors: Server[] = [];
   let closed: readonly Promise<unknown>[] = [];
@@ -76,7 +89,7 @@ export async function startListening(
   });
   // Until what came through them is answered.
   server.addHook('onClose', async () => void (await Promise.all(closed)));
-  const address = await server.listen({ host: first, port });
+  const address = await server.listen({ host: first, port, backlog: BACKLOG });
   const bound = server.server.address() as AddressInfo;
   for (const other of others) {
     const door = await openDoor(server, other, bound.port);
@@ -92,7 +105,7 @@ async function localAddresses(host: string): Promise<string[]> {
 /** Null where the machine has no such address. */
 async function openDoor({ server }: FastifyInstance, host: string, port: number): Promise<Server | null> {
   const door = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket));
-  door.listen({ host, port });
+  door.listen({ host, port, backlog: BACKLOG });
   try {
     await once(door, 'listening');
     return door;

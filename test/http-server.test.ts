@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -38,6 +40,82 @@ t.test('a request without a Host, or with an Expect that nobody knows, is answer
   t.match(long, { status: 431, body: { ...error, message: 'The headers are too large.' } });
   const old = await answerOf(port, 'GET /healthz HTTP/1.0\r\n\r\n');
   t.match(old, { status: 200, body: { status: 'ok' } }, 'HTTP/1.0 knows no Host');
+});
+
+const KEY = `authorization: Basic ${btoa('WK:')}\r\n`;
+const TRACK = JSON.stringify({ event: 'Bought', userId: 'u' });
+
+function requestOf(body: string, headers: string): string {
+  return `POST /v1/track HTTP/1.1\r\nhost: a\r\n${headers}content-length: ${body.length}\r\n\r\n${body}`;
+}
+
+/** The statuses of all answers on a connection, up to its end. */
+async function statusesOf(socket: Socket): Promise<number[]> {
+  return [...(await text(socket)).matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
+}
+
+t.test('a request is answered though the one before it on its connection was a bad one', async (t) => {
+  const { port } = await startServer(t);
+  const bad: [status: number, request: string][] = [
+    [400, requestOf('{', KEY)],
+    [400, requestOf('no gzip', `${KEY}content-encoding: gzip\r\n`)],
+    [400, requestOf('{"userId":"u"}', KEY)],
+    [401, requestOf('{"writeKey":"nobody"}', '')],
+    [401, requestOf(TRACK, `authorization: Basic ${btoa('nobody:')}\r\n`)],
+    [400, requestOf('', KEY)],
+    [415, requestOf(TRACK, `${KEY}content-encoding: zstd\r\n`)],
+  ];
+  for (const [status, request] of bad) {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(request + requestOf(TRACK, `${KEY}connection: close\r\n`), 'latin1');
+    t.same(await statusesOf(socket), [status, 200], request);
+  }
+});
+
+t.test('who asks whether to send a body is refused by the head, and else asked for it', async (t) => {
+  const { port } = await startServer(t);
+  const asking = (headers: string) => `POST /v1/track HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n${headers}\r\n`;
+  const refused: [status: number, headers: string][] = [
+    [400, `${KEY}content-length: 40000\r\n`],
+    [400, 'content-length: 99999999\r\n'],
+    [401, `authorization: Basic ${btoa('nobody:')}\r\ncontent-length: 2\r\n`],
+  ];
+  for (const [status, headers] of refused) {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(asking(headers));
+    t.same(await statusesOf(socket), [status], headers);
+  }
+  for (const [body, headers] of [
+    [TRACK, KEY],
+    [JSON.stringify({ ...JSON.parse(TRACK), writeKey: 'WK' }), ''],
+  ] as const) {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(asking(`${headers}connection: close\r\ncontent-length: ${body.length}\r\n`));
+    const [first] = (await once(socket, 'data')) as [Buffer];
+    t.equal(first.toString(), 'HTTP/1.1 100 Continue\r\n\r\n');
+    socket.write(body);
+    t.same(await statusesOf(socket), [200]);
+  }
+});
+
+const MOST_QUEUED = '/proc/sys/net/core/somaxconn';
+
+/** Opens connections, and tells how many were made: all of them, or those of half a minute. */
+const CROWD = `
+  const [port, count] = process.argv.slice(1).map(Number);
+  let made = 0;
+  const tell = () => { console.log(made); process.exit(); };
+  for (let n = 0; n < count; n += 1) require('net').connect(port, '127.0.0.1', () => ++made === count && tell()).on('error', () => {});
+  setTimeout(tell, 30_000);`;
+
+t.test('a crowd that comes while the process is busy waits to be let in', async (t) => {
+  const crowd = 600;
+  const mostQueued = existsSync(MOST_QUEUED) ? Number(readFileSync(MOST_QUEUED, 'utf8')) : 0;
+  if (mostQueued < crowd) return t.pass(`this system lets ${mostQueued} connections wait for any program`);
+  const { port } = await startServer(t);
+  // This process takes nobody meanwhile; beyond the number that may wait, a connection is not even made.
+  const { stdout } = spawnSync(process.execPath, ['-e', CROWD, String(port), String(crowd)], { encoding: 'utf8' });
+  t.equal(Number(stdout), crowd);
 });
 
 t.test('localhost is both of its addresses, with one set of limits', async (t) => {

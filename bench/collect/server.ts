@@ -7,6 +7,7 @@ import { collect } from '../../src/collect/collect.ts';
 import { serverOptions } from '../../src/collect/server.ts';
 import type { Destination, Source } from '../../src/destination.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { NewMessage } from '../../src/store/port.ts';
 
 const sources: readonly Source[] = [{ id: 'shop', writeKey: 'WK', enabled: true }];
 const destinations: readonly Destination[] = [
@@ -16,11 +17,32 @@ const destinations: readonly Destination[] = [
   },
 ];
 
+interface Sent {
+  readonly messageId: string;
+  readonly userId: string;
+}
+
+/** What the store alone costs: its row, made without a look at the message. */
+function rowOf(sent: Sent): NewMessage {
+  const { messageId, userId } = sent;
+  const own = { messageId, userId, body: JSON.stringify(sent) };
+  return { ...own, source: 'shop', type: 'track', destinations: everywhere, lane: 'live', conflict: null };
+}
+const everywhere = ['crm'];
+
 const [name = '', file = ''] = process.argv.slice(2);
-const app = Fastify(name === 'bare' ? {} : serverOptions);
+const app = Fastify(name === 'bare' || name === 'stored' ? {} : serverOptions);
 if (name === 'bare') {
   for (const path of ['/v1/batch', '/v1/track'])
     app.post(path, { bodyLimit: 512_000 }, async () => ({ success: true }));
+} else if (name === 'stored') {
+  const store = await openStore({ url: `sqlite:${file}`, maxQueued: 100_000_000 }, systemClock);
+  const take = async (sent: readonly Sent[]) => {
+    await store.accept({ messages: sent.map(rowOf), step: null });
+    return { success: true };
+  };
+  app.post('/v1/batch', { bodyLimit: 512_000 }, ({ body }) => take((body as { batch: readonly Sent[] }).batch));
+  app.post('/v1/track', ({ body }) => take([body as Sent]));
 } else if (name === 'checked') {
   await app.register(collect, { sources: () => sources, clock: systemClock, accept: async () => {} });
 } else {

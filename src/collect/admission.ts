@@ -80,7 +80,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     reply.raw.once('close', () => hold.end());
   };
   app.removeAllContentTypeParsers();
-  const read = (request: FastifyRequest, hold: Hold, bytes: Buffer) => {
+  const read = (request: FastifyRequest, hold: Hold, bytes: Buffer): JsonBody => {
     hold.resize(bytes.length);
     const body = readJson(request, bytes);
     if (request.collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
@@ -92,12 +92,14 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
     const { collectHold: hold, headers, collectLimit: maxBytes } = request;
     if (hold === null) return done(null, undefined);
+    // All of it has come. Fastify would close the connection, and nobody would be answered who waits behind this request.
+    const fail = (error: Error) => done(null, error);
     const finish = (bytes: Buffer) => {
       let body: JsonBody;
       try {
         body = read(request, hold, bytes);
       } catch (error) {
-        return done(error as Error);
+        return fail(error as Error);
       }
       done(null, body);
     };
@@ -107,10 +109,11 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
       if (encoding === undefined) return finish(sent);
       const small = sent.length <= SMALL ? inflatedAtOnce(sent, encoding, Math.min(AT_ONCE, maxBytes)) : null;
       if (small !== null) finish(small);
-      else inflate(request, sent, encoding, maxBytes).then(finish, done);
+      else inflate(request, sent, encoding, maxBytes).then(finish, fail);
     });
   });
   app.addHook('preHandler', ({ body, method, is404 }, _reply, done) => {
+    if (body instanceof Error) return done(body);
     const isMissing = !is404 && method === 'POST' && body === undefined;
     done(isMissing ? new RollcallError('invalid_json', 'The request has no body.') : undefined);
   });

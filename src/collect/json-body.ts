@@ -16,9 +16,23 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
+const LETTER_U = 0x75;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
+
+const BATCH = 'batch';
+const WRITE_KEY = 'writeKey';
+/** Fields of the body that are none of a message's. */
+const OWN_NAMES = [BATCH, WRITE_KEY] as const;
+type OwnName = (typeof OWN_NAMES)[number];
+
+/** Bytes of an escape such as `\u006e`. */
+const UNICODE_ESCAPE = 6;
+/** What a digit stands for, -1 where a byte is none. */
+const HEX = Int8Array.from({ length: 256 }, (_, byte) =>
+  '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase()),
+);
 
 /** Fields that messages are known by, and routed. */
 const KEPT = new Set(['messageId', 'userId', 'anonymousId', 'groupId', 'previousId', 'event', 'name', 'type']);
@@ -83,14 +97,15 @@ export class JsonBody {
       if (bytes[at] !== QUOTE) throw invalid();
       const keyStart = at + 1;
       const keyEnd = this.readString(at) - 1;
+      const name = isWhole ? this.ownName(keyStart, keyEnd) : null;
       at = this.afterSpace(keyEnd + 1);
       if (bytes[at] !== COLON) throw invalid();
       at = this.afterSpace(at + 1);
       const valueStart = at;
-      const isList = isWhole && bytes[at] === OPEN_BRACKET && this.isNamed('batch', keyStart, keyEnd);
+      const isList = name === BATCH && bytes[at] === OPEN_BRACKET;
       at = isList ? this.readItems(at) : this.readValue(at);
       if (!isList) fields.push(keyStart, keyEnd, valueStart, at, this.kind);
-      if (isWhole && !isList) this.notice(keyStart, keyEnd, valueStart, at);
+      if (name !== null && !isList) this.notice(name, valueStart, at);
       at = this.afterSpace(at);
       if (bytes[at] === CLOSE_BRACE) return at + 1;
       if (bytes[at] !== COMMA) throw invalid();
@@ -98,15 +113,14 @@ export class JsonBody {
     }
   }
 
-  /** The last of several counts, as in JSON.parse. */
-  private notice(keyStart: number, keyEnd: number, start: number, end: number): void {
-    if (this.isNamed('batch', keyStart, keyEnd)) this.items = null;
-    if (!this.isNamed('writeKey', keyStart, keyEnd)) return;
-    this.writeKey = this.bytes[start] === QUOTE ? (this.parse(start, end) as string) : null;
+  private ownName(start: number, end: number): OwnName | null {
+    return OWN_NAMES.find((name) => isSpelled(name, this.bytes, start, end)) ?? null;
   }
 
-  private isNamed(name: string, start: number, end: number): boolean {
-    return end - start === name.length && this.bytes.toString('latin1', start, end) === name;
+  /** The last of several counts, as in JSON.parse. */
+  private notice(name: OwnName, start: number, end: number): void {
+    if (name === BATCH) this.items = null;
+    else this.writeKey = this.bytes[start] === QUOTE ? (this.parse(start, end) as string) : null;
   }
 
   private readItems(start: number): number {
@@ -287,6 +301,26 @@ class ObjectPart implements Part {
     const { fields, first, last } = this;
     return text === null ? null : readOrdinary({ bytes: this.body.bytes, text, fields, first, last }, envelope);
   }
+}
+
+/** Whether a key is this name, whose letters may be written as `\u006e`. Strangers' keys are too many to parse each of them. */
+function isSpelled(name: string, bytes: Buffer, start: number, end: number): boolean {
+  let at = start;
+  for (let index = 0; index < name.length; index += 1) {
+    const isEscaped = bytes[at] === BACKSLASH && bytes[at + 1] === LETTER_U;
+    const code = isEscaped ? unescaped(bytes, at) : bytes[at];
+    if (code !== name.charCodeAt(index)) return false;
+    at += isEscaped ? UNICODE_ESCAPE : 1;
+  }
+  return at === end;
+}
+
+/** Negative where it is no escape. */
+function unescaped(bytes: Buffer, start: number): number {
+  let code = 0;
+  for (let at = start + 2; at < start + UNICODE_ESCAPE; at += 1)
+    code = (code << 4) | (HEX[bytes[at] as number] as number);
+  return code;
 }
 
 function invalid(): RollcallError {

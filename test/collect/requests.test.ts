@@ -41,6 +41,23 @@ t.test('knows a source by Basic credentials with or without the colon, or by the
   t.notMatch(accepted.at(-1)?.messages[0]?.body, 'WK_shop', 'the key goes no further');
 });
 
+t.test('a field is known by its name, whose letters may be written as escapes', async (t) => {
+  const { app, accepted } = startService(t);
+  const spelled = (name: string) => [...name].map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`).join('');
+  const escaped = (json: string) => json.replaceAll(/(?<=")[a-zA-Z]+(?=":)/g, spelled);
+  const send = (url: string, payload: object) =>
+    app.inject({ method: 'POST', url, payload: escaped(JSON.stringify(payload)) });
+  const call = { ...track, messageId: 'm', writeKey: 'WK_shop', integrations: { all: true }, properties: { a: 1 } };
+  t.equal((await send('/v1/track', call)).body, '{"success":true}');
+  t.equal((await send('/v1/batch', { batch: [track], writeKey: 'WK_shop' })).body, '{"success":true}');
+  t.match(accepted, [
+    { source: 'shop', messages: [{ type: 'track', userId: 'u1', messageId: 'm', event: 'Bought' }] },
+    { source: 'shop', messages: [{ type: 'track', userId: 'u1', event: 'Bought' }] },
+  ]);
+  t.match(JSON.parse(accepted[0]?.messages[0]?.body ?? ''), { userId: 'u1', properties: { a: 1 } });
+  t.notMatch(accepted[0]?.messages[0]?.body, 'WK_shop', 'the key goes no further');
+});
+
 t.test('refuses unknown and disabled sources', async (t) => {
   const { app, accepted } = startService(t);
   const cases: [payload: object, authorization: string | undefined, status: number, code: string][] = [

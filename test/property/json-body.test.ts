@@ -80,9 +80,35 @@ const { value, object } = fc.letrec<{ value: string; object: string; array: stri
     ),
   ),
 }));
+/** A key in one of the ways in which JSON may write it. */
+const spelled = (name: string) =>
+  fc
+    .tuple(
+      ...[...name].map((letter) =>
+        fc.constantFrom(...[letter, letter, letter], lowerEscape(letter), upperEscape(letter)),
+      ),
+    )
+    .map((letters) => `"${letters.join('')}"`);
+const lowerEscape = (letter: string) => `\\u00${letter.charCodeAt(0).toString(16)}`;
+const upperEscape = (letter: string) => `\\u00${letter.charCodeAt(0).toString(16).toUpperCase()}`;
+const batchKey = fc.oneof(
+  { weight: 4, arbitrary: fc.constant('"batch"') },
+  { weight: 4, arbitrary: spelled('batch') },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '"batc\\u006"',
+      '"b\\u00g1tch"',
+      '"b\\u 61tch"',
+      '"batch\\u0000"',
+      '"\\batch"',
+      '"B\\u0061tch"',
+    ),
+  },
+);
 const batches = fc
-  .tuple(space, fc.array(fc.oneof({ weight: 4, arbitrary: object }, value), { maxLength: 4 }), object, space)
-  .map(([before, items, more, after]) => `{"batch"${before}:${join('[', items, ']')}${after},"more":${more}}`);
+  .tuple(batchKey, space, fc.array(fc.oneof({ weight: 4, arbitrary: object }, value), { maxLength: 4 }), object, space)
+  .map(([key, before, items, more, after]) => `{${key}${before}:${join('[', items, ']')}${after},"more":${more}}`);
 const document = fc
   .tuple(
     fc.constantFrom('', '', '\ufeff'),
@@ -142,10 +168,33 @@ t.test('the outline of a body says what JSON.parse says', async (t) => {
     }),
     {
       numRuns,
-      examples: [['{"batch":[{"a":{"b":1}},null,[1],"x"]}'], ['{"a":{"1":1,"0":2}}'], ['{"a":{"b":1,"b":2}}']],
+      examples: [
+        ['{"batch":[{"a":{"b":1}},null,[1],"x"]}'],
+        ['{"b\\u0061tch":[{"a":1}]}'],
+        ['{"batch":[1],"batc\\u0068":[2]}'],
+        ['{"batch":[1],"\\u0062atch":2}'],
+        ['{"a":{"1":1,"0":2}}'],
+        ['{"a":{"b":1,"b":2}}'],
+      ],
     },
   );
   t.ok(valid > numRuns / 10 && invalid > numRuns / 10, `${valid} valid, ${invalid} not`);
+});
+
+t.test('the write key is found however its name is spelled', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(spelled('writeKey'), fc.oneof(text, number)), { minLength: 1, maxLength: 2 }),
+      (keys) => {
+        const json = `{${keys.map(([key, value]) => `${key}:${value}`).join(',')}}`;
+        const writeKey = attempt(() => JSON.parse(json) as { writeKey: unknown })?.writeKey;
+        const body = attempt(() => new JsonBody(Buffer.from(json)));
+        if (writeKey !== undefined) strictEqual(body?.writeKey, typeof writeKey === 'string' ? writeKey : null);
+      },
+    ),
+    { numRuns, examples: [[[['"write\\u004bey"', '"WK"']]]] },
+  );
+  t.pass();
 });
 
 t.test('what is cut from the bytes is what JSON.stringify would write', async (t) => {

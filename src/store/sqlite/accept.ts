@@ -76,7 +76,7 @@ export function acceptAll(
   const shared = new Shared(db);
   db.seen.begin();
   try {
-    const results = accepts.map(({ now, request }) => write(db, now, request, shared));
+    const results = accepts.map(({ now, request }) => write(db, now, request, shared, request.take));
     shared.write();
     db.seen.write(accepts.at(-1)?.now ?? 0);
     return results;
@@ -94,10 +94,12 @@ export function acceptEach(db: Connection, now: number, request: AcceptEachArgum
   const shared = new Shared(db);
   db.seen.begin();
   try {
-    for (const [index, count] of counts.entries()) {
-      const own = { ...common, messages, step: null, take: takes?.[index] ?? null };
-      const result = write(db, now, own, shared, all, count);
-      numbers.set([result.accepted, result.duplicates, result.suppressed], 3 * index);
+    const alike = { ...common, messages, step: null };
+    for (let index = 0; index < counts.length; index += 1) {
+      const result = write(db, now, alike, shared, takes?.[index] ?? null, all, counts[index]);
+      numbers[3 * index] = result.accepted;
+      numbers[3 * index + 1] = result.duplicates;
+      numbers[3 * index + 2] = result.suppressed;
       if (takes !== null) handed.push(result.handed);
     }
     shared.write();
@@ -109,6 +111,8 @@ export function acceptEach(db: Connection, now: number, request: AcceptEachArgum
   return { numbers, handed: takes === null ? null : handed };
 }
 
+type Routes = readonly (readonly (readonly [name: string, id: number])[])[];
+
 /** State that accepts of one transaction share. */
 class Shared {
   readonly changes = new Changes<number>();
@@ -119,6 +123,8 @@ class Shared {
   private readonly db: Connection;
   private readonly owners = new Map<number, boolean>();
   private log: TailWriter | null = null;
+  private routes: PackedMessages['routes'] | null = null;
+  private numbered: Routes = [];
 
   constructor(db: Connection) {
     this.db = db;
@@ -135,6 +141,15 @@ class Shared {
     }
     this.log ??= new TailWriter(this.db, now, now - ahead);
     return this.log;
+  }
+
+  /** The destinations of each route, with their numbers. */
+  routesOf({ routes }: PackedMessages): Routes {
+    if (this.routes !== routes) {
+      this.routes = routes;
+      this.numbered = routes.map((names) => names.map((name) => [name, this.db.nameId(name)] as const));
+    }
+    return this.numbered;
   }
 
   isOwner(now: number, owner: number): boolean {
@@ -157,16 +172,17 @@ class Shared {
 function write(
   db: Connection,
   now: number,
-  request: AcceptArguments,
+  request: Omit<AcceptArguments, 'take'>,
   shared: Shared,
+  take: Take | null,
   messages = new Unpacked(request.messages),
   count = messages.count,
 ): Accepted {
   failpoint('accept');
   const { changes, queues, deliveries, isSuppressed } = shared;
   const run = request.step ? db.nameId(request.step.run) : null;
-  const routes = request.messages.routes.map((names) => names.map((name) => [name, db.nameId(name)] as const));
-  const taking = new Taking(request.take !== null && shared.isOwner(now, request.take.owner) ? request.take : null);
+  const routes = shared.routesOf(request.messages);
+  const taking = take !== null && shared.isOwner(now, take.owner) ? new Taking(take) : NOBODY_TAKES;
   const log = request.logged ? shared.logAt(now, request.ahead) : null;
   // A batch of a plan comes once, and in the order of its conflict keys.
   const isPlanned = request.step?.after !== undefined;
@@ -224,18 +240,18 @@ function write(
 /** Claims deliveries for an owner as they are written, as far as there is room. */
 class Taking {
   readonly handed: HandedTuple[] = [];
-  private readonly owner: number | null;
+  private readonly owner: number;
   private readonly left: Map<string, number>;
 
-  constructor(take: Take | null) {
-    this.owner = take?.owner ?? null;
-    this.left = new Map(take?.room);
+  constructor({ owner, room }: Take) {
+    this.owner = owner;
+    this.left = new Map(room);
   }
 
   /** The owner that the next delivery of a destination is for; null for nobody. */
   next(destination: string): number | null {
     const left = this.left.get(destination) ?? 0;
-    if (this.owner === null || left === 0) return null;
+    if (left === 0) return null;
     this.left.set(destination, left - 1);
     return this.owner;
   }
@@ -246,6 +262,8 @@ class Taking {
     return handed;
   }
 }
+
+const NOBODY_TAKES = new Taking({ owner: 0, room: new Map() });
 
 function suppressionCheck(db: Connection): ((source: string, userId: string) => boolean) | null {
   if (db.get('SELECT 1 FROM suppression LIMIT 1') === undefined) return null;
