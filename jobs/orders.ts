@@ -1,5 +1,6 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
+import { suggestion } from '../src/spelling.ts';
 import type { Run, RunState, Store } from '../src/store/port.ts';
 import type { LeasedContext, Order, RunContext, Subject } from './context.ts';
 import { holdRejected, whileHeld } from './live/hold.ts';
@@ -30,11 +31,13 @@ export interface Orders {
   reject(run: string): Promise<SyncReport>;
 }
 
+/** An order that has no time yet. */
+type Asked = Omit<Order, 'asOf'> & Pick<Request, 'now'>;
 type OnRun = (run: Run) => void;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 
 interface OrdersOptions {
-  readonly store: Pick<Store, 'run'>;
+  readonly store: Pick<Store, 'run' | 'runs'>;
   readonly clock: Clock;
   readonly runner: Runner;
   readonly subjects: Subjects;
@@ -44,10 +47,12 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   const { underLease, report, generations } = runner;
 
   /** Under its lease, and recorded as run by this configuration. */
-  function perform(subject: Subject, given: Order, onRun: OnRun, patience: number): Promise<void> {
+  function perform(subject: Subject, { now, ...given }: Asked, onRun: OnRun, patience: number): Promise<void> {
     const work = async (context: LeasedContext) => {
       await generations.check(subject.key, context.lease.fence);
-      await whileHeld(context, given.action === 'settle', () => performOrder(context, given, onRun));
+      // Not before: who waited for the lease would otherwise compute as of a time before that of the run that went first.
+      const order = { ...given, asOf: now ?? clock.now() };
+      await whileHeld(context, order.action === 'settle', () => performOrder(context, order, onRun));
     };
     return underLease(subject, work, patience);
   }
@@ -55,7 +60,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   /** Decides about a run in the engine that it was staged in. */
   async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
     const asked = await store.run(id);
-    if (!asked) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+    if (!asked) throw unknownRun(id, await store.runs({ states, limit: LISTED }));
     if (!states.includes(asked.state)) throw tooLate(asked, states);
     const subject = await subjects.findWhereItLies(asked.key);
     return report(subject, (onRun) =>
@@ -70,10 +75,9 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
 
   return {
     order(subject, { action, now, tick, renames, isRetry = false, patience = PATIENCE }) {
-      const asOf = now ?? clock.now();
       const work = async (onRun: OnRun) => {
         const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
-        await perform(subject, { action, asOf, tick, former, renames }, onRun, patience);
+        await perform(subject, { action, now, tick, former, renames }, onRun, patience);
       };
       return report(subject, work, { isRetry });
     },
@@ -84,6 +88,20 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         await holdRejected(context);
       }),
   };
+}
+
+/** Runs that can be decided about, among which one that is asked for by a wrong name is looked for. */
+const LISTED = 100;
+
+/** @param waiting - those that can be decided about */
+function unknownRun(name: string, waiting: readonly Run[]): RollcallError {
+  const own = waiting.find(({ key }) => key === name);
+  if (own) return new RollcallError('unknown_run', `There is no run ${name}. The run of ${name} is ${own.id}.`);
+  const help = suggestion(
+    name,
+    waiting.map(({ id }) => id),
+  );
+  return new RollcallError('unknown_run', `There is no run ${name}${help.endsWith('?') ? help : '.'}`);
 }
 
 function tooLate({ id, state }: Run, states: readonly RunState[]): RollcallError {

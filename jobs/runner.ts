@@ -90,15 +90,27 @@ export function createRunner(options: SyncOptions): Runner {
   const engines = createOpenEngines({ config, store, clock, signal, openEngine: options.openEngine });
   const alerts = createAlerts({ store, log, notify: options.notify });
 
+  /** Those of this process that want a lease, in the order of coming. */
+  const queues = new Map<string, symbol[]>();
+
   async function waitForLease(key: string, patience: number): Promise<Lease<Fence>> {
-    for (const start = clock.monotonic(); ; ) {
-      signal.throwIfAborted();
-      const lease = await keepLease(store, clock, `sync:${key}`);
-      if (lease) return lease;
-      if (clock.monotonic() - start >= patience) {
-        throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
+    const place = Symbol(key);
+    const queue = queues.get(key) ?? [];
+    queues.set(key, queue);
+    queue.push(place);
+    try {
+      for (const start = clock.monotonic(); ; ) {
+        signal.throwIfAborted();
+        const lease = queue[0] === place ? await keepLease(store, clock, `sync:${key}`) : null;
+        if (lease) return lease;
+        if (clock.monotonic() - start >= patience) {
+          throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
+        }
+        await clock.sleep(LEASE_RETRY, signal);
       }
-      await clock.sleep(LEASE_RETRY, signal);
+    } finally {
+      queue.splice(queue.indexOf(place), 1);
+      if (queue.length === 0) queues.delete(key);
     }
   }
 

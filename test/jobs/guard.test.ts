@@ -26,6 +26,8 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   t.equal((await rig.store.runs({ key: 'a', limit: 10 })).length, 2);
   t.equal(rig.notices.length, 1, 'people are told once');
 
+  const named = { code: 'unknown_run', message: `There is no run a. The run of a is ${held?.runs[0]?.id}.` };
+  await t.rejects(rig.sync.approve('a'), named);
   const approved = await rig.sync.approve(held?.runs[0]?.id ?? '');
   t.match(approved.runs, [{ state: 'done', held: false, sent: 4 }]);
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 2: false, 3: false, 4: false, 9: true });

@@ -1,6 +1,9 @@
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { runLine } from '../../src/admin/run-line.ts';
 import { RollcallError } from '../../src/errors.ts';
+import type { Run } from '../../src/store/port.ts';
+import { until } from '../helpers/until.ts';
 import { audience, createRig, trait, values } from './helpers/rig.ts';
 
 const MEMBERS = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
@@ -27,6 +30,35 @@ t.test('the first sync tells every member true, later ones only what changed', a
   rig.write('members', ['user_id', 'c', 'd', 'a']);
   await rig.sync.run();
   t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
+});
+
+t.test('orders that wait go in the order of coming, each as of when it begins', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', 'select 1 as user_id')];
+  const sleepers: (() => void)[] = [];
+  const sleep = () => new Promise<void>((wake) => void sleepers.push(wake));
+  const sync = rig.another({ clock: { ...rig.clock, sleep } });
+  const fence = await rig.store.takeLease('sync:a', 60_000);
+  if (!fence) throw new Error('the lease is taken');
+  const runs: Run[] = [];
+  const orders = [sync.resync('a'), sync.retire('a')].map(async (report) => runs.push(...(await report).runs));
+  await until(() => sleepers.length === orders.length);
+  rig.setTime('2026-03-01T12:00:30Z');
+  await rig.store.releaseLease(fence);
+  let over = false;
+  void Promise.allSettled(orders).then(() => {
+    over = true;
+  });
+  // Who came last wakes first.
+  while (!over) {
+    sleepers.pop()?.();
+    await setImmediate();
+  }
+  const asOf = rig.time();
+  t.match(runs, [
+    { action: 'resync', state: 'done', entered: 1, asOf },
+    { action: 'retire', state: 'done', exited: 1, asOf },
+  ]);
 });
 
 t.test('a body says what the design says, with a rising sequence', async (t) => {
