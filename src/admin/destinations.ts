@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
+import { nothingNamed } from '../spelling.ts';
 import type { Store } from '../store/port.ts';
 
 /** A destination as the configuration at hand, the live processes and the store know it. */
@@ -76,7 +77,10 @@ export function isGone({ state, processes }: DestinationStatus): boolean {
  */
 export function goneDestination(statuses: readonly DestinationStatus[], name: string): DestinationStatus {
   const status = statuses.find(({ destination }) => destination === name);
-  if (!status) throw new RollcallError('bad_usage', `There is no destination ${name}: see \`rollcall destinations\`.`);
+  if (!status) {
+    const known = statuses.map(({ destination }) => destination);
+    throw new RollcallError('bad_usage', nothingNamed('destination', [name], known));
+  }
   if (isGone(status)) return status;
   const why =
     status.processes > 0

@@ -1,5 +1,6 @@
 import { type Destination, shownUrl } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
+import { nothingNamed } from '../spelling.ts';
 import { type Backlog, type EndpointState, type Store, whyClosed } from '../store/port.ts';
 
 /** State of an endpoint, as the status API and the command line show it. */
@@ -117,8 +118,8 @@ function namedBy(names: readonly string[], statuses: readonly EndpointStatus[]):
   const isOf = ({ endpoint, destination }: EndpointStatus, name: string) => endpoint === name || destination === name;
   const unknown = names.filter((name) => !statuses.some((status) => isOf(status, name)));
   if (unknown.length > 0) {
-    const message = `There is no endpoint or destination ${unknown.join(', ')}: see \`rollcall endpoints list\`.`;
-    throw new RollcallError('bad_usage', message);
+    const known = [...statuses.map(({ destination }) => destination), ...statuses.map(({ endpoint }) => endpoint)];
+    throw new RollcallError('bad_usage', nothingNamed('endpoint or destination', unknown, [...new Set(known)]));
   }
   return statuses.filter((status) => names.some((name) => isOf(status, name)));
 }

@@ -27,6 +27,9 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
     { key: 'lifetime_value', kind: 'trait' },
   ]);
 
+  t.match(await json('audiences', 'lifetime_value'), [{ key: 'lifetime_value' }]);
+  t.equal((await json('audiences', 'lifetime_value')).length, 1, 'only the one that was named');
+
   t.match(await run('audiences', 'pause', 'big_spenders', 'lifetime_value'), {
     code: 0,
     stdout: /^big_spenders is paused\.$/m,
@@ -44,6 +47,9 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
   t.match(await run('audiences', 'pause', 'big_spender'), { code: 2, stderr: /Did you mean big_spenders\?/ });
   t.match(await run('audiences', 'resume', 'big_spenders', 'lifetime_value'), { code: 0, stdout: /no longer paused/ });
   t.match(await json('audit', '--action', 'audience.pause'), [{ target: 'lifetime_value', outcome: 'done' }, {}]);
+  t.match(await run('audit', '--action', 'audience.puse'), {
+    stderr: /^Nobody did that\. Did you mean audience\.pause\?$/m,
+  });
   t.match(await json('runs', 'big_spenders', '-n', '1'), [{ run: second?.run }], 'nothing ran meanwhile');
 
   t.same((await run('members', 'big_spenders')).stdout.split('\n').toSorted(), ['', 'ada', 'bob']);

@@ -1,6 +1,6 @@
 import { RollcallError } from '../../errors.ts';
 import { asOf, details, audienceParams as params, audienceTag as tag } from './audience-shapes.ts';
-import { type AudienceParts, audienceDetails, configuredAudience, oneAudience, unknownAudience } from './audiences.ts';
+import { type AudienceParts, audienceDetails, configuredAudience, oneAudience } from './audiences.ts';
 import { type ApiRoutes, ordering } from './route.ts';
 import { answerReport, report, type Syncing, waiting } from './sync.ts';
 
@@ -59,12 +59,15 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
 /** @throws RollcallError `unknown_audience`, `audience_paused` */
 async function refusePaused({ config, store }: AudienceParts, key: string): Promise<void> {
   const { paused } = configuredAudience(key, config());
-  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key))
-    throw new RollcallError('audience_paused', `${key} is paused: resume it before it is synced.`);
+  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key)) throw isPaused(key);
 }
+
+const isPaused = (key: string) =>
+  new RollcallError('audience_paused', `${key} is paused: resume it before it is synced.`);
 
 async function syncOne(sync: Syncing, key: string, now: number | undefined) {
   const [report] = await sync.run([key], { now });
-  if (report === undefined) throw unknownAudience(key);
+  // Somebody has paused it since.
+  if (report === undefined) throw isPaused(key);
   return report;
 }

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import type { Clock } from '../../clock.ts';
 import type { AudienceConfig, Config, TraitConfig } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
+import { nothingNamed } from '../../spelling.ts';
 import type { Store } from '../../store/port.ts';
 import { audienceLine, planLine, storyLine } from '../lines.ts';
 import {
@@ -83,7 +84,7 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
     answer: plan,
     handle: async ({ params: { key }, query: { now } }) => {
       const [made] = await sync.plan([key], { now });
-      if (!made) throw unknownAudience(key);
+      if (!made) throw unknownAudience(key, keysOf(parts.config()));
       return planLine(made);
     },
   });
@@ -91,8 +92,13 @@ export function audienceRoutes(routes: ApiRoutes, parts: AudienceParts): void {
 
 /** @throws RollcallError `unknown_audience` */
 export async function oneAudience(sync: Syncing, key: string) {
-  const found = (await sync.audiences()).find((each) => each.key === key);
-  if (!found) throw unknownAudience(key);
+  const all = await sync.audiences();
+  const found = all.find((each) => each.key === key);
+  if (!found)
+    throw unknownAudience(
+      key,
+      all.map((each) => each.key),
+    );
   return found;
 }
 
@@ -101,13 +107,15 @@ export async function audienceDetails({ sync, config }: AudienceParts, key: stri
   return { ...audienceLine(await oneAudience(sync, key)), definition: definitionOf(key, config()) };
 }
 
-export const unknownAudience = (key: string) =>
-  new RollcallError('unknown_audience', `There is no audience or trait ${key}.`);
+const unknownAudience = (key: string, known: readonly string[]) =>
+  new RollcallError('unknown_audience', nothingNamed('audience or trait', [key], known));
+
+const keysOf = ({ audiences, traits }: Config) => [...audiences, ...traits].map(({ key }) => key);
 
 /** @throws RollcallError `unknown_audience` */
 export function configuredAudience(key: string, config: Config): AudienceConfig | TraitConfig {
   const found = find(key, config);
-  if (!found) throw unknownAudience(key);
+  if (!found) throw unknownAudience(key, keysOf(config));
   return found;
 }
 

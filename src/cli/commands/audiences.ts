@@ -13,8 +13,9 @@ import { note, print, printJson, type Terminal } from '../terminal.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
 const HELP = `
-Example:
+Examples:
   $ rollcall audiences -c rollcall.yaml
+  $ rollcall audiences big_spenders
 
 States:
   ok
@@ -53,8 +54,9 @@ export function addAudiences(program: Command, context: Context): void {
       .command('list', { isDefault: true })
       .description('show each audience and trait: size, trend, next run, what needs a person'),
   )
+    .argument('[key...]', 'audiences and computed traits; all unless given')
     .addHelpText('after', HELP)
-    .action((options: AppCommandOptions) => audiences(options, context));
+    .action((keys: string[], options: AppCommandOptions) => audiences(keys, options, context));
   for (const [verb, description, help] of [
     ['pause', 'stop syncing them until they are resumed', PAUSE_HELP],
     ['resume', 'sync them again', RESUME_HELP],
@@ -92,9 +94,9 @@ async function turn(
   });
 }
 
-async function audiences(options: AppCommandOptions, { terminal }: Context): Promise<void> {
+async function audiences(keys: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
   await withApp(options, { terminal }, async ({ app }) => {
-    const statuses = await app.sync.audiences();
+    const statuses = chosen(keys, await app.sync.audiences());
     if (options.json) for (const status of statuses) printJson(terminal, audienceLine(status));
     else if (statuses.length === 0) note(terminal, 'The configuration has no audiences or traits.');
     else print(terminal, statusTable(statuses, app.store.time.toWall(app.store.time.now()), terminal));
@@ -104,6 +106,16 @@ async function audiences(options: AppCommandOptions, { terminal }: Context): Pro
       if (todo !== null) note(terminal, todo);
     }
   });
+}
+
+/** @throws RollcallError `unknown_audience` */
+function chosen(keys: readonly string[], all: readonly AudienceStatus[]): readonly AudienceStatus[] {
+  const known = all.map(({ key }) => key);
+  const unknown = keys.filter((key) => !known.includes(key));
+  if (unknown.length === 0) return all.filter(({ key }) => keys.length === 0 || keys.includes(key));
+  const message = nothingNamed('audience or trait', unknown, known);
+  const verb = nothingNamed('audience or trait', unknown.slice(0, 1), ['pause', 'resume']);
+  throw new RollcallError('unknown_audience', !message.endsWith('?') && verb.endsWith('?') ? verb : message);
 }
 
 function statusTable(statuses: readonly AudienceStatus[], now: number, terminal: Terminal): string {

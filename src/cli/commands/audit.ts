@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { auditLine } from '../../admin/lines.ts';
+import { suggestion } from '../../spelling.ts';
 import type { AuditRecord } from '../../store/port.ts';
 import type { Context } from '../context.ts';
 import { instantOption, wholeNumber } from '../options.ts';
@@ -43,9 +44,25 @@ async function audit({ who, action, since, limit, ...options }: AuditOptions, { 
     const shown = found.slice(0, limit);
     if (options.json) for (const record of shown) printJson(terminal, auditLine(record));
     else if (shown.length > 0) print(terminal, auditTable(shown, terminal));
-    else note(terminal, Object.keys(filter).length > 0 ? 'Nobody did that.' : 'Nobody has done anything yet.');
+    else if (Object.keys(filter).length === 0) note(terminal, 'Nobody has done anything yet.');
+    else note(terminal, `Nobody did that${misspelt(filter, await app.store.audits({ limit: LOOKED_AT }))}`);
     if (found.length > limit) note(terminal, 'There are more, older ones: a higher --limit shows them.');
   });
+}
+
+/** Records among which a name is looked for that was probably meant. */
+const LOOKED_AT = 1_000;
+
+/** The end of the sentence. */
+function misspelt(given: { who?: string; action?: string }, records: readonly AuditRecord[]): string {
+  for (const name of ['action', 'who'] as const) {
+    const known = new Set(records.map((record) => record[name]));
+    const wanted = given[name];
+    if (wanted === undefined || known.has(wanted)) continue;
+    const help = suggestion(wanted, [...known]);
+    if (help.endsWith('?')) return help;
+  }
+  return '.';
 }
 
 function auditTable(records: readonly AuditRecord[], { stdout }: Terminal): string {

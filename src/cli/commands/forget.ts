@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
+import { nothingNamed } from '../../spelling.ts';
 import { deletes, REGULATION_TYPES, type Regulation, type RegulationType } from '../../store/port.ts';
 import { asUser, cliUser } from '../as-user.ts';
 import { type Context, EXIT } from '../context.ts';
@@ -53,8 +54,9 @@ async function forget(users: readonly string[], options: ForgetOptions, context:
   await checkUsers(users);
   await withApp(options, { terminal }, async (opened) => {
     const { app, config } = opened;
-    const unknown = options.source?.find((id) => !config.sources.some((source) => source.id === id));
-    if (unknown !== undefined) throw new RollcallError('bad_usage', `There is no source ${unknown}.`);
+    const known = config.sources.map((source) => source.id);
+    const unknown = options.source?.filter((id) => !known.includes(id)) ?? [];
+    if (unknown.length > 0) throw new RollcallError('bad_usage', nothingNamed('source', unknown, known));
     await app.start({ collect: false, schedules: false });
     const userIds = [...new Set(users)];
     const request = { type: options.type, sources: options.source ?? null, userIds, by: cliUser() };
