@@ -6,6 +6,8 @@ import type { Settlement } from './store/port.ts';
 const SUMMARY_EVERY = 60_000;
 /** Endpoints that one summary names. */
 const ENDPOINTS = 1_000;
+/** Dead letters of one destination that have a line of their own between two summaries. */
+const LETTERS = 20;
 
 /** Failures at one endpoint since the last summary. */
 interface Failures {
@@ -16,13 +18,15 @@ interface Failures {
 }
 
 /**
- * Says what became of deliveries: each dead letter on a line of its own, ordinary retries as one line per endpoint and minute.
- * Level debug has every try. What is delivered at the first try costs no more than a comparison.
+ * Says what became of deliveries: dead letters on lines of their own, as long as they are few, ordinary retries as one line per
+ * endpoint and minute. Level debug has every try. What is delivered at the first try costs no more than a comparison.
  */
 export class DeliveryLog {
   private readonly log: Logger;
   private readonly clock: Pick<Clock, 'after'>;
   private readonly failures = new Map<string, Failures>();
+  /** Dead letters of each destination since the last summary. */
+  private readonly letters = new Map<string, number>();
   private cancel: (() => void) | null = null;
 
   constructor(log: Logger, clock: Pick<Clock, 'after'>) {
@@ -33,9 +37,11 @@ export class DeliveryLog {
   settled(settlement: Settlement): void {
     const { kind } = settlement.verdict;
     if (kind === 'retry') this.count(settlement);
-    if (kind === 'dead') this.log.warn(fieldsOf(settlement), 'dead letter');
-    else if (this.log.isLevelEnabled('debug')) {
-      this.log.debug(fieldsOf(settlement), kind === 'retry' ? 'will be retried' : kind);
+    if (kind === 'dead' && this.countLetter(settlement) <= LETTERS) {
+      this.log.warn(fieldsOf(settlement), 'dead letter');
+    } else if (this.log.isLevelEnabled('debug')) {
+      const said = kind === 'dead' ? 'dead letter' : kind === 'retry' ? 'will be retried' : kind;
+      this.log.debug(fieldsOf(settlement), said);
     }
   }
 
@@ -49,6 +55,19 @@ export class DeliveryLog {
       this.log.info(fields, `${destination}: ${retried} will be retried (${list})`);
     }
     this.failures.clear();
+    for (const [destination, letters] of this.letters) {
+      const more = letters - LETTERS;
+      if (more > 0) this.log.warn({ stage: 'deliver', destination, more }, `${destination}: ${more} more dead letters`);
+    }
+    this.letters.clear();
+  }
+
+  /** How many that makes. */
+  private countLetter({ claim: { destination } }: Settlement): number {
+    const letters = (this.letters.get(destination) ?? 0) + 1;
+    this.letters.set(destination, letters);
+    this.summarizeLater();
+    return letters;
   }
 
   private count({ claim: { destination }, attempts }: Settlement): void {
@@ -61,6 +80,10 @@ export class DeliveryLog {
       failures.retried += 1;
       this.failures.set(endpoint, failures);
     }
+    this.summarizeLater();
+  }
+
+  private summarizeLater(): void {
     this.cancel ??= this.clock.after(SUMMARY_EVERY, () => this.flush());
   }
 }

@@ -69,6 +69,19 @@ t.test('a dead letter is a line, with whole milliseconds and no internals', asyn
   t.notOk(JSON.stringify(lines).match(/marks|lane|firstAt/));
 });
 
+t.test('of many dead letters a few have lines, the rest is one line a minute', async (t) => {
+  const { lines, timers, log } = logged('info');
+  const dead = settlement({ kind: 'dead', reason: 'refused', status: 400, firstAt: 0 });
+  for (let n = 0; n < 1_000; n += 1) log.settled(dead);
+  t.equal(lines.length, 20);
+  timers[0]?.();
+  t.match(lines.slice(20), [{ level: 40, destination: 'crm', more: 980, msg: 'crm: 980 more dead letters' }]);
+  log.settled(dead);
+  t.match(lines.slice(21), [{ msg: 'dead letter' }], 'and the next minute has its own');
+  log.flush();
+  t.equal(lines.length, 22, 'few are not counted once more');
+});
+
 t.test('at level debug every try is a line', async (t) => {
   const { lines, log } = logged('debug');
   log.settled(settlement({ kind: 'delivered' }, { outcome: 'success' }));
