@@ -364,12 +364,17 @@ export class App {
     );
   }
 
-  /** How everything stands, with what needs a person. */
-  private standing(before: readonly Concern[] = []) {
+  /**
+   * How everything stands, with what needs a person.
+   *
+   * @param before - of the last look
+   */
+  standing(before: readonly Concern[] = []) {
     const { store, clock, sync, config } = this;
     const destinations = this.destinations();
     const { rules } = config.alerts;
-    return standingOf({ store, audiences: sync.audiences, destinations, rules, now: clock.now(), before });
+    const sources = config.sources.map(({ id }) => id);
+    return standingOf({ store, audiences: sync.audiences, destinations, sources, rules, now: clock.now(), before });
   }
 
   /** A log that is in the store is there, whether or not it is still written. */

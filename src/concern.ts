@@ -6,6 +6,7 @@ export const CONCERNS = [
   'deadLetters',
   'queueFull',
   'backlogOld',
+  'sourceDiscards',
   'runHeld',
   'runFailed',
   'runOverdue',
@@ -21,6 +22,7 @@ export interface Concern {
   readonly subject: string;
   readonly destination?: string;
   readonly audience?: string;
+  readonly source?: string;
   readonly run?: string;
   /** ISO 8601; null where nobody knows. */
   readonly since: string | null;

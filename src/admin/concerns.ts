@@ -2,14 +2,16 @@ import type { AudienceStatus } from '../../jobs/index.ts';
 import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
-import type { Backlog, OldestUntried, Store } from '../store/port.ts';
+import { type Backlog, type HistorySum, type OldestUntried, STEP_LENGTH, type Store, stepOf } from '../store/port.ts';
 import { type EndpointStatus, statusesOf } from './endpoints.ts';
 
 interface ConcernParts {
-  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried'>;
+  readonly store: Pick<Store, 'time' | 'backlog' | 'endpoints' | 'oldestUntried' | 'historySums'>;
   readonly audiences: () => Promise<readonly AudienceStatus[]>;
   /** The hooks of alerts too. */
   readonly destinations: readonly Destination[];
+  /** Ids of those that are configured. */
+  readonly sources: readonly string[];
   readonly rules: AlertRules;
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -27,11 +29,13 @@ export interface Standing {
 }
 
 export async function standingOf(parts: ConcernParts): Promise<Standing> {
-  const { store, destinations, rules, now, before = [] } = parts;
-  const [states, backlogs, oldest, audiences] = await Promise.all([
+  const { store, destinations, sources, rules, now, before = [] } = parts;
+  const lately = stepOf(now, 'minute') - (LATELY - 1) * STEP_LENGTH.minute;
+  const [states, backlogs, oldest, passed, audiences] = await Promise.all([
     store.endpoints(),
     store.backlog(),
     store.oldestUntried(),
+    store.historySums('source', 'minute', lately, sources),
     parts.audiences(),
   ]);
   const endpoints = statusesOf(store, destinations, states, backlogs);
@@ -41,6 +45,7 @@ export async function standingOf(parts: ConcernParts): Promise<Standing> {
     ...endpoints.flatMap(endpointConcern),
     ...backlogs.flatMap((backlog) => backlogConcerns(backlog, rules)),
     ...oldest.flatMap((row) => ageConcern(row, open, rules, now)),
+    ...passed.flatMap((sum) => sourceConcern(sum, rules)),
     ...audiences.flatMap(audienceConcern),
     ...audiences.flatMap((status) => sizeConcern(status, rules, now, former.get(`unusualSize ${status.key}`))),
   ];
@@ -78,10 +83,12 @@ function backlogConcerns({ destination, dead, heldOut }: Backlog, rules: AlertRu
         ]
       : []),
     ...(waiting > rules.deadLetters.moreThan
-      ? [{ ...about, kind: 'deadLetters', message: `${destination} has dead letters: ${waiting}.` } as const]
+      ? [{ ...about, kind: 'deadLetters', message: `${destination} has ${deadLetters(waiting)}.` } as const]
       : []),
   ];
 }
+
+const deadLetters = (count: number) => (count === 1 ? 'one dead letter' : `${count} dead letters`);
 
 /** Where nothing is taken anyway, that is what people are to know. */
 function ageConcern(
@@ -93,6 +100,18 @@ function ageConcern(
   if (!open.has(destination) || now - since < backlogOld.olderThan) return [];
   const message = `${destination} does not keep up: a delivery has waited for its first try for ${inMinutes(now - since)}.`;
   return [{ kind: 'backlogOld', subject: destination, destination, since: new Date(since).toISOString(), message }];
+}
+
+/** Minutes over which what a source sends is judged, and the fewest messages turned away that are worth a person's time. */
+const LATELY = 10;
+const WORTH_A_LOOK = 20;
+
+function sourceConcern({ name, counts }: HistorySum, { sourceDiscards }: AlertRules): readonly Concern[] {
+  const { accepted, duplicates, suppressed, discarded } = counts;
+  const all = accepted + duplicates + suppressed + discarded;
+  if (discarded < WORTH_A_LOOK || discarded <= (all * sourceDiscards.moreThan) / 100) return [];
+  const message = `${name} sent ${all} messages in ten minutes, and ${discarded} of them were not taken.`;
+  return [{ kind: 'sourceDiscards', subject: name, source: name, since: null, message }];
 }
 
 function inMinutes(ms: number): string {

@@ -82,7 +82,8 @@ function itemOf({ about }: Pick<Alert, 'about'>, link: string | null) {
 }
 
 /** Where on the pages it is looked at. */
-function pageOf({ kind, subject, destination = subject, audience }: Concern): string {
+function pageOf({ kind, subject, destination = subject, audience, source }: Concern): string {
+  if (source !== undefined) return `/sources?source=${encodeURIComponent(source)}`;
   if (audience !== undefined) return `/audiences/${encodeURIComponent(audience)}`;
   if (kind.startsWith('endpoint')) return `/endpoints/${encodeURIComponent(subject)}`;
   if (kind === 'backlogOld') return `/endpoints?find=${encodeURIComponent(destination)}`;
@@ -96,6 +97,7 @@ const TITLES: Readonly<Record<ConcernKind, readonly [one: string, many: string]>
   deadLetters: ['A destination has dead letters', 'destinations have dead letters'],
   queueFull: ['A queue is full', 'queues are full'],
   backlogOld: ['Deliveries wait for too long', 'destinations have deliveries that wait for too long'],
+  sourceDiscards: ['Much of what a source sends is not taken', 'sources send much that is not taken'],
   runHeld: ['A run is held', 'runs are held'],
   runFailed: ['A run failed', 'audiences or traits failed'],
   runOverdue: ['A run is overdue', 'runs are overdue'],

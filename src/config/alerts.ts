@@ -16,6 +16,7 @@ const AFTER: Readonly<Record<ConcernKind, number>> = {
   deadLetters: MINUTE,
   queueFull: MINUTE,
   backlogOld: 0,
+  sourceDiscards: MINUTE,
   runHeld: 0,
   runFailed: 0,
   runOverdue: 5 * MINUTE,
@@ -85,6 +86,9 @@ const rules = section({
   backlogOld: rule('backlogOld', 'Deliveries wait too long for their first try, although an endpoint is open.', {
     olderThan: duration.prefault('15m').describe('How long the oldest may wait.'),
   }),
+  sourceDiscards: rule('sourceDiscards', 'Much of what a source sends is not taken.', {
+    moreThan: percent.prefault('10%').describe('The part of its messages of ten minutes that counts as much.'),
+  }),
   runHeld: rule('runHeld', 'A run is held for a person.', {}),
   runFailed: rule('runFailed', 'A run has failed.', {}),
   runOverdue: rule('runOverdue', 'An audience was due and nothing began.', {}),
@@ -125,7 +129,8 @@ export function alertsOf(file: z.output<typeof alerts> | undefined): AlertsConfi
 
 function ruleOf(kind: ConcernKind, given: z.output<typeof rules>) {
   const rule = given[kind] ?? {};
-  const usual = { after: AFTER[kind], moreThan: 0, olderThan: 15 * MINUTE, by: 30 };
+  const moreThan = kind === 'sourceDiscards' ? 10 : 0;
+  const usual = { after: AFTER[kind], moreThan, olderThan: 15 * MINUTE, by: 30 };
   return rule === false ? { ...usual, isOn: false } : { ...usual, ...rule, isOn: true };
 }
 

@@ -85,6 +85,8 @@ export type AlertRules = Readonly<Record<ConcernKind, AlertRule>> & {
   readonly deadLetters: { readonly moreThan: number };
   /** In milliseconds. */
   readonly backlogOld: { readonly olderThan: number };
+  /** Per cent of what a source sent. */
+  readonly sourceDiscards: { readonly moreThan: number };
   /** Per cent of the usual size. */
   readonly unusualSize: { readonly by: number };
 };

@@ -101,8 +101,8 @@ export interface HistoryRecords {
     subject: HistorySubject,
     step: HistoryStep,
     since: number,
-    /** Only of this one. */
-    name?: string,
+    /** Only of these. */
+    names?: readonly string[],
   ): Promise<readonly HistorySum[]>;
   /** Drops what is older than it is kept; at most `limit` rows. */
   pruneHistory(now: number, limit: number): Promise<number>;

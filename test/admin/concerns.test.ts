@@ -2,7 +2,13 @@ import t from 'tap';
 import type { AudienceStatus } from '../../jobs/index.ts';
 import { standingOf } from '../../src/admin/concerns.ts';
 import type { Concern } from '../../src/concern.ts';
-import type { Backlog, EndpointState, OldestUntried } from '../../src/store/port.ts';
+import {
+  type Backlog,
+  type EndpointState,
+  HISTORY_COUNTS,
+  type HistorySum,
+  type OldestUntried,
+} from '../../src/store/port.ts';
 import { parse, withParts } from '../config/helpers.ts';
 
 const NOW = Date.parse('2026-03-01T12:00:00Z');
@@ -14,21 +20,31 @@ interface Given {
   readonly endpoints?: readonly EndpointState[];
   readonly backlogs?: readonly Backlog[];
   readonly oldest?: readonly OldestUntried[];
+  readonly passed?: readonly HistorySum[];
   readonly audiences?: readonly AudienceStatus[];
   readonly before?: readonly Concern[];
   readonly now?: number;
 }
 
-async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], ...given }: Given) {
+async function concerns({ top = '', endpoints = [], backlogs = [], oldest = [], passed = [], ...given }: Given) {
   const { destinations, alerts } = parse(withParts({ top }));
   const store = {
     time: { now: () => NOW, toWall: (time: number) => time },
     backlog: async () => backlogs,
     endpoints: async () => endpoints,
     oldestUntried: async () => oldest,
+    historySums: async () => passed,
   };
   const { audiences = [], before = [], now = NOW } = given;
-  const parts = { store, audiences: async () => audiences, destinations, rules: alerts.rules, now, before };
+  const parts = {
+    store,
+    audiences: async () => audiences,
+    destinations,
+    sources: ['shop'],
+    rules: alerts.rules,
+    now,
+    before,
+  };
   return (await standingOf(parts)).concerns;
 }
 
@@ -84,7 +100,7 @@ t.test('a delivery that waits for long is a matter of the backlog only where som
 
 t.test('dead letters count from a number on, runs that are overdue unless something else is to be done', async (t) => {
   const backlogs = [{ destination: 'crm', pending: 0, queued: 0, dead: 5, heldOut: 0 }];
-  t.match(await concerns({ backlogs }), [{ kind: 'deadLetters', message: 'crm has dead letters: 5.' }]);
+  t.match(await concerns({ backlogs }), [{ kind: 'deadLetters', message: 'crm has 5 dead letters.' }]);
   t.same(await concerns({ backlogs, top: 'alerts: { rules: { deadLetters: { moreThan: 5 } } }' }), []);
   const late = { overdueSince: NOW - HOUR };
   t.match(await concerns({ audiences: [status([1], late)] }), [
@@ -94,4 +110,21 @@ t.test('dead letters count from a number on, runs that are overdue unless someth
   t.match(await concerns({ audiences: [status([1], { ...late, todo })] }), [
     { kind: 'runFailed', run: 'r1', since: new Date(NOW - 3 * HOUR).toISOString() },
   ]);
+});
+
+t.test('a source needs a person where much of what it sends is not taken', async (t) => {
+  const none = Object.fromEntries(HISTORY_COUNTS.map((name) => [name, 0])) as HistorySum['counts'];
+  const shop = (counts: Partial<HistorySum['counts']>) => [{ name: 'shop', counts: { ...none, ...counts }, took: [] }];
+  t.match(await concerns({ passed: shop({ accepted: 80, discarded: 20 }) }), [
+    {
+      kind: 'sourceDiscards',
+      source: 'shop',
+      message: 'shop sent 100 messages in ten minutes, and 20 of them were not taken.',
+    },
+  ]);
+  t.same(await concerns({ passed: shop({ accepted: 81, discarded: 19 }) }), [], 'a handful is nothing');
+  t.same(await concerns({ passed: shop({ accepted: 100, duplicates: 60, suppressed: 20, discarded: 20 }) }), []);
+  const top = 'alerts: { rules: { sourceDiscards: { moreThan: 50% } } }';
+  t.same(await concerns({ top, passed: shop({ accepted: 50, discarded: 50 }) }), []);
+  t.match(await concerns({ top, passed: shop({ accepted: 49, discarded: 51 }) }), [{ kind: 'sourceDiscards' }]);
 });

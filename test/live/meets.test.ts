@@ -68,7 +68,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
 
   await t.test('one that is behind is overdue, and one that is computed never is', async (t) => {
     const overdue = async () => {
-      const parts = { store: collector.store, destinations: [], rules: alertsOf(undefined).rules };
+      const parts = { store: collector.store, destinations: [], sources: [], rules: alertsOf(undefined).rules };
       const audiences = () => collector.sync.audiences();
       const { concerns } = await standingOf({ ...parts, audiences, now: service.clock.now() });
       return concerns.flatMap(({ kind, subject }) => (kind === 'runOverdue' && subject === 'buyers' ? [kind] : []));

@@ -120,7 +120,8 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
       }
       const after = placeOf(cursor, /[\s\S]/);
       // Databases sort names by their own rules.
-      const all = (await store.historySums(subject, step, from, name)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+      const named = name === undefined ? undefined : [name];
+      const all = (await store.historySums(subject, step, from, named)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
       const left = after === undefined ? all : all.filter(({ name }) => name > after);
       const page = left.slice(0, limit);
       return {

@@ -8,9 +8,10 @@ import { time } from './shapes.ts';
 
 const concern = z.object({
   kind: z.enum(CONCERNS),
-  subject: z.string().describe('The id of an endpoint, a destination or the key of an audience.'),
+  subject: z.string().describe('The id of an endpoint or a source, a destination or the key of an audience.'),
   destination: z.string().optional(),
   audience: z.string().optional(),
+  source: z.string().optional(),
   run: z.string().optional(),
   since: time.nullable(),
   message: z.string(),

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { type DestinationStatus, destinationStatuses, isGone } from '../../admin/destinations.ts';
 import { endpointStatuses } from '../../admin/endpoints.ts';
+import type { ConcernKind } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
@@ -30,6 +31,8 @@ It checks:
   the store: its version, rights and connections, and this machine's clock against the database's
   the engines, likewise, with a dry run of each definition
   each endpoint: DNS, the address rules of network, TLS and the end of its certificate
+  what needs a person: endpoints that are closed, dead letters, backlogs, runs that are held, failed or overdue, unusual
+  sizes, sources that send what is not taken
 
 It changes nothing, and sends nothing without --send.
 
@@ -139,6 +142,26 @@ async function* examineStore(opened: Opened, options: DoctorOptions): AsyncGener
     yield warning(key, `the run ${id} is held. ${hint(options, `approve ${id}`)}, or ${hint(options, `reject ${id}`)}`);
   }
   yield* backlogs(opened, options);
+  yield* concerns(opened, options);
+}
+
+/** The command that shows more of what needs a person, for what is not looked at above. */
+const FURTHER: Partial<Record<ConcernKind, (subject: string) => string>> = {
+  backlogOld: () => 'endpoints list',
+  sourceDiscards: (source) => `discards --source ${source}`,
+  runFailed: (key) => `runs ${key} -n 1`,
+  runOverdue: (key) => `runs ${key} -n 1`,
+  unusualSize: (key) => `runs ${key}`,
+};
+
+async function* concerns({ app }: Opened, options: DoctorOptions): AsyncGenerator<Finding> {
+  for (const { kind, subject, message } of (await app.standing()).concerns) {
+    const command = FURTHER[kind]?.(subject);
+    if (command === undefined) continue;
+    const [said = ''] = message.split('\n', 1);
+    const about = said.startsWith(`${subject} `) ? said.slice(subject.length + 1) : said;
+    yield warning(subject, `${about.replace(/[.!]$/, '')}. ${hint(options, command)}`);
+  }
 }
 
 async function* clock({ app }: Opened): AsyncGenerator<Finding> {

@@ -75,22 +75,25 @@ export async function history({ rows }: Session, filter: HistoryFilter): Promise
     .toReversed();
 }
 
-/** For each subject of a kind, or for one, the sums over the steps from `since` on; subjects to which nothing happened are missing. */
+/** For each subject of a kind, or for those of these names, the sums over the steps from `since` on; subjects to which nothing happened are missing. */
 export async function historySums(
   { rows }: Session,
   subject: HistorySubject,
   step: HistoryStep,
   since: number,
-  name?: string,
+  names?: readonly string[],
 ): Promise<HistorySum[]> {
+  if (names?.length === 0) return [];
   const sums = list(SUMMED.map((column) => `CAST(sum(${column}) AS bigint)`));
   const found = await rows<[name: string, ...sums: number[]]>(sql`
     SELECT name, ${sums} FROM rollcall.rollup
     WHERE subject = ${subjectCode({ subject })} AND step = ${HISTORY_STEPS.indexOf(step)} AND at >= ${since}
-      ${name === undefined ? raw('') : sql`AND name = ${plain(name)}`}
+      ${names === undefined ? raw('') : sql`AND name IN (${join(names.map(named), ', ')})`}
     GROUP BY name ORDER BY name`);
   return found.map(([name, ...sums]) => ({ name, ...totalsOf(sums) }));
 }
+
+const named = (name: string) => sql`${plain(name)}`;
 
 function totalsOf(sums: readonly (number | null)[]): Pick<HistorySum, 'counts' | 'took'> {
   const counts = Object.fromEntries(HISTORY_COUNTS.map((name, place) => [name, sums[place] ?? 0]));
