@@ -60,7 +60,7 @@ export function readPageFiles(): PageFiles {
  * are left out: they are a seventh of what would be sent.
  */
 function prepared(text: string): string {
-  const bare = text.replaceAll(/^ *\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '').replaceAll(/^ *\/\/.*$\n?/gm, '');
+  const bare = text.replaceAll(/^ *\/\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '').replaceAll(/^ *\/\/.*$\n?/gm, '');
   return PACKAGES.reduce(
     (changed, [name, file]) => changed.replaceAll(new RegExp(`(\\bfrom\\s*)(['"])${name}\\2`, 'g'), `$1$2./${file}$2`),
     bare,

@@ -57,7 +57,7 @@ export async function visit(
 /** Resolves once the page has what it asked for. */
 export async function settled(page: Page): Promise<void> {
   await page.locator('h1').first().waitFor();
-  await page.locator('.waiting, .stale').first().waitFor({ state: 'detached' });
+  await page.locator('.waiting, .stale, .chart[aria-busy="true"]').first().waitFor({ state: 'detached' });
 }
 
 /** Faults of a page for people who can't see it well, or use no mouse; serious ones only. */

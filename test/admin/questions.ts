@@ -23,7 +23,7 @@ const ANSWERS: Readonly<Record<string, RegExp>> = {
   'What needs me now?': /big_spenders is held.* broken failed/,
   'What were people told of, and is it over?':
     /Alerts Alerts, newest first Opened Alert Closed .*big_spenders is held.* open/,
-  'Who left big_spenders at the last run?': /held .*Who would enter and leave .*user-0010 exited/,
+  'Who left big_spenders at the last run?': /held .*Who would enter and leave .*user-0010 would leave/,
   'Was the CRM told that user-0001 left, and when?': /left \d.* crm was told 200 \d/,
   'Was somebody a member on the first of November?': /(Was not a member|Nobody knows any more) .*As it was at/,
   'Why is a run held, and what would it change?': /is held and waits for you .*0 would enter, 57 would leave/,

@@ -10,7 +10,7 @@ import { addressOf, navigate } from './router.js';
 import { changesOf, Decision, runAddress } from './run.js';
 import { Pages } from './search.js';
 import { Sizes } from './trends.js';
-import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
+import { Action, Asks, Empty, Facts, Figures, Head, Loaded, Names, Section, State, Table, Time } from './ui.js';
 
 const RUNS = 60;
 const LISTED = 15;
@@ -194,7 +194,7 @@ const RUN_COLUMNS = [
       html`<${State} of=${state} />${reason ? html`<small>${firstLine(reason)}</small>` : null}`,
     wide: true,
   },
-  { title: 'What', cell: ({ action, first }) => (first ? 'first sync' : action) },
+  { title: 'What', cell: ({ action, first }) => (first ? 'first\u00a0sync' : action) },
   { title: 'Entered', number: true, cell: ({ before, entered }) => (before === null ? '–' : number(entered)) },
   { title: 'Exited', number: true, cell: ({ before, exited }) => (before === null ? '–' : number(exited)) },
   { title: 'Members', number: true, cell: ({ before, members }) => (before === null ? '–' : number(members)) },
@@ -244,7 +244,7 @@ function Definition({ audience: { definition, source, engine, kind } }) {
       'Destinations',
       destinations.length === 0
         ? html`<span class="warn-text">none is connected to ${source}</span>`
-        : destinations.join(', '),
+        : html`<${Names} names=${destinations} />`,
     ],
     ['May run for', duration(timeout)],
     ['Time zone', timezone ?? 'of the machine'],

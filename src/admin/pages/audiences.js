@@ -21,7 +21,10 @@ function List({ all, query }) {
   }
   const { find = '', state = '' } = query;
   const states = [...new Set(all.map((each) => each.state))].toSorted();
-  const shown = all.filter((each) => each.key.includes(find.toLowerCase()) && (state === '' || each.state === state));
+  const shown = all
+    .filter((each) => each.key.includes(find.toLowerCase()) && (state === '' || each.state === state))
+    // Those that need a person go first; the others stay in their order.
+    .toSorted((one, other) => Number(one.todo === null) - Number(other.todo === null));
   return html`<${Filters} find="Name" choices=${[{ name: 'state', title: 'State', options: states.map((each) => [each, `${each} (${all.filter((one) => one.state === each).length})`]) }]} />
     ${
       shown.length === 0
@@ -69,7 +72,7 @@ export const firstLine = (text) => text.split('\n', 1)[0] ?? '';
 
 /** Sizes after the last runs. @param {{ sizes: readonly number[] }} props */
 function Trend({ sizes }) {
-  if (sizes.length < 2) return null;
+  if (sizes.length < 2) return html`<span class="none">–</span>`;
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   const step = 72 / (sizes.length - 1);
   /** @param {number} size */

@@ -16,10 +16,10 @@ const [WIDTH, HEIGHT] = [1_000, 100];
 /**
  * Lines over time. The keys of arrows go from one time to the next, and a table behind it has every value.
  *
- * @param {{ title: string, times: readonly number[], series: readonly Series[], format?: (value: number) => string }} props
- *   - `times`: milliseconds since 1970, in order
+ * @param {{ title: string, times: readonly number[], series: readonly Series[], busy?: boolean, format?: (value: number) => string }} props
+ *   - `times`: milliseconds since 1970, in order; `busy`: they are still to come
  */
-export function Chart({ title, times, series, format = short }) {
+export function Chart({ title, times, series, busy = false, format = short }) {
   const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
   const [spoken, setSpoken] = useState('');
   const [first = 0, last = first] = [times[0], times.at(-1)];
@@ -46,16 +46,15 @@ export function Chart({ title, times, series, format = short }) {
     const values = series.map(({ label, values }) => `${label} ${valueAt(values, next, format)}`);
     setSpoken(`${moment(times[next] ?? 0, now)}: ${values.join(', ')}`);
   };
-  return html`<figure class="chart">
-    <figcaption><span>${title}</span><span class="legend">
-      <b>${at === null ? '' : moment(times[at] ?? 0, now)}</b>
+  return html`<figure class="chart" aria-busy=${busy}>
+    <figcaption><span>${title}</span><b>${at === null ? '' : moment(times[at] ?? 0, now)}</b><span class="legend">
       ${series.map(
         ({ label, tone, values }) =>
           html`<span key=${label} class=${`tone-${tone}`}>${label}${at === null ? '' : ` ${valueAt(values, at, format)}`}</span>`,
       )}
     </span></figcaption>
     <div class="plot">
-      <div class="scale" aria-hidden="true">${[highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
+      <div class="scale" aria-hidden="true">${isKnown && [highest, highest / 2, 0].map((value) => html`<span key=${value}>${format(value)}</span>`)}</div>
       <div class="lines" role="group" tabindex="0" aria-label=${inWords(title, series, format)} onKeyDown=${press} onBlur=${() => setHovered(null)}
         onPointerMove=${hover} onPointerLeave=${() => setHovered(null)}>
         <svg aria-hidden="true" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
@@ -64,7 +63,7 @@ export function Chart({ title, times, series, format = short }) {
           ${series.map(({ label, tone, values }) => html`<path key=${`${label} alone`} class=${`line alone tone-${tone}`} d=${aloneOf(times, values, x, y)} />`)}
           ${at !== null && html`<line class="cursor" x1=${x(times[at] ?? 0)} x2=${x(times[at] ?? 0)} y1="0" y2=${HEIGHT} />`}
         </svg>
-        ${!isKnown && html`<p>Nothing is known yet.</p>`}
+        ${!isKnown && !busy && html`<p>Nothing is known yet.</p>`}
       </div>
       <div class="times" aria-hidden="true">${timeLabels(first, last).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
     </div>
@@ -216,9 +215,9 @@ const ROOM = 100;
 /**
  * Users who entered and left in each step of time. Where there is no room for a bar each, one stands for several.
  *
- * @param {{ step: string, points: readonly any[] }} props
+ * @param {{ step: string, points: readonly any[], busy: boolean }} props
  */
-export function Steps({ step, points }) {
+export function Steps({ step, points, busy }) {
   const title = `Entered and exited per ${step}`;
   const times = points.map(({ at }) => Date.parse(at));
   /** @type {Series[]} */
@@ -234,7 +233,7 @@ export function Steps({ step, points }) {
     const label = `${moment(times[index * size] ?? 0, now)}: ${short(entered)} entered, ${short(exited)} exited`;
     return { id: index, entered, exited, label };
   });
-  return html`<figure class="chart">
+  return html`<figure class="chart" aria-busy=${busy}>
     <${BarsCaption} title=${size > 1 ? `Entered and exited every ${size} ${step}s` : title} />
     <${BarsDrawn} title=${inWords(title, series, short)} role="img" changes=${changes} bar=${(/** @type {any} */ { id, label }, /** @type {any} */ shape) => html`<g key=${id}><title>${label}</title>${shape}</g>`}>
       <div class="times" aria-hidden="true">${timeLabels(times[0] ?? 0, times.at(-1) ?? 0).map((label, index) => html`<span key=${index}>${label}</span>`)}</div>
@@ -262,6 +261,8 @@ function BarsDrawn({ title, role, changes, bar, children }) {
   const highest = Math.max(1, ...changes.map(({ entered }) => entered));
   const lowest = Math.max(0, ...changes.map(({ exited }) => exited));
   const [width, height] = [Math.max(changes.length, 20) * 12, 150];
+  // The newest is at the right, as in all charts.
+  const from = width - changes.length * 12;
   const zero = 4 + (height - 8) * (highest / (highest + lowest));
   /** @param {number} count */
   const tall = (count) => (count === 0 ? 0 : Math.max(2, ((height - 8) * count) / (highest + lowest)));
@@ -272,9 +273,9 @@ function BarsDrawn({ title, role, changes, bar, children }) {
     ${changes.map((change, index) =>
       bar(
         change,
-        html`<rect class="hit" x=${index * 12} y="0" width="12" height=${height} />
-        <rect class="in" x=${index * 12 + 2} y=${zero - tall(change.entered)} width="8" height=${tall(change.entered)} />
-        <rect class="out" x=${index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
+        html`<rect class="hit" x=${from + index * 12} y="0" width="12" height=${height} />
+        <rect class="in" x=${from + index * 12 + 2} y=${zero - tall(change.entered)} width="8" height=${tall(change.entered)} />
+        <rect class="out" x=${from + index * 12 + 2} y=${zero} width="8" height=${tall(change.exited)} />`,
       ),
     )}
   </svg>${children}</div>`;

@@ -26,6 +26,7 @@ export function DeadLetters({ may }) {
 /** @param {{ answer: any, filter: Record<string, string>, may: string[] }} props */
 function List({ answer: { data, next }, filter, may }) {
   const { query } = useAddress();
+  const { data: overview } = useData('/overview', ['overview']);
   const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const filtered = Object.keys(filter).length > 0;
   if (data.length === 0) {
@@ -60,15 +61,19 @@ function List({ answer: { data, next }, filter, may }) {
   return html`${
     may.includes('operate') &&
     html`<div class="toolbar">
-      <span>${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : 'All'}</span>
+      <span>${ids.length > 0 ? `${number(ids.length)} chosen` : filtered ? 'All that match' : overview ? `All ${number(overview.dead)}` : 'All'}</span>
       <${Asks} kind="main" run=${replay} title="Send them again?" confirm="Send again" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} queued again and tried for four hours. Membership changes are sent with the value of now.</p>`}>Replay<//>
       <${Asks} kind="danger" run=${drop} title="Give them up?" confirm="Drop for good" question=${html`<p>${what} ${ids.length === 1 ? 'is' : 'are'} deleted and will never be delivered.</p>`}>Drop<//>
     </div>`
   }
     <${Table} caption="Dead letters, newest first" columns=${COLUMNS} rows=${data} keyOf=${(/** @type {any} */ row) => row.id}
       chosen=${chosen} onChoose=${may.includes('operate') ? setChosen : undefined} nameOf=${(/** @type {any} */ row) => `${row.type} of ${row.userId ?? 'nobody'} for ${row.destination}`} />
-    <div class="more"><span>${number(data.length)} shown</span>${next && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Math.min(500, data.length + ROWS)) })}>Show more</button>`}</div>`;
+    <div class="more"><span>${shownOf(data.length, filtered ? null : overview)}</span>${next && html`<button type="button" onClick=${() => refine({ ...query, rows: String(Math.min(500, data.length + ROWS)) })}>Show more</button>`}</div>`;
 }
+
+/** @param {number} shown @param {any} overview - null where it says nothing about how many there are */
+const shownOf = (shown, overview) =>
+  overview && overview.dead > shown ? `${number(shown)} of ${number(overview.dead)} shown` : `${number(shown)} shown`;
 
 /**
  * One request does a part; the next goes on where it ended.

@@ -2,7 +2,7 @@ import { count, number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
-import { Empty, Head, Loaded, State, Table, Time } from './ui.js';
+import { Empty, Folded, Head, Loaded, State, Table, Time } from './ui.js';
 
 /** The effect of each type of request. @type {Record<string, string>} */
 const TYPES = {
@@ -44,14 +44,16 @@ const COLUMNS = [
     cell: ({ notices }) =>
       notices.length === 0
         ? '–'
-        : notices.map(
-            (/** @type {any} */ notice) => html`<div key=${notice.destination}><${Confirmation} ...${notice} /></div>`,
-          ),
+        : html`<${Folded} length=${notices.length} sum=${`${number(notices.filter(isConfirmed).length)} of ${count(notices.length, 'destination')}`}>
+            ${notices.map((/** @type {any} */ notice) => html`<div key=${notice.destination}><${Confirmation} ...${notice} /></div>`)}<//>`,
   },
 ];
 
+/** @param {{ notices: number, confirmed: number }} notice */
+const isConfirmed = ({ notices, confirmed }) => confirmed >= notices;
+
 /** @param {{ destination: string, notices: number, confirmed: number, confirmedAt: string | null }} props */
 function Confirmation({ destination, notices, confirmed, confirmedAt }) {
-  if (confirmed >= notices) return html`${destination}, <${Time} at=${confirmedAt} ago=${false} />`;
+  if (isConfirmed({ confirmed, notices })) return html`${destination}, <${Time} at=${confirmedAt} ago=${false} />`;
   return html`<span class="warn-text">${destination}: ${number(confirmed)} of ${number(notices)}</span>`;
 }

@@ -7,7 +7,7 @@ import { count, duration, number, percent } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
-import { Action, Asks, Facts, Figures, Head, Loaded, Section, State, Time } from './ui.js';
+import { Action, Asks, Facts, Figures, Head, Loaded, Names, Section, State, Time } from './ui.js';
 
 const ATTEMPTS = 25;
 /** The meaning of each state, and what to do about it. */
@@ -77,7 +77,7 @@ function Heading({ id, endpoint, may }) {
         may.includes('operate') &&
         html`
         <${Action} kind="main" run=${test}>Send a test event<//>
-        ${['dead', 'refusing', 'paused'].includes(state) && html`<${Action} run=${resume}>Resume<//>`}
+        ${['dead', 'refusing', 'paused'].includes(state) && html`<${Action} run=${resume}>${state === 'paused' ? 'Resume' : 'Try again'}<//>`}
         ${
           state !== 'paused' &&
           state !== 'disabled' &&
@@ -145,7 +145,7 @@ function Log({ id }) {
 function Destination({ name }) {
   const live = useData(`/destinations/${encodeURIComponent(name)}`);
   /** @param {string[] | null} list */
-  const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : list.join(', '));
+  const all = (list) => (list === null ? 'all' : list.length === 0 ? 'none' : html`<${Names} names=${list} />`);
   return html`<${Section} title="Destination"><${Loaded} live=${live}>${(
     /** @type {any} */ { definition, processes },
   ) =>
@@ -155,7 +155,7 @@ function Destination({ name }) {
         'Sources',
         definition.sources.length === 0
           ? html`<span class="warn-text">none: nothing is sent to it</span>`
-          : definition.sources.join(', '),
+          : html`<${Names} names=${definition.sources} />`,
       ],
       ['Kinds', all(definition.types)],
       ['Track events', all(definition.events)],

@@ -17,6 +17,13 @@ const DAY = 24 * HOUR;
 /** @param {number} value */
 export const number = (value) => numbers.format(value);
 
+/** Names that are listed where they stand. */
+export const FEW = 12;
+
+/** @param {readonly string[]} names */
+export const few = (names) =>
+  names.length <= FEW ? names.join(', ') : `${names.slice(0, FEW).join(', ')} and ${number(names.length - FEW)} more`;
+
 /** For axes and small places: 12.3K. @param {number} value */
 export const short = (value) => compact.format(value);
 
@@ -45,7 +52,8 @@ export function duration(ms) {
 export function distance(at, now) {
   const ms = Math.abs(now - at);
   if (ms < 5 * SECOND) return at > now ? 'now' : 'just now';
-  return at > now ? `in ${duration(ms)}` : `${duration(ms)} ago`;
+  const far = ms < 10 * SECOND ? `${Math.round(ms / SECOND)} s` : duration(ms);
+  return at > now ? `in ${far}` : `${far} ago`;
 }
 
 /** In the reader's time zone, with the day where it is not today. @param {number} at @param {number} now */

@@ -44,6 +44,10 @@ const KINDS = {
     ...{ tone: 'warn', these: 'destinations do not keep up', all: '/endpoints' },
     href: ({ destination }) => addressOf('/endpoints', { find: destination }),
   },
+  sourceDiscards: {
+    ...{ tone: 'warn', these: 'sources send what is not taken', all: '/sources' },
+    href: ({ subject }) => addressOf('/sources', { source: subject }),
+  },
   audienceOrphaned: {
     ...{
       tone: 'warn',
@@ -156,8 +160,8 @@ function Need({ need, may }) {
     return `${destination} is posted to again within seconds.`;
   };
   return html`<li class=${tone}>
-    <p><a href=${href(need)}><strong>${name}</strong></a> ${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}</p>
-    ${since && html`<span class="soft">since <${Time} at=${since} ago=${false} /></span>`}
+    <p><a href=${href(need)}><strong>${name}</strong></a>${said.startsWith(name) ? said.slice(name.length) : `: ${said}`}
+      ${since && html`<small class="sub">since <${Time} at=${since} ago=${false} /></small>`}</p>
     <div class="buttons">
       ${kind.startsWith('endpoint') && may.includes('operate') && html`<${Action} run=${resume}>${kind === 'endpointPaused' ? 'Resume' : 'Try again'}<//>`}
       <a class="button" href=${href(need)}>${kind === 'runHeld' ? 'Decide' : 'Look'}</a>
@@ -166,9 +170,16 @@ function Need({ need, may }) {
 }
 
 /** @param {any} overview */
-function figuresOf({ pending, dead, heldOut, endpoints, audiences }) {
+function figuresOf({ attention, pending, dead, heldOut, endpoints, audiences }) {
   const closed = endpoints.dead + endpoints.refusing + endpoints.paused;
-  const all = endpoints.open + closed + endpoints.disabled;
+  const { open, disabled } = endpoints;
+  const all = open + closed + disabled;
+  const shut = [
+    ...(closed > 0 ? [`${number(closed)} take${closed === 1 ? 's' : ''} nothing`] : []),
+    ...(disabled > 0 ? [`${number(disabled)}\u00a0disabled`] : []),
+  ];
+  const [failed, held] = ['runFailed', 'runHeld'].map((kind) => countOf(attention, kind));
+  const troubles = [...(failed ? [`${number(failed)} failed`] : []), ...(held ? [`${number(held)} held`] : [])];
   return [
     { title: 'Waiting', value: number(pending), note: 'neither delivered nor dead' },
     {
@@ -184,14 +195,18 @@ function figuresOf({ pending, dead, heldOut, endpoints, audiences }) {
     },
     {
       title: 'Endpoints',
-      value: closed > 0 ? `${number(all - closed)} of ${number(all)}` : number(all),
+      value: open < all ? `${number(open)} of ${number(all)}` : number(all),
       tone: closed > 0 ? 'bad' : undefined,
-      note: html`<a href="/endpoints">${closed > 0 ? `${number(closed)} closed` : all === 0 ? 'none' : 'none is closed'}</a>`,
+      note: html`<a href="/endpoints">${shut.join(', ') || (all === 0 ? 'none' : 'all of them take deliveries')}</a>`,
     },
     {
       title: 'Audiences',
       value: number(audiences),
-      note: html`<a href="/audiences">${audiences === 0 ? 'none' : 'look at them'}</a>`,
+      tone: failed ? 'bad' : held ? 'warn' : undefined,
+      note: html`<a href="/audiences">${troubles.join(', ') || (audiences === 0 ? 'none' : 'look at them')}</a>`,
     },
   ];
 }
+
+/** @param {any[]} attention @param {string} kind */
+const countOf = (attention, kind) => attention.filter((need) => need.kind === kind).length;

@@ -1,4 +1,4 @@
-import { count, duration, number } from './format.js';
+import { count, duration, few, number } from './format.js';
 import { html } from './html.js';
 import { Figures } from './ui.js';
 
@@ -8,9 +8,9 @@ export function Plan({ plan, onClose }) {
   const notes = [
     ...(plan.paused ? [`It is paused by ${plan.paused.by}: nothing syncs it before it is resumed.`] : []),
     ...(plan.held ? [`A guard would hold it: ${plan.held}`] : []),
-    ...(newcomers.length > 0 ? [`Gets the whole membership: ${newcomers.join(', ')}.`] : []),
-    ...(withdrawn.length > 0 ? [`No longer wants it, and gets its end for each member: ${withdrawn.join(', ')}.`] : []),
-    ...(away.length > 0 ? [`Out of reach now, and gets it once it is back: ${away.join(', ')}.`] : []),
+    ...(newcomers.length > 0 ? [`Gets the whole membership: ${few(newcomers)}.`] : []),
+    ...(withdrawn.length > 0 ? [`No longer wants it, and gets its end for each member: ${few(withdrawn)}.`] : []),
+    ...(away.length > 0 ? [`Out of reach now, and gets it once it is back: ${few(away)}.`] : []),
     ...(plan.invalid > 0 ? [`${count(plan.invalid, 'row')} without a usable user_id are left out.`] : []),
     ...(plan.duplicates > 0 ? [`${count(plan.duplicates, 'row')} beyond the first of their user are left out.`] : []),
     ...(plan.renamedFrom
@@ -19,7 +19,7 @@ export function Plan({ plan, onClose }) {
     ...plan.unfinished.map((/** @type {any} */ { run, state }) => `The run ${run} (${state}) comes first.`),
   ];
   return html`<section class=${`panel ${plan.held ? 'warn' : ''}`} aria-label="Plan">
-    <header><h2>A run now would send ${count(messages, 'message')}${destinations.length > 0 ? ` to ${destinations.join(', ')}` : ''}</h2>
+    <header><h2>A run now would send ${count(messages, 'message')}${destinations.length > 0 ? ` to ${few(destinations)}` : ''}</h2>
       <button type="button" onClick=${onClose}>Close</button></header>
     <${Figures} items=${[
       { title: 'Members', value: number(members), note: `now ${number(before)}` },

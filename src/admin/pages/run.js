@@ -29,20 +29,25 @@ export function Run({ name, run: id, may }) {
   const path = `/runs/${encodeURIComponent(id)}`;
   const live = useData(path, ['runs', 'messages']);
   const { data } = live;
+  const isHeld = data?.state === 'held';
   const about =
     data &&
     html`<${State} of=${data.state} /><span>${data.first ? 'first sync' : data.action}</span><${Time} at=${data.startedAt} ago=${false} />`;
   return html`<${Head} title=${`Run of ${name}`} up=${[audienceAddress(name), name]} about=${html`${about}<code>${id}</code>`} />
   <${Loaded} live=${live} rows=${6}>${(/** @type {any} */ run) => html`
-    ${run.state === 'held' && html`<${Decision} run=${run.run} may=${may} />`}
+    ${isHeld && html`<${Decision} run=${run.run} may=${may} />`}
     ${run.state === 'failed' && html`<div class="panel bad"><p><code>${run.code}</code></p><pre>${run.reason}</pre></div>`}
     ${
       run.before !== null &&
       html`<${Figures} items=${[
-        { title: 'Members', value: number(run.members), note: `before it ${number(run.before)}` },
-        { title: run.state === 'held' ? 'Would enter' : 'Entered', value: number(run.entered) },
-        { title: run.state === 'held' ? 'Would leave' : 'Exited', value: number(run.exited) },
-        ...(run.kind === 'trait' ? [{ title: 'Changed', value: number(run.changed) }] : []),
+        {
+          title: isHeld ? 'Members then' : 'Members',
+          value: number(run.members),
+          note: `${number(run.before)} before it`,
+        },
+        { title: isHeld ? 'Would enter' : 'Entered', value: number(run.entered) },
+        { title: isHeld ? 'Would leave' : 'Exited', value: number(run.exited) },
+        ...(run.kind === 'trait' ? [{ title: isHeld ? 'Would change' : 'Changed', value: number(run.changed) }] : []),
         { title: 'Sent', value: number(run.sent), note: run.ms === null ? '' : `in ${duration(run.ms)}` },
       ]} />`
     }
@@ -74,9 +79,13 @@ function Delivered({ run: { deliveries } }) {
   ]} /><//>`;
 }
 
+/** Changes that a person has not agreed to yet. @type {Record<string, string>} */
+const WOULD = { entered: 'would enter', exited: 'would leave', changed: 'would change' };
+
 /** @param {{ run: any }} props */
 function Changes({ run }) {
-  const title = run.state === 'held' ? 'Who would enter and leave' : 'Who entered and left';
+  const isHeld = run.state === 'held';
+  const title = isHeld ? 'Who would enter and leave' : 'Who entered and left';
   return html`<${Section} title=${title}><${Pages} path=${`/runs/${encodeURIComponent(run.run)}/changes`} none="Nobody.">${(
     /** @type {any[]} */ rows,
   ) => html`
@@ -90,7 +99,7 @@ function Changes({ run }) {
       {
         title: 'Change',
         cell: (/** @type {any} */ { change }) =>
-          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>${change}</span>`,
+          html`<span class=${change === 'exited' ? 'bad-text' : change === 'entered' ? 'good-text' : ''}>${isHeld ? WOULD[change] : change}</span>`,
       },
       ...(run.kind === 'trait'
         ? [

@@ -2,7 +2,7 @@ import { number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
-import { Empty, Head, Loaded, Section, State, Table, Time } from './ui.js';
+import { Empty, Head, Loaded, Names, Section, State, Table, Time } from './ui.js';
 
 export function Sources() {
   const live = useData('/sources', ['sources']);
@@ -21,13 +21,21 @@ export function Sources() {
       <${Loaded} live=${discards}>${(/** @type {any} */ { data }) =>
         data.length === 0
           ? html`<${Empty} title="Nothing was turned away."><p>The last messages that are not taken are shown here, each with its reason.</p><//>`
-          : html`<${Table} caption="Samples of what was not taken, newest first" columns=${DISCARDS} rows=${data} keyOf=${(/** @type {any} */ row) => `${row.source} ${row.at} ${row.code} ${row.message}`} />`}<//>
+          : html`<${Table} caption="Samples of what was not taken, newest first" columns=${DISCARDS} rows=${folded(data)} keyOf=${keyOf} />`}<//>
     <//>`;
+}
+
+/** @param {any} discard */
+const keyOf = ({ source, code, message }) => `${source} ${code} ${message}`;
+
+/** The same mistake is often made many times: its last time stands for all. @param {any[]} discards - newest first */
+function folded(discards) {
+  return [...Map.groupBy(discards, keyOf).values()].map((alike) => ({ ...alike[0], times: alike.length }));
 }
 
 /** @type {import('./ui.js').Column[]} */
 const COLUMNS = [
-  { title: 'Source', wide: true, cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
+  { title: 'Source', cell: ({ id }) => html`<a href=${addressOf('/sources', { source: id })}>${id}</a>` },
   {
     title: 'State',
     cell: ({ enabled }) =>
@@ -44,7 +52,9 @@ const COLUMNS = [
     title: 'Goes to',
     wide: true,
     cell: ({ destinations }) =>
-      destinations.length === 0 ? html`<span class="warn-text">no destination</span>` : destinations.join(', '),
+      destinations.length === 0
+        ? html`<span class="warn-text">no destination</span>`
+        : html`<${Names} names=${destinations} />`,
   },
 ];
 
@@ -52,6 +62,7 @@ const COLUMNS = [
 const DISCARDS = [
   { title: 'When', cell: ({ at }) => html`<${Time} at=${at} />` },
   { title: 'Source', cell: ({ source }) => source },
-  { title: 'Why', cell: ({ code }) => html`<code>${code}</code>` },
+  { title: 'Why', wide: true, cell: ({ code }) => html`<code>${code}</code>` },
+  { title: 'Times', number: true, cell: ({ times }) => number(times) },
   { title: 'It begins', wide: true, cell: ({ message }) => html`<code>${message}</code>` },
 ];

@@ -1,10 +1,11 @@
 import { Attempts } from './attempts.js';
 import { audienceAddress } from './audiences.js';
+import { count, number } from './format.js';
 import { html } from './html.js';
 import { useData } from './live.js';
 import { addressOf, refine, useAddress } from './router.js';
 import { runAddress } from './run.js';
-import { Empty, Head, Loaded, Section, State, Time } from './ui.js';
+import { Empty, Folded, Head, Loaded, Section, State, Time } from './ui.js';
 
 const MARKS = { entered: 'in', left: 'out' };
 
@@ -26,7 +27,7 @@ export function Story({ name, user }) {
       story.changes.length === 0
         ? html`<${Empty} title=${`${user} was never in ${name}.`}>
         <p>As far as is known: changes are kept as long as runs are. An id is matched letter by letter.</p><//>`
-        : html`<ol class="story">${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} change=${change} />`)}</ol>`
+        : html`<ol class="story">${story.changes.toReversed().map((/** @type {any} */ change, /** @type {number} */ index) => html`<${Change} key=${`${change.run} ${index}`} name=${name} user=${user} change=${change} />`)}</ol>`
     }<//>
     ${story.unfinished.length > 0 && html`<p class="soft">Runs that are not done may change it: ${story.unfinished.map((/** @type {any} */ run) => html`<a key=${run.run} href=${runAddress(run)}>${run.run}</a> `)}</p>`}
     <${Section} title="Requests about it"><${Attempts} attempts=${story.attempts.toReversed()} /><//>`}<//>`;
@@ -45,13 +46,14 @@ function Standing({ story: { member, value, since, asOf } }) {
     ${since && html`<span>${asOf ? 'was so' : ''} since <${Time} at=${since.startedAt} ago=${false} /></span>`}`;
 }
 
-/** @param {{ name: string, change: any }} props */
-function Change({ name, change: { change, at, run, action, event, audience, value, told } }) {
+/** @param {{ name: string, user: string, change: any }} props */
+function Change({ name, user, change: { change, at, run, action, event, audience, value, told } }) {
   return html`<li class=${MARKS[/** @type {'entered'} */ (change)] ?? ''}>
     <p><strong>${change}</strong> ${at ? html`<${Time} at=${at} ago=${false} />` : 'at a time that is no longer known'}
       ${run ? html` · <a href=${runAddress({ key: name, run })}>${action === 'sync' ? 'run' : action}</a>` : html`<${Cause} event=${event} audience=${audience} at=${at} />`}</p>
     ${value === null ? null : html`<p><code>${JSON.stringify(value)}</code></p>`}
-    <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} />`)}</ul>
+    <${Folded} length=${told.length} sum=${`${number(told.filter((/** @type {any} */ each) => each.reached).length)} of ${count(told.length, 'destination')} were told`}>
+      <ul class="told">${told.map((/** @type {any} */ each) => html`<${Told} key=${each.destination} told=${each} user=${user} />`)}</ul><//>
   </li>`;
 }
 
@@ -63,11 +65,20 @@ function Cause({ event, audience, at }) {
   return at === null ? null : ' · by time alone';
 }
 
-/** @param {{ told: any }} props */
-function Told({ told: { destination, reached, attempt, deadLetter } }) {
-  const state = deadLetter ? 'dead' : reached ? 'delivered' : (attempt?.outcome ?? 'skipped');
-  return html`<li><${State} of=${state} label=${reached ? `${destination} was told` : deadLetter ? `${destination}: dead letter, ${deadLetter.reason}` : attempt ? `${destination} was not told yet` : `${destination}: nothing is logged`} />
-    ${attempt && html` <span class="soft"><a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${attempt.status ?? attempt.error}</a> <${Time} at=${attempt.at} ago=${false} /></span>`}</li>`;
+/** @param {{ told: any, user: string }} props */
+function Told({ told: { destination, reached, attempt, deadLetter }, user }) {
+  const [state, label] = reached
+    ? ['delivered', `${destination} was told`]
+    : deadLetter
+      ? ['dead', `${destination}: dead letter, ${deadLetter.reason.replaceAll('_', ' ')}`]
+      : [attempt?.outcome ?? 'skipped', `${destination} was not told yet`];
+  return html`<li><${State} of=${state} label=${attempt || deadLetter ? label : `${destination}: no request is logged`} />
+    <span class="soft"> ${
+      attempt
+        ? html`<a href=${`/messages/${encodeURIComponent(attempt.messageId)}`}>${attempt.status ?? attempt.error}</a> <${Time} at=${attempt.at} ago=${false} />`
+        : !deadLetter &&
+          html`It waits, or was sent before the log begins. <a href=${addressOf('/messages', { userId: user, destination, state: 'waiting' })}>Look</a>`
+    }</span></li>`;
 }
 
 /** @param {string} iso */

@@ -30,14 +30,14 @@ const LATENCY = [
 
 /** Messages that passed, how many waited and how long they took: of everything. */
 export function Trends() {
-  const { step, points } = useHistory('all', '', 'minute');
+  const { step, points, busy } = useHistory('all', '', 'minute');
   // A step that goes on would look like a fall.
   const over = points.length > 1 ? points.slice(0, -1) : points;
   return html`<${Section} title="Lately" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
-    <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} />
-    <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} />
-    <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} format=${duration} />
-    <${Lines} title="Age of what waits longest" points=${points} lines=${[['oldest', 'oldestMs', 3]]} format=${duration} />
+    <${Lines} title=${`Messages and deliveries per ${step}`} points=${over} lines=${PASSED} busy=${busy} />
+    <${Lines} title="Waiting" points=${points} lines=${[['deliveries', 'pending', 1]]} busy=${busy} />
+    <${Lines} title="From acceptance to delivery" points=${over} lines=${LATENCY} busy=${busy} format=${duration} />
+    <${Lines} title="Age of what waits longest" points=${points} lines=${[['oldest', 'oldestMs', 3]]} busy=${busy} format=${duration} />
   </div><//>`;
 }
 
@@ -47,10 +47,10 @@ export function Trends() {
  * @param {{ name: string, children?: import('preact').ComponentChildren }} props - `children`: how it changed, unless by each step
  */
 export function Sizes({ name, children }) {
-  const { step, points } = useHistory('audience', name, 'hour');
+  const { step, points, busy } = useHistory('audience', name, 'hour');
   return html`<${Section} title="Size and changes" aside=${html`<${Ranges} step=${step} />`}><div class="charts">
-    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} format=${number} />
-    ${children ?? html`<${Steps} step=${step} points=${points} />`}
+    <${Lines} title="Members" points=${points} lines=${[['members', 'members', 1]]} busy=${busy} format=${number} />
+    ${children ?? html`<${Steps} step=${step} points=${points} busy=${busy} />`}
   </div><//>`;
 }
 
@@ -58,13 +58,13 @@ export function Sizes({ name, children }) {
  * The steps that the address asks for.
  *
  * @param {string} of @param {string} name @param {string} usual - the step, where the address has none
- * @returns {{ step: string, points: readonly any[] }}
+ * @returns {{ step: string, points: readonly any[], busy: boolean }} - `busy`: nothing has come yet
  */
 function useHistory(of, name, usual) {
   const { query } = useAddress();
   const step = RANGES.some(([known]) => known === query['step']) ? (query['step'] ?? usual) : usual;
-  const { data } = useData(addressOf('/history', { of, name, step }), ['history']);
-  return { step, points: data?.data ?? [] };
+  const { data, error } = useData(addressOf('/history', { of, name, step }), ['history']);
+  return { step, points: data?.data ?? [], busy: data === null && error === null };
 }
 
 /** @param {{ step: string }} props */
@@ -76,7 +76,7 @@ function Ranges({ step }) {
   )}</div>`;
 }
 
-/** @param {{ title: string, points: readonly any[], lines: readonly Line[], format?: (value: number) => string }} props */
+/** @param {{ title: string, points: readonly any[], lines: readonly Line[], busy: boolean, format?: (value: number) => string }} props */
 function Lines({ title, points, lines, ...props }) {
   const series = lines.map(([label, field, tone]) => ({
     label,

@@ -1,5 +1,5 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { distance, moment } from './format.js';
+import { distance, FEW, moment } from './format.js';
 import { html } from './html.js';
 import { refine, useAddress } from './router.js';
 
@@ -157,6 +157,17 @@ export function Figures({ items }) {
     ({ title, value, note, tone }) =>
       html`<div key=${title} class=${tone ?? ''}><dt>${title}</dt><dd>${value}</dd>${note ? html`<dd class="note">${note}</dd>` : null}</div>`,
   )}</dl>`;
+}
+
+/** Names after each other; many are folded away. @param {{ names: readonly string[] }} props */
+export function Names({ names }) {
+  if (names.length <= FEW) return names.join(', ');
+  return html`${names.slice(0, FEW).join(', ')}<details><summary>and ${names.length - FEW} more</summary>${names.slice(FEW).join(', ')}</details>`;
+}
+
+/** A list; of a long one only the sum, until it is asked for. @param {{ length: number, sum: string, children: Children }} props */
+export function Folded({ length, sum, children }) {
+  return length <= FEW ? children : html`<details><summary>${sum}</summary>${children}</details>`;
 }
 
 /** Names and values. @param {{ items: readonly (readonly [string, Children])[] }} props */
