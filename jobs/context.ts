@@ -36,6 +36,8 @@ export interface Progress {
   readonly total: number | null;
   /** Destinations whose queues are full (`wait` only). */
   readonly waitsFor?: readonly string[];
+  /** Code of the failure for which the store takes nothing now (`wait` only). */
+  readonly storeError?: string;
 }
 
 /** An alert about a run: it is held for approval, failed, or is overdue. */

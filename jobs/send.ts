@@ -110,7 +110,7 @@ interface Batch {
 
 /** Accepts a batch of a run; while the disk is full, waits and tries again. */
 export async function acceptPatiently(
-  { accept, subject, lease, clock, log, signal }: RunContext,
+  { accept, subject, lease, clock, log, signal, onProgress }: RunContext,
   messages: readonly Message[],
   { lane, to, run, cursor, after, epoch }: Batch,
 ): Promise<AcceptResult> {
@@ -124,6 +124,7 @@ export async function acceptPatiently(
       });
     } catch (error) {
       if (!(error instanceof RollcallError && PASSING.has(error.code))) throw error;
+      onProgress({ run, key: subject.key, phase: 'wait', done: 0, total: null, storeError: error.code });
       if (wait === LONGEST_WAIT) log.warn({ run, key: subject.key, code: error.code }, 'The sync waits for the store');
       await clock.sleep(wait, signal);
     }

@@ -46,7 +46,8 @@ def sync(key: str, *, command: tuple[str, ...] = ("rollcall",), now: str | None 
         held = next(run for run in runs if run["state"] == "held")
         raise RollcallHeld(f"{key}: {held['reason']} Decide: rollcall approve {held['run']}, or reject")
     errors = [line["error"] for line in lines if "error" in line]
-    errors += [{"code": run["code"], "message": run["reason"]} for run in runs if run["state"] == "failed"]
+    # One that failed after it had begun to send is still "sending": the next try goes on with it.
+    errors += [{"code": run["code"], "message": run["reason"]} for run in runs if run["code"]]
     error = errors[0] if errors else {"code": "internal_error", "message": finished.stderr}
     raise RollcallFailed(f"{error['code']}: {error['message']}")
 

@@ -17,6 +17,9 @@ export interface ProgressView {
   stop(): void;
 }
 
+/** For those who want to hear only of what went wrong. */
+export const NO_PROGRESS: ProgressView = { onProgress() {}, show() {}, stop() {} };
+
 /** Shows how far one piece of work is until it ends; it tells `show` of each of its parts. */
 export async function withProgress<T>(
   terminal: Terminal,
@@ -41,13 +44,13 @@ export function createProgress(terminal: Terminal, clock = systemClock): Progres
   const display = terminal.stderr.isTTY === true ? createBars(terminal, clock) : createLines(terminal, clock);
   const waits = new Map<string, string>();
   return {
-    onProgress({ key, phase, done, total, waitsFor = [] }) {
+    onProgress({ key, phase, done, total, ...obstacle }) {
       const staging = `${key}: computing`;
       const sending = `${key}: queued`;
       if (phase === 'stage') display.update(staging, 0, null);
       else display.remove(staging);
       const waiting = waits.get(key);
-      const now = phase === 'wait' ? `${key}: waiting for ${waitsFor.join(', ')} (queue is full)` : undefined;
+      const now = phase === 'wait' ? `${key}: waiting for ${obstacleText(obstacle)}` : undefined;
       if (waiting !== undefined && waiting !== now) display.remove(waiting);
       if (now === undefined) waits.delete(key);
       else {
@@ -60,6 +63,10 @@ export function createProgress(terminal: Terminal, clock = systemClock): Progres
     show: display.update,
     stop: display.stop,
   };
+}
+
+function obstacleText({ waitsFor = [], storeError }: Pick<Progress, 'waitsFor' | 'storeError'>): string {
+  return storeError === undefined ? `${waitsFor.join(', ')} (queue is full)` : `the store (${storeError})`;
 }
 
 function createBars({ stderr }: Terminal, clock: Clock): Display {

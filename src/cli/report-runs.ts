@@ -12,6 +12,9 @@ import { decision, deliverySummary, runLines, runTable } from './show-run.ts';
 import { count, note, print, printJson } from './terminal.ts';
 import type { AppCommandOptions, Opened } from './with-app.ts';
 
+/** Runs that have nothing to deliver, so that it goes without saying. */
+const UNSENT: ReadonlySet<Run['state']> = new Set<Run['state']>(['held', 'failed']);
+
 /** Log events that `reportRuns` tells in words of its own. */
 export const TOLD: readonly string[] = ['sync_failed', 'sync_held'];
 
@@ -43,7 +46,7 @@ export async function reportRuns(
   else if (runs.length > 0) print(terminal, runTable(runs, terminal));
   if (outcome === null) throw new RollcallError('stopping', 'Interrupted.');
   const held = runs.filter((run) => run.state === 'held');
-  const isDelivering = held.length < runs.length || outcome.deliveries.deliveries > 0;
+  const isDelivering = runs.some(({ state }) => !UNSENT.has(state)) || outcome.deliveries.deliveries > 0;
   if (!options.json && isDelivering) print(terminal, deliverySummary(outcome.deliveries, options));
   for (const { error } of reports) if (error) note(terminal, `${error.code}: ${error.message}`);
   for (const run of held) note(terminal, decision(run, options));

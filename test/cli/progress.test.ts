@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream';
 import t from 'tap';
+import type { Progress } from '../../jobs/index.ts';
 import { createProgress } from '../../src/cli/progress.ts';
 import { ManualClock } from '../helpers/clock.ts';
 
@@ -30,7 +31,7 @@ function createTerminal(isTTY: boolean) {
   };
 }
 
-const step = (phase: 'stage' | 'send' | 'commit' | 'done', done: number, total: number | null) => ({
+const step = (phase: Progress['phase'], done: number, total: number | null) => ({
   run: 'r1',
   key: 'club',
   phase,
@@ -90,5 +91,21 @@ t.test('a terminal has a bar for each step, gone with the step', async (t) => {
   progress.onProgress(step('send', 15_000, 65_000));
   await wrote(/club: queued .*23% 15000\/65000, 2000\/s, 25s left/);
   t.notMatch(take(), 'computing');
+  progress.stop();
+});
+
+t.test('a run that waits says for what, until it goes on', async (t) => {
+  const clock = new ManualClock();
+  const { terminal, take } = createTerminal(false);
+  const progress = createProgress(terminal, clock);
+  progress.onProgress({ ...step('wait', 0, null), waitsFor: ['crm', 'mail'] });
+  clock.advance(10_000);
+  t.equal(take(), 'club: waiting for crm, mail (queue is full) for 10s\n');
+  progress.onProgress({ ...step('wait', 0, null), storeError: 'store_full' });
+  clock.advance(10_000);
+  t.equal(take(), 'club: waiting for the store (store_full) for 10s\n');
+  progress.onProgress(step('done', 0, 0));
+  clock.advance(10_000);
+  t.equal(take(), '');
   progress.stop();
 });

@@ -132,10 +132,12 @@ t.test('a sync that fails exits 1 with its reason, and does not stop the others'
     { key: 'big_spenders' },
     { error: { key: 'broken', code: 'sql_failed', message: /^broken: .*nowhere/s } },
   ]);
-  t.match(await rollcall(['sync', 'broken', '--once', '-c', config]), {
+  const broken = await rollcall(['sync', 'broken', '--once', '-c', config]);
+  t.match(broken, {
     code: 1,
     stdout: /^\S+ +broken +first sync +- +- +- +- +- +failed .*\n\S+: sql_failed: .*nowhere/m,
   });
+  t.notMatch(broken.stdout, /deliver/, 'what failed has nothing to deliver, of course');
   t.match(await rollcall(['sync', 'paused', '--once', '-c', config]), { code: 0, stderr: /paused is paused/ });
   t.match(await rollcall(['sync', 'nobody', '--once', '-c', config]), { code: 2, stderr: /unknown_audience/ });
   t.equal((await listener.stop()).length, 2);

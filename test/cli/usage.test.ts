@@ -53,6 +53,7 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['sync', '--once', '--now', '2026-02-30'], /ISO 8601/],
     [['attempts', '--since', '2026-01-31 5:00'], /ISO 8601/],
     [['sync', '--now', '1998-01-01'], /--now goes with --once/],
+    [['sync', '--quiet'], /--quiet goes with --once/],
     [['migrate', '--from', 'sqlite:x.db'], /--from and --to go together/],
     [['migrate', '--from', 'postgres://h/d', '--to', 'sqlite:x.db'], /from sqlite:… to postgres:/],
     [['migrate', '--from', 'sqlite:none.db', '--to', 'postgres://h/d'], /There is no file/],

@@ -53,13 +53,26 @@ t.test('the line for cron runs a sync, keeps its lines and says nothing while al
   await t.test('and so does what Airflow and Dagster share, which tells held and failed runs apart', async (t) => {
     if (!(await has(t, 'python3', '--version'))) return;
     const script = join(FOLDER, 'rollcall_result.py');
-    const python = (key: string) =>
-      run('python3', ['-B', script, key], { env: { ...env, ROLLCALL_CONFIG: config } }).catch((error: Failed) => error);
+    const python = (key: string, ...command: readonly string[]) =>
+      run('python3', ['-B', script, key, ...command], { env: { ...env, ROLLCALL_CONFIG: config } }).catch(
+        (error: Failed) => error,
+      );
     t.same(JSON.parse((await python('big_spenders')).stdout ?? ''), { sent: 0, delivered: true });
     t.match(await python('big_spender'), {
       code: 1,
       stderr: /RollcallFailed: unknown_audience: .*Did you mean big_spenders/,
     });
+    const line = {
+      run: 'r',
+      key: 'k',
+      state: 'sending',
+      phase: 'commit',
+      code: 'engine_failed',
+      reason: 'The disk is full.',
+    };
+    const interrupted = join(folder, 'interrupted');
+    await writeFile(interrupted, `#!/bin/sh\necho '${JSON.stringify(line)}'\nexit 1\n`, { mode: 0o755 });
+    t.match(await python('k', interrupted), { code: 1, stderr: /RollcallFailed: engine_failed: The disk is full/ });
     await orders(folder, { bob: 100 });
     t.match(await python('big_spenders'), {
       code: 1,

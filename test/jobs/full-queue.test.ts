@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import type { Progress } from '../../jobs/index.ts';
 import { waitForRoom } from '../../jobs/room.ts';
+import { RollcallError } from '../../src/errors.ts';
 import type { EndpointState, Run } from '../../src/store/port.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { audience, createRig, destination, type Rig, type Told, values } from './helpers/rig.ts';
@@ -165,6 +166,26 @@ t.test('what is held out is not offered again by a sync: it comes by itself, as 
   await rig.sync.run();
   const { id, body, messageId, reason } = letter ?? {};
   t.match(await rig.store.deadLetters({ limit: 10 }), [{ id, body, messageId, reason }]);
+});
+
+t.test('while the disk of the store is full a run waits, says so, and goes on', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', members(1, 3))];
+  const steps: Progress[] = [];
+  rig.onProgress = (step) => void steps.push(step);
+  let failures = 4;
+  const sync = rig.another({
+    clock: { ...rig.clock, sleep: async () => {} },
+    accept: async (...parameters) => {
+      if (failures-- > 0) throw new RollcallError('store_full', 'The disk is full.');
+      return rig.accept(...parameters);
+    },
+  });
+  t.match(await sync.run(), [{ error: null, runs: [{ state: 'done', sent: 3 }] }]);
+  const waits = steps.filter(({ phase }) => phase === 'wait');
+  t.equal(waits.length, 4);
+  t.match(waits[0], { key: 'a', storeError: 'store_full' });
+  t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: true, 2: true, 3: true });
 });
 
 t.test('a queue that stands still for ten minutes is waited for no longer', async (t: Test) => {

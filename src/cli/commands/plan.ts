@@ -99,7 +99,7 @@ function describePlan(plan: SyncPlan, options: PlanOptions): string {
   lines.push(...oddRows(plan));
   if (plan.calls > 0 && plan.estimatedMs !== null)
     lines.push(`about ${Math.ceil(plan.estimatedMs / 1000)} s at the rate of earlier calls`);
-  else if (plan.calls > 0) lines.push('how long the calls take is unknown: none of an earlier run were measured');
+  else if (plan.calls > 0) lines.push('how long the calls take is unknown: no earlier run made enough of them to tell');
   if (plan.renamedFrom !== null)
     lines.push(`renamed from ${plan.renamedFrom}, which would be retired: ${count(plan.retired, 'member')} told false`);
   if (plan.paused !== null) lines.push(`${pausedSince(plan.paused)}: no sync sends this before it is resumed`);

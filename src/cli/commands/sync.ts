@@ -9,7 +9,7 @@ import type { Context } from '../context.ts';
 import { noteOrphans } from '../note-orphans.ts';
 import { nowOption } from '../options.ts';
 import { pausedSince } from '../paused-since.ts';
-import { createProgress } from '../progress.ts';
+import { createProgress, NO_PROGRESS } from '../progress.ts';
 import { reportRuns, TOLD } from '../report-runs.ts';
 import { note } from '../terminal.ts';
 import { addAppOptions, type Opened, withApp } from '../with-app.ts';
@@ -18,6 +18,7 @@ import { renamesOption, type ServeOptions, serve } from './serve.ts';
 interface SyncOptions extends ServeOptions {
   readonly once?: boolean;
   readonly now?: number;
+  readonly quiet?: boolean;
 }
 
 const SYNC_HELP = `
@@ -29,6 +30,7 @@ Examples:
   $ rollcall sync -c rollcall.yaml                          run the schedules
   $ rollcall sync -c rollcall.yaml --once                   sync everything now
   $ rollcall sync -c rollcall.yaml big_spenders --once --json
+  $ rollcall sync -c rollcall.yaml --once --quiet           for cron: no output on stderr while all is well
   $ rollcall sync -c rollcall.yaml --once --now 1998-03-01  as of another day
 
 An audience with a new name and the SQL of one that is gone was renamed. The former name is then retired, after a question.
@@ -45,6 +47,7 @@ export function addSync(program: Command, context: Context): void {
   addAppOptions(program.command('sync').description('compute who entered and left, and send the changes'))
     .argument('[key...]', 'audiences and computed traits; all unless given')
     .option('--once', 'sync now, then exit')
+    .option('-q, --quiet', 'with --once: show no progress, only what went wrong')
     .addOption(nowOption())
     .addOption(renamesOption())
     .addHelpText('after', SYNC_HELP)
@@ -55,7 +58,7 @@ export function addSync(program: Command, context: Context): void {
 
 async function syncOnce(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {
   const { terminal } = context;
-  const progress = createProgress(terminal);
+  const progress = options.quiet ? NO_PROGRESS : createProgress(terminal);
   try {
     await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
       await opened.app.start({ collect: false, schedules: false });
@@ -112,7 +115,8 @@ async function agreedTo(
 }
 
 async function syncForever(keys: readonly string[], options: SyncOptions, context: Context): Promise<void> {
-  if (options.now !== undefined) throw new RollcallError('bad_usage', '--now goes with --once only.');
+  const misplaced = options.now !== undefined ? '--now' : options.quiet ? '--quiet' : null;
+  if (misplaced !== null) throw new RollcallError('bad_usage', `${misplaced} goes with --once only.`);
   await serve(options, { collect: false, schedules: true }, context, (config) => pauseOthers(config, keys));
 }
 
