@@ -266,11 +266,24 @@ export class App {
     });
   }
 
-  /** Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log. */
+  /**
+   * Applies a changed configuration: destinations, sources, audiences; what needs a restart is named in the log.
+   *
+   * @throws RollcallError `stopping`
+   */
   async reload(config: Config): Promise<void> {
+    if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
+    const applying = this.apply(config);
+    // The end waits: schedules that started after it would go on for ever.
+    this.starting = Promise.allSettled([this.starting, applying]).then(() => {});
+    await applying;
+  }
+
+  private async apply(config: Config): Promise<void> {
     const fixed = ['store', 'listen', 'network', 'serviceName', 'eventLog'] as const;
     const restart = fixed.filter((name) => JSON.stringify(config[name]) !== JSON.stringify(this.config[name]));
     if (restart.length > 0) this.options.log.warn({ restart }, 'These settings apply from the next start');
+    if (config.logLevel !== this.config.logLevel) this.options.log.level = config.logLevel;
     this.config = { ...config, ...Object.fromEntries(fixed.map((name) => [name, this.config[name]])) };
     this.logWarnings();
     this.worker.configure(this.destinations());

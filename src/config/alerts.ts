@@ -43,10 +43,14 @@ const hook = section({
   secret: signingSecret.optional().meta({ description: 'Signs the notices.', examples: [variable('ALERTS_SECRET')] }),
 });
 const shorthand = httpUrl.transform((url) => hook.parse({ url }));
+const NOTIFY = 'must be a URL, or { url, format, secret }, or a list of them';
 const hooks = z
-  .union([shorthand, hook, z.array(z.union([shorthand, hook], 'must be a URL, or { url, format, secret }')).min(1)], {
-    error: 'must be a URL, or { url, format, secret }, or a list of them',
-  })
+  .union(
+    [shorthand, hook, z.array(z.union([shorthand, hook], 'must be a URL, or { url, format, secret }')).min(1, NOTIFY)],
+    {
+      error: NOTIFY,
+    },
+  )
   .meta({
     title: 'URL, map, or a list',
     description:

@@ -55,7 +55,6 @@ export const eventName = filled.describe('Name of a track event');
 
 export const windowShape = {
   within: positive(duration, 'must be longer than nothing')
-    .refine((value) => value <= LONGEST_WINDOW, 'must be at most 36500 days')
     .optional()
     .describe('Only events less than this ago count, such as 90 days'),
   since: z
@@ -71,9 +70,6 @@ export const windowShape = {
     .optional()
     .describe('Only events at or after this time count'),
 };
-
-/** As many days as no audience looks back. */
-const LONGEST_WINDOW = 36_500 * 86_400_000;
 
 const PLACE = /^(?<part>[^.]*)\.(?<path>[\s\S]*)$/;
 

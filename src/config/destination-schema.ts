@@ -18,6 +18,7 @@ import {
 import { section } from './section.ts';
 
 const MOST_WEBHOOKS = 5;
+const LONGEST_WAIT = 3_600_000;
 
 const webhook = section({
   url: httpUrl.meta({
@@ -27,7 +28,10 @@ const webhook = section({
   headers: headers.default({}).describe('Up to 5 static headers. They cannot replace those that Rollcall sets.'),
   batch: section({
     size: whole(1, 5_000).prefault(500).describe('The most messages in one request.'),
-    wait: duration.prefault('200ms').describe('How long a message waits for others.'),
+    wait: duration
+      .refine((value) => value <= LONGEST_WAIT, 'must be at most 1h')
+      .prefault('200ms')
+      .describe('How long a message waits for others.'),
   })
     .optional()
     .describe(

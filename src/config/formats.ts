@@ -47,15 +47,17 @@ export const label = z
   .meta({ title: 'name' });
 
 /** A secret is never shown, so the message doesn't repeat it. */
-const notEmpty = (fault: string) =>
-  z
-    .string()
-    .min(1, fault)
-    .meta({ title: 'secret', examples: [variable('SECRET')] });
-export const secret = notEmpty('must not be empty. Set its variable');
+const notEmpty = (fault: string) => z.string().min(1, fault);
+const asSecret = { title: 'secret', examples: [variable('SECRET')] };
+
+/** Sent in a header, which carries no line break, and not for sure what is not ASCII. */
+export const bearerToken = notEmpty('must not be empty. Set its variable')
+  .regex(/^[\x21-\x7e]*$/, 'must be ASCII without spaces, as a header carries it. Is there a line break at its end?')
+  .meta(asSecret);
+
 export const signingSecret = notEmpty(
   'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable',
-);
+).meta(asSecret);
 
 export const httpUrl = z
   .string()
@@ -68,7 +70,8 @@ export const httpUrl = z
 export const storeUrl = z
   .string()
   .superRefine((value, context) => {
-    if (/^sqlite:./.test(value)) return;
+    // Two slashes would be a host, or a path from the root.
+    if (/^sqlite:(?!\/\/[^/])./.test(value)) return;
     const fault = urlFault(value, ['postgres:', 'postgresql:']);
     if (!fault) return;
     context.addIssue('must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB');
@@ -99,21 +102,25 @@ export const range = z
   )
   .meta({ title: 'address or range' });
 
+/** A hundred years, and a few days: no time beyond is meant, and dates end somewhere. */
+const LONGEST = ms('36500d');
+
 export const duration = z
   .string()
   .regex(
     /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
     'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
   )
+  .refine((value) => ms(value as ms.StringValue) <= LONGEST, 'must be at most 36500 days')
   .transform((value) => ms(value as ms.StringValue))
   .meta({ title: 'duration' });
 
-const BYTES = { mb: 1e6, gb: 1e9, tb: 1e12 };
+const BYTES = { kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 
 /** Room on a disk, in bytes. */
 export const size = z
   .string()
-  .regex(/^\d+(\.\d+)? ?(MB|GB|TB)$/i, 'must be a size such as 500MB, 10GB or 2TB')
+  .regex(/^\d{1,9}(\.\d+)? ?(KB|MB|GB|TB)$/i, 'must be a size such as 500MB, 10GB or 2TB')
   .transform((value) => {
     const unit = value.slice(-2).toLowerCase() as keyof typeof BYTES;
     return Math.round(Number.parseFloat(value) * BYTES[unit]);
@@ -127,7 +134,8 @@ export const positive = <T extends z.ZodType<number>>(value: T, error: string) =
 /** The key of a trait. Marks, because many scripts write vowels as such. */
 export const traitKey = z
   .string()
-  .regex(/^[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
+  // Many languages take `__proto__` for something else, and no body has it.
+  .regex(/^(?!__proto__$)[\p{L}\p{N}\p{M}_-]{1,100}$/u, 'must be 1 to 100 letters, digits, _ or -')
   .meta({ title: 'key', examples: ['big_spenders'] });
 
 const SECONDS = { s: 1, m: 60, h: 3600 };
@@ -135,7 +143,7 @@ const SECONDS = { s: 1, m: 60, h: 3600 };
 /** Starts per second. */
 export const rate = z
   .string()
-  .regex(/^[1-9]\d*\/[smh]$/, 'must be a number per s, m or h, such as 100/s')
+  .regex(/^[1-9]\d{0,8}\/[smh]$/, 'must be a number per s, m or h, such as 100/s')
   .transform((value) => {
     const [count, unit] = value.split('/') as [string, keyof typeof SECONDS];
     return Number(count) / SECONDS[unit];
@@ -172,8 +180,19 @@ function* widestSteps(expression: string): Iterable<string> {
   }
 }
 
+const NICKNAMES: Readonly<Record<string, string>> = {
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+  '@monthly': '0 0 1 * *',
+  '@weekly': '0 0 * * 0',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@hourly': '0 * * * *',
+};
+
 export const schedule = z
   .string()
+  .transform((value) => (Object.hasOwn(NICKNAMES, value) ? NICKNAMES[value] : value) ?? value)
   .superRefine((value, context) => {
     const { valid, errors } = cron.validateDetailed(value);
     const reasons = [...errors.map(({ message }) => message), ...widestSteps(value)];

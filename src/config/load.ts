@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import { LineCounter, parseDocument } from 'yaml';
 import type { Config } from './config.ts';
+import { parseFile } from './document.ts';
 import { checkFiles } from './file-references.ts';
 import { checkLogReferences } from './log-references.ts';
 import { ConfigurationError, explain, fromIssue, lineOf, type Mistake, showPath } from './mistakes.ts';
@@ -28,11 +28,10 @@ export function loadConfig(file: string, env: Environment = process.env): Config
 /** Of a file that need not be there. */
 function dotEnv(path: string): Environment {
   try {
-    return parseEnv(readFileSync(path, 'utf8'));
+    return parseEnv(readText(path));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    const message = `cannot be read: ${(error as Error).message}`;
-    throw new ConfigurationError('.env', [{ path: '', line: null, message }]);
+    throw new ConfigurationError('.env', [{ path: '', line: null, message: unreadable(error) }]);
   }
 }
 
@@ -48,8 +47,9 @@ interface ParseOptions {
 
 /** As `loadConfig`, for a text at hand. */
 export function parseConfig(text: string, { file, folder, env }: ParseOptions): Config {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
+  const parsed = parseFile(text);
+  if (!('document' in parsed)) throw new ConfigurationError(file, parsed);
+  const { document, lines } = parsed;
   const shown = (mistakes: readonly Mistake[]) =>
     mistakes
       .map(({ path, message }) => ({ path: showPath(path), line: lineOf(document, lines, path), message }))
@@ -57,13 +57,9 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   const refuse = (mistakes: readonly Mistake[]): never => {
     throw new ConfigurationError(file, shown(mistakes));
   };
-  if (document.errors.length > 0) {
-    const faults = document.errors.map(({ message, pos }) => ({ path: '', line: lines.linePos(pos[0]).line, message }));
-    throw new ConfigurationError(file, faults);
-  }
   const missing: Mistake[] = [];
   const hiddenValues = new Map<string, string>();
-  const content = fillVariables(document.toJS() ?? {}, env, { missing, inSql: hiddenValues });
+  const content = fillVariables(parsed.content, env, { missing, inSql: hiddenValues });
   const checked = fileSchema.safeParse(content, { error: explain });
   const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
   const mistakes = firstOfEachPath([...missing, ...issues, ...between(content, folder, [...missing, ...issues])]);
@@ -81,11 +77,21 @@ function between(content: unknown, folder: string, wrong: readonly Mistake[]): r
 
 function read(path: string, shown: string): string {
   try {
-    return readFileSync(path, 'utf8');
+    return readText(path);
   } catch (error) {
-    const message = `cannot be read: ${(error as Error).message}. Name the file with -c FILE`;
-    throw new ConfigurationError(shown, [{ path: '', line: null, message }]);
+    throw new ConfigurationError(shown, [{ path: '', line: null, message: unreadable(error, NAME_IT) }]);
   }
+}
+
+const NAME_IT = '. Name the file with -c FILE';
+
+/** Without a byte order mark. Windows writes other encodings, too: their text would be another one, without a word. */
+const readText = (path: string) => new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
+
+function unreadable(error: unknown, hint = ''): string {
+  const { message, code } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return 'is not UTF-8: save it in that encoding';
+  return `cannot be read: ${message}${hint}`;
 }
 
 /** One mistake often shows in several ways. */

@@ -64,7 +64,8 @@ function isWrongType(issue: $ZodIssue): boolean {
 /** zod's messages where a schema has none of its own. */
 export function explain(issue: { readonly code?: string; readonly [key: string]: unknown }): string | undefined {
   if (issue.code === 'invalid_type') {
-    if (issue['input'] === undefined || issue['input'] === null) return 'is required';
+    if (issue['input'] === undefined) return 'is required';
+    if (issue['input'] === null) return 'is empty: give it a value, or remove it';
     const hint = issue['expected'] === 'string' ? '. Put it in quotes' : '';
     return `must be ${named(String(issue['expected']))}, not ${named(kindOf(issue['input']))}${hint}`;
   }

@@ -153,7 +153,7 @@ function checkLive(
   path: Path,
   { live, schedule, sql }: { readonly live?: unknown; readonly schedule?: unknown; readonly sql?: unknown },
 ): readonly Mistake[] {
-  if (live !== true) return [];
+  if (live !== true && live !== 'true') return [];
   const mistakes: Mistake[] = [];
   if (sql !== undefined)
     mistakes.push({

@@ -6,6 +6,7 @@ import { RIGHTS } from './config.ts';
 import { destination } from './destination-schema.ts';
 import { engine } from './engine-schema.ts';
 import {
+  bearerToken,
   duration,
   flag,
   httpUrl,
@@ -14,7 +15,6 @@ import {
   positive,
   range,
   rate,
-  secret,
   signingSecret,
   size,
   storeUrl,
@@ -88,14 +88,14 @@ export const fileSchema = section({
       .meta({ description: 'An HTTP proxy for all deliveries.', examples: ['http://proxy.internal:3128'] }),
   }).prefault({}),
   admin: section({
-    token: secret
+    token: bearerToken
       .optional()
       .meta({ description: 'One token with all rights, named `admin`.', examples: [variable('ADMIN_TOKEN')] }),
     tokens: z
       .array(
         section({
           name: label.meta({ description: 'Appears in the audit log.', examples: ['grafana'] }),
-          token: secret.meta({ description: 'The token itself.', examples: [variable('GRAFANA_TOKEN')] }),
+          token: bearerToken.meta({ description: 'The token itself.', examples: [variable('GRAFANA_TOKEN')] }),
           may: z
             .array(z.enum(RIGHTS, `must be some of ${RIGHTS.join(', ')}`))
             .min(1, `needs some of ${RIGHTS.join(', ')}`)

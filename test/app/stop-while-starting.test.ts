@@ -1,3 +1,4 @@
+import cron from 'node-cron';
 import { pino } from 'pino';
 import t from 'tap';
 import { App } from '../../src/app.ts';
@@ -13,4 +14,19 @@ t.test('a service told to stop while it starts leaves no server behind', async (
   await starting;
   if (app.address !== null) await t.rejects(fetch(`${app.address}/healthz`));
   t.notOk(process.getActiveResourcesInfo().includes('TCPServerWrap'));
+});
+
+t.test('a changed configuration that comes while the service stops starts no schedules', async (t) => {
+  const text = `store: sqlite:./rollcall.db
+sources: [{ id: shop, writeKey: key }]
+audiences: [{ name: Yearly, source: shop, schedule: "0 0 1 1 *", sql: select 'u1' as user_id }]
+`;
+  const config = parseConfig(text, { file: 'rollcall.yaml', folder: t.testdir(), env: {} });
+  const app = await App.create(config, { log: pino({ level: 'silent' }) });
+  await app.start({ collect: false, schedules: true });
+  const earlier = app.reload(config);
+  const closing = app.close();
+  await t.rejects(app.reload(config), { code: 'stopping' });
+  await Promise.all([earlier, closing]);
+  t.equal(cron.getTasks().size, 0, 'they would go on for ever');
 });

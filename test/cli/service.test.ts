@@ -38,6 +38,27 @@ t.test('a changed file is applied on request; one with mistakes is not, and the 
   t.match(await rollcall(['config', 'reload', '-c', gone.config]), { code: 1, stderr: /No service answers/ });
 });
 
+t.test('SIGHUP while it starts counts once it has started; while it stops, it ends nothing', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9', 'log: { level: warn }\n');
+  const others = process.listenerCount('SIGHUP');
+  const service = start(['serve', '-c', config]);
+  t.equal(process.listenerCount('SIGHUP'), others + 1, 'from the first moment');
+  await writeFile(config, (await readFile(config, 'utf8')).replace('level: warn', 'level: info'));
+  process.emit('SIGHUP');
+  await service.stderr.match(LISTENING);
+  await writeFile(config, (await readFile(config, 'utf8')).replace('level: info', 'level: debug'));
+  process.emit('SIGHUP');
+  await service.stderr.match(/Configuration reloaded/);
+  const stopped = service.stop();
+  await service.stderr.match(/Stopping/);
+  t.equal(process.listenerCount('SIGHUP'), others + 1, 'to the last');
+  process.emit('SIGHUP');
+  const { code, stderr } = await stopped;
+  t.equal(code, 0);
+  t.notMatch(stderr, /not applied/);
+  t.equal(process.listenerCount('SIGHUP'), others);
+});
+
 t.test('a port that is taken is a mistake in the configuration', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const { service, port } = await serve(config);

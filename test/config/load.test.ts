@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.ts';
@@ -138,6 +139,29 @@ t.test('certificate authorities are read beside the file', async (t) => {
       { path: 'network.ca[0]', message: /no PEM certificate/ },
       { path: 'network.ca[1]', message: /ENOENT/ },
     ],
+  });
+});
+
+t.test('files as Windows writes them are read, or refused with a reason', async (t) => {
+  const text = withParts({ top: 'serviceName: "${NAME}"' }).replaceAll('\n', '\r\n');
+  const folder = t.testdir({
+    'rollcall.yaml': `\uFEFF${text}`,
+    'utf-16.yaml': Buffer.from(`\uFEFF${text}`, 'utf16le'),
+    'latin-1.yaml': Buffer.from(`${text}# Ü\r\n`, 'latin1'),
+    '.env': '\uFEFFNAME=Shop\r\n',
+  });
+  t.equal(loadConfig(join(folder, 'rollcall.yaml'), {}).serviceName, 'Shop');
+  for (const name of ['utf-16.yaml', 'latin-1.yaml']) {
+    t.throws(() => loadConfig(join(folder, name), {}), {
+      code: 'bad_configuration',
+      mistakes: [{ path: '', message: /is not UTF-8/ }],
+    });
+  }
+  await writeFile(join(folder, '.env'), Buffer.from('NAME=Shop', 'utf16le').fill(0xff, 0, 2));
+  t.throws(() => loadConfig(join(folder, 'rollcall.yaml'), {}), {
+    code: 'bad_configuration',
+    mistakes: [{ path: '', message: /is not UTF-8/ }],
+    message: /^\.env has/,
   });
 });
 

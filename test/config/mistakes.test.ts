@@ -57,6 +57,7 @@ const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['webhookUrl: https://a.example.com/\nsigning: hmac', 'signing', /x-signature, standard, both/],
   ['webhookUrl: https://a.example.com/\nsigning: both', 'signing', /needs a sharedSecret/],
   ['webhookUrl: https://a.example.com/\nsigning: standard\nsharedSecret: whsec_', 'sharedSecret', /base64/],
+  ['webhooks: [{ url: "https://a.example.com/", batch: { wait: 30d } }]', 'webhooks[0].batch.wait', /at most 1h/],
   ['webhookUrl: https://a.example.com/\ntypes: [identfy]', 'types[0]', /no kind of message\. Did you mean identify\?/],
   ['webhookUrl: https://a.example.com/\ntypes: identify', 'types', /must be a list/],
   ['webhookUrl: https://a.example.com/\nevents: [1]', 'events[0]', /must be text/],
@@ -117,6 +118,10 @@ const AUDIENCE_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['name: A\nsql: x\ntimeout: soon', 'timeout', /unit/],
   ['name: A\nsql: x\nguard: { maxExits: 200% }', 'guard.maxExits', /at most 100%/],
   [`name: ${'x'.repeat(150)}\nsql: x`, 'name', /too long.*Set key/],
+  ['name: A\nsql: x\nschedule: "@reboot"', 'schedule', /cron expression/],
+  ['name: A\nsql: x\nkey: __proto__', 'key', /letters, digits/],
+  ['name: A\nsql: x\nguard:', 'guard', /is empty: give it a value, or remove it/],
+  ['name: A\nsql: x\nlive: "true"', 'live', /needs a short definition/],
   ['name: A\nsql: x\ntimezone: Mars/Base', 'timezone', /Europe\/Berlin/],
   ['name: A\nsql: x\nguard: { maxExits: 20pct }', 'guard.maxExits', /20%/],
   ['name: A\nsql: x\nguard: { maxExit: 20% }', 'guard.maxExit', /Did you mean maxExits\?/],
@@ -194,6 +199,14 @@ t.test('mistakes elsewhere', async (t) => {
     ['store: { urls: ["sqlite:a"] }', 'store.urls', /Did you mean url\?/],
     ['store: { url: "sqlite:a", maxQueue: 4 }', 'store.maxQueue', /Did you mean maxQueued\?/],
     ['store: 5', 'store', /must be a URL/],
+    ['store: "sqlite://./rollcall.db"', 'store', /must be sqlite:PATH/],
+    ['network:', 'network', /is empty: give it a value, or remove it/],
+    ['admin: { token: "a\\n" }', 'admin.token', /header/],
+    ['admin: { tokens: [{ name: a, token: é, may: [read] }] }', 'admin.tokens[0].token', /header/],
+    [`attempts: { keep: ${'9'.repeat(20)}d }`, 'attempts.keep', /at most 36500 days/],
+    [`attempts: { keep: ${'9'.repeat(200)}d }`, 'attempts.keep', /at most 36500 days/],
+    [`messages: { maxSize: ${'9'.repeat(400)}TB }`, 'messages.maxSize', /size such as/],
+    ['alerts: { notify: [] }', 'alerts.notify', /must be a URL, or/],
     ['network: { allow: [300.0.0.0/8] }', 'network.allow[0]', /10\.0\.0\.0\/8/],
     ['admin: { token: "" }', 'admin.token', /empty/],
     ['attempts: { keep: forever }', 'attempts.keep', /30d/],
@@ -241,4 +254,35 @@ t.test('a mistake shows no secret', async (t) => {
     t.ok(error instanceof ConfigurationError && error.mistakes.length === 4);
     t.notMatch((error as Error).message, /hunter2/);
   }
+});
+
+t.test('mistakes in the YAML itself have a line and a hint', async (t) => {
+  const sources = 'sources: [{ id: shop, writeKey: k }]\n';
+  const cases: readonly (readonly [string, number, RegExp])[] = [
+    ['serviceName: *x\n', 2, /^\*x names nothing: .* stand in quotes/],
+    ['listen: &x { port: 0, more: *x }\n', 2, /^\*x stands within what it names/],
+    [
+      `a: &a [x, x]\n${'bcdefghijk'.replaceAll(/./g, (name, at) => `${name}: &${name} [*${'abcdefghij'[at]}, *${'abcdefghij'[at]}]\n`)}`,
+      0,
+      /aliases/,
+    ],
+    [
+      'audiences:\n  - { name: A }\n  - name: A\n    schedule: */15 * * * *\n',
+      5,
+      /begins with \* must stand in quotes/,
+    ],
+    ['audiences:\n  - name: A\n    schedule: * * * * *\n', 4, /begins with \* must stand in quotes/],
+    ['listen: { port: ${PORT} }\n', 2, /\$\{…\} must stand in quotes/],
+    [`---\n${sources}`, 2, /one document/],
+  ];
+  for (const [text, line, message] of cases) {
+    const { mistakes } = t.throws(() => parse(sources + text), { code: 'bad_configuration' }) as ConfigurationError;
+    t.match(mistakes, [{ path: '', line: line || null, message }], text);
+    t.equal(mistakes.length, 1, `${text}: once`);
+  }
+});
+
+t.test('nicknames of schedules are what they stand for', async (t) => {
+  const { audiences } = parse(withParts({ audience: 'name: A\nsql: x\nschedule: "@daily"' }));
+  t.equal(audiences[0]?.schedule, '0 0 * * *');
 });

@@ -48,15 +48,44 @@ export async function serve(
   const { terminal } = context;
   // The working directory changes with the first try.
   const config = resolve(options.config);
-  while (!terminal.signal.aborted) {
-    try {
-      return await serveUntilEnd({ ...options, config }, roles, context, adapt);
-    } catch (error) {
-      if (terminal.signal.aborted && error instanceof RollcallError && error.code === 'stopping') return;
-      if (!isFull(error)) throw error;
-      const { loadConfig } = await import('../../config/load.ts');
-      await untilRoom(adapt(loadConfig(config)), error, roles.collect, terminal);
+  const hangUps = new HangUps();
+  try {
+    while (!terminal.signal.aborted) {
+      try {
+        return await serveUntilEnd({ ...options, config }, roles, { ...context, hangUps }, adapt);
+      } catch (error) {
+        if (terminal.signal.aborted && error instanceof RollcallError && error.code === 'stopping') return;
+        if (!isFull(error)) throw error;
+        const { loadConfig } = await import('../../config/load.ts');
+        await untilRoom(adapt(loadConfig(config)), error, roles.collect, terminal);
+      }
     }
+  } finally {
+    hangUps.end();
+  }
+}
+
+/** SIGHUP, from the beginning to the end: where nobody listens, it ends the process. */
+class HangUps {
+  private asked = false;
+  private answer: (() => void) | null = null;
+  private readonly hear = () => {
+    this.asked = this.answer === null;
+    this.answer?.();
+  };
+
+  constructor() {
+    process.on('SIGHUP', this.hear);
+  }
+
+  /** Answers those to come, and one that came before. */
+  answerWith(answer: () => void): void {
+    this.answer = answer;
+    if (this.asked) this.hear();
+  }
+
+  end(): void {
+    process.off('SIGHUP', this.hear);
   }
 }
 
@@ -68,19 +97,18 @@ interface Roles {
 async function serveUntilEnd(
   options: ServeOptions,
   roles: Roles,
-  { terminal }: Context,
+  { terminal, hangUps }: Context & { readonly hangUps: HangUps },
   adapt: NonNullable<OpenOptions['adapt']>,
 ): Promise<void> {
   await withApp(options, { terminal, talkative: true, adapt }, async (opened) => {
     const { app } = opened;
     await app.start({ ...roles, renames: options.yes ?? false }).catch(explainListenError);
-    const hangUp = () => void reload(opened);
-    process.on('SIGHUP', hangUp);
+    hangUps.answerWith(() => void reload(opened));
     const ended = aborted(terminal.signal);
     if (options.json) printJson(terminal, { address: app.address });
     if (app.address !== null) note(terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
     await ended;
-    process.off('SIGHUP', hangUp);
+    hangUps.answerWith(() => {});
     note(terminal, 'Stopping: what is in flight is finished first.');
   });
 }

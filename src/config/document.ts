@@ -1,0 +1,75 @@
+import { type Document, LineCounter, type Node, parseDocument, visit, type YAMLError } from 'yaml';
+import type { ShownMistake } from './mistakes.ts';
+
+/** A file that is YAML, with the places of its parts. */
+interface ParsedFile {
+  readonly content: unknown;
+  readonly document: Document;
+  readonly lines: LineCounter;
+}
+
+/** Parses YAML, or says what is wrong with it. */
+export function parseFile(text: string): ParsedFile | readonly ShownMistake[] {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false });
+  const fault = (offset: number | undefined, message: string): ShownMistake => ({
+    path: '',
+    line: offset === undefined ? null : lines.linePos(offset).line,
+    message,
+  });
+  const faults = [
+    ...document.errors.map((error) => fault(error.pos[0], explained(error, text))),
+    ...wrongAliases(document).map(({ offset, message }) => fault(offset, message)),
+  ];
+  if (faults.length > 0) return firstOfEachLine(faults);
+  try {
+    return { content: document.toJS() ?? {}, document, lines };
+  } catch {
+    return [fault(undefined, 'repeats its parts too often by aliases (*name)')];
+  }
+}
+
+/** With a hint, where a value most likely needs quotes. */
+function explained({ code, message, pos }: YAMLError, text: string): string {
+  if (code === 'MULTIPLE_DOCS') return 'must be one document: nothing may follow a second ---';
+  const start = text.lastIndexOf('\n', pos[0] - 1) + 1;
+  const [line = ''] = text.slice(start).split('\n', 1);
+  if (/(?:^|[\s,[{])(?:\S+:|-)\s+\*/.test(line))
+    return `${message}. A value that begins with * must stand in quotes, such as "*/15 * * * *"`;
+  if (/[[{].*[\s,[{]\$\{/.test(line)) return `${message}. Within { } and [ ], \${…} must stand in quotes`;
+  return message;
+}
+
+interface Fault {
+  readonly offset: number | undefined;
+  readonly message: string;
+}
+
+/** Aliases that name nothing, or what they stand in: such a value has no end. */
+function wrongAliases(document: Document): readonly Fault[] {
+  const faults: Fault[] = [];
+  const named = new Map<string, unknown>();
+  visit(document, {
+    Value(_key, value) {
+      if (value.anchor !== undefined) named.set(value.anchor, value);
+    },
+    Alias(_key, { source, range }, path) {
+      const target = named.get(source);
+      const offset = range?.[0];
+      if (target === undefined) {
+        const message = `*${source} names nothing: a value that begins with * must stand in quotes, unless it repeats what &${source} named before`;
+        faults.push({ offset, message });
+      } else if (path.includes(target as Node)) {
+        faults.push({ offset, message: `*${source} stands within what it names` });
+      }
+    },
+  });
+  return faults;
+}
+
+/** What is wrong with a line mostly shows in several ways. */
+function firstOfEachLine(faults: readonly ShownMistake[]): readonly ShownMistake[] {
+  return faults.filter(
+    ({ line }, index) => line === null || faults.findIndex((other) => other.line === line) === index,
+  );
+}
