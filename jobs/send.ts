@@ -40,38 +40,45 @@ export async function sendPlan(
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  const read = READ[staged.kind];
-  let next = engine.changes(run.id, Number(cursor ?? 0), read);
+  const parts = messagesOf(engine, run.id, Number(cursor ?? 0), READ[staged.kind], toMessage);
+  let next = parts.next();
   try {
-    for (;;) {
-      const batch = await next;
-      const last = batch.positions.at(-1);
-      if (last === undefined) return await stillAudible(context, run, record, scope);
+    for (let part = (await next).value; part; part = (await next).value) {
       context.signal.throwIfAborted();
-      next = engine.changes(run.id, last, read);
-      next.catch(() => {});
-      for (let from = 0; from < batch.positions.length; ) {
+      const { messages, positions } = part;
+      for (let from = 0; from < messages.length; ) {
         scope = await stillAudible(context, run, record, scope);
-        const room = await waitForRoom(context, run, scope, Math.min(BATCH, batch.positions.length - from));
+        const room = await waitForRoom(context, run, scope, messages.length - from);
         scope = await keep(context, run, record, scope, room.scope);
         if (scope.length === 0) {
-          await exclusions.purge(run.id, (batch.positions[from] ?? 1) - 1);
+          await exclusions.purge(run.id, (positions[from] ?? 1) - 1);
           return scope;
         }
         const to = from + room.free;
-        const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(batch.positions[to - 1]) };
-        sent += await exclusions.accept(toMessages(batch, from, to, toMessage), (messages, epoch) =>
-          acceptPatiently(context, messages, { ...step, epoch }),
+        const step = { lane, to: scope, run: run.id, after: cursor, cursor: String(positions[to - 1]) };
+        const writing = exclusions.accept(messages.slice(from, to), (wanted, epoch) =>
+          acceptPatiently(context, wanted, { ...step, epoch }),
         );
+        if (from === 0) next = whileWriting(parts);
+        sent += await writing;
         failpoint('sync_stream');
         cursor = step.cursor;
         from = to;
         context.onProgress({ run: run.id, key: run.key, phase: 'send', done: sent, total: staged.total });
       }
     }
+    return await stillAudible(context, run, record, scope);
   } finally {
     await next.catch(() => {});
+    await parts.return(undefined);
   }
+}
+
+/** Has the next part made while the store writes the last one, which it is sent at the end of this turn. */
+function whileWriting<T>(parts: AsyncGenerator<T, undefined>): Promise<IteratorResult<T, undefined>> {
+  const next = new Promise<void>((resolve) => setImmediate(resolve)).then(() => parts.next());
+  next.catch(() => {});
+  return next;
 }
 
 /** A destination leaves a run that is disconnected or disabled meanwhile, or wants something else. */
@@ -171,19 +178,42 @@ function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: 
   };
 }
 
-function toMessages(batch: ChangeBatch, from: number, to: number, toMessage: ToMessage): Message[] {
-  const messages: Message[] = [];
-  for (let index = from; index < to; index += 1) {
-    const userId = batch.userIds[index] as string;
-    const message = toMessage(
-      batch.positions[index] as number,
-      userId,
-      batch.present[index] as boolean,
-      batch.values[index] as string | null,
-    );
-    messages.push(message);
+/** Changes of a plan with their positions in it. */
+interface Part {
+  readonly messages: readonly Message[];
+  readonly positions: readonly number[];
+}
+
+/** What is left of a plan behind a position. While its parts are sent, the rows of the next ones are read. */
+async function* messagesOf(
+  engine: RunContext['engine'],
+  plan: string,
+  behind: number,
+  read: number,
+  toMessage: ToMessage,
+): AsyncGenerator<Part, undefined> {
+  let next = engine.changes(plan, behind, read);
+  try {
+    for (;;) {
+      const rows = await next;
+      const last = rows.positions.at(-1);
+      if (last === undefined) return;
+      next = engine.changes(plan, last, read);
+      next.catch(() => {});
+      for (let from = 0; from < rows.positions.length; from += BATCH) yield partOf(rows, from, toMessage);
+    }
+  } finally {
+    await next.catch(() => {});
   }
-  return messages;
+}
+
+function partOf({ positions, userIds, present, values }: ChangeBatch, from: number, toMessage: ToMessage): Part {
+  const part = positions.slice(from, from + BATCH);
+  const messages = part.map((position, index) => {
+    const row = from + index;
+    return toMessage(position, userIds[row] as string, present[row] as boolean, values[row] as string | null);
+  });
+  return { messages, positions: part };
 }
 
 function laneOf(run: Run): Lane {
