@@ -55,7 +55,7 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
         subject: 'audience',
         name: 'loyal',
         counts: { entered: wave(n, 9), exited: wave(n + 30, 8) },
-        members: 15 + wave(n + 15, 20),
+        members: 25 + Math.round(10 * Math.sin(n / 20)),
       },
       ...(n % 15 === 0
         ? [
@@ -73,13 +73,14 @@ async function fill({ app, spenders, send }: Estate): Promise<void> {
     [1, 2, 3].map(() => ({ type: 'track', event: 'Order Completed', userId })),
   );
   await send([...orders, { type: 'track', userId: 'u1' }]);
+  spenders(people(0, 74));
   await app.sync.start();
   await app.sync.run();
-  for (let n = 0; n < 12; n += 1) {
-    spenders(people(n * 2, 63 + n * 3));
+  for (let n = 1; n <= 12; n += 1) {
+    spenders(people(n * 2 - (n % 2), 74 + n * 2 + (n % 3)));
     await app.sync.run(['big_spenders']);
   }
-  spenders(people(60, 66));
+  spenders(people(90, 96));
   await app.sync.run(['big_spenders', 'broken']);
   const isShown = async () =>
     (await app.store.deadLetters({ limit: 1 })).length > 0 &&

@@ -79,6 +79,15 @@ t.test('the doctor asks each engine first, and tries no definition on one that c
   t.notMatch(stdout, /hidden/);
 });
 
+t.test('the doctor names what needs a person, and the command that shows more', async (t) => {
+  const broken = '  - { name: Broken, source: personas, sql: select nobody from nowhere }\n';
+  const { config } = await workspace(t, 'http://127.0.0.1:9', broken);
+  await rollcall(['sync', 'broken', '--once', '-c', config]);
+  t.match(await rollcall(['doctor', '-c', config]), {
+    stdout: /^warning broken: failed with sql_failed: .* rollcall runs broken -n 1 -c /m,
+  });
+});
+
 t.test('the doctor reports mistakes of the configuration as findings', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9', 'serviceNam: x\n');
   const { code, find } = await examine(config);

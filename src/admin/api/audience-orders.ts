@@ -59,15 +59,15 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
 /** @throws RollcallError `unknown_audience`, `audience_paused` */
 async function refusePaused({ config, store }: AudienceParts, key: string): Promise<void> {
   const { paused } = configuredAudience(key, config());
-  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key)) throw isPaused(key);
+  if (paused || (await store.pausedAudiences()).some((pause) => pause.key === key)) throw audiencePaused(key);
 }
 
-const isPaused = (key: string) =>
+const audiencePaused = (key: string) =>
   new RollcallError('audience_paused', `${key} is paused: resume it before it is synced.`);
 
 async function syncOne(sync: Syncing, key: string, now: number | undefined) {
   const [report] = await sync.run([key], { now });
   // Somebody has paused it since.
-  if (report === undefined) throw isPaused(key);
+  if (report === undefined) throw audiencePaused(key);
   return report;
 }

@@ -88,7 +88,7 @@ function Todo({ audience, may }) {
   const meanwhile = live ? 'Nothing of it is sent' : 'No schedule runs it';
   if (paused && todo === null)
     return html`<div class="panel warn"><h2>Paused</h2><p>${paused.by} paused it <${Time} at=${paused.since} />. ${meanwhile} until it is resumed.</p></div>`;
-  if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} may=${may} />`;
+  if (todo?.do === 'decide') return html`<${Decision} run=${todo.run} reason=${todo.reason} may=${may} />`;
   if (todo?.do === 'repair') {
     return html`<div class="panel bad"><h2>It fails</h2><p>Since <${Time} at=${todo.since} ago=${false} />, with <code>${todo.code}</code>.</p><pre>${todo.reason}</pre>
       <p>Members and receivers are as they were. Mend the cause, then run it again; the schedule tries again, too.</p></div>`;

@@ -103,7 +103,7 @@ function Results({ results, onClose }) {
 /** How it answered in a day. @param {{ id: string }} props */
 function Flow({ id }) {
   const live = useData(addressOf('/history/sums', { of: 'endpoint', name: id }), ['history']);
-  return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${1}>${(
+  return html`<${Section} title="In the last day"><${Loaded} live=${live} rows=${3}>${(
     /** @type {any} */ { data: [sum] },
   ) => {
     const { succeeded = 0, retried = 0, refused = 0, p50Ms, p95Ms, p99Ms } = sum ?? {};

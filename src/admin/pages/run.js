@@ -4,10 +4,12 @@ import { count, duration, number } from './format.js';
 import { html } from './html.js';
 import { refreshAll, useData } from './live.js';
 import { Pages } from './search.js';
-import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time } from './ui.js';
+import { Asks, Facts, Figures, Head, Loaded, Section, State, Table, Time, Waiting } from './ui.js';
 
 /** @param {{ key: string, run: string }} run */
 export const runAddress = ({ key, run }) => `${audienceAddress(key)}/runs/${encodeURIComponent(run)}`;
+
+const HELD = 'A run is held and waits for you';
 
 /** @param {any} run - that is held */
 function changesToCome({ entered, exited, changed }) {
@@ -113,11 +115,17 @@ function Changes({ run }) {
     ]} />`}<//><//>`;
 }
 
-/** A run that waits for a person: what would happen either way. @param {{ run: string, may: string[] }} props */
-export function Decision({ run: id, may }) {
+/**
+ * A run that waits for a person: what would happen either way.
+ *
+ * @param {{ run: string, may: string[], reason?: string }} props - `reason`: shown until the run is there, so that nothing moves
+ */
+export function Decision({ run: id, may, reason }) {
   const path = `/runs/${encodeURIComponent(id)}`;
   const live = useData(path, ['runs']);
   const run = live.data;
+  if (run === null && reason && !live.error)
+    return html`<div class="panel warn decision"><h2>${HELD}</h2><p>${reason}</p><${Waiting} rows=${2} /></div>`;
   if (run?.state !== 'held') return null;
   const share = run.before > 0 ? ` (${Math.round((100 * run.exited) / run.before)} % of ${number(run.before)})` : '';
   /** @param {string} verb @param {string} said */
@@ -127,7 +135,7 @@ export function Decision({ run: id, may }) {
     return said;
   };
   return html`<div class="panel warn decision">
-    <h2>A run is held and waits for you</h2>
+    <h2>${HELD}</h2>
     <p>${run.reason}</p>
     <p>Staged <${Time} at=${run.startedAt} />: <a href=${runAddress(run)}>${changesToCome(run)}</a>${share}.</p>
     ${
