@@ -56,11 +56,14 @@ export function readPageFiles(): PageFiles {
 }
 
 /**
- * Names of packages become paths, as an import map would have it: a map would stand inline in the document. Lines of comments
- * are left out: they are a seventh of what would be sent.
+ * Names of packages become paths, as an import map would have it: a map would stand inline in the document. Comments are left
+ * out, types within a line among them: they are a seventh of what would be sent.
  */
 function prepared(text: string): string {
-  const bare = text.replaceAll(/^ *\/\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '').replaceAll(/^ *\/\/.*$\n?/gm, '');
+  const bare = text
+    .replaceAll(/^ *\/\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '')
+    .replaceAll(/\/\*\* @type (?:(?!\*\/).)*\*\/ ?/g, '')
+    .replaceAll(/^ *\/\/.*$\n?/gm, '');
   return PACKAGES.reduce(
     (changed, [name, file]) => changed.replaceAll(new RegExp(`(\\bfrom\\s*)(['"])${name}\\2`, 'g'), `$1$2./${file}$2`),
     bare,
