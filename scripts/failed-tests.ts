@@ -24,7 +24,7 @@ interface Failure {
 export function failuresOf(tap: string): readonly Failure[] {
   const failures: Failure[] = [];
   const watch = (parser: Parser) => {
-    let before = 0;
+    let before = failures.length;
     parser.on('child', (child: Parser) => {
       before = failures.length;
       watch(child);

@@ -25,8 +25,13 @@ const RUN = `TAP version 14
             lineNumber: 34
           ...
         
-        not ok 2 - of which it is known # TODO
-        1..2
+        # Subtest: it throws
+            not ok 1 - no such thing
+            1..1
+        not ok 2 - it throws # time=2ms
+        
+        not ok 3 - of which it is known # TODO
+        1..3
     not ok 1 - test/store/a.test.ts # time=2138.093ms
     
     1..1
@@ -56,6 +61,7 @@ t.test('each failure is named once, with its file and what is known of it', asyn
       name: 'test/suites/store.suite.ts > test/store/a.test.ts > it holds > should be equivalent',
       lines: ['diff: |', '  -expected', '  +actual', 'stack: |', '  Test.<anonymous> (test/store/a.test.ts:42:7)'],
     },
+    { name: 'test/suites/store.suite.ts > test/store/a.test.ts > it throws > no such thing', lines: [] },
     { name: 'test/suites/jobs.suite.ts', lines: ['exitCode: null', 'signal: SIGKILL'] },
   ]);
 });
@@ -64,7 +70,7 @@ t.test('a process that ends by a signal is named beside what failed in it', asyn
   const killed = RUN.replace('exitCode: 1', 'signal: SIGABRT');
   t.match(
     failuresOf(killed).map(({ name }) => name),
-    [/should be equivalent$/, /store.suite.ts$/, /jobs.suite.ts$/],
+    [/should be equivalent$/, /no such/, /store.suite.ts$/, /jobs.suite.ts$/],
   );
 });
 

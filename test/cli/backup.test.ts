@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { chmod, cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
@@ -55,12 +56,15 @@ async function post(url: string, n: number): Promise<void> {
   if (response.status !== 200) throw new Error(`answered ${response.status}`);
 }
 
-/** Posts one message after the other from number 20 on; ends with the number of the next. */
+/** Posts one message after the other from number 20 on, and leaves the CPU to others in between; ends with the number of the next. */
 function keepPosting(url: string): () => Promise<number> {
   let going = true;
   const load = (async () => {
     let n = 20;
-    for (; going; n += 1) await post(url, n);
+    for (; going; n += 1) {
+      await post(url, n);
+      await pause(5);
+    }
     return n;
   })();
   return () => {
@@ -78,9 +82,10 @@ async function kill(service: ChildProcess): Promise<void> {
 /** Delivers what is pending. */
 async function deliverAll(config: string): Promise<void> {
   const rest = start(['serve', '-c', config]);
+  const [, address] = await rest.stderr.match(/answers at (http:\/\/[\d.]+:\d+)/);
   const pending = async () => {
-    const endpoints = await rollcall(['endpoints', '--json', '-c', config]);
-    return jsonLines<{ pending: number }>(endpoints).reduce((sum, each) => sum + each.pending, 0);
+    const { data } = (await (await fetch(`${address}/api/v1/endpoints`)).json()) as { data: { pending: number }[] };
+    return data.reduce((sum, each) => sum + each.pending, 0);
   };
   await until(async () => (await pending()) === 0);
   await rest.stop();

@@ -6,7 +6,7 @@ import { startFastPostgres } from './postgres.ts';
 
 const TOGETHER = fileURLToPath(new URL('./run-together.ts', import.meta.url));
 const WITHOUT_HOOKS = new URL('./without-async-hooks.ts', import.meta.url).href;
-const TIMEOUT = 590_000;
+const TIMEOUT = 1_190_000;
 
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres: one after the other in a process of their own.

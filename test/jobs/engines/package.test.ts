@@ -31,7 +31,8 @@ t.test('an author of engines can use the package as it is published', async (t) 
   t.after(() => rm(dir, { recursive: true }));
   const installed = join(dir, 'node_modules', 'rollcall');
   await mkdir(installed, { recursive: true });
-  await clean(bin('tsc'), ['-p', 'tsconfig.build.json', '--outDir', join(installed, 'dist')]);
+  // `npm run check` looks for mistakes.
+  await clean(bin('tsc'), ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', join(installed, 'dist')]);
   // Without the scripts, which would build it again whenever it is packed.
   const { scripts: _, workspaces: __, ...manifest } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
   await writeFile(join(installed, 'package.json'), JSON.stringify(manifest));

@@ -1,4 +1,4 @@
 import { runTogether } from '../helpers/together.ts';
 import { SUITES } from './suites.ts';
 
-await runTogether(SUITES['cli']);
+await runTogether(SUITES['1-crash-more']);

@@ -1,4 +1,4 @@
 import { runTogether } from '../helpers/together.ts';
 import { SUITES } from './suites.ts';
 
-await runTogether(SUITES['app']);
+await runTogether(SUITES['1-jobs']);

@@ -1,4 +1,4 @@
 import { runTogether } from '../helpers/together.ts';
 import { SUITES } from './suites.ts';
 
-await runTogether(SUITES['crash-more']);
+await runTogether(SUITES['1-on-postgres-app']);
