@@ -111,8 +111,8 @@ export const duration = z
     /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
     'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
   )
-  .refine((value) => ms(value as ms.StringValue) <= LONGEST, 'must be at most 36500 days')
   .transform((value) => ms(value as ms.StringValue))
+  .refine((value) => value <= LONGEST, 'must be at most 36500 days')
   .meta({ title: 'duration' });
 
 const BYTES = { kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };

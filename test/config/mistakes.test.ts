@@ -203,6 +203,7 @@ t.test('mistakes elsewhere', async (t) => {
     ['network:', 'network', /is empty: give it a value, or remove it/],
     ['admin: { token: "a\\n" }', 'admin.token', /header/],
     ['admin: { tokens: [{ name: a, token: é, may: [read] }] }', 'admin.tokens[0].token', /header/],
+    ['attempts: { keep: "" }', 'attempts.keep', /30d/],
     [`attempts: { keep: ${'9'.repeat(20)}d }`, 'attempts.keep', /at most 36500 days/],
     [`attempts: { keep: ${'9'.repeat(200)}d }`, 'attempts.keep', /at most 36500 days/],
     [`messages: { maxSize: ${'9'.repeat(400)}TB }`, 'messages.maxSize', /size such as/],
