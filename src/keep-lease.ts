@@ -43,25 +43,34 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
   let renewing: Promise<void> | null = null;
 
   function renew(): void {
-    renewing = ask().finally(() => {
+    renewing = ask().then(() => {
       if (!lost.signal.aborted) cancel = clock.after(RENEW_EVERY, renew);
     });
   }
 
-  async function ask(): Promise<void> {
+  /** Resolves to what kept the store from answering. */
+  async function ask(): Promise<unknown> {
     const asked = momentOf(clock);
-    const answer = await leases.renewLease(fence as F, TTL).catch(() => 'unknown' as const);
-    if (lost.signal.aborted) return;
+    const answer = await leases.renewLease(fence as F, TTL).catch((error: unknown) => ({ error }));
+    if (lost.signal.aborted) return null;
     if (answer === true) time.extend(asked, TTL);
-    // A store that can't answer for a while is no loss yet: the lease runs until its time is over.
-    else if (answer === false || time.left <= 0) {
+    else if (answer === false) {
       lost.abort(new RollcallError('fence_lost', `Another process has taken over ${name}; this one stops.`));
+    } else {
+      // A store that can't answer for a while is no loss yet: the lease runs until its time is over. In one that is full nobody
+      // can take it; what is written without a fence waits all the same.
+      if (time.left <= 0 && !isFull(answer.error)) {
+        lost.abort(new RollcallError('fence_lost', `${name} could not be kept: the store does not answer.`));
+      }
+      return answer.error;
     }
+    return null;
   }
 
   async function confirm(): Promise<void> {
-    await ask();
+    const error = await ask();
     lost.signal.throwIfAborted();
+    if (error !== null && time.left <= 0) throw error;
   }
 
   return {
@@ -81,3 +90,5 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
     },
   };
 }
+
+const isFull = (error: unknown): boolean => error instanceof RollcallError && error.code === 'store_full';

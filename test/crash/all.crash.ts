@@ -63,6 +63,7 @@ t.teardown(() => postgres.stop());
 const options = { newStore: () => postgres.database() };
 // Its leases end by the database's clock: crashes of a sync would take half a minute each.
 await atFailpoints('Postgres', POINTS, 5, options);
+await atFailpoints('SQLite, with the audience in Postgres', SYNC_POINTS, 10, { engine: await postgres.database() });
 await inMigration('Postgres', 5, options);
 await atRandom('Postgres', 20, options);
 await atFailpoints('Postgres in batches', ['post', 'settle', 'retry'], 3, { ...options, isBatched: true });

@@ -21,6 +21,8 @@ export interface ScenarioOptions {
   readonly newStore?: () => Promise<string>;
   /** Whether the receiver takes batches. */
   readonly isBatched?: boolean;
+  /** The database in which the audience is computed; a DuckDB file of the scenario's own unless given. */
+  readonly engine?: string;
 }
 
 const SYNC_POINTS = new Set<Failpoint>(['sync_stage', 'sync_stream', 'sync_commit']);
@@ -39,6 +41,10 @@ const STALL = 90_000;
 /** No drain takes as long, however slow the machine. */
 const DRAIN_LIMIT = 600_000;
 const LOOK = 100;
+const FROM_FILE = "select user_id from read_csv('members.csv', all_varchar = true)";
+/** The same by the run's time, for a database that reads no files. */
+const AS_OF_DAY = `select 'user' || n as user_id from generate_series(0, ${USERS - 1}) as users(n)
+  where (n + 13 * cast(extract(epoch from $now - timestamp '2026-01-01') / 86400 as integer)) % 31 < 10`;
 const REPORT_EVERY = 5_000;
 
 /** One store that lives through many crashes, with a ledger of ids on both sides. */
@@ -46,6 +52,7 @@ export class Scenario {
   private readonly t: Test;
   private readonly newStore: () => Promise<string>;
   private readonly isBatched: boolean;
+  private readonly engine: string | null;
   private readonly folder = mkdtempSync(join(tmpdir(), 'rollcall-crash-'));
   private readonly ledger = new Ledger();
   private readonly acknowledged = new Set<string>();
@@ -58,10 +65,11 @@ export class Scenario {
   private sent = 0;
   private day = 0;
 
-  private constructor(t: Test, { newStore, isBatched = false }: ScenarioOptions) {
+  private constructor(t: Test, { newStore, isBatched = false, engine }: ScenarioOptions) {
     this.t = t;
     this.newStore = newStore ?? (async () => `sqlite:./rollcall-${this.lives}.db`);
     this.isBatched = isBatched;
+    this.engine = engine ?? null;
   }
 
   static async start(t: Test, options: ScenarioOptions = {}): Promise<Scenario> {
@@ -258,12 +266,17 @@ export class Scenario {
         { id: 'personas', writeKey: 'personas-key' },
       ],
       destinations: [{ name: 'crm', sources: ['shop', 'personas'], sharedSecret: SECRET, webhooks: [webhook] }],
-      engines: { lake: { type: 'duckdb', path: './audiences.duckdb' } },
+      engines: {
+        lake:
+          this.engine === null
+            ? { type: 'duckdb', path: './audiences.duckdb' }
+            : { type: 'postgres', url: this.engine },
+      },
       audiences: [
         {
           name: 'Regulars',
           source: 'personas',
-          sql: "select user_id from read_csv('members.csv', all_varchar = true)",
+          sql: this.engine === null ? FROM_FILE : AS_OF_DAY,
           guard: { allowEmpty: true },
         },
       ],

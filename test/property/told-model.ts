@@ -11,7 +11,9 @@ const USERS = ['a', 'b', 'c', 'd', 'e', 'ü "2"'];
 const NAMES = ['crm', 'mail', 'erp'];
 const SOURCES = ['personas', 'shop'];
 const KEYS = ['club', 'circle', 'score'];
-const CONFLICT_CODES = new Set(['run_in_progress', 'unknown_run', 'unknown_audience', 'snapshot_lost']);
+/** What a process may meet with: another one, and a full disk. */
+const PASSING_CODES = new Set(['run_in_progress', 'unknown_run', 'unknown_audience', 'snapshot_lost', 'store_full']);
+const HOUR = 3_600_000;
 
 /** A whole number from 0 to below `most`; the same ones in every run of one seed. */
 export type Random = (most: number) => number;
@@ -44,8 +46,9 @@ export interface Counts {
 }
 
 /**
- * Two processes on one store and engine, whose configuration, data and destinations change at random, with receivers that
- * fail, also after they stored. At each settlement every destination that can be reached believes what is so.
+ * Two processes on one store and engine, whose configuration, data and destinations change at random, with a disk that is full
+ * at times, a clock that is set back, and receivers that fail, also after they stored. At each settlement every destination that
+ * can be reached believes what is so.
  */
 export class ToldModel {
   readonly counts: Counts = { steps: 0, settlements: 0, checked: 0, crashes: 0, held: 0 };
@@ -65,8 +68,7 @@ export class ToldModel {
   constructor(rig: Rig, engine: Engine, random: Random) {
     this.rig = rig;
     this.engine = oneAtATime(engine);
-    // Who waits for a lease looks again soon.
-    this.clock = { ...rig.clock, after: (ms, callback) => rig.clock.after(ms < 1_000 ? 2 : ms, callback) };
+    this.clock = { ...rig.clock, sleep: (ms, signal) => this.sleep(ms, signal) };
     this.random = random;
     this.time = rig.time();
     this.regulations = deleter(rig, this.process());
@@ -82,7 +84,7 @@ export class ToldModel {
       ...[this.editRows, this.editRows, this.editRows, this.editRows, this.switchDestination, this.switchDestination],
       ...[this.filter, this.filter, this.connect, this.rename, this.redefine, this.drop, this.add],
       ...[this.retire, this.resync, this.forget, this.changeKind, this.changeSource, this.nothing],
-      ...[this.replay, this.replay],
+      ...[this.replay, this.replay, this.setClockBack],
     ];
     const event = this.pick(events);
     this.note(event.name);
@@ -102,7 +104,7 @@ export class ToldModel {
     this.configure();
     const sync = this.process();
     for (let round = 0; round < 3; round += 1) {
-      this.tick();
+      this.pass(HOUR);
       for (const report of await sync.run([], { renames: true })) await this.letPass(sync, report);
       // A key that is gone from the configuration ends, if nothing else has its name now.
       for (const { key } of await sync.orphans()) await this.must(sync.retire(key));
@@ -268,6 +270,12 @@ export class ToldModel {
     this.counts['replayed'] = (this.counts['replayed'] ?? 0) + (await store.replay(replays));
   }
 
+  /** All that was done lately lies in the future now. */
+  private setClockBack(): void {
+    this.counts['setBack'] = (this.counts['setBack'] ?? 0) + 1;
+    this.pass(-HOUR * (1 + this.random(5)));
+  }
+
   private nothing(): void {}
 
   // How it is carried out.
@@ -309,20 +317,22 @@ export class ToldModel {
 
   /** Has a process do something that may end anywhere. */
   private async mortal(work: (sync: Sync) => Promise<unknown>): Promise<void> {
-    this.tick();
+    this.pass(HOUR);
     const mayDie = this.random(3) === 0;
     let left = mayDie ? this.random(150) : Number.POSITIVE_INFINITY;
     const die = () => {
       left -= 1;
       if (left < 0) throw new Crash('crashed');
     };
-    const wrap = <T extends object>(subject: T): T =>
+    const fill = this.fullDisk();
+    const wrap = <T extends object>(subject: T, fail = () => {}): T =>
       new Proxy(subject, {
         get(target, name) {
           const member = Reflect.get(target, name);
           if (typeof member !== 'function') return member;
           return async (...parameters: unknown[]) => {
             die();
+            fail();
             const result = await member.apply(target, parameters);
             die();
             return result;
@@ -330,22 +340,35 @@ export class ToldModel {
         },
       });
     const sync = this.rig.another({
-      store: wrap<Store>(this.rig.store),
-      accept: wrap({ accept: this.accept }).accept,
+      store: wrap<Store>(this.rig.store, fill),
+      accept: wrap({ accept: this.accept }, fill).accept,
       openEngine: async () => wrap(this.open()),
       clock: this.clock,
     });
     try {
       await work(sync);
     } catch (error) {
-      const isExpected = error instanceof RollcallError && CONFLICT_CODES.has(error.code);
+      const isExpected = error instanceof RollcallError && PASSING_CODES.has(error.code);
       if (!(error instanceof Crash) && !isExpected) throw error;
     }
     if (left < 0) {
       this.counts.crashes += 1;
       // Its leases end.
-      this.tick();
+      this.pass(HOUR);
     }
+  }
+
+  /** The disk of the store may be full for a while; called before each of its verbs. */
+  private fullDisk(): () => void {
+    if (this.random(5) > 0) return () => {};
+    this.counts['full'] = (this.counts['full'] ?? 0) + 1;
+    let [before, during] = [this.random(100), 1 + this.random(20)];
+    return () => {
+      before -= 1;
+      if (before >= 0) return;
+      during -= 1;
+      if (during >= 0) throw new RollcallError('store_full', 'The disk is full.');
+    };
   }
 
   private readonly accept: Rig['accept'] = async (...parameters) => {
@@ -447,8 +470,14 @@ export class ToldModel {
     return of[this.random(of.length)] as T;
   }
 
-  private tick(): void {
-    this.time += 3_600_000;
+  /** Sleepers take no time of ours: theirs goes by at once, with the leases of the dead that they wait for. */
+  private async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    await this.rig.clock.sleep(Math.min(ms, 5), signal);
+    this.pass(ms);
+  }
+
+  private pass(ms: number): void {
+    this.time += ms;
     this.rig.setTime(new Date(this.time).toISOString());
   }
 
