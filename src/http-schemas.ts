@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { RollcallError } from './errors.ts';
 
 /** How answers look, for the documentation of the service's routes. */
 
@@ -16,4 +17,41 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
 
 export function errorAnswer(description: string): Record<string, unknown> {
   return { description, ...jsonSchema(error) };
+}
+
+/**
+ * Checks a part of a request.
+ *
+ * @param where - the name of the part, for what is wrong with all of it
+ * @throws RollcallError `invalid_request` with up to five reasons
+ */
+export function checkedPart<S extends z.ZodType>(schema: S, given: unknown, where: string): z.output<S> {
+  const result = schema.safeParse(given, { error: explain });
+  if (result.success) return result.data;
+  const problems = result.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.length > 0 ? path.join('.') : where}: ${message}`);
+  throw new RollcallError('invalid_request', problems.join('; '));
+}
+
+/** zod's messages where a schema has none of its own. */
+function explain(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be of the type ${issue.expected}`;
+    case 'invalid_value':
+      return `must be ${issue.values.map(String).join(' or ')}`;
+    case 'too_small':
+      return `must ${sized('at least', Number(issue.minimum), issue.origin)}`;
+    case 'too_big':
+      return `must ${sized('at most', Number(issue.maximum), issue.origin)}`;
+    default:
+      return undefined;
+  }
+}
+
+function sized(bound: string, limit: number, origin: string): string {
+  if (origin === 'array') return `have ${bound} ${limit} ${limit === 1 ? 'item' : 'items'}`;
+  if (origin === 'string') return `have ${bound} ${limit} ${limit === 1 ? 'character' : 'characters'}`;
+  return `be ${bound} ${limit}`;
 }

@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
-import { errorAnswer, jsonSchema } from '../http-schemas.ts';
+import { checkedPart, errorAnswer, jsonSchema } from '../http-schemas.ts';
 import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
@@ -73,7 +73,7 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
   app.addHook('onRequest', options.guard);
 
   const file = async (request: FastifyRequest, sources: readonly string[] | null) => {
-    const { regulationType, subjectIds: given } = checked(request.body);
+    const { regulationType, subjectIds: given } = checkedPart(requestBody, request.body, 'body');
     const userIds = [...new Set(given)];
     const filed = { type: regulationType, sources, userIds };
     return { data: { regulateId: await options.fileRegulation(filed, request) } };
@@ -103,15 +103,6 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
     },
   );
 };
-
-function checked(body: unknown): z.infer<typeof requestBody> {
-  const result = requestBody.safeParse(body);
-  if (result.success) return result.data;
-  const problems = result.error.issues
-    .slice(0, 5)
-    .map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`);
-  throw new RollcallError('invalid_request', problems.join('; '));
-}
 
 /** Without the user ids: they are to be forgotten. */
 function shown(regulation: Regulation, confirmed: readonly Confirmed[]) {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { Right } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
-import { errorAnswer, jsonSchema } from '../../http-schemas.ts';
+import { checkedPart, errorAnswer, jsonSchema } from '../../http-schemas.ts';
 import { suggestion } from '../../spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
@@ -87,7 +87,7 @@ export function ordering<
     const { query = NOTHING, body = NOTHING } = options;
     refuseUnknown(query, request.query, 'query');
     refuseUnknown(body, request.body ?? {}, 'body');
-    const given = { ...asked(options, request), body: parsed(body, request.body ?? {}, 'body') as z.output<B> };
+    const given = { ...asked(options, request), body: checkedPart(body, request.body ?? {}, 'body') as z.output<B> };
     const { action, target } = options.deed(given);
     return audit.during({ who: caller.name, action, target }, async () =>
       options.handle({ ...given, caller, request, reply }),
@@ -100,8 +100,8 @@ function asked<P extends z.ZodType, Q extends z.ZodType>(
   request: FastifyRequest,
 ) {
   return {
-    params: parsed(params ?? NOTHING, request.params, 'path') as z.output<P>,
-    query: parsed(query ?? NOTHING, request.query, 'query') as z.output<Q>,
+    params: checkedPart(params ?? NOTHING, request.params, 'path') as z.output<P>,
+    query: checkedPart(query ?? NOTHING, request.query, 'query') as z.output<Q>,
   };
 }
 
@@ -112,15 +112,6 @@ function refuseUnknown(schema: z.ZodType, given: unknown, where: string): void {
   const unknown = Object.keys(given).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   throw new RollcallError('invalid_request', `${where}: ${unknown} is not known${suggestion(unknown, known)}`);
-}
-
-function parsed(schema: z.ZodType, given: unknown, where: string): unknown {
-  const result = schema.safeParse(given);
-  if (result.success) return result.data;
-  const problems = result.error.issues
-    .slice(0, 5)
-    .map(({ path, message }) => `${path.length > 0 ? path.join('.') : where}: ${message}`);
-  throw new RollcallError('invalid_request', problems.join('; '));
 }
 
 function documentation<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
