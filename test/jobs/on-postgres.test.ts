@@ -9,5 +9,5 @@ await runOnPostgres(t, {
   'jobs/generation': 7,
   'jobs/guard': 6,
   'jobs/plan': 4,
-  'jobs/run': 11,
+  'jobs/run': 12,
 });

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { runLine } from '../../src/admin/run-line.ts';
 import { RollcallError } from '../../src/errors.ts';
@@ -41,19 +40,22 @@ t.test('orders that wait go in the order of coming, each as of when it begins', 
   const fence = await rig.store.takeLease('sync:a', 60_000);
   if (!fence) throw new Error('the lease is taken');
   const runs: Run[] = [];
-  const orders = [sync.resync('a'), sync.retire('a')].map(async (report) => runs.push(...(await report).runs));
-  await until(() => sleepers.length === orders.length);
-  rig.setTime('2026-03-01T12:00:30Z');
+  const orders: Promise<number>[] = [];
+  for (const order of [sync.resync, sync.retire]) {
+    orders.push(order('a').then((report) => runs.push(...report.runs)));
+    await until(() => sleepers.length === orders.length);
+  }
+  rig.setTime('2026-03-01T12:00:01Z');
   await rig.store.releaseLease(fence);
   let over = false;
   void Promise.allSettled(orders).then(() => {
     over = true;
   });
   // Who came last wakes first.
-  while (!over) {
-    sleepers.pop()?.();
-    await setImmediate();
-  }
+  await until(() => {
+    for (const wake of sleepers.splice(0).toReversed()) wake();
+    return over;
+  });
   const asOf = rig.time();
   t.match(runs, [
     { action: 'resync', state: 'done', entered: 1, asOf },
