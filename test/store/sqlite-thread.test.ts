@@ -1,13 +1,15 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, Worker } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import type { RollcallError } from '../../src/errors.ts';
-import { armFailpoint, type Fault } from '../../src/failpoint.ts';
+import { armFailpoint, disarmFailpoint, type Fault } from '../../src/failpoint.ts';
 import { NO_EVENTS } from '../../src/store/port.ts';
+import { GROUP_WEIGHT, type Group, HEAVY } from '../../src/store/sqlite/group.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { serve, type ThreadRequest } from '../../src/store/sqlite/thread.ts';
 import { accept, codeOf, message } from '../contract/store-fixture.ts';
 
 /** The thread is watched by real time, which a test moves here. */
@@ -65,6 +67,39 @@ t.test('a crowd of single calls is written in one commit', async (t) => {
   t.equal(failures.length, 1);
 });
 
+t.test('groups that wait for the thread share a commit, and a heavy one is left to be synced', async (t) => {
+  // What serves here is no thread of its own.
+  disarmFailpoint();
+  const { port1, port2 } = new MessageChannel();
+  const replies: unknown[] = [];
+  const all = Promise.withResolvers<void>();
+  port1.on('message', (reply: unknown) => {
+    replies.push(reply);
+    if (replies.length === 5) all.resolve();
+  });
+  const identity = { store: 's', suppressionKey: 'k' };
+  await serve(port2, { path: join(t.testdir({}), 'a.db'), identity, failpoint: null });
+  const ping = { now: 0, ahead: 0, verb: 'ping', args: [] } as const;
+  const send = (operations: number, needsSync: boolean, weight: number) =>
+    port1.postMessage({ operations: new Array(operations).fill(ping), needsSync, weight } satisfies Group);
+  send(1, false, 10);
+  send(2, true, 10);
+  send(1, false, GROUP_WEIGHT - 10);
+  send(1, true, 10);
+  send(1, true, HEAVY);
+  port1.postMessage('scrub' satisfies ThreadRequest);
+  send(1, false, 10);
+  await all.promise;
+  port1.postMessage('close' satisfies ThreadRequest);
+  t.match(replies, [
+    { opened: { damage: null } },
+    { results: { length: 3 }, groups: 2, needsSync: false },
+    { results: { length: 2 }, groups: 2, needsSync: true },
+    { results: { length: 1 }, groups: 1, needsSync: true },
+    { scrubbed: null },
+  ]);
+});
+
 t.test('a log that cannot be synced ends the store, and nobody hears that anything is on disk', async (t) => {
   const { store, failures, failed } = await open(t, null);
   await accept(store, message());
@@ -112,9 +147,13 @@ t.test('an answer that nobody asked for ends the store, and gives nobody another
     'pong',
     {},
     { results: 'all' },
-    { results: [] },
-    { results: [null] },
-    { results: [{ value: 1 }, { value: 2 }] },
+    { results: 'all', groups: 1 },
+    { results: [{ value: 1 }] },
+    { results: [], groups: 0 },
+    { results: [], groups: 1 },
+    { results: [null], groups: 1 },
+    { results: [{ value: 1 }, { value: 2 }], groups: 1 },
+    { results: [{ value: 1 }, { value: 2 }], groups: 2 },
   ]) {
     const workers: Worker[] = [];
     const { postMessage } = Worker.prototype;

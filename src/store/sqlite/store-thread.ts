@@ -9,24 +9,12 @@ import { SteadiedTime } from '../steadied-time.ts';
 import { startOffset } from './clock.ts';
 import { Commits } from './commits.ts';
 import { damaged } from './files.ts';
+import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGES } from './group.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
 import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
-/**
- * A transaction takes operations until this weight is reached. Each weighs as much as so many messages, beside its own. By
- * operations alone, a crowd of single calls would need one commit after the other, for which everyone waits.
- */
-const GROUP_WEIGHT = 7_000;
-const OPERATION_WEIGHT = 10;
-/** Messages that an operation is taken to be about, where nobody says. */
-const USUAL_MESSAGES = 100;
-/**
- * A group of this weight is synced from here, so that the thread goes on with the next meanwhile, if that is as heavy. A lighter
- * one the thread syncs itself: to hand it on would cost more than it saves.
- */
-const HEAVY = 1_000;
 /** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
 const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
 /**
@@ -35,6 +23,8 @@ const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);
  */
 const LOOKS = 12;
 const LOOK_EVERY = 10_000;
+
+type Results = Extract<ThreadReply, { results: unknown }>;
 
 /** A thread as seen from outside. */
 export type Thread = EventEmitter & Pick<Worker, 'postMessage' | 'terminate'>;
@@ -83,8 +73,8 @@ interface Waiting {
 }
 
 /**
- * The main thread's side: gathers operations while the thread is busy, and sends them as one group. Large commits are synced
- * from here while the thread does the next group. Nobody gets an answer before all that was committed until then is on disk.
+ * The main thread's side: gathers operations while the thread is busy, and sends them as a group. Large commits are synced
+ * from here while the thread does what is next. Nobody gets an answer before all that was committed until then is on disk.
  */
 export class StoreThread {
   private readonly worker: Thread;
@@ -99,9 +89,9 @@ export class StoreThread {
   );
   private queue: Waiting[] = [];
   private queued = 0;
-  private inWork: Waiting[] = [];
-  /** Whether what is in work has to be synced from here. */
-  private isHeavy = false;
+  /** Groups that the thread has not answered; it does so in their order. */
+  private sent: (readonly Waiting[])[] = [];
+  private sentWeight = 0;
   private readonly inCommit = new Set<readonly Waiting[]>();
   private scheduled = false;
   private closed: RollcallError | null = null;
@@ -231,7 +221,7 @@ export class StoreThread {
   }
 
   private get isIdle(): boolean {
-    return this.queue.length + this.inWork.length + this.inCommit.size === 0;
+    return this.queue.length + this.sent.length + this.inCommit.size === 0;
   }
 
   /** Waits for the end of this turn, so that callers of the same turn share a commit. */
@@ -245,7 +235,8 @@ export class StoreThread {
   }
 
   private get maySend(): boolean {
-    return this.inWork.length === 0 && (!this.commits.isSyncing || this.queued >= HEAVY);
+    if (this.sent.length > 0) return this.queued >= AHEAD && this.sentWeight < GROUP_WEIGHT;
+    return !this.commits.isSyncing || this.queued >= HEAVY;
   }
 
   private send(): void {
@@ -253,15 +244,15 @@ export class StoreThread {
     let count = 0;
     let weight = 0;
     for (; count < this.queue.length && weight < GROUP_WEIGHT; count += 1) weight += this.queue[count]?.weight ?? 0;
-    this.inWork = this.queue.splice(0, count);
+    const group = this.queue.splice(0, count);
     this.queued -= weight;
-    const needsSync = this.inWork.some((each) => each.needsSync);
-    this.isHeavy = needsSync && weight >= HEAVY;
-    const isSynced = needsSync && !this.isHeavy;
-    const sent = this.inWork.map(({ ask }) => ask());
-    const operations = sent.map(({ operation }) => operation);
-    const moved = sent.flatMap(({ movable }) => movable);
-    this.worker.postMessage({ operations, isSynced } satisfies ThreadRequest, moved);
+    this.sent.push(group);
+    this.sentWeight += weight;
+    const asked = group.map(({ ask }) => ask());
+    const operations = asked.map(({ operation }) => operation);
+    const moved = asked.flatMap(({ movable }) => movable);
+    const needsSync = group.some((each) => each.needsSync);
+    this.worker.postMessage({ operations, needsSync, weight } satisfies Group, moved);
   }
 
   /** An answer that nobody asked for would leave a caller waiting for ever, or give it another's answer. */
@@ -270,19 +261,22 @@ export class StoreThread {
       this.scrubs.shift()?.((reply as Extract<ThreadReply, { scrubbed: unknown }>).scrubbed);
       return;
     }
-    const results = isObject(reply) && 'results' in reply ? reply.results : null;
-    const { length } = this.inWork;
-    if (length === 0 || !Array.isArray(results) || results.length !== length || !results.every(isObject)) {
+    const { results = [], groups = 0, needsSync = false } = isResults(reply) ? reply : {};
+    const answered = this.sent.slice(0, groups).flat();
+    const { length } = answered;
+    if (length === 0 || results.length !== length || !results.every(isObject)) {
       this.fail("The store's thread sent an unexpected answer.");
-    } else this.commit(results as OperationResult[]);
+      return;
+    }
+    this.sent.splice(0, groups);
+    for (const { weight } of answered) this.sentWeight -= weight;
+    this.commit(answered, results, needsSync);
   }
 
-  private commit(results: readonly OperationResult[]): void {
-    const group = this.inWork;
-    this.inWork = [];
+  private commit(group: readonly Waiting[], results: readonly OperationResult[], needsSync: boolean): void {
     this.inCommit.add(group);
     this.silent = 0;
-    this.commits.add({ needsSync: this.isHeavy, answer: () => this.answer(group, results) });
+    this.commits.add({ needsSync, answer: () => this.answer(group, results) });
     this.goOn();
   }
 
@@ -309,7 +303,7 @@ export class StoreThread {
   }
 
   private look(): void {
-    this.silent = this.inWork.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
+    this.silent = this.sent.length + this.inCommit.size === 0 ? 0 : this.silent + 1;
     if (this.silent > LOOKS) this.fail("The store's thread is stuck: it has not answered for two minutes.");
   }
 
@@ -318,9 +312,10 @@ export class StoreThread {
     clearInterval(this.watch);
     const wasOpen = this.closed === null;
     this.closed ??= new RollcallError('store_failed', message);
-    const lost = [...[...this.inCommit].flat(), ...this.inWork, ...this.queue];
+    const lost = [...[...this.inCommit].flat(), ...this.sent.flat(), ...this.queue];
     this.inCommit.clear();
-    this.inWork = [];
+    this.sent = [];
+    this.sentWeight = 0;
     this.queue = [];
     this.queued = 0;
     for (const { reject } of lost) reject(this.closed);
@@ -341,6 +336,10 @@ function firstReply(worker: Thread): Promise<ThreadReply> {
   const onExit = (code: number) => fail(`it ended with code ${code}`);
   worker.once('message', resolve).once('error', onError).once('exit', onExit);
   return promise.finally(() => worker.off('message', resolve).off('error', onError).off('exit', onExit));
+}
+
+function isResults(reply: unknown): reply is Results {
+  return isObject(reply) && 'results' in reply && Array.isArray(reply.results) && 'groups' in reply;
 }
 
 function isObject(value: unknown): value is object {

@@ -1,10 +1,11 @@
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import type { ErrorCode } from '../../errors.ts';
 import { type Armed, armFailpoint, failpoint } from '../../failpoint.ts';
 import { acceptAll } from './accept.ts';
 import { type StartTime, startTime } from './clock.ts';
 import { Connection, storeError } from './connection.ts';
 import { checkFiles, markFile } from './files.ts';
+import { GROUP_WEIGHT, type Group, HEAVY } from './group.ts';
 import { migrate } from './migrate.ts';
 import { movableClaims } from './packed-claims.ts';
 import { performInSpace, Reserve } from './reserve.ts';
@@ -19,14 +20,13 @@ export interface ThreadData {
   readonly failpoint: Armed | null;
 }
 
-export type ThreadRequest =
-  /** `isSynced`: whether they must be on disk before they are answered. */
-  { readonly operations: readonly Operation[]; readonly isSynced: boolean } | 'scrub' | 'close';
+export type ThreadRequest = Group | 'scrub' | 'close';
 export type ThreadReply =
   /** `damage` says what is damaged: then nothing is written. */
   | { readonly opened: { readonly store: string; readonly time: StartTime; readonly damage: string | null } }
   | { readonly failed: { readonly code: ErrorCode; readonly message: string } }
-  | { readonly results: readonly OperationResult[] }
+  /** Of so many groups, which shared a commit. `needsSync`: whether it must be synced to disk before anybody hears of it. */
+  | { readonly results: readonly OperationResult[]; readonly groups: number; readonly needsSync: boolean }
   /** Null when it was done. */
   | { readonly scrubbed: { readonly code: ErrorCode; readonly message: string } | null };
 
@@ -51,25 +51,59 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
     port.postMessage({ failed: { code, message } } satisfies ThreadReply);
     return;
   }
-  const hear = async (request: ThreadRequest) => {
-    if (request === 'close') {
-      connection.close();
-      port.close();
-    } else if (request === 'scrub') {
-      port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
-    } else {
-      const results = await performInSpace(connection, reserve, request.operations, (some) =>
-        performAll(connection, data.path, some, request.isSynced),
-      );
-      port.postMessage({ results } satisfies ThreadReply, movable(request.operations, results));
+  const waiting: ThreadRequest[] = [];
+  const write = async (groups: readonly Group[]) => {
+    const operations = groups.flatMap((group) => group.operations);
+    const needsSync = groups.some((group) => group.needsSync);
+    const isSynced = needsSync && weightOf(groups) < HEAVY;
+    const results = await performInSpace(connection, reserve, operations, (some) =>
+      performAll(connection, data.path, some, isSynced),
+    );
+    const reply = { results, groups: groups.length, needsSync: needsSync && !isSynced } satisfies ThreadReply;
+    port.postMessage(reply, movable(operations, results));
+  };
+  const work = async () => {
+    for (let request = next(port, waiting); request !== undefined; request = next(port, waiting)) {
+      if (request === 'close') {
+        connection.close();
+        port.close();
+        return;
+      }
+      if (request === 'scrub') port.postMessage({ scrubbed: scrub(connection) } satisfies ThreadReply);
+      else await write(groupsFrom(request, waiting));
     }
   };
   let last = Promise.resolve();
   port.on('message', (request: ThreadRequest) => {
+    waiting.push(request);
     // One after the other; what fails here ends the thread, as nobody handles it.
-    last = last.then(() => hear(request));
+    last = last.then(work);
   });
 }
+
+/** Looks at the port itself: what has come while a transaction ran would be heard of one by one. */
+function next(port: MessagePort, waiting: ThreadRequest[]): ThreadRequest | undefined {
+  for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
+    waiting.push(more.message as ThreadRequest);
+  }
+  return waiting.shift();
+}
+
+/** Those that share a commit with the first, taken off the line. */
+function groupsFrom(first: Group, waiting: ThreadRequest[]): readonly Group[] {
+  const groups = [first];
+  for (
+    let [more] = waiting;
+    typeof more === 'object' && weightOf(groups) + more.weight <= GROUP_WEIGHT;
+    [more] = waiting
+  ) {
+    groups.push(more);
+    waiting.shift();
+  }
+  return groups;
+}
+
+const weightOf = (groups: readonly Group[]) => groups.reduce((sum, { weight }) => sum + weight, 0);
 
 /** Buffers of the answers that may be moved instead of copied. */
 function movable(operations: readonly Operation[], results: readonly OperationResult[]): ArrayBuffer[] {
