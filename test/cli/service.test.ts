@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { jsonLines, listen, orders, type Running, rollcall, start, workspace } from './helpers.ts';
 
@@ -43,10 +43,15 @@ t.test('SIGHUP while it starts counts once it has started; while it stops, it en
   const others = process.listenerCount('SIGHUP');
   const service = start(['serve', '-c', config]);
   t.equal(process.listenerCount('SIGHUP'), others + 1, 'from the first moment');
-  await writeFile(config, (await readFile(config, 'utf8')).replace('level: warn', 'level: info'));
+  // At once: the service may read it at any moment.
+  const setLevel = async (level: string) => {
+    await writeFile(`${config}.new`, (await readFile(config, 'utf8')).replace(/level: \w+/, `level: ${level}`));
+    await rename(`${config}.new`, config);
+  };
+  await setLevel('info');
   process.emit('SIGHUP');
   await service.stderr.match(LISTENING);
-  await writeFile(config, (await readFile(config, 'utf8')).replace('level: info', 'level: debug'));
+  await setLevel('debug');
   process.emit('SIGHUP');
   await service.stderr.match(/Configuration reloaded/);
   const stopped = service.stop();
