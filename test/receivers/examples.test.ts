@@ -63,14 +63,20 @@ const compilers = {
   'TypeScript 5.9': `${root}test/receivers/typescript-5.9/node_modules/typescript/bin/tsc`,
 };
 
-/** The compiler's output about the examples, as modules and, for NodeNext, one as CommonJS. */
+const commonJs = `
+import { createReceiver } from '@rollcall/receivers/handle';
+import kit = require('@rollcall/receivers');
+const on: kit.Handlers = { track: ({ event }) => event.length };
+createReceiver({ secret: 's', on, store: kit.memoryStore() }).close();
+// @ts-expect-error a wrong name
+createReceiver({ secret: 's', on: { trak() {} } });
+`;
+
+/** The compiler's output about the examples, as modules and, for Node, one as CommonJS; `node16` has no other. */
 async function compile(t: Test, compiler: string, module: string, moduleResolution: string): Promise<string> {
   const folder = t.testdir({
-    ...Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code])),
-    ...(module === 'nodenext' && {
-      'app.cts':
-        "import { createReceiver } from '@rollcall/receivers/handle';\ncreateReceiver({ secret: 's', on: {} }).close();\n",
-    }),
+    ...(module !== 'node16' && Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code]))),
+    ...(module !== 'esnext' && { 'app.cts': commonJs }),
     'tsconfig.json': JSON.stringify({
       compilerOptions: {
         strict: true,
@@ -98,6 +104,7 @@ for (const [name, compiler] of Object.entries(compilers)) {
   for (const [module, resolution] of [
     ['nodenext', 'nodenext'],
     ['esnext', 'bundler'],
+    ['node16', 'node16'],
   ] as const) {
     t.test(`${name}: the examples of the documents compile in strict mode, ${resolution}`, async (t) => {
       t.equal(await compile(t, compiler, module, resolution), '');

@@ -1,4 +1,4 @@
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -18,6 +18,11 @@ Fastify().register(receiver, { secret: 's', on: { track: ({ event }) => event.le
 createReceiver({ secret: 's', on: { trak() {} } });
 `;
 
+t.test('the README needs no file that is not in the package', async (t) => {
+  const text = (await readFile(join(root, 'receivers', 'README.md'), 'utf8')).replaceAll(/https:\S+/g, '');
+  t.notMatch(text, /docs\/|repository/);
+});
+
 t.test('the package works when it is packed and installed in an empty app', async (t) => {
   // Outside the checkout, whose node_modules would be found otherwise.
   const dir = await mkdtemp(join(tmpdir(), 'receivers-'));
@@ -33,6 +38,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
   t.test('and every export answers as it should', async (t) => {
     const result = await runPacked(dir);
     t.same(result.wrong, []);
+    t.same(result.twice, [], 'one class of each name, also for require');
     t.same(result.kinds, [...kinds].sort());
     t.equal(result.status, 200);
   });
@@ -64,6 +70,6 @@ t.test('the package works when it is packed and installed in an empty app', asyn
   t.test('and publint and are-the-types-wrong find nothing', async (t) => {
     const receivers = join(root, 'receivers');
     await t.resolves(clean(bin('publint'), ['--strict'], receivers));
-    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'esm-only'], receivers));
+    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'node16'], receivers));
   });
 });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { clean, root } from './clean.ts';
 
 const app = `
+import { createRequire } from 'node:module';
 import Fastify from 'fastify';
 import * as kit from '@rollcall/receivers';
 import { sign } from '@rollcall/receivers/signature';
@@ -23,13 +24,22 @@ const body = JSON.stringify({ type: 'delete', userId: 'u1', timestamp: new Date(
 webhookBody.parse(JSON.parse(body));
 const headers = { 'content-type': 'application/json', 'x-signature': sign(body, secret) };
 const answer = await createReceiver({ secret, on }).handle(new Request('http://a.example', { method: 'POST', headers, body }));
-console.log(JSON.stringify({ node: process.version, wrong, status: answer.status, kinds: [...new Set(seen)].sort() }));
+const { exports } = createRequire(import.meta.url)('@rollcall/receivers/package.json');
+const twice = [];
+for (const name of Object.keys(exports).map((part) => '@rollcall/receivers' + part.slice(1))) {
+  if (name.endsWith('.json') || name.endsWith('/postgres')) continue;
+  const [imported, required] = [await import(name), createRequire(import.meta.url)(name)];
+  if (Object.keys(imported).some((key) => imported[key] !== required[key])) twice.push(name);
+}
+console.log(JSON.stringify({ node: process.version, wrong, twice, status: answer.status, kinds: [...new Set(seen)].sort() }));
 `;
 
 /** The result of {@link runPacked}. */
 export interface PackedResult {
   node: string;
   wrong: unknown[];
+  /** Exports of which `require` gives something else than `import`. */
+  twice: string[];
   status: number;
   kinds: string[];
 }

@@ -1,0 +1,22 @@
+/**
+ * Writes `dist/cjs`: what `require` gives, which are the same modules as for `import`, and their types. TypeScript takes
+ * declarations for those of CommonJS where the package.json above them says so.
+ */
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const { exports } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));
+const dist = join(import.meta.dirname, 'dist');
+const cjs = join(dist, 'cjs');
+
+const declarations = readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.d.ts'));
+for (const file of declarations.filter((name) => !name.startsWith('cjs'))) {
+  mkdirSync(join(cjs, dirname(file)), { recursive: true });
+  copyFileSync(join(dist, file), join(cjs, file));
+}
+writeFileSync(join(cjs, 'package.json'), '{"type":"commonjs"}\n');
+for (const { require: entry } of Object.values(exports)) {
+  if (entry === undefined) continue;
+  const file = entry.default.replace('./dist/cjs/', '');
+  writeFileSync(join(cjs, file), `module.exports = require('../${file}');\n`);
+}
