@@ -21,6 +21,13 @@ export const asyncHandler: Handle = async (message) => handler(message);
 
 const received = { received: true };
 
+/** Whether the body has this `X-Signature`, as one writes it by hand. */
+function isSigned(bytes: Buffer, { headers }: FastifyRequest): boolean {
+  const expected = createHmac('sha1', secret).update(bytes).digest();
+  const given = Buffer.from(String(headers['x-signature']), 'hex');
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
 /** A route that gets the body as text, as the peers' guides have it, and leaves the rest to `take`. */
 function textRoute(take: (body: string, request: FastifyRequest) => unknown): FastifyInstance {
   const app = Fastify();
@@ -47,6 +54,22 @@ export const servers: Record<string, (handle: Handle) => FastifyInstance> = {
     });
     return app;
   },
+  /** The floor of batches: nothing is checked but the signature, and nothing remembered. */
+  plainBatches(handle) {
+    const app = Fastify();
+    app.removeContentTypeParser('application/json');
+    app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_, body, done) => done(null, body));
+    app.post('/hooks', async (request, reply) => {
+      const bytes = request.body as Buffer;
+      if (!isSigned(bytes, request)) return reply.code(401).send();
+      for (const message of JSON.parse(bytes.toString()).batch) {
+        const pending = handle(message);
+        if (pending !== undefined) await pending;
+      }
+      return received;
+    });
+    return app;
+  },
   ours(track) {
     const app = Fastify();
     app.register(receiver, { path: '/hooks', secret, on: { track } });
@@ -58,9 +81,7 @@ export const servers: Record<string, (handle: Handle) => FastifyInstance> = {
     app.after(() => {
       app.post('/hooks', async (request, reply) => {
         const { rawBody: bytes } = request as FastifyRequest & { rawBody: Buffer };
-        const expected = createHmac('sha1', secret).update(bytes).digest();
-        const given = Buffer.from(String(request.headers['x-signature']), 'hex');
-        if (given.length !== expected.length || !timingSafeEqual(given, expected)) return reply.code(401).send();
+        if (!isSigned(bytes, request)) return reply.code(401).send();
         const pending = handle(request.body);
         if (pending !== undefined) await pending;
         return received;
