@@ -43,6 +43,8 @@ export interface AskedOfAll {
   /** Sections by the name of their event. */
   readonly sections: ReadonlyMap<string, readonly Section[]>;
   readonly sectionById: ReadonlyMap<string, Section>;
+  /** Of sections that keep `times`, how many of the newest say all that is asked; more are not kept, whatever a person does. */
+  readonly newest: ReadonlyMap<string, number>;
   /** Definitions that ask for a section or a trait, by either. */
   readonly askingFor: { readonly sections: Asking; readonly traits: Asking; readonly audiences: Asking };
   /** Definitions that hold for people of whom nothing is known but that they are there. */
@@ -61,7 +63,7 @@ export interface AskedOfAll {
 type Asking = ReadonlyMap<string, readonly Asked[]>;
 
 /** Changes with the form of what is kept. */
-const FORM = 2;
+const FORM = 3;
 
 /** @param keep - how long the log keeps events, in milliseconds */
 export function askedOf(definitions: readonly LiveDefinition[], keep: number): AskedOfAll {
@@ -71,13 +73,16 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
   const audiences = new Set(asked.flatMap(audiencesOf));
   const forAll = asked.filter((each) => each.kind === 'audience' && each.holdsForAll);
   const everybody = forAll.length > 0;
-  const lists = [byId.keys(), traits, audiences].map((names) => [...names].toSorted());
-  const text = JSON.stringify([FORM, everybody, ...lists]);
+  const newest = newestOf(asked);
+  // JSON has null for what is kept without a limit.
+  const sections = [...byId.keys()].toSorted().map((id) => [id, newest.get(id)]);
+  const text = JSON.stringify([FORM, everybody, sections, [...traits].toSorted(), [...audiences].toSorted()]);
   return {
     definitions: asked,
     byKey: new Map(asked.map((each) => [each.key, each])),
     sections: Map.groupBy(byId.values(), ({ activity }) => activity.event),
     sectionById: byId,
+    newest,
     askingFor: {
       sections: by(asked, (each) => sectionsOf(each).map(({ id }) => id)),
       traits: by(asked, traitsOf),
@@ -90,6 +95,23 @@ export function askedOf(definitions: readonly LiveDefinition[], keep: number): A
     text,
   };
 }
+
+/** Events leave a window in order, the oldest first: whether there are so many goes by the newest. */
+function newestOf(asked: readonly Asked[]): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  const add = ({ id, keeps }: Section, count: number) => {
+    if (keeps === 'times') found.set(id, Math.max(found.get(id) ?? 0, count));
+  };
+  for (const each of asked) {
+    if (each.kind === 'trait') add(each.section, Number.POSITIVE_INFINITY);
+    else for (const fact of each.facts) if (fact.kind === 'performed') add(fact.section, newestAsked(fact));
+  }
+  return found;
+}
+
+/** Whether there are more than the most goes by one more. */
+const newestAsked = ({ least, most }: { readonly least: number; readonly most: number }) =>
+  Number.isFinite(most) ? most + 1 : least;
 
 function by(asked: readonly Asked[], namesOf: (asked: Asked) => readonly string[]): Asking {
   const found = new Map<string, Asked[]>();
@@ -117,11 +139,19 @@ export function inlined(condition: Condition, audience: (key: string) => Conditi
 export function isEnough(kept: string, asked: string): boolean {
   const [form, everybody, sections, traits] = JSON.parse(kept) as Text;
   const [itsForm, itsEverybody, itsSections, itsTraits] = JSON.parse(asked) as Text;
-  const hasAll = itsSections.every((id) => sections.includes(id)) && itsTraits.every((trait) => traits.includes(trait));
-  return form === itsForm && (everybody || !itsEverybody) && hasAll;
+  if (form !== itsForm) return false;
+  const known = new Map(sections);
+  const hasSections = itsSections.every(([id, newest]) => {
+    const limit = known.get(id);
+    return limit === null || (limit !== undefined && newest !== null && newest <= limit);
+  });
+  return (everybody || !itsEverybody) && hasSections && itsTraits.every((trait) => traits.includes(trait));
 }
 
-type Text = readonly [form: number, everybody: boolean, sections: readonly string[], traits: readonly string[]];
+type Text = readonly [
+  ...[form: number, everybody: boolean],
+  ...[sections: readonly (readonly [id: string, newest: number | null])[], traits: readonly string[]],
+];
 
 /** Whether a definition asks for what was added. */
 export function asksFor(

@@ -13,6 +13,7 @@ import { nothingKept, tidy } from './kept.ts';
 import type { Row, Standings } from './people.ts';
 import { written } from './rows.ts';
 import { rowsIn, wantedOf } from './scanned.ts';
+import { isAhead } from './time.ts';
 
 interface BuildParts {
   readonly store: Store;
@@ -58,8 +59,8 @@ export async function build(parts: BuildParts, asked: AskedOfAll): Promise<numbe
   };
   log.info({ source, definitions: asked.definitions.length }, 'Live audiences are computed over the event log');
   await scan(parts, asked, startedAt, begin, async (found) => {
-    // No event is in the future.
-    const now = Math.max(startedAt, found.newest);
+    // No event is in the future, but for one that a wrong clock has put there.
+    const now = isAhead(found.newest, clock.now()) ? startedAt : Math.max(startedAt, found.newest);
     const building = new Building(parts, asked, { state, now, epoch, total: found.rows });
     await building.people(found);
     await building.anonymous(found);

@@ -20,7 +20,7 @@ export async function whyFrozen(
   // With nobody in it there is nothing to guard; and whoever sets no size wants to see the last one leave.
   const mayBeEmpty = guard.allowEmpty || guard.minMembers === 0;
   if (guard.maxExits === null && guard.maxEntries === null && mayBeEmpty) return null;
-  const counted = await store.liveCounts(key, Math.max(now - WINDOW, judgedFrom));
+  const counted = await store.liveCounts(key, Math.max(now - WINDOW, judgedFrom), now);
   const [entered, exited] = [counted.entered + entering, counted.exited + leaving];
   const before = after - entered + exited;
   if (before === 0 || before < guard.minMembers) return null;

@@ -1,7 +1,7 @@
 import type { RunPlace } from '../context.ts';
 import { unfinishedRuns } from '../unfinished.ts';
 import { LIVE_ENGINE } from './definitions.ts';
-import { REJECTED } from './loop.ts';
+import { REJECTED } from './upkeep.ts';
 
 /**
  * Does work of a run while a live audience sends nothing beside it. It stays on hold while a person has to decide, and

@@ -127,7 +127,10 @@ export function compareDated([t1, r1, m1]: Dated, [t2, r2, m2]: Dated): number {
   return compareWhen([t1, r1, m1], [t2, r2, m2]);
 }
 
-/** Drops what has left its window, for good, as time does not go back; and what no definition asks for any more. */
+/**
+ * Drops what has left its window, for good, as time does not go back; times beyond the newest that are asked for; and what no
+ * definition asks for any more.
+ */
 export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
   const known = asked.sectionById;
   for (const id of Object.keys(kept.days)) if (!known.has(id)) delete kept.days[id];
@@ -139,6 +142,10 @@ export function tidy(kept: Kept, asked: AskedOfAll, now: number): void {
       if (!known.has(id) || left.length === 0) delete part[id];
       else if (left.length < list.length) (part as Record<string, unknown>)[id] = left;
     }
+  }
+  for (const [id, times] of Object.entries(kept.times)) {
+    const newest = asked.newest.get(id) ?? Number.POSITIVE_INFINITY;
+    if (times.length > newest) kept.times[id] = times.toSorted((a, b) => b - a).slice(0, newest);
   }
   for (const trait of Object.keys(kept.traits)) if (!asked.traits.has(trait)) delete kept.traits[trait];
   for (const key of Object.keys(kept.in)) if (!asked.audiences.has(key)) delete kept.in[key];

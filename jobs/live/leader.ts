@@ -7,6 +7,7 @@ import { askedOf } from './asked.ts';
 import { type LiveComputation, liveComputations } from './definitions.ts';
 import type { LoopParts } from './loop.ts';
 import { prepare } from './prepare.ts';
+import { CLEARED } from './upkeep.ts';
 
 export interface LiveParts extends Omit<LoopParts, 'signal'> {
   readonly store: Store;
@@ -21,7 +22,10 @@ const ASK_EVERY = 1_000;
 const FIRST_WAIT = 200;
 const LONGEST_WAIT = 10_000;
 
-/** Computes what is live of one source, in whichever process leads: state in the store, nothing of it here. */
+/**
+ * Computes what is live of one source, in whichever process leads: state in the store, nothing of it here. Once nothing is live
+ * there any more, it removes that state.
+ */
 export class LiveLeader {
   private readonly parts: LiveParts;
   private readonly source: string;
@@ -58,7 +62,9 @@ export class LiveLeader {
       try {
         const led = await this.lead();
         wait = FIRST_WAIT;
-        if (!led) await clock.sleep(ASK_EVERY, this.signal);
+        // It goes on for ever while anything is live.
+        if (led) return;
+        await clock.sleep(ASK_EVERY, this.signal);
       } catch (error) {
         if (this.signal.aborted) return;
         if (!isPassing(error))
@@ -76,12 +82,25 @@ export class LiveLeader {
     const lease = await keepLease(store, clock, `live:${this.source}`);
     if (!lease) return false;
     try {
-      for (const { computation } of found) await check(computation.key, lease.fence);
-      await this.underLease(lease, found, once);
+      for (const key of await this.keys(found)) await check(key, lease.fence);
+      await (found.length > 0 ? this.underLease(lease, found, once) : this.removeState(lease));
       return true;
     } finally {
       await lease.release();
     }
+  }
+
+  /** Those that are live, or that were while anything was. */
+  private async keys(found: readonly LiveComputation[]): Promise<readonly string[]> {
+    if (found.length > 0) return found.map(({ computation }) => computation.key);
+    const { store } = this.parts;
+    return (await store.liveAudiences()).flatMap(({ key, source }) => (source === this.source ? key : []));
+  }
+
+  private async removeState({ fence, signal }: Lease<Fence>): Promise<void> {
+    const { store } = this.parts;
+    await store.dropLiveSource(this.source, fence);
+    while (await store.clearLive(this.source, CLEARED)) AbortSignal.any([this.signal, signal]).throwIfAborted();
   }
 
   private async underLease(lease: Lease<Fence>, found: readonly LiveComputation[], once: boolean): Promise<void> {

@@ -13,12 +13,20 @@ interface Live {
 export function createLive(parts: LiveParts): Live {
   const leaders = new Set<LiveLeader>();
   let isStarted = false;
-  const addLeaders = () => {
-    const added = liveSources(parts.config()).map((source) => new LiveLeader(parts, source));
+  /** Rises whenever all end, so that none begins that was about to. */
+  let ends = 0;
+  /** For sources of which only state is left, too. */
+  const addLeaders = async () => {
+    const before = ends;
+    const kept = (await parts.store.liveSources()).map(({ source }) => source);
+    if (ends > before) return [];
+    const sources = new Set([...liveSources(parts.config()), ...kept]);
+    const added = [...sources].map((source) => new LiveLeader(parts, source));
     for (const leader of added) leaders.add(leader);
     return added;
   };
   const stop = async () => {
+    ends += 1;
     const all = [...leaders];
     leaders.clear();
     await Promise.all(all.map((leader) => leader.stop()));
@@ -27,11 +35,11 @@ export function createLive(parts: LiveParts): Live {
     async start() {
       isStarted = true;
       await stop();
-      for (const leader of addLeaders()) leader.start();
+      for (const leader of await addLeaders()) leader.start();
     },
     async once() {
       if (isStarted) return;
-      const added = addLeaders();
+      const added = await addLeaders();
       await Promise.all(added.map((leader) => leader.once())).finally(() => {
         for (const leader of added) leaders.delete(leader);
       });

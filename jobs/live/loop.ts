@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/clock.ts';
 import { RollcallError } from '../../src/errors.ts';
 import { failpoint } from '../../src/failpoint.ts';
-import type { LiveAudience, LiveSource } from '../../src/store/live.ts';
+import type { LiveSource } from '../../src/store/live.ts';
 import type { Store } from '../../src/store/port.ts';
 import type { Log } from '../context.ts';
 import type { Engine } from '../engines/port.ts';
@@ -9,6 +9,8 @@ import type { LiveEvent } from './event.ts';
 import { Named } from './named.ts';
 import { hasReached, readNews } from './news.ts';
 import { type LiveMoved, type LivePlace, type StepInput, takeStep } from './step.ts';
+import { isAhead, latest } from './time.ts';
+import { CLEARED, Upkeep } from './upkeep.ts';
 
 export interface LoopParts {
   readonly store: Store;
@@ -40,10 +42,6 @@ const LOOK_EVERY = 100;
 const STEP_EVERY = 50;
 /** With so many events at once, more are taken to wait. */
 const MANY = 1_000;
-/** How often audiences on hold are looked at, in milliseconds. */
-const SETTLE_EVERY = 500;
-/** How often what is old is forgotten, in milliseconds. */
-const PRUNE_EVERY = 3_600_000;
 /** How often it is looked whether the log has forgotten days, in milliseconds. */
 const DAYS_EVERY = 1_000;
 /** Persons looked at in one step because of the time, or because days are forgotten. */
@@ -52,14 +50,10 @@ const PERSONS = 1_000;
 const CATCH_UP = 10;
 /** After an engine could not be asked, it is asked again so much later, in milliseconds. */
 const ASK_AGAIN = 5_000;
-/** Rows of states that are over, removed at once at most. */
-const CLEARED = 2_000;
 /** Somebody else changed what a step was computed from, and nothing of it is written. */
 const MOVED = ['live_moved', 'epoch_moved'];
 /** Reasons to compute a step again. */
 const AGAIN = [...MOVED, 'store_busy'];
-/** Sent to nobody until a person decides. */
-export const REJECTED = 'rejected';
 
 /** The outcome of a turn: when something is due, whether there was a step, and whether more waits already. */
 interface Turn {
@@ -97,20 +91,15 @@ export class Loop {
   private at = 0;
   private revision = 0;
   private position = '';
-  /** Audiences that may be behind although nothing holds them. */
-  private readonly flush = new Set<string>();
-  private onHold: ReadonlySet<string>;
-  private lookedAt = Number.NEGATIVE_INFINITY;
-  private prunedAt = Number.NEGATIVE_INFINITY;
+  private upkeep: Upkeep;
   private daysAt = Number.NEGATIVE_INFINITY;
-  private isLooking = false;
   private readonly named: Named;
   private namedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: LoopParts, place: LivePlace) {
     this.parts = parts;
     this.place = place;
-    this.onHold = new Set(place.computations.keys());
+    this.upkeep = new Upkeep(parts, place);
     this.named = new Named(parts, place.state, place.asked.audiences);
   }
 
@@ -126,7 +115,7 @@ export class Loop {
       signal.throwIfAborted();
       const startedAt = clock.monotonic();
       const { next, stepped, isMore } = await this.turn();
-      if (!isOnce) this.lookAround();
+      if (!isOnce) this.upkeep.look();
       const hasNamed = await this.takeNamed();
       const work = (await beside?.turn(this)) ?? 'waits';
       if (work === 'done') return;
@@ -181,7 +170,7 @@ export class Loop {
   /** Reads at least as far as another one, at no earlier time; resolves to whether it could, as more may come meanwhile. */
   catchUp(other: Loop): Promise<boolean> {
     return this.orAgain(false, async () => {
-      this.at = Math.max(this.at, other.at);
+      this.at = this.noEarlier(other.at);
       this.daysAt = Number.NEGATIVE_INFINITY;
       for (let left = CATCH_UP; left > 0; left -= 1) {
         const { isMore } = await this.takeTurn();
@@ -199,9 +188,9 @@ export class Loop {
    */
   async takeOver(other: Loop, place: LivePlace): Promise<boolean> {
     const { store, clock } = this.parts;
-    const before = this.place;
+    const before = { place: this.place, upkeep: this.upkeep };
     const takeOver = async () => {
-      this.at = Math.max(this.at, other.at);
+      this.at = this.noEarlier(other.at);
       const news = await readNews(store.events, this.position, clock.now());
       if (news === null) throw notReady();
       if (!hasReached(store.events, news.position, other.position)) return false;
@@ -211,31 +200,29 @@ export class Loop {
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
       if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
-      this.place = place;
-      this.onHold = new Set(place.computations.keys());
+      Object.assign(this, { place, upkeep: new Upkeep(this.parts, place) });
       await this.step({ ...NO_NEWS, events: news.events, due: persons, old, serves: true }, news.position);
       return true;
     };
     // Where it is not certain that nothing was written, the lease is given back, and whoever leads next looks.
     const done = await this.orAgain(false, takeOver, MOVED);
-    if (!done) this.place = before;
+    if (!done) Object.assign(this, before);
     return done;
   }
 
   /** Begins where the state is. */
   async load(): Promise<void> {
     const { at, revision, position } = await this.own();
-    this.at = Math.max(this.at, at);
-    Object.assign(this, { revision, position });
+    Object.assign(this, { at: Math.max(this.at, at), revision, position });
   }
 
   /** @throws RollcallError `live_moved` when it is to be computed anew, or another one has taken its place */
   private async own(): Promise<LiveSource> {
-    const { source, state } = this.place;
+    const { source, state, isStale } = this.place;
     const { store } = this.parts;
     const known = [await store.liveSource(source), await store.liveNext(source)].find((each) => each?.state === state);
-    if (known && !known.isBuilding) return known;
-    throw new RollcallError('live_moved', 'Live membership is to be computed anew.');
+    if (known && !known.isBuilding && (isStale || !known.isStale)) return known;
+    throw computedAnew();
   }
 
   /** A step, if there is anything to do. */
@@ -258,18 +245,20 @@ export class Loop {
   private async takeTurn(): Promise<Turn> {
     const { store, clock } = this.parts;
     const { state } = this.place;
+    await this.checkClock();
     const news = await readNews(store.events, this.position, clock.now());
     if (news === null) throw notReady();
     const now = this.time(news.events);
     const [{ persons, since, next }, old] = await Promise.all([store.liveDue(state, now, PERSONS), this.old()]);
     const due = next ?? Number.POSITIVE_INFINITY;
-    if (news.events.length + persons.length + old.length + this.flush.size === 0) {
+    const { flush } = this.upkeep;
+    if (news.events.length + persons.length + old.length + flush.size === 0) {
       this.position = news.position;
       return { next: due, stepped: false, isMore: false };
     }
     await this.step({ ...NO_NEWS, events: news.events, due: persons, old }, news.position, since || now);
     const isMore =
-      news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || this.flush.size > 0;
+      news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || flush.size > 0;
     return { next: due, stepped: true, isMore };
   }
 
@@ -286,8 +275,25 @@ export class Loop {
 
   /** Never earlier than before, nor than what has happened: no event is in the future. */
   private time(events: readonly LiveEvent[]): number {
-    const latest = events.reduce((most, { receivedAt }) => Math.max(most, receivedAt), this.at);
-    return Math.max(latest, this.parts.clock.now());
+    return latest(this.parts.clock.now(), [this.at, ...events.map(({ receivedAt }) => receivedAt)]);
+  }
+
+  private noEarlier(at: number): number {
+    return isAhead(at, this.parts.clock.now()) ? this.at : Math.max(this.at, at);
+  }
+
+  /**
+   * A clock that was ahead and is right again has let members leave too early, and forgotten what they did: all is computed anew,
+   * as the SQL counts by the clock, too.
+   */
+  private async checkClock(): Promise<void> {
+    const { store, clock, log } = this.parts;
+    const { source, isStale } = this.place;
+    const ms = this.at - clock.now();
+    if (isStale || !isAhead(this.at, clock.now())) return;
+    await store.renewLive(source);
+    log.warn({ source, ms }, 'The clock was set back: live audiences are computed anew');
+    throw computedAnew();
   }
 
   private async step(given: typeof NO_NEWS, position: string, dueSince = Number.POSITIVE_INFINITY): Promise<void> {
@@ -297,61 +303,19 @@ export class Loop {
     const now = this.time(events);
     // Read after the events: they are part of the log.
     const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
-    const input = { ...given, now, first, position, revision, deletions, flush: [...this.flush] };
+    const input = { ...given, now, first, position, revision, deletions, flush: [...this.upkeep.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');
     Object.assign(this, { at: now, position });
-    for (const key of flushed) this.flush.delete(key);
+    for (const key of flushed) this.upkeep.flush.delete(key);
     const oldest = events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), Math.min(now, dueSince));
     onStep({ source: this.place.source, events: events.length, touched, sent, moved, lag: clock.now() - oldest });
   }
+}
 
-  /** Beside the steps: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */
-  private lookAround(): void {
-    const { store, clock, log } = this.parts;
-    if (this.isLooking || clock.monotonic() - this.lookedAt < SETTLE_EVERY) return;
-    this.lookedAt = clock.monotonic();
-    this.isLooking = true;
-    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(this.place.source, CLEARED)])
-      .catch((error) => {
-        if (!this.parts.signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
-      })
-      .finally(() => {
-        this.isLooking = false;
-      });
-  }
-
-  /** Changes are remembered for as long as runs are. */
-  private async prune(): Promise<void> {
-    const { store, clock } = this.parts;
-    const { recordRetention } = this.place.config();
-    if (!recordRetention || clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
-    this.prunedAt = clock.monotonic();
-    await store.pruneLive(clock.now() - recordRetention.runs);
-  }
-
-  private async settleHolds(): Promise<void> {
-    const { store, signal, settle } = this.parts;
-    for (const { key } of (await this.audiences()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
-      if (signal.aborted) return;
-      if (this.place.silent.has(key)) continue;
-      const isPaused = this.place.computations.get(key)?.computation.paused;
-      const waiting = await store.runs({ key, states: ['held'], limit: 1 });
-      if (!isPaused && waiting.length === 0) await settle(key);
-    }
-    const { silent } = this.place;
-    const held = new Set(
-      (await this.audiences()).flatMap(({ key, hold }) => (hold === null && !silent.has(key) ? [] : key)),
-    );
-    for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
-    this.onHold = held;
-  }
-
-  private async audiences(): Promise<readonly LiveAudience[]> {
-    const { computations } = this.place;
-    return (await this.parts.store.liveAudiences()).filter(({ key }) => computations.has(key));
-  }
+function computedAnew(): RollcallError {
+  return new RollcallError('live_moved', 'Live membership is to be computed anew.');
 }
 
 function notReady(): RollcallError {

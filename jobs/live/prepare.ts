@@ -9,7 +9,7 @@ import { Sweep } from './sweep.ts';
 
 /**
  * Finds out what of the definitions can be computed by what is kept. For the others more is kept, or everybody is looked at:
- * they are on hold until a run has sent what that changes.
+ * they are on hold until a run has sent what that changes. What is stale serves until all is built anew.
  */
 export async function prepare(parts: LoopParts, whole: Stateless, keep: number): Promise<Computing> {
   const { store, clock } = parts;
@@ -18,10 +18,13 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   const known = await store.liveSource(source);
   const isKept =
     known !== null && !known.isBuilding && (await readNews(store.events, known.position, clock.now())) !== null;
-  if (isKept && isEnough(known.asked, asked.text)) {
+  if (isKept && !known.isStale && isEnough(known.asked, asked.text)) {
     for (const key of edited) await announce(whole, key, 'edited');
     if (known.asked !== asked.text) await store.askLive(known.state, asked.text, [...asked.audiences], fence);
-    return sweeping(parts, whole, known.state, edited, true);
+    const place = { ...whole, state: known.state, silent: edited, isStale: false };
+    const all = known.isUnseen ? [...computations.keys()] : edited;
+    const isSeen = edited.size === 0 && !known.isUnseen;
+    return { loop: new Loop(parts, place), beside: isSeen ? null : new Sweep(place, edited, 'everybody', all) };
   }
   const hasAll = ([key, { definition }]: readonly [string, LiveComputation]) =>
     isKept && !edited.has(key) && isEnough(known.asked, askedOf([definition], keep).text);
@@ -31,25 +34,15 @@ export async function prepare(parts: LoopParts, whole: Stateless, keep: number):
   if (isKept && running.size > 0) {
     const ofRunning = askedOfThese(running, keep);
     await store.askLive(known.state, ofRunning.text, [...ofRunning.audiences], fence);
-    const place = { ...whole, asked: ofRunning, computations: running, state: known.state, silent: new Set<string>() };
-    return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others) };
+    const { state, isStale } = known;
+    const place = { ...whole, asked: ofRunning, computations: running, state, isStale, silent: new Set<string>() };
+    return { loop: new Loop(parts, place), beside: new Successor(parts, whole, others, isStale) };
   }
   const { log, signal } = parts;
   const folder = whole.config().eventLog?.path ?? '';
   const built = { store, clock, log, folder, source, keys: others, beside: false, fence, signal };
-  return sweeping(parts, whole, await build(built, asked), others, false);
-}
-
-/** A loop by a state that keeps all that is asked, and makes these definitions live. */
-function sweeping(
-  parts: LoopParts,
-  whole: Stateless,
-  state: number,
-  silent: Set<string>,
-  everybody: boolean,
-): Computing {
-  const place = { ...whole, state, silent };
-  return { loop: new Loop(parts, place), beside: silent.size > 0 ? new Sweep(place, silent, everybody) : null };
+  const place = { ...whole, state: await build(built, asked), silent: others, isStale: false };
+  return { loop: new Loop(parts, place), beside: new Sweep(place, others, 'strays') };
 }
 
 const askedOfThese = (computations: ReadonlyMap<string, LiveComputation>, keep: number): AskedOfAll =>

@@ -6,7 +6,7 @@ import { readNews } from './news.ts';
 export interface LiveStatus {
   /** Milliseconds that it is behind; null while it has yet to be built. */
   readonly lag: number | null;
-  /** While it is computed over the log: how much of that is done, from 0 to 1. */
+  /** While it is computed over the log, or anew: how much of that is done, from 0 to 1. */
   readonly progress: number | null;
   /** Ids of which something is kept. */
   readonly ids: number;
@@ -30,7 +30,8 @@ export async function liveStatuses(
       const next = await store.liveNext(source);
       const { ids = 0, due = 0 } = known ?? {};
       const progress = next ? next.done / Math.max(1, next.total) : null;
-      const built = { lag: await lagOf(store, known, now), progress: null, ids, due };
+      const anew = known?.isStale ? (progress ?? 0) : known?.isUnseen ? 1 : null;
+      const built = { lag: await lagOf(store, known, now), progress: anew, ids, due };
       return [source, { built, fresh: next ? { ...built, lag: null, progress } : built }] as const;
     }),
   );
@@ -55,7 +56,8 @@ async function lagOf(store: StatusStore, known: LiveSource | null, now: number):
   const old = await store.liveOld(known.state, await store.events.firstDay(), 1);
   // Since when the log has forgotten a day is not known, nor since when an audience has other members.
   const isBehind = old.length > 0 || (await hasNews(store, known.state));
-  const first = Math.min(since ?? next ?? now, isBehind ? now - 1 : now);
+  // Those who are to be looked at in any case are due since 0.
+  const first = Math.min(since || (next ?? now), isBehind || since === 0 ? now - 1 : now);
   const oldest = news.events.reduce((least, { receivedAt }) => Math.min(least, receivedAt), first);
   return Math.max(0, now - oldest);
 }

@@ -21,6 +21,8 @@ export interface LivePlace {
   readonly fence: Fence;
   /** The state that it computes by. */
   readonly state: number;
+  /** Whether the log has changed since that was built, and another one takes its place as soon as it can. */
+  readonly isStale: boolean;
   /** All that the state keeps. */
   readonly asked: AskedOfAll;
   /** Those whose membership it keeps. */

@@ -5,26 +5,31 @@ import type { LivePlace } from './step.ts';
 import { Sweep } from './sweep.ts';
 
 /** What is known of a place before there is a state to compute by. */
-export type Stateless = Omit<LivePlace, 'state' | 'silent'>;
+export type Stateless = Omit<LivePlace, 'state' | 'silent' | 'isStale'>;
 
 /**
- * Builds another state for definitions that the one in use lacks something for, while that one goes on serving the others. Then
- * it follows the log, computing only the new ones, until it has caught up; and takes over in one step, without a gap.
+ * Builds another state, because the one in use is stale, or lacks something for some definitions; that one goes on serving the
+ * others. Then it follows the log, computing only the new ones, until it has caught up; and takes over in one step, without a gap.
  */
 export class Successor implements Beside {
   private readonly parts: LoopParts;
   private readonly whole: Stateless;
   private readonly keys: ReadonlySet<string>;
+  private readonly isStale: boolean;
   private readonly stopping = new AbortController();
   private readonly building: Promise<void>;
   private failure: { readonly error: unknown } | null = null;
   private found: { readonly loop: Loop; readonly place: LivePlace; readonly silent: Set<string> } | null = null;
 
-  /** @param keys - of those that the serving state can't compute */
-  constructor(parts: LoopParts, whole: Stateless, keys: ReadonlySet<string>) {
+  /**
+   * @param keys - of those that the serving state can't compute
+   * @param isStale - whether what that one computes of the others can't be relied on
+   */
+  constructor(parts: LoopParts, whole: Stateless, keys: ReadonlySet<string>, isStale: boolean) {
     this.parts = parts;
     this.whole = whole;
     this.keys = keys;
+    this.isStale = isStale;
     this.building = this.build().catch((error) => {
       this.failure = { error };
     });
@@ -44,11 +49,12 @@ export class Successor implements Beside {
     return done ? 'done' : 'goes on';
   }
 
-  /** The loop that has taken over; members of whom nothing is kept are left to look at. */
+  /** The loop that has taken over; members of whom nothing is kept are left to look at, or everybody after a stale one. */
   next(): Computing {
     if (!this.found) throw new Error('Nothing is built yet.');
     const { loop, place, silent } = this.found;
-    return { loop, beside: new Sweep(place, silent, false) };
+    const all = place.computations.keys();
+    return { loop, beside: this.isStale ? new Sweep(place, silent, 'everybody', all) : new Sweep(place, silent, 'strays') };
   }
 
   async stop(): Promise<void> {
@@ -64,7 +70,7 @@ export class Successor implements Beside {
     const { keys } = this;
     const state = await build({ store, clock, log, folder, source, keys, beside: true, fence, signal }, asked);
     const silent = new Set(keys);
-    const place = { ...this.whole, state, silent };
+    const place = { ...this.whole, state, silent, isStale: false };
     const own = new Map([...computations].filter(([key]) => keys.has(key)));
     // Its steps repeat those of the serving one, and count as nothing.
     const loop = new Loop({ ...this.parts, onStep: () => {} }, { ...place, computations: own });

@@ -7,7 +7,8 @@ const PAGE = 500;
 
 /**
  * Makes definitions live: looks at whoever may be in them, or may have been, between the steps. Nothing of them is sent until all
- * have been looked at, and then a run tells the difference.
+ * have been looked at, and then a run tells the difference. Where another state took the place of a stale one, it also looks at
+ * everybody by what is live already: what that changes is sent at once.
  */
 export class Sweep implements Beside {
   private readonly place: LivePlace;
@@ -18,13 +19,19 @@ export class Sweep implements Beside {
 
   /**
    * @param silent - keys of the definitions, those of the loop's place
-   * @param everybody - whether to look at all persons of whom anything is kept, not only at members of whom nothing is
+   * @param looksAt - all persons of whom anything is kept, or only `strays`: members of whom nothing is
+   * @param keys - definitions whose strays are looked at
    */
-  constructor(place: LivePlace, silent: Set<string>, everybody: boolean) {
+  constructor(
+    place: LivePlace,
+    silent: Set<string>,
+    looksAt: 'everybody' | 'strays',
+    keys: Iterable<string> = silent,
+  ) {
     this.place = place;
     this.silent = silent;
-    this.keys = [...silent];
-    this.after = everybody ? '' : null;
+    this.keys = [...keys];
+    this.after = looksAt === 'everybody' ? '' : null;
   }
 
   async turn(loop: Loop): Promise<'waits' | 'goes on' | 'done'> {
@@ -59,11 +66,12 @@ export class Sweep implements Beside {
   }
 
   private async record(): Promise<void> {
-    const { store, source, fence, computations } = this.place;
+    const { store, source, fence, computations, state } = this.place;
     for (const key of [...this.silent]) {
       failpoint('live_build');
       await store.addLiveAudience(key, source, computations.get(key)?.hash ?? '', null, fence);
       this.silent.delete(key);
     }
+    await store.seenLive(state, fence);
   }
 }

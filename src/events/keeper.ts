@@ -128,8 +128,9 @@ export class EventLogKeeper {
   /** Carries out again the deletions that a restored backup lacks. */
   private async restore(events: EventLog): Promise<void> {
     const { folder, store } = this.parts;
+    const onErased = () => store.rebuildLive();
     if (events.kind === 'table') {
-      await applyToRestored(folder, events, () => store.hashKey());
+      await applyToRestored(folder, events, () => store.hashKey(), onErased);
       this.isRestored = true;
       return;
     }
@@ -138,9 +139,8 @@ export class EventLogKeeper {
       const key = await store.hashKey();
       const done = await this.withLease(async (sealed) => {
         await sealTail(sealed);
-        await notes.apply(sealed, key);
+        await notes.apply(sealed, key, onErased);
         await this.removeLeftovers(events, 0);
-        await this.parts.store.rebuildLive();
       });
       if (!done) return;
     }

@@ -28,8 +28,8 @@ export class DeletionNotes {
     return (await this.last()) > (await this.log.deletions());
   }
 
-  /** Carries out those that the store does not know of, once more. */
-  async apply(sealed: Sealed, key: string): Promise<void> {
+  /** Carries out those that the store does not know of, once more. @param onErased - for whoever computes from the log */
+  async apply(sealed: Sealed, key: string, onErased: () => Promise<void>): Promise<void> {
     const known = await this.log.deletions();
     const missing = (await this.file.notes()).filter(({ n }) => n > known);
     const { files } = await this.log.state();
@@ -38,6 +38,7 @@ export class DeletionNotes {
       const ids = await userIds(bench, files).finally(() => bench.close());
       await eraseUsers(sealed, erasuresOf(missing, ids, key));
     }
+    await onErased();
     await this.log.deleted(missing.at(-1)?.n ?? known);
   }
 
@@ -59,8 +60,15 @@ export async function noteInTable(
 /**
  * Carries out again, once, what was noted of deletions, in a database that was restored from a copy. Those before the copy
  * find nothing.
+ *
+ * @param onErased - for whoever computes from the log
  */
-export async function applyToRestored(folder: string, log: TableLog, key: () => Promise<string>): Promise<void> {
+export async function applyToRestored(
+  folder: string,
+  log: TableLog,
+  key: () => Promise<string>,
+  onErased: () => Promise<void>,
+): Promise<void> {
   const restored = await log.restored();
   if (restored === null) return;
   const file = new NotesFile(folder);
@@ -68,5 +76,6 @@ export async function applyToRestored(folder: string, log: TableLog, key: () => 
   const notes = await file.notes();
   const erasures = notes.length > 0 ? erasuresOf(notes, await log.userIds(), await key()) : [];
   for (const { users, sources, until } of erasures) await log.forget(users, sources, until);
+  if (erasures.length > 0) await onErased();
   await file.append([{ restored }]);
 }

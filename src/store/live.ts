@@ -14,6 +14,10 @@ export interface LiveSource {
   /** Rises when somebody else than the leader changed what is kept. */
   readonly revision: number;
   readonly isBuilding: boolean;
+  /** Whether the log has changed since it was built: it serves until another state has been built and takes its place. */
+  readonly isStale: boolean;
+  /** Whether it has taken the place of a stale one, and not everybody has been looked at by it. */
+  readonly isUnseen: boolean;
   /** How far a build is: rows of the log, `total` 0 as long as it is not known. */
   readonly done: number;
   readonly total: number;
@@ -230,8 +234,12 @@ export interface LiveRecords {
   addLiveAudience(key: string, source: string, definition: string, hold: string | null, fence: Fence): Promise<void>;
   /** Puts an audience on hold, or lets it go on; the guard counts from `judgedFrom` on. */
   holdLive(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
-  /** Those who entered and left by steps since. */
-  liveCounts(key: string, since: number): Promise<{ readonly entered: number; readonly exited: number }>;
+  /** Those who entered and left by steps after `since`. @param until - what comes later was done by a clock that was wrong */
+  liveCounts(
+    key: string,
+    since: number,
+    until: number,
+  ): Promise<{ readonly entered: number; readonly exited: number }>;
 
   livePage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   saveLivePlan(plan: string, given: LivePlan): Promise<void>;
@@ -255,8 +263,14 @@ export interface LiveRecords {
   forgetLive(users: readonly string[], keys: readonly string[] | null): Promise<void>;
   /** Writes rows that lost something, and drops others; the leader notices. */
   rewriteLive(state: number, rows: readonly LiveRow[], gone: readonly string[]): Promise<void>;
-  /** Has what is kept of each source be built anew: the log lost some of what it was made of. */
+  /** Has what is kept of each source be built anew: nothing of it can be relied on. */
   rebuildLive(): Promise<void>;
+  /** As `rebuildLive`, of one source or of all; but what is built already serves until another state takes its place. */
+  renewLive(source: string | null): Promise<void>;
+  /** Everybody was looked at by a state that took the place of a stale one. Throws `fence_lost`. */
+  seenLive(state: number, fence: Fence): Promise<void>;
+  /** All states of a source count no more: nothing is live there. `clearLive` removes them. Throws `fence_lost`. */
+  dropLiveSource(source: string, fence: Fence): Promise<void>;
   /** Rows after this one that several users were said to have. */
   liveShared(state: number, after: string, limit: number): Promise<readonly LiveRow[]>;
 }

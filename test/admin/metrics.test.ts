@@ -26,7 +26,8 @@ const PARTS = {
 };
 
 const LIVE = {
-  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1, isBuilding: false },
+  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1 },
+  ...{ isBuilding: false, isStale: false, isUnseen: false },
   ...{ done: 9, total: 9, ids: 42, due: 17 },
 };
 

@@ -53,6 +53,51 @@ export const liveCases: Cases = {
     t.match(await store.liveSource('personas'), { state: next, isBuilding: false, position: '9' });
   },
 
+  'what is stale serves until another state has taken its place and everybody was looked at by that one': async (
+    t,
+    store,
+  ) => {
+    const fence = await led(store);
+    const { epoch } = await store.deletions(null);
+    const source = async () => {
+      const known = await store.liveSource('personas');
+      if (known === null) throw new Error('no state');
+      return known;
+    };
+    const step = async (state: number, serves: boolean) => {
+      const { revision = 0 } = (await store.liveSources()).find((each) => each.state === state) ?? {};
+      await store.commitLive({
+        ...{ fence, state, serves, revision, epoch, position: '10', at: 60, rows: [], contents: [], gone: [] },
+        ...{ named: null, more: { ids: 0, due: 0 }, changes: [], told: [], holds: [] },
+      });
+    };
+    const state = await store.beginLive('personas', '[]', '7', false, fence);
+    await store.renewLive(null);
+    await t.rejects(store.endLive(state, 40, fence), { code: 'live_moved' }, 'what is being built begins anew');
+    const first = await store.beginLive('personas', '[]', '7', false, fence);
+    await store.endLive(first, 40, fence);
+    const { revision } = await source();
+    await store.renewLive('shop');
+    t.match(await source(), { isStale: false, revision }, 'those of another source are left alone');
+    await store.renewLive('personas');
+    t.match(await source(), { state: first, isBuilding: false, isStale: true, revision: revision + 1 });
+    await step(first, false);
+    const next = await store.beginLive('personas', '[]', '9', true, fence);
+    await store.endLive(next, 50, fence);
+    await step(next, true);
+    t.match(await source(), { state: next, isBuilding: false, isStale: false, isUnseen: true });
+    await step(next, false);
+    await store.seenLive(next, fence);
+    t.match(await source(), { state: next, isUnseen: false });
+    await store.renewLive(null);
+    await store.seenLive(next, fence);
+    t.match(await source(), { isStale: true }, 'to have been seen does not end that');
+    await store.dropLiveSource('personas', fence);
+    t.equal(await store.liveSource('personas'), null, 'a source where nothing is live has no state');
+    while (await store.clearLive('personas', 10));
+    t.same(await store.liveSources(), []);
+  },
+
   'a page of a build that was computed before a deletion began is not written': async (t, store) => {
     const fence = await led(store);
     const { epoch } = await store.deletions(null);

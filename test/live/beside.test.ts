@@ -59,6 +59,22 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     t.equal(await stateCount(app), 1, 'the former state is removed');
   });
 
+  await t.test('a deletion for some sources stops nobody, and what was done there counts no more', async (t) => {
+    const build = holdUp(app, 'fillLive');
+    const id = await app.regulations.file({ type: 'DELETE_ONLY', sources: ['shop'], userIds: ['dan'] });
+    while ((await app.regulations.find(id))?.status !== 'FINISHED') await pause(30);
+    await build.reached;
+    await send(app, [did('Order', 'eve')]);
+    while (receiver.state('orders')['eve'] !== 3) await pause(20);
+    t.match(await standings(app), { viewers: { lag: Number, progress: Number, hold: null } });
+    t.ok('dan' in receiver.state('viewers'));
+    build.goOn();
+    await heard('viewers', ['ann', 'cleo', 'eve']);
+    await caughtUp(app);
+    t.strictSame(receiver.state('orders'), { ann: 1, bob: 1, cleo: 1, eve: 3 });
+    t.equal(await stateCount(app), 1);
+  });
+
   await t.test('so it is while people are looked at for a definition that asks for nothing more', async (t) => {
     await app.close();
     app = await opened(service, receiver.url, [BUYERS, EITHER]);
@@ -69,7 +85,7 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     t.match(await standings(app), { viewers: { hold: 'edited' } });
     t.notOk('finn' in receiver.state('viewers'), 'nothing is sent of the edited one');
     sweep.goOn();
-    await heard('viewers', ['ann', 'cleo', 'dan', 'eve', 'finn']);
+    await heard('viewers', ['ann', 'cleo', 'eve', 'finn']);
   });
 
   await t.test('definitions that are edited again and again end as the last one', async (t) => {
@@ -84,6 +100,17 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     await delivered(app);
     for (const key of ['buyers', 'viewers', 'orders'])
       t.strictSame(receiver.state(key), Object.fromEntries(await membersOf(app, key)), key);
+  });
+  await t.test('where nothing is live any more, nothing is kept; what is live again is built again', async (t) => {
+    await app.close();
+    app = await opened(service, receiver.url, []);
+    await app.start({ collect: true, schedules: true });
+    t.equal(await stateCount(app, 0), 0);
+    await app.close();
+    app = await opened(service, receiver.url, [BUYERS]);
+    await app.start({ collect: true, schedules: true });
+    await send(app, [did('Order', 'gil')]);
+    await heard('buyers', ['cleo', 'eve', 'finn', 'gil']);
   });
   t.same(receiver.faults, []);
 });
@@ -143,10 +170,11 @@ async function standings(app: App) {
   return Object.fromEntries(statuses.map(({ key, live }) => [key, live]));
 }
 
-async function stateCount(app: App): Promise<number> {
+/** Waits until there are so many. */
+async function stateCount(app: App, wanted = 1): Promise<number> {
   for (;;) {
     const states = await app.store.liveSources();
-    if (states.length === 1) return 1;
+    if (states.length === wanted) return wanted;
     await pause(50);
   }
 }

@@ -7,7 +7,8 @@ const row = (raw: string, person: string, links: readonly unknown[] = []): LiveR
 };
 
 const state: LiveSource = {
-  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1, isBuilding: false },
+  ...{ state: 1, source: 'personas', asked: '', position: '', at: 0, revision: 1 },
+  ...{ isBuilding: false, isStale: false, isUnseen: false },
   ...{ done: 0, total: 0, ids: 0, due: 0 },
 };
 

@@ -92,6 +92,26 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     await delivered(leader);
     t.strictSame(receiver.state('buyers'), { d: true, e: true });
   });
+
+  await t.test('a clock that was ahead for a while does no lasting harm', async (t) => {
+    const [collected, led] = [collector, leader as unknown as App];
+    const heard = async (users: string) => {
+      while (Object.keys(receiver.state('buyers')).join('') !== users) await new Promise((done) => setTimeout(done, 20));
+    };
+    service.setAhead(3 * 24 * 60 * MINUTE);
+    await heard('');
+    await send(collected, [order('f')]);
+    await heard('f');
+    service.setAhead(0);
+    await heard('def');
+    await send(collected, [order('g')]);
+    await heard('defg');
+    service.advance(49 * 60 * MINUTE);
+    await heard('f');
+    await caughtUp(led);
+    t.pass('those who were there by its time are there again, and leave by the time of now');
+  });
+  t.same(receiver.faults, []);
 });
 
 let sent = 0;

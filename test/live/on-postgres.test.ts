@@ -8,4 +8,5 @@ await runOnPostgres(t, {
   'live/life': 1,
   'live/meets': 1,
   'live/random': 1,
+  'live/restore': 2,
 });

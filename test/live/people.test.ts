@@ -2,7 +2,10 @@ import t from 'tap';
 import { askedOf } from '../../jobs/live/asked.ts';
 import { step } from '../../jobs/live/people.ts';
 import { alias, identify, NOW, order } from '../definitions/helpers/event.ts';
-import { RowsInMemory } from './helpers/rows.ts';
+import { seeded } from './helpers/events.ts';
+import { LiveModel, RowsInMemory } from './helpers/rows.ts';
+
+const DAY = 86_400_000;
 
 t.test('a former id that is looked at, as one of its members, loses nothing', async (t) => {
   const activity = { event: 'Order Completed', within: null, since: null, where: [] };
@@ -34,4 +37,42 @@ t.test('what somebody did anonymously counts beside the first thing done under a
   await take(order('anonymous:phone', '3d'));
   t.same(await take(identify('ann anonymous:phone', '2d')), { ann: undefined });
   t.same(await take(order('ann', '1d')), { ann: true }, 'nothing was kept of the user id itself');
+});
+
+t.test('of somebody who never stops no more is kept than definitions ask for, and each says what it would of all', async (t) => {
+  const within = 30 * DAY;
+  const activity = { event: 'Order Completed', within, since: null, where: [] };
+  const whens = { often: [3, null], some: [1, 4], never: [0, 1] } as const;
+  const definitions = Object.entries(whens).map(([key, [least, most]]) => {
+    return { key, kind: 'audience', when: { performed: activity, least, most } } as const;
+  });
+  const model = new LiveModel(askedOf(definitions, 400 * DAY));
+  const random = seeded(7);
+  const times: number[] = [];
+  const compare = (now: number) => {
+    const count = times.filter((at) => at > now - within).length;
+    const law = { often: count >= 3, some: count >= 1 && count <= 4, never: count <= 1 };
+    const live = Object.keys(whens).map((key) => [key, model.members.get(key)?.has('bot') ?? false]);
+    t.same(Object.fromEntries(live), law, `${count} of ${times.length}`);
+  };
+  let now = NOW;
+  for (let batch = 0; batch < 20; batch += 1) {
+    now += DAY;
+    const events = Array.from({ length: 5_000 }, (_, index) => {
+      const timestamp = now - Math.round(random() ** 2 * 40 * DAY);
+      times.push(timestamp);
+      return { ...order('bot', '1d'), messageId: `${batch}-${index}`, timestamp, receivedAt: now };
+    });
+    await model.advance(events, now);
+    compare(now);
+    t.ok(model.size < 300, `${model.size} characters are kept`);
+  }
+  // They leave one after the other, in the end by time alone.
+  const last = times.toSorted((a, b) => b - a).slice(0, 6);
+  for (const at of last.toReversed()) {
+    await model.advance([], at + within - 1);
+    compare(at + within - 1);
+    await model.advance([], at + within);
+    compare(at + within);
+  }
 });

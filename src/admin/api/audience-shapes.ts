@@ -47,7 +47,7 @@ export const audience = z.object({
       progress: z
         .number()
         .nullable()
-        .describe('While it is computed over the log: how much of that is done, from 0 to 1.'),
+        .describe('While it is computed over the log, or anew: how much of that is done, from 0 to 1.'),
       ids: z.int().describe('Ids of which something is kept.'),
       due: z.int().describe('People for whom something may change by time alone.'),
       hold: z.string().nullable().describe('Why nothing is sent as it is computed.'),

@@ -60,8 +60,13 @@ const COLUMNS = [
   },
 ];
 
-/** How what is computed as events come stands. @param {{ lag: number | null, hold: string | null }} live */
-export function liveText({ lag, hold }) {
+/**
+ * How what is computed as events come stands.
+ *
+ * @param {{ lag: number | null, progress: number | null, hold: string | null }} live
+ */
+export function liveText({ lag, progress, hold }) {
+  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed${lag === null ? '' : ' anew'}`;
   if (lag === null) return 'live, not computed yet';
   if (hold !== null) return 'live, on hold';
   return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;

@@ -140,7 +140,7 @@ function statusTable(statuses: readonly AudienceStatus[], now: number, terminal:
 }
 
 function liveText({ lag, progress, hold }: NonNullable<AudienceStatus['live']>): string {
-  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed`;
+  if (progress !== null) return `live, ${Math.floor(100 * progress)} % computed${lag === null ? '' : ' anew'}`;
   if (lag === null) return 'live, not computed yet';
   if (hold !== null) return 'live, on hold';
   return lag < 1_000 ? 'live' : `live, ${duration(lag)} behind`;

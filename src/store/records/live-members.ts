@@ -114,9 +114,9 @@ export async function holdLive({ run }: Session, key: string, hold: string | nul
     WHERE key = ${key}`);
 }
 
-export async function liveCounts({ rows }: Session, key: string, since: number) {
+export async function liveCounts({ rows }: Session, key: string, since: number, until: number) {
   const found = await rows<[string, number]>(sql`SELECT change, count(*) FROM rollcall.live_cause
-    WHERE key = ${key} AND at > ${since} GROUP BY change`);
+    WHERE key = ${key} AND at > ${since} AND at <= ${until} GROUP BY change`);
   const counts = new Map(found);
   return { entered: counts.get('entered') ?? 0, exited: counts.get('exited') ?? 0 };
 }

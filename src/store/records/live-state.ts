@@ -11,9 +11,13 @@ import type { Session } from './session.ts';
 /** The beginning of the raw id of a user; those of anonymous ids come before. */
 const USER = 'u:';
 
-/** Values of `building`. What begins anew was built from something that has changed since; what is over is being removed. */
-const [BUILT, BEGUN, BEGINS_ANEW] = [0, 1, 2];
+/**
+ * Values of `building`. What begins anew was built from something that has changed since; what is over is being removed. What is
+ * stale goes on serving until another has taken its place; that one is unseen until everybody was looked at by it.
+ */
+const [BUILT, BEGUN, BEGINS_ANEW, STALE, UNSEEN] = [0, 1, 2, 4, 5];
 export const OVER = 3;
+const SERVES_ON = sql`building IN (${BUILT}, ${STALE}, ${UNSEEN})`;
 
 type SourceRow = readonly [
   ...[state: number, source: string, asked: string, position: string, at: number, revision: number, building: number],
@@ -25,7 +29,12 @@ async function sourcesWhere({ rows }: Session, condition: Sql): Promise<LiveSour
     await rows<SourceRow>(sql`SELECT state, source, asked, position, at, revision, building, done, total, ids, due
     FROM rollcall.live_source WHERE ${condition} ORDER BY serving DESC, state DESC`);
   return found.map(([state, source, asked, position, at, revision, building, done, total, ids, due]) => {
-    return { state, source, asked, position, at, revision, isBuilding: building !== BUILT, done, total, ids, due };
+    const phase = {
+      isBuilding: ![BUILT, STALE, UNSEEN].includes(building),
+      isStale: building === STALE,
+      isUnseen: building === UNSEEN,
+    };
+    return { state, source, asked, position, at, revision, ...phase, done, total, ids, due };
   });
 }
 
@@ -74,6 +83,34 @@ export async function rebuildLive({ run }: Session): Promise<void> {
   await run(
     sql`UPDATE rollcall.live_source SET building = ${BEGINS_ANEW}, revision = revision + 1 WHERE building <> ${OVER}`,
   );
+}
+
+export async function renewLive({ run }: Session, source: string | null): Promise<void> {
+  const whose = source === null ? raw('true') : sql`source = ${source}`;
+  await run(sql`UPDATE rollcall.live_source SET revision = revision + 1,
+      building = CASE WHEN serving = 1 AND ${SERVES_ON} THEN ${raw(String(STALE))} ELSE ${raw(String(BEGINS_ANEW))} END
+    WHERE building <> ${OVER} AND ${whose}`);
+}
+
+export function seenLive(session: Session, ...[state, fence]: Parameters<LiveRecords['seenLive']>): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(
+      sql`UPDATE rollcall.live_source SET building = ${BUILT} WHERE state = ${state} AND building = ${UNSEEN}`,
+    );
+  });
+}
+
+export function dropLiveSource(
+  session: Session,
+  ...[source, fence]: Parameters<LiveRecords['dropLiveSource']>
+): Promise<void> {
+  return session.transaction(async (session) => {
+    await checkFence(session, fence);
+    await session.run(
+      sql`UPDATE rollcall.live_source SET serving = 0, building = ${OVER} WHERE source = ${source}`,
+    );
+  });
 }
 
 export function clearLive(session: Session, source: string, limit: number): Promise<boolean> {
@@ -262,12 +299,15 @@ export async function moveSource(
   const moved =
     await run(sql`UPDATE rollcall.live_source SET position = ${position}, at = ${at}, ids = ids + ${more.ids},
       due = due + ${more.due}
-    WHERE state = ${state} AND revision = ${revision} AND building = ${BUILT}`);
+    WHERE state = ${state} AND revision = ${revision} AND ${SERVES_ON}`);
   if (moved === 0) throw liveMoved();
 }
 
-/** Has a state that has caught up serve its source. */
+/** Has a state that has caught up serve its source. Where the former one was stale, not all that it says can be relied on. */
 export async function serve({ run }: Session, state: number): Promise<void> {
+  await run(sql`UPDATE rollcall.live_source SET building = ${UNSEEN} WHERE state = ${state} AND EXISTS (
+    SELECT 1 FROM rollcall.live_source AS former WHERE former.source = live_source.source AND former.serving = 1
+      AND former.building IN (${STALE}, ${UNSEEN}))`);
   await run(sql`UPDATE rollcall.live_source SET serving = CASE WHEN state = ${state} THEN 1 ELSE 0 END,
       building = CASE WHEN state = ${state} THEN building ELSE ${OVER} END
     WHERE source = (SELECT source FROM rollcall.live_source WHERE state = ${state})`);

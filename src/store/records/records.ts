@@ -43,6 +43,7 @@ import {
   askLive,
   beginLive,
   clearLive,
+  dropLiveSource,
   endLive,
   fillLive,
   liveAround,
@@ -59,7 +60,9 @@ import {
   liveSources,
   liveStrays,
   rebuildLive,
+  renewLive,
   rewriteLive,
+  seenLive,
 } from './live-state.ts';
 import { message, messagePage, pruneDelivered } from './messages.ts';
 import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
@@ -123,6 +126,9 @@ const RECORDS = {
     liveFlagged,
     liveAround,
     rebuildLive,
+    renewLive,
+    seenLive,
+    dropLiveSource,
     rewriteLive,
     liveMembers,
     commitLive,

@@ -20,6 +20,8 @@ export interface LoggingService {
   readonly url: string;
   /** Wall clock and steady clock together. */
   advance(ms: number): void;
+  /** Sets the wall clock alone: ahead by this, in milliseconds, until it is set again. */
+  setAhead(ms: number): void;
   readonly clock: Clock;
   /** As of one more process on the same store; closed with the test. */
   open(audiences?: readonly Audience[], changes?: object): Promise<App>;
@@ -31,11 +33,12 @@ export function loggingService(t: Test): LoggingService {
   const folder = t.testdir({});
   const url = isOnPostgres ? storeUrl() : `sqlite:${join(folder, 'rollcall.db')}`;
   let passed = 0;
+  let ahead = 0;
   const began = systemClock.monotonic();
   const steady = () => systemClock.monotonic() + passed;
   const clock: Clock = {
     ...systemClock,
-    now: () => START + Math.floor(steady() - began),
+    now: () => START + ahead + Math.floor(steady() - began),
     monotonic: steady,
     uptime: () => systemClock.uptime() + passed,
   };
@@ -45,6 +48,9 @@ export function loggingService(t: Test): LoggingService {
     clock,
     advance: (ms) => {
       passed += ms;
+    },
+    setAhead: (ms) => {
+      ahead = ms;
     },
     async open(audiences = [], changes = {}) {
       const config = {

@@ -40,6 +40,11 @@ export class RowsInMemory implements Rows {
     return this.all().flatMap(({ due, person }) => (due !== null && due <= now && person !== null ? person : []));
   }
 
+  /** Characters of all that is kept. */
+  get size(): number {
+    return this.all().reduce((sum, { kept }) => sum + writeKept(kept).length, 0);
+  }
+
   private all(): readonly Row[] {
     return [...this.rows.values()].flatMap(readRow);
   }
@@ -60,6 +65,10 @@ export class LiveModel {
 
   constructor(asked: AskedOfAll) {
     this.asked = asked;
+  }
+
+  get size(): number {
+    return this.rows.size;
   }
 
   /** Resolves to what was looked at. @param first - the first day of the log */

@@ -1,10 +1,11 @@
 import type { App } from '../../../src/app.ts';
 
 /** All that was accepted is computed. */
-export const computed = (app: App): Promise<void> => until(app, ({ lag }) => lag === 0);
+export const computed = (app: App): Promise<void> => until(app, ({ lag, progress }) => lag === 0 && progress === null);
 
 /** All that was accepted is computed, and nothing is on hold. */
-export const caughtUp = (app: App): Promise<void> => until(app, ({ lag, hold }) => lag === 0 && hold === null);
+export const caughtUp = (app: App): Promise<void> =>
+  until(app, ({ lag, progress, hold }) => lag === 0 && progress === null && hold === null);
 
 type Standing = NonNullable<Awaited<ReturnType<App['sync']['audiences']>>[number]['live']>;
 

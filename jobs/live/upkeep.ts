@@ -1,0 +1,76 @@
+import type { LiveAudience } from '../../src/store/live.ts';
+import type { LoopParts } from './loop.ts';
+import type { LivePlace } from './step.ts';
+
+/** Sent to nobody until a person decides. */
+export const REJECTED = 'rejected';
+/** How often audiences on hold are looked at, in milliseconds. */
+const LOOK_EVERY = 500;
+/** How often what is old is forgotten, in milliseconds. */
+const PRUNE_EVERY = 3_600_000;
+/** Rows of states that are over, removed at once at most. */
+export const CLEARED = 2_000;
+
+/** A leader's work beside its steps: ends holds, and removes what nobody needs any more. */
+export class Upkeep {
+  /** Audiences that may be behind although nothing holds them any more. */
+  readonly flush = new Set<string>();
+  private readonly parts: LoopParts;
+  private readonly place: LivePlace;
+  private onHold: ReadonlySet<string>;
+  private lookedAt = Number.NEGATIVE_INFINITY;
+  private prunedAt = Number.NEGATIVE_INFINITY;
+  private isLooking = false;
+
+  constructor(parts: LoopParts, place: LivePlace) {
+    this.parts = parts;
+    this.place = place;
+    this.onHold = new Set(place.computations.keys());
+  }
+
+  /** Waits for nothing: a run may wait for room in a queue for long. Whoever stops waits for runs, not for this. */
+  look(): void {
+    const { store, clock, log, signal } = this.parts;
+    if (this.isLooking || clock.monotonic() - this.lookedAt < LOOK_EVERY) return;
+    this.lookedAt = clock.monotonic();
+    this.isLooking = true;
+    void Promise.all([this.settleHolds(), this.prune(), store.clearLive(this.place.source, CLEARED)])
+      .catch((error) => {
+        if (!signal.aborted) log.warn({ err: error }, 'Housekeeping of live audiences failed; trying again');
+      })
+      .finally(() => {
+        this.isLooking = false;
+      });
+  }
+
+  /** Changes are remembered for as long as runs are. */
+  private async prune(): Promise<void> {
+    const { store, clock } = this.parts;
+    const { recordRetention } = this.place.config();
+    if (!recordRetention || clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
+    this.prunedAt = clock.monotonic();
+    await store.pruneLive(clock.now() - recordRetention.runs);
+  }
+
+  private async settleHolds(): Promise<void> {
+    const { store, signal, settle } = this.parts;
+    const { silent, computations } = this.place;
+    for (const { key } of (await this.audiences()).filter(({ hold }) => hold !== null && hold !== REJECTED)) {
+      if (signal.aborted) return;
+      if (silent.has(key)) continue;
+      const isPaused = computations.get(key)?.computation.paused;
+      const waiting = await store.runs({ key, states: ['held'], limit: 1 });
+      if (!isPaused && waiting.length === 0) await settle(key);
+    }
+    const held = new Set(
+      (await this.audiences()).flatMap(({ key, hold }) => (hold === null && !silent.has(key) ? [] : key)),
+    );
+    for (const key of this.onHold) if (!held.has(key)) this.flush.add(key);
+    this.onHold = held;
+  }
+
+  private async audiences(): Promise<readonly LiveAudience[]> {
+    const { computations } = this.place;
+    return (await this.parts.store.liveAudiences()).filter(({ key }) => computations.has(key));
+  }
+}
