@@ -93,6 +93,8 @@ export class Loop {
   private position = '';
   private upkeep: Upkeep;
   private daysAt = Number.NEGATIVE_INFINITY;
+  /** First day of the log, as it was when that was looked at. */
+  private first = 0;
   private readonly named: Named;
   private namedAt = Number.NEGATIVE_INFINITY;
 
@@ -194,9 +196,10 @@ export class Loop {
       const news = await readNews(store.events, this.position, clock.now());
       if (news === null) throw notReady();
       if (!hasReached(store.events, news.position, other.position)) return false;
+      this.first = await store.events.firstDay();
       const [{ persons }, old] = await Promise.all([
         store.liveDue(place.state, this.time(news.events), PERSONS),
-        store.liveOld(place.state, await store.events.firstDay(), PERSONS),
+        store.liveOld(place.state, this.first, PERSONS),
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
       if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
@@ -257,8 +260,7 @@ export class Loop {
       return { next: due, stepped: false, isMore: false };
     }
     await this.step({ ...NO_NEWS, events: news.events, due: persons, old }, news.position, since || now);
-    const isMore =
-      news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || flush.size > 0;
+    const isMore = news.events.length >= MANY || persons.length === PERSONS || old.length === PERSONS || flush.size > 0;
     return { next: due, stepped: true, isMore };
   }
 
@@ -268,7 +270,8 @@ export class Loop {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
     // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
     await this.own();
-    const old = await store.liveOld(this.place.state, await store.events.firstDay(), PERSONS);
+    this.first = await store.events.firstDay();
+    const old = await store.liveOld(this.place.state, this.first, PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
   }
@@ -301,9 +304,8 @@ export class Loop {
     const { revision } = this;
     const { events } = given;
     const now = this.time(events);
-    // Read after the events: they are part of the log.
-    const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
-    const input = { ...given, now, first, position, revision, deletions, flush: [...this.upkeep.flush] };
+    const deletions = await store.deletions(null);
+    const input = { ...given, now, first: this.first, position, revision, deletions, flush: [...this.upkeep.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');

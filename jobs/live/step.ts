@@ -131,7 +131,7 @@ class Draft {
   private readonly place: LivePlace;
   private readonly now: number;
   private audiences: ReadonlyMap<string, LiveAudience> = new Map();
-  private records: ReadonlyMap<string, AudienceRecord | null> = new Map();
+  private records: ReadonlyMap<string, AudienceRecord> = new Map();
   /** Those that a person paused. */
   private paused: ReadonlySet<string> = new Set();
 
@@ -147,11 +147,11 @@ class Draft {
     const [audiences, paused, records] = await Promise.all([
       store.liveAudiences(),
       store.pausedAudiences(),
-      Promise.all(keys.map(async (key) => [key, await store.audience(key)] as const)),
+      store.audiences(keys),
     ]);
     this.audiences = new Map(audiences.map((each) => [each.key, each]));
     this.paused = new Set(paused.map(({ key }) => key));
-    this.records = new Map(records);
+    this.records = new Map(records.map((each) => [each.key, each]));
   }
 
   readonly to = (message: Message): readonly string[] => this.scopes.get(message) ?? [];

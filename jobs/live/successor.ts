@@ -54,7 +54,10 @@ export class Successor implements Beside {
     if (!this.found) throw new Error('Nothing is built yet.');
     const { loop, place, silent } = this.found;
     const all = place.computations.keys();
-    return { loop, beside: this.isStale ? new Sweep(place, silent, 'everybody', all) : new Sweep(place, silent, 'strays') };
+    return {
+      loop,
+      beside: this.isStale ? new Sweep(place, silent, 'everybody', all) : new Sweep(place, silent, 'strays'),
+    };
   }
 
   async stop(): Promise<void> {

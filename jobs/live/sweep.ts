@@ -22,12 +22,7 @@ export class Sweep implements Beside {
    * @param looksAt - all persons of whom anything is kept, or only `strays`: members of whom nothing is
    * @param keys - definitions whose strays are looked at
    */
-  constructor(
-    place: LivePlace,
-    silent: Set<string>,
-    looksAt: 'everybody' | 'strays',
-    keys: Iterable<string> = silent,
-  ) {
+  constructor(place: LivePlace, silent: Set<string>, looksAt: 'everybody' | 'strays', keys: Iterable<string> = silent) {
     this.place = place;
     this.silent = silent;
     this.keys = [...keys];

@@ -235,11 +235,7 @@ export interface LiveRecords {
   /** Puts an audience on hold, or lets it go on; the guard counts from `judgedFrom` on. */
   holdLive(key: string, hold: string | null, judgedFrom: number | null): Promise<void>;
   /** Those who entered and left by steps after `since`. @param until - what comes later was done by a clock that was wrong */
-  liveCounts(
-    key: string,
-    since: number,
-    until: number,
-  ): Promise<{ readonly entered: number; readonly exited: number }>;
+  liveCounts(key: string, since: number, until: number): Promise<{ readonly entered: number; readonly exited: number }>;
 
   livePage(key: string, which: LiveWhich, after: string, limit: number): Promise<readonly LiveMember[]>;
   saveLivePlan(plan: string, given: LivePlan): Promise<void>;

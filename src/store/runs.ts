@@ -134,7 +134,8 @@ export interface Admission {
 /** Audiences and computed traits, and their runs. */
 export interface RunRecords {
   audience(key: string): Promise<AudienceRecord | null>;
-  audiences(): Promise<readonly AudienceRecord[]>;
+  /** Those of these keys; all unless given. */
+  audiences(keys?: readonly string[]): Promise<readonly AudienceRecord[]>;
   /** Forgets all but the sequence. */
   forgetAudience(key: string, fence: Fence): Promise<void>;
   /** Those that no schedule runs until somebody resumes them. */

@@ -96,7 +96,8 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
   await t.test('a clock that was ahead for a while does no lasting harm', async (t) => {
     const [collected, led] = [collector, leader as unknown as App];
     const heard = async (users: string) => {
-      while (Object.keys(receiver.state('buyers')).join('') !== users) await new Promise((done) => setTimeout(done, 20));
+      while (Object.keys(receiver.state('buyers')).join('') !== users)
+        await new Promise((done) => setTimeout(done, 20));
     };
     service.setAhead(3 * 24 * 60 * MINUTE);
     await heard('');

@@ -1,5 +1,5 @@
 import type { Admission, AudienceRecord, Candidate, Fence } from '../port.ts';
-import { sql } from '../sql.ts';
+import { raw, sql } from '../sql.ts';
 import { checkFence } from './fence.ts';
 import type { Session } from './session.ts';
 
@@ -11,8 +11,9 @@ export async function audience({ rows }: Session, key: string): Promise<Audience
   return row ? (JSON.parse(row[0]) as AudienceRecord) : null;
 }
 
-export async function audiences({ rows }: Session): Promise<AudienceRecord[]> {
-  const found = await rows<[string]>(sql`SELECT record FROM rollcall.audience ORDER BY key`);
+export async function audiences({ rows, dialect }: Session, keys?: readonly string[]): Promise<AudienceRecord[]> {
+  const these = keys ? dialect.oneOf(raw('key'), 'text', keys) : raw('true');
+  const found = await rows<[string]>(sql`SELECT record FROM rollcall.audience WHERE ${these} ORDER BY key`);
   return found.map(([record]) => JSON.parse(record) as AudienceRecord);
 }
 

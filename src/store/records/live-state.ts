@@ -107,9 +107,7 @@ export function dropLiveSource(
 ): Promise<void> {
   return session.transaction(async (session) => {
     await checkFence(session, fence);
-    await session.run(
-      sql`UPDATE rollcall.live_source SET serving = 0, building = ${OVER} WHERE source = ${source}`,
-    );
+    await session.run(sql`UPDATE rollcall.live_source SET serving = 0, building = ${OVER} WHERE source = ${source}`);
   });
 }
 
