@@ -1,24 +1,15 @@
-import type { Clock } from '../../src/clock.ts';
 import { RollcallError } from '../../src/errors.ts';
 import { failpoint } from '../../src/failpoint.ts';
 import type { LiveSource } from '../../src/store/live.ts';
-import type { Store } from '../../src/store/port.ts';
-import type { Log } from '../context.ts';
 import type { Engine } from '../engines/port.ts';
 import type { LiveEvent } from './event.ts';
 import { Named } from './named.ts';
 import { hasReached, readNews } from './news.ts';
 import { type LiveMoved, type LivePlace, type StepInput, takeStep } from './step.ts';
 import { isAhead, latest } from './time.ts';
-import { CLEARED, Upkeep } from './upkeep.ts';
+import { CLEARED, Upkeep, type UpkeepParts } from './upkeep.ts';
 
-export interface LoopParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-  /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
-  readonly settle: (key: string) => Promise<void>;
+export interface LoopParts extends UpkeepParts {
   readonly onStep: (step: LiveStepReport) => void;
   /** Asks the engine that has the snapshot of an audience. */
   readonly ask: <T>(key: string, work: (engine: Engine) => Promise<T>) => Promise<T>;

@@ -1,6 +1,17 @@
+import type { Clock } from '../../src/clock.ts';
 import type { LiveAudience } from '../../src/store/live.ts';
-import type { LoopParts } from './loop.ts';
+import type { Store } from '../../src/store/port.ts';
+import type { Log } from '../context.ts';
 import type { LivePlace } from './step.ts';
+
+export interface UpkeepParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Tells, by a run, what an audience on hold has missed, or has that wait for a person. */
+  readonly settle: (key: string) => Promise<void>;
+}
 
 /** Sent to nobody until a person decides. */
 export const REJECTED = 'rejected';
@@ -15,14 +26,14 @@ export const CLEARED = 2_000;
 export class Upkeep {
   /** Audiences that may be behind although nothing holds them any more. */
   readonly flush = new Set<string>();
-  private readonly parts: LoopParts;
+  private readonly parts: UpkeepParts;
   private readonly place: LivePlace;
   private onHold: ReadonlySet<string>;
   private lookedAt = Number.NEGATIVE_INFINITY;
   private prunedAt = Number.NEGATIVE_INFINITY;
   private isLooking = false;
 
-  constructor(parts: LoopParts, place: LivePlace) {
+  constructor(parts: UpkeepParts, place: LivePlace) {
     this.parts = parts;
     this.place = place;
     this.onHold = new Set(place.computations.keys());

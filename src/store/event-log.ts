@@ -135,6 +135,8 @@ export interface LoggedRow {
  */
 export interface TablePlace {
   readonly last: number;
+  /** When that was, in milliseconds since 1970: events that came later may have been received a little before. */
+  readonly at: number;
   readonly missing: readonly (readonly [number: number, since: number])[];
 }
 

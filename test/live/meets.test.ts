@@ -17,6 +17,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     destinations: [{ name: 'crm', sources: ['personas'], webhookUrl: receiver.url }],
     audiences: [
       { name: 'Buyers', source: 'personas', live: true, when: { performed: 'Order', within: '2 days' } },
+      { name: 'Ever', source: 'personas', live: true, when: { performed: 'Order' } },
       { name: 'Hourly', source: 'personas', schedule: '0 * * * *', when: { performed: 'Order' } },
     ],
   };
@@ -111,6 +112,16 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     await heard('f');
     await caughtUp(led);
     t.pass('those who were there by its time are there again, and leave by the time of now');
+  });
+  await t.test('what came in while nobody computed for days counts, too', async (t) => {
+    await leader?.close();
+    await send(collector, [order('late')]);
+    service.advance(5 * 24 * 60 * MINUTE);
+    leader = await service.open([], config);
+    await leader.start({ collect: true, schedules: true });
+    await send(leader, [order('now')]);
+    while (!('now' in receiver.state('ever'))) await new Promise((done) => setTimeout(done, 20));
+    t.ok('late' in receiver.state('ever'));
   });
   t.same(receiver.faults, []);
 });

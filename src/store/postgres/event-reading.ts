@@ -7,7 +7,7 @@ import type { Context } from './context.ts';
 import { onOwnConnection } from './own-connection.ts';
 
 const DAY = 86_400_000;
-/** Rows read at once. */
+/** Numbers of rows that are read at once. */
 const PAGE = 5_000;
 /** Longer than a transaction that writes events may take, in milliseconds. */
 const LATEST = 120_000;
@@ -18,28 +18,39 @@ const COLUMNS = `
   SELECT seq, message_id, type, event, user_id, anonymous_id, previous_id,
     (extract(epoch FROM "timestamp") * 1000)::bigint, (extract(epoch FROM received_at) * 1000)::bigint,
     properties::text, traits::text, context::text
-  FROM rollcall.event WHERE`;
-const SINCE = `${COLUMNS} day >= $1::date AND`;
+  FROM rollcall.event WHERE day >= $1::date AND`;
+/** With both ends, a planner that has counted nothing yet goes by the index, too. */
+const BETWEEN = `${COLUMNS} seq > $2::bigint AND seq <= $2::bigint + ${PAGE}`;
+const ANY_OF = `${COLUMNS} seq = ANY ($2::bigint[])`;
+const NEXT = 'SELECT seq FROM rollcall.event WHERE day >= $1::date AND seq > $2::bigint ORDER BY seq LIMIT 1';
 
 type EventRow = readonly [
   ...[number, string, string, string | null, string | null, string | null, string | null, number, number],
   ...[string | null, string | null, string | null],
 ];
 
-/** Rows of the last days only: what is written now was received now, or a little before. */
-export async function eventsSince(db: Context['db'], { last, missing }: TablePlace, now: number) {
-  const from = dayOf(now - 2 * DAY);
-  const rows = await db.rows<EventRow>(`${SINCE} seq > $2::bigint ORDER BY seq LIMIT ${PAGE}`, [from, last]);
+/** Rows of the last days only: what was written since was received since, or a little before. */
+export async function eventsSince(db: Context['db'], { last, at, missing }: TablePlace, now: number) {
+  const from = dayOf(Math.min(at, now) - 2 * DAY);
+  const rows = await nextRows(db, from, last);
   if (missing.length > 0) {
     const numbers = int8(missing.map(([number]) => number));
-    rows.push(...(await db.rows<EventRow>(`${SINCE} seq = ANY ($2::bigint[])`, [from, numbers])));
+    rows.push(...(await db.rows<EventRow>(ANY_OF, [from, numbers])));
   }
   const found = new Set(rows.map(([seq]) => seq));
   const next = rows.reduce((most, [seq]) => Math.max(most, seq), last);
   const still = missing.filter(([number, since]) => !found.has(number) && now - since < LATEST);
   const fresh: (readonly [number, number])[] = [];
   if (next - last < MANY) for (let seq = last + 1; seq < next; seq += 1) if (!found.has(seq)) fresh.push([seq, now]);
-  return { events: rows.map(loggedRow), place: { last: next, missing: [...still, ...fresh] } };
+  return { events: rows.map(loggedRow), place: { last: next, at: now, missing: [...still, ...fresh] } };
+}
+
+/** Numbers may have been left out: a restored copy goes on far ahead. */
+async function nextRows(db: Context['db'], from: string, last: number): Promise<EventRow[]> {
+  const rows = await db.rows<EventRow>(BETWEEN, [from, last]);
+  if (rows.length > 0) return rows;
+  const [[next] = [null]] = await db.rows<[number | null]>(NEXT, [from, last]);
+  return next === null ? [] : db.rows<EventRow>(BETWEEN, [from, next - 1]);
 }
 
 function loggedRow([, messageId, type, event, userId, anonymousId, previousId, ...rest]: EventRow): LoggedRow {
@@ -95,7 +106,7 @@ export function scanEvents(
     const gaps = await rows<[string]>(
       `SELECT generate_series(${first}::bigint, ${last}::bigint) EXCEPT SELECT seq FROM rollcall.event WHERE seq >= ${first}`,
     );
-    await onPlace({ last, missing: gaps.map(([seq]) => [Number(seq), now]) });
+    await onPlace({ last, at: now, missing: gaps.map(([seq]) => [Number(seq), now]) });
     const { tables, size, people, anonymous } = stagingOf(wanted, 'rollcall.event', STAGING);
     for (const [table, statement] of tables) {
       await client.query(statement);
