@@ -46,7 +46,7 @@ export function failuresOf(tap: string): readonly Failure[] {
 function linesOf(diagnostics: Result['diag']): readonly string[] {
   const shown = Object.entries(diagnostics ?? {}).filter(([name]) => !LEFT_OUT.has(name));
   if (shown.length === 0) return [];
-  return stringify(Object.fromEntries(shown)).trimEnd().split('\n');
+  return stringify(Object.fromEntries(shown), { lineWidth: 0 }).trimEnd().split('\n');
 }
 
 /** As text, bounded; each has at least its name as long as there are lines. */

@@ -49,7 +49,7 @@ t.test('an older Node gets one line', async (t) => {
   const folder = join(home, 'first-24');
   const reader = new Reader(folder, node, tarballs);
   await reader.type(t, {
-    command: 'rollcall start || true',
+    command: 'npx rollcall start || true',
     output: ['Rollcall needs Node 22.20 or newer. This is Node 20….'],
   });
 });

@@ -35,7 +35,9 @@ export class Reader {
     const own = Object.entries(process.env).filter(
       ([name]) => !/^(NODE_OPTIONS|NODE_COMPILE_CACHE|TAP|_TAPJS|npm_(?!config_))/.test(name),
     );
-    const path = `${node}:${join(folder, 'node_modules/.bin')}:${process.env['PATH']}`;
+    // Without the folder's own commands, nor those of the checkout: `rollcall` without `npx` is not found.
+    const others = process.env['PATH']?.split(':').filter((each) => !each.endsWith('node_modules/.bin')) ?? [];
+    const path = [node, ...others].join(':');
     const quiet = { npm_config_loglevel: 'error', npm_config_audit: 'false', npm_config_fund: 'false', NO_COLOR: '1' };
     this.env = { ...Object.fromEntries(own), ...quiet, PATH: path };
   }
