@@ -84,8 +84,6 @@ export class Loop {
   private position = '';
   private upkeep: Upkeep;
   private daysAt = Number.NEGATIVE_INFINITY;
-  /** First day of the log, as it was when that was looked at. */
-  private first = 0;
   private readonly named: Named;
   private namedAt = Number.NEGATIVE_INFINITY;
 
@@ -187,10 +185,9 @@ export class Loop {
       const news = await readNews(store.events, this.position, clock.now());
       if (news === null) throw notReady();
       if (!hasReached(store.events, news.position, other.position)) return false;
-      this.first = await store.events.firstDay();
       const [{ persons }, old] = await Promise.all([
         store.liveDue(place.state, this.time(news.events), PERSONS),
-        store.liveOld(place.state, this.first, PERSONS),
+        store.liveOld(place.state, await store.events.firstDay(), PERSONS),
       ]);
       if (persons.length === PERSONS || old.length === PERSONS) return false;
       if (!this.named.isKnown || !this.named.isLike(other.named)) return false;
@@ -261,8 +258,7 @@ export class Loop {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return [];
     // A deletion may have everything computed anew. A step would find that; where nothing happens there is none.
     await this.own();
-    this.first = await store.events.firstDay();
-    const old = await store.liveOld(this.place.state, this.first, PERSONS);
+    const old = await store.liveOld(this.place.state, await store.events.firstDay(), PERSONS);
     if (old.length < PERSONS) this.daysAt = clock.monotonic();
     return old;
   }
@@ -295,8 +291,9 @@ export class Loop {
     const { revision } = this;
     const { events } = given;
     const now = this.time(events);
-    const deletions = await store.deletions(null);
-    const input = { ...given, now, first: this.first, position, revision, deletions, flush: [...this.upkeep.flush] };
+    // Read after the events: they are part of the log, and one without any has no day at all.
+    const [deletions, first] = await Promise.all([store.deletions(null), store.events.firstDay()]);
+    const input = { ...given, now, first, position, revision, deletions, flush: [...this.upkeep.flush] };
     failpoint('live_step');
     const { touched, sent, flushed, moved } = await takeStep(this.place, input);
     failpoint('live_stepped');
