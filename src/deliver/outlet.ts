@@ -156,9 +156,9 @@ export class Outlet {
     this.batcher?.cut();
   }
 
-  /** In how many milliseconds an attempt that finds no room should come again. */
+  /** In how many milliseconds an attempt that finds no room should come again: whole ones, as due times are kept in. */
   get nextChance(): number {
-    return this.window.pausedAt === null ? this.untilProbe : PAUSED_DELAY;
+    return this.window.pausedAt === null ? Math.ceil(this.untilProbe) : PAUSED_DELAY;
   }
 
   /** Milliseconds until the next probe. */

@@ -59,6 +59,26 @@ t.test('require all: what succeeded is not sent again, the rest is until it succ
   t.same(rig.verdicts, ['retry', 'retry', 'delivered']);
 });
 
+t.test('require all: what waits for a dead endpoint gets there once it is back', async (t) => {
+  const good = await Receiver.start(t);
+  const dying = await Receiver.start(t, (response) => void response.destroy());
+  const rig = await Rig.start(t, { destinations: [destination([good.url, dying.url], { require: 'all' })] });
+  // Real steady clocks have fractions of a millisecond, which no due time has.
+  const steady = rig.clock.monotonic.bind(rig.clock);
+  rig.clock.monotonic = () => steady() + 0.25;
+  await rig.send(10);
+  await rig.settled(10);
+  for (let step = 0; step < 60; step += 1) {
+    rig.clock.advance(250);
+    await rig.calm();
+  }
+  t.ok(rig.verdicts.includes('release'), 'none is charged a try while it is dead');
+  dying.answer = status(200);
+  await rig.passAnswered(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 10);
+  t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 10);
+  t.equal(good.requests.length, 10, 'what took it does not get it again');
+});
+
 t.test('require all: one refusal makes a dead letter that names the refusal', async (t) => {
   const refusing = await Receiver.start(t, status(400));
   const good = await Receiver.start(t, status(201));
