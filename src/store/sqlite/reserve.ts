@@ -134,22 +134,28 @@ export async function performInSpace(
   perform: Perform,
 ): Promise<readonly OperationResult[]> {
   reserve.look(connection);
-  const wasFull = reserve.isFull;
-  const results = await (wasFull ? performSome(operations, perform) : perform(operations));
-  if (!wasFull && results.some((result) => 'code' in result && result.code === 'store_full')) {
-    reserve.release();
-    // The log must not take what little room there is.
-    connection.checkpoint();
-    return performSome(operations, perform);
-  }
-  if (wasFull) connection.checkpoint();
-  return results;
+  if (reserve.isFull) return performEach(connection, operations, perform);
+  const results = await perform(operations);
+  if (!results.some((result) => 'code' in result && result.code === 'store_full')) return results;
+  reserve.release();
+  // The log must not take what little room there is.
+  connection.checkpoint();
+  return performEach(connection, operations, perform);
 }
 
-const isRefused = (operation: Operation) => 'verb' in operation && REFUSED.has(operation.verb);
-
-async function performSome(operations: readonly Operation[], perform: Perform): Promise<readonly OperationResult[]> {
-  const results = await perform(operations.filter((operation) => !isRefused(operation)));
-  const others = results[Symbol.iterator]();
-  return operations.map((operation) => (isRefused(operation) ? FULL : (others.next().value ?? FULL)));
+/** One by one: what needs more room than there is fails alone, and the log is emptied after each. */
+async function performEach(
+  connection: Connection,
+  operations: readonly Operation[],
+  perform: Perform,
+): Promise<readonly OperationResult[]> {
+  const results: OperationResult[] = [];
+  for (const operation of operations) {
+    if ('verb' in operation && REFUSED.has(operation.verb)) results.push(FULL);
+    else {
+      results.push(...(await perform([operation])));
+      connection.checkpoint();
+    }
+  }
+  return results;
 }
