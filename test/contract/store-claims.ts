@@ -1,4 +1,4 @@
-import type { Attempt, Claim } from '../../src/store/port.ts';
+import type { Attempt, Claim, Store } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -32,6 +32,23 @@ export const claimCases: Cases = {
     }
     t.equal(claimed.length, 300);
     t.equal(new Set(ids(claimed)).size, 300);
+  },
+  'attempts are listed newest first, whichever process made them': async (t, store, fixture) => {
+    const stores = [store, await fixture.open()];
+    const owners = await Promise.all(stores.map((each) => each.join(TTL)));
+    for (let n = 0; n < 8; n += 1) {
+      const [by, owner] = [stores[n % 2] as Store, owners[n % 2] as number];
+      await accept(by, message());
+      await by.settle(owner, [
+        settlement(await claimOne(by, owner), DELIVERED, [attempt({ at: fixture.clock.now() })]),
+      ]);
+      await fixture.advance(1_000);
+    }
+    const times = (await store.attempts({ limit: 8 })).map(({ at }) => at);
+    t.same(
+      times,
+      times.toSorted((a, b) => b - a),
+    );
   },
   'what is claimed is what was accepted, whatever is in it and however much it is': async (t, store) => {
     const texts = ['plain', 'naïve', 'Ω ≈ 1', '🛒 cart', ''];
