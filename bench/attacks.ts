@@ -80,7 +80,7 @@ async function call(port: number, agent: Agent, inHead: boolean): Promise<number
   }
 }
 
-const attacks = ['idle', 'dribble', 'connect', 'nested', 'crowd'];
+const attacks = ['idle', 'dribble', 'connect', 'nested', 'long', 'lie', 'crowd'];
 
 await compare({
   name: 'attacks',

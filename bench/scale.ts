@@ -3,13 +3,14 @@
  * sink on loopback, with 4,000 on their way at any time, and at a steady rate that leaves the machine idle for a part of the
  * time: where all cores are taken, the same work takes more CPU time, as caches are shared. `beside other work` tells that apart
  * from what more processes cost: as many busy processes as there are cores take all that is left, whoever is measured. Each
- * process is warm before it counts. The database's processes count with those of the contender; the sink's do not.
+ * process is warm before it counts, and has the young generation of a deployed one, the peers' too. The database's processes count
+ * with those of the contender; the sink's do not.
  */
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { migratePostgres } from '../src/store/postgres/migrate.ts';
 import { startPostgres } from '../test/helpers/postgres.ts';
-import { type Contender, compare, countCpu, type Figures, startPart } from './harness.ts';
+import { type Contender, compare, countCpu, DEPLOYED, type Figures, startPart } from './harness.ts';
 import { flow } from './scale/flow.ts';
 
 /** Messages for each process. */
@@ -40,7 +41,7 @@ async function measure(
   const drivers = [];
   // One after the other: the first makes the peers' tables.
   for (let n = 0; n < processes; n += 1) {
-    drivers.push(await startPart(new URL('scale/driver.ts', import.meta.url), [name, work]));
+    drivers.push(await startPart(new URL('scale/driver.ts', import.meta.url), [name, work], DEPLOYED));
   }
   await flow(drivers, sink, WARM_UP * processes, { onTheirWay: ON_THEIR_WAY });
   const others = [];

@@ -8,8 +8,8 @@ import type { Log } from './context.ts';
 import { liveSources } from './live/definitions.ts';
 import { type LiveStatus, liveStatuses } from './live/status.ts';
 import { nextTick } from './schedule.ts';
-import { sinceOf, standingFailure } from './streak.ts';
 import { Ticks } from './ticks.ts';
+import { sinceOf, standingFailure } from './tries.ts';
 
 /** Runs that a trend is made of. */
 const TREND = 10;

@@ -16,7 +16,7 @@ interface BackgroundParts {
 }
 
 /** The work that nobody has to ask for: schedules, live audiences, destinations that are back. */
-interface Background {
+export interface Background {
   /** @param renames - whether renamed audiences end under their former names without being held for a person */
   start(renames: boolean): Promise<void>;
   stop(): Promise<void>;

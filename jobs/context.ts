@@ -49,6 +49,9 @@ export interface RunAlert {
   readonly message: string;
 }
 
+/** Gets each run that was made or finished, when it is. */
+export type OnRun = (run: Run) => void;
+
 /** The subject of a sync: an audience of the configuration, or one that is gone from it and can only be retired. */
 export interface Subject {
   readonly key: string;

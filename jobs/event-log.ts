@@ -1,20 +1,9 @@
 import { join } from 'node:path';
 import type { EngineConfig } from '../src/config/config.ts';
 import { seesLog } from '../src/config/event-log.ts';
-import { RollcallError } from '../src/errors.ts';
-import type { FileLog, TailPart } from '../src/store/event-log.ts';
+import { readTail, type TailReader } from '../src/store/events/scan.ts';
 import type { Store } from '../src/store/port.ts';
 import type { SyncConfig } from './computation.ts';
-
-/** How often a log that changed meanwhile is read again: sealing comes every few seconds at most. */
-const TRIES = 20;
-
-/** Takes the events of the tail. */
-interface TailReader {
-  /** Forget the parts that were added: all of them come again. */
-  restart(): Promise<unknown>;
-  add(parts: readonly TailPart[]): Promise<unknown>;
-}
 
 /** The log as an engine on the same machine reads it. */
 export interface LoggedEvents {
@@ -32,21 +21,10 @@ export function eventLogFor(
 ): { readonly eventLog?: LoggedEvents; readonly seesEvents?: boolean } {
   if (!eventLog || !store || !seesLog(engine, store.url)) return {};
   if (events.kind === 'table') return { seesEvents: true };
-  return { eventLog: { folder: eventLog.path, read: (tail) => read(events, eventLog.path, tail) } };
-}
-
-async function read(log: FileLog, folder: string, tail: TailReader): Promise<readonly string[]> {
-  for (let attempt = 1; attempt <= TRIES; attempt += 1) {
-    const before = await log.state();
-    const { last } = before.tail;
-    for (let after = 0; after < last; ) {
-      const parts = await log.tail(after, last);
-      if (parts.length === 0) break;
-      await tail.add(parts);
-      after = parts.at(-1)?.id ?? last;
-    }
-    if ((await log.state()).version === before.version) return before.files.map(({ name }) => join(folder, name));
-    await tail.restart();
-  }
-  throw new RollcallError('engine_failed', 'The event log kept changing while it was read.');
+  const { path: folder } = eventLog;
+  const read = async (tail: TailReader) => {
+    const { files } = await readTail(events, tail);
+    return files.map(({ name }) => join(folder, name));
+  };
+  return { eventLog: { folder, read } };
 }

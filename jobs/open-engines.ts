@@ -20,7 +20,7 @@ const NOTHING: HiddenValues = new Map();
 export type WithEngine = <T>(name: string, readOnly: boolean, work: (engine: Engine) => Promise<T>) => Promise<T>;
 
 /** The engines of the configuration. Each is open only while it works, and its concurrency is limited. */
-interface OpenEngines {
+export interface OpenEngines {
   /** Waits for a place among the engine's runs; resolves to what gives it back. */
   enter(name: string, signal: AbortSignal): Promise<() => void>;
   /**

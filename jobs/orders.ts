@@ -2,7 +2,7 @@ import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import { suggestion } from '../src/spelling.ts';
 import type { Run, RunState, Store } from '../src/store/port.ts';
-import type { LeasedContext, Order, RunContext, Subject } from './context.ts';
+import type { LeasedContext, OnRun, Order, RunContext, Subject } from './context.ts';
 import { holdRejected, whileHeld } from './live/hold.ts';
 import { approveRun, performOrder } from './run.ts';
 import { PATIENCE, type Runner, type SyncReport } from './runner.ts';
@@ -33,7 +33,6 @@ export interface Orders {
 
 /** An order that has no time yet. */
 type Asked = Omit<Order, 'asOf'> & Pick<Request, 'now'>;
-type OnRun = (run: Run) => void;
 type Decision = (context: RunContext, run: Run, onRun: OnRun) => Promise<void>;
 
 interface OrdersOptions {
@@ -44,17 +43,15 @@ interface OrdersOptions {
 }
 
 export function createOrders({ store, clock, runner, subjects }: OrdersOptions): Orders {
-  const { underLease, report, generations } = runner;
-
   /** Under its lease, and recorded as run by this configuration. */
   function perform(subject: Subject, { now, ...given }: Asked, onRun: OnRun, patience: number): Promise<void> {
     const work = async (context: LeasedContext) => {
-      await generations.check(subject.key, context.lease.fence);
+      await runner.generations.check(subject.key, context.lease.fence);
       // Not before: who waited for the lease would otherwise compute as of a time before that of the run that went first.
       const order = { ...given, asOf: now ?? clock.now() };
       await whileHeld(context, order.action === 'settle', () => performOrder(context, order, onRun));
     };
-    return underLease(subject, work, patience);
+    return runner.underLease(subject, work, patience);
   }
 
   /** Decides about a run in the engine that it was staged in. */
@@ -63,8 +60,8 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
     if (!asked) throw unknownRun(id, await store.runs({ states, limit: LISTED }));
     if (!states.includes(asked.state)) throw tooLate(asked, states);
     const subject = await subjects.findWhereItLies(asked.key);
-    return report(subject, (onRun) =>
-      underLease(subject, async (context) => {
+    return runner.report(subject, (onRun) =>
+      runner.underLease(subject, async (context) => {
         const run = (await unfinishedRuns(context)).find((unfinished) => unfinished.id === id);
         if (!run || !states.includes(run.state)) throw tooLate((await store.run(id)) ?? asked, states);
         const opened = await context.open();
@@ -79,7 +76,7 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
         const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
         await perform(subject, { action, now, tick, former, renames }, onRun, patience);
       };
-      return report(subject, work, { isRetry });
+      return runner.report(subject, work, isRetry);
     },
     approve: (run) => decide(run, ['held'], approveRun),
     reject: (run) =>

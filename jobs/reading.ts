@@ -45,57 +45,35 @@ interface ReadingParts {
 }
 
 export function createReading({ store, clock, config, log, subjects, withEngine }: ReadingParts): Reading {
-  /** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
-  async function enginesOf(key: string): Promise<readonly string[]> {
-    const subject = await subjects.findWhereItLies(key).catch(passOver('unknown_audience'));
-    return subject ? [subject.engine] : Object.keys(config().engines);
-  }
-
-  async function checkSnapshot(engine: Engine, subject: Subject): Promise<void> {
-    const record = await store.audience(subject.key);
-    if (record && (await engine.snapshot(subject.key)).version < record.version)
-      throw missing({ subject, config }, record);
-  }
-
-  async function theRun(id: string): Promise<Run> {
-    const run = await store.run(id);
-    if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
-    return run;
-  }
-
-  /** Those that are still configured or have run at some time. */
-  async function hasRun(key: string): Promise<boolean> {
-    return (await store.runs({ key, limit: 1 })).length > 0;
-  }
-
+  const parts = { store, config, subjects };
   return {
     audiences: async () => audienceStatuses({ store, clock, config, log }, await subjects.orphans()),
     async members(key, each) {
       const subject = await subjects.findWhereItLies(key);
       await withEngine(subject.engine, true, async (engine) => {
-        await checkSnapshot(engine, subject);
+        await checkSnapshot(parts, engine, subject);
         for await (const batch of engine.members(key)) await each(batch);
       });
     },
     async memberPage(key, after, limit) {
       const subject = await subjects.findWhereItLies(key);
       return withEngine(subject.engine, true, async (engine) => {
-        await checkSnapshot(engine, subject);
+        await checkSnapshot(parts, engine, subject);
         return engine.memberPage(key, after, limit);
       });
     },
     async changes(id, each) {
-      const run = await theRun(id);
-      for (const name of await enginesOf(run.key)) {
+      const run = await theRun(store, id);
+      for (const name of await enginesOf(parts, run.key)) {
         await withEngine(name, true, async (engine) => {
           for await (const changes of changesOf(engine, run)) await each(changes);
         });
       }
     },
     async changePage(id, after, limit) {
-      const run = await theRun(id);
+      const run = await theRun(store, id);
       const pages: ChangePage[] = [];
-      for (const name of await enginesOf(run.key)) {
+      for (const name of await enginesOf(parts, run.key)) {
         pages.push(await withEngine(name, true, (engine) => changePageOf(engine, run, after, limit)));
       }
       return merged(pages, limit);
@@ -103,7 +81,8 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
     async why(key, user, { at } = {}) {
       const asOf = at ?? null;
       const subject = await subjects.findWhereItLies(key).catch(async (error) => {
-        if (await hasRun(key)) return null;
+        // It is gone, and ran at some time.
+        if ((await store.runs({ key, limit: 1 })).length > 0) return null;
         throw error;
       });
       if (subject) {
@@ -116,6 +95,29 @@ export function createReading({ store, clock, config, log, subjects, withEngine 
   };
 }
 
+type Parts = Pick<ReadingParts, 'store' | 'config' | 'subjects'>;
+
+/** Where the runs of a key lie: with its subject, or, once it is gone, in any engine that is configured. */
+async function enginesOf({ subjects, config }: Parts, key: string): Promise<readonly string[]> {
+  const subject = await subjects.findWhereItLies(key).catch((error) => {
+    if (error instanceof RollcallError && error.code === 'unknown_audience') return null;
+    throw error;
+  });
+  return subject ? [subject.engine] : Object.keys(config().engines);
+}
+
+async function checkSnapshot({ store, config }: Parts, engine: Engine, subject: Subject): Promise<void> {
+  const record = await store.audience(subject.key);
+  if (record && (await engine.snapshot(subject.key)).version < record.version)
+    throw missing({ subject, config }, record);
+}
+
+async function theRun(store: Store, id: string): Promise<Run> {
+  const run = await store.run(id);
+  if (!run) throw new RollcallError('unknown_run', `There is no run ${id}.`);
+  return run;
+}
+
 /** Pages of several engines as one, for a key that is gone from the configuration; a plan is in one of them. */
 function merged(pages: readonly ChangePage[], limit: number): ChangePage {
   const [only, second] = pages.filter(({ changes, next }) => changes.length > 0 || next !== null);
@@ -125,13 +127,6 @@ function merged(pages: readonly ChangePage[], limit: number): ChangePage {
   const changes = all.slice(0, limit);
   const isLast = all.length <= limit && pages.every(({ next }) => next === null);
   return { changes, next: isLast ? null : { position: 0, user: changes.at(-1)?.userId ?? '' } };
-}
-
-function passOver(code: RollcallError['code']): (error: unknown) => null {
-  return (error) => {
-    if (error instanceof RollcallError && error.code === code) return null;
-    throw error;
-  };
 }
 
 /** Opens several engines at once. */

@@ -1,7 +1,7 @@
 import { failpoint } from '../src/failpoint.ts';
 import type { Run, RunPhase } from '../src/store/port.ts';
 import { computations } from './computation.ts';
-import type { LeasedContext, Order, RunContext, RunPlace } from './context.ts';
+import type { LeasedContext, OnRun, Order, RunContext, RunPlace } from './context.ts';
 import { type Debt, debtsOf } from './debts.ts';
 import { endedFor, forgetEnded } from './end.ts';
 import { Exclusions } from './exclusions.ts';
@@ -12,12 +12,9 @@ import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
 import { missing } from './snapshot.ts';
 import { recordOf, recordUnopened, stageRun } from './staging.ts';
-import { failingSince } from './streak.ts';
 import { orphan } from './subjects.ts';
-import { nextTryAt } from './tries.ts';
+import { failingSince, nextTryAt } from './tries.ts';
 import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished.ts';
-
-type OnRun = (run: Run) => void;
 
 /**
  * Everything that one sync of one subject does: finish what a crash left, stage, guard, send, commit, record; then tell

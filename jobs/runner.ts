@@ -5,13 +5,13 @@ import type { Remark } from '../src/remark.ts';
 import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
 import type { SyncConfig } from './computation.ts';
-import type { AcceptChanges, LeasedContext, Log, Progress, RunAlert, RunContext, Subject } from './context.ts';
+import type { AcceptChanges, LeasedContext, Log, OnRun, Progress, RunAlert, RunContext, Subject } from './context.ts';
 import type { OpenEngine } from './engines/open.ts';
 import type { Engine } from './engines/port.ts';
 import { asRollcallError, naming } from './failure.ts';
 import { createGenerations, type Generations } from './generation.ts';
 import type { LiveStepReport } from './live/loop.ts';
-import { createOpenEngines, type WithEngine } from './open-engines.ts';
+import { createOpenEngines, type OpenEngines, type WithEngine } from './open-engines.ts';
 
 export interface SyncOptions {
   readonly store: Store;
@@ -45,76 +45,79 @@ export const PATIENCE = 40_000;
 export const NO_PATIENCE = 0;
 const LEASE_RETRY = 250;
 
-interface ReportOptions {
-  /** It failed before, and is tried again. */
-  readonly isRetry?: boolean;
-}
-
 /** The frame of every kind of run: a place, the lease, an open engine, a report, an end. */
-export interface Runner {
+export class Runner {
   /** Opens an engine for something short, beside the runs. */
   readonly withEngine: WithEngine;
   /** The remarks of an engine on itself. */
-  examine(engine: string): Promise<readonly Remark[]>;
+  readonly examine: (engine: string) => Promise<readonly Remark[]>;
   readonly generations: Generations;
   readonly alerts: Alerts;
   /** Aborts when the process stops. */
   readonly signal: AbortSignal;
+  private readonly options: SyncOptions;
+  private readonly engines: OpenEngines;
+  private readonly stopping = new AbortController();
+  private readonly working = new Set<Promise<unknown>>();
+  /** Those of this process that want a lease, in the order of coming. */
+  private readonly queues = new Map<string, symbol[]>();
+
+  constructor(options: SyncOptions) {
+    const { store, config, clock, log, openEngine, notify } = options;
+    this.options = options;
+    this.signal = this.stopping.signal;
+    this.generations = createGenerations({ store, config, log });
+    this.alerts = createAlerts({ store, log, notify });
+    this.engines = createOpenEngines({ config, store, clock, signal: this.signal, openEngine });
+    this.withEngine = this.engines.aside;
+    this.examine = this.engines.examine;
+  }
+
   /**
    * Waits for one of the engine's places and for the lease, and does the work with both.
    *
    * @param patience - milliseconds to wait for a run of another process
    * @throws RollcallError `run_in_progress`, `older_configuration`
    */
-  underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience?: number): Promise<T>;
+  async underLease<T>(subject: Subject, work: (context: LeasedContext) => Promise<T>, patience = PATIENCE): Promise<T> {
+    // The place before the lease: what waits for its turn here may be run elsewhere.
+    const leave = await this.engines.enter(subject.engine, this.signal);
+    return this.leased(subject, patience, this.signal, work).finally(leave);
+  }
+
   /**
    * Does the work, which hands over each run once it is made or finished, and makes its report; failures are announced
    * and reported, never thrown.
+   *
+   * @param isRetry - it failed before, and is tried again
    */
-  report(
-    subject: Subject,
-    work: (onRun: (run: Run) => void) => Promise<void>,
-    options?: ReportOptions,
-  ): Promise<SyncReport>;
+  async report(subject: Subject, work: (onRun: OnRun) => Promise<void>, isRetry = false): Promise<SyncReport> {
+    const report = await this.during(this.makeReport(subject, work, isRetry));
+    this.options.onReport?.(report);
+    return report;
+  }
+
   /** Work that `stop` waits for. */
-  during<T>(work: Promise<T>): Promise<T>;
-  stop(): Promise<void>;
-}
-
-export function createRunner(options: SyncOptions): Runner {
-  const { store, accept, config, clock, log, onProgress = () => {}, onReport = () => {} } = options;
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const working = new Set<Promise<unknown>>();
-  const generations = createGenerations({ store, config, log });
-  const engines = createOpenEngines({ config, store, clock, signal, openEngine: options.openEngine });
-  const alerts = createAlerts({ store, log, notify: options.notify });
-
-  /** Those of this process that want a lease, in the order of coming. */
-  const queues = new Map<string, symbol[]>();
-
-  async function waitForLease(key: string, patience: number): Promise<Lease<Fence>> {
-    const place = Symbol(key);
-    const queue = queues.get(key) ?? [];
-    queues.set(key, queue);
-    queue.push(place);
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.working.add(work);
     try {
-      for (const start = clock.monotonic(); ; ) {
-        signal.throwIfAborted();
-        const lease = queue[0] === place ? await keepLease(store, clock, `sync:${key}`) : null;
-        if (lease) return lease;
-        if (clock.monotonic() - start >= patience) {
-          throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
-        }
-        await clock.sleep(LEASE_RETRY, signal);
-      }
+      return await work;
     } finally {
-      queue.splice(queue.indexOf(place), 1);
-      if (queue.length === 0) queues.delete(key);
+      this.working.delete(work);
     }
   }
 
-  async function makeReport(...[subject, work, { isRetry = false } = {}]: Parameters<Runner['report']>) {
+  async stop(): Promise<void> {
+    this.stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));
+    await Promise.allSettled(this.working);
+  }
+
+  private async makeReport(
+    subject: Subject,
+    work: (onRun: OnRun) => Promise<void>,
+    isRetry: boolean,
+  ): Promise<SyncReport> {
+    const { log, onProgress } = this.options;
     const { key, kind } = subject;
     const runs: Run[] = [];
     const onRun = (run: Run) => {
@@ -126,67 +129,58 @@ export function createRunner(options: SyncOptions): Runner {
       return { key, kind, runs, error: null };
     } catch (cause) {
       const error = naming(key, asRollcallError(cause));
-      await alerts.failed(subject, error, isRetry);
+      await this.alerts.failed(subject, error, isRetry);
       // A failed run is no longer under way either.
-      if (error.code !== 'run_in_progress') onProgress({ run: '', key, phase: 'done', done: 0, total: 0 });
+      if (error.code !== 'run_in_progress') onProgress?.({ run: '', key, phase: 'done', done: 0, total: 0 });
       return { key, kind, runs, error };
     }
   }
 
   /** @throws RollcallError `run_in_progress`, `older_configuration` */
-  async function leased<T>(
+  private async leased<T>(
     subject: Subject,
     patience: number,
     until: AbortSignal,
     work: (context: LeasedContext) => Promise<T>,
   ): Promise<T> {
     // First without the lease, which the process that may run it must not miss.
-    await generations.check(subject.key, null);
-    const lease = await waitForLease(subject.key, patience);
-    const deps = { store, accept, config, clock, log, onProgress, onHeld: alerts.held };
+    await this.generations.check(subject.key, null);
+    const lease = await this.waitForLease(subject.key, patience);
+    const { store, accept, config, clock, log, onProgress = () => {} } = this.options;
+    const deps = { store, accept, config, clock, log, onProgress, onHeld: this.alerts.held };
     const context = { ...deps, subject, lease, signal: AbortSignal.any([lease.signal, until]) };
     const withEngine = (engine: Engine): RunContext => ({
       ...context,
       engine,
       beside: (other, work) =>
-        leased(other, PATIENCE, context.signal, async (second) => {
-          await generations.check(other.key, second.lease.fence);
+        this.leased(other, PATIENCE, context.signal, async (second) => {
+          await this.generations.check(other.key, second.lease.fence);
           return work(second.withEngine(engine));
         }),
     });
-    const open = async () => withEngine(await engines.open(subject.engine, subject.definition?.timeout));
+    const open = async () => withEngine(await this.engines.open(subject.engine, subject.definition?.timeout));
     return work({ ...context, withEngine, open }).finally(() => lease.release());
   }
 
-  async function during<T>(work: Promise<T>): Promise<T> {
-    working.add(work);
+  private async waitForLease(key: string, patience: number): Promise<Lease<Fence>> {
+    const { store, clock } = this.options;
+    const place = Symbol(key);
+    const queue = this.queues.get(key) ?? [];
+    this.queues.set(key, queue);
+    queue.push(place);
     try {
-      return await work;
+      for (const start = clock.monotonic(); ; ) {
+        this.signal.throwIfAborted();
+        const lease = queue[0] === place ? await keepLease(store, clock, `sync:${key}`) : null;
+        if (lease) return lease;
+        if (clock.monotonic() - start >= patience) {
+          throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
+        }
+        await clock.sleep(LEASE_RETRY, this.signal);
+      }
     } finally {
-      working.delete(work);
+      queue.splice(queue.indexOf(place), 1);
+      if (queue.length === 0) this.queues.delete(key);
     }
   }
-
-  return {
-    withEngine: engines.aside,
-    examine: engines.examine,
-    generations,
-    alerts,
-    signal,
-    async underLease(subject, work, patience = PATIENCE) {
-      // The place before the lease: what waits for its turn here may be run elsewhere.
-      const leave = await engines.enter(subject.engine, signal);
-      return leased(subject, patience, signal, work).finally(leave);
-    },
-    async report(subject, work, options) {
-      const report = await during(makeReport(subject, work, options));
-      onReport(report);
-      return report;
-    },
-    during,
-    async stop() {
-      stopping.abort(new RollcallError('stopping', 'Rollcall is stopping; the sync goes on at the next start.'));
-      await Promise.allSettled(working);
-    },
-  };
 }

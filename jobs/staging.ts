@@ -8,9 +8,9 @@ import { disbelief } from './expect.ts';
 import { asRename, holdReason, renameReason } from './guard.ts';
 import { failed, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot.ts';
-import { failingSince } from './streak.ts';
 import { checkColumns } from './taken-columns.ts';
 import { withinTime } from './time-limit.ts';
+import { failingSince } from './tries.ts';
 
 /** Of what has no definition any more there is no SQL to run. */
 const NO_LIMIT = Number.POSITIVE_INFINITY;

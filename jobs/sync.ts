@@ -1,18 +1,18 @@
 import type { Remark } from '../src/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
-import { createBackground } from './background.ts';
+import { type Background, createBackground } from './background.ts';
 import { computations } from './computation.ts';
-import type { Subject } from './context.ts';
+import type { Log, Subject } from './context.ts';
 import { type CurrentBody, currentBodies, type DeadChange, type Unreachable } from './current-bodies.ts';
 import { LIVE_ENGINE } from './live/definitions.ts';
 import { type ComputedType, createLooks } from './looks.ts';
 import { hasEngine } from './open-engines.ts';
-import { createOrders } from './orders.ts';
-import { createPauses } from './pauses.ts';
+import { createOrders, type Orders } from './orders.ts';
+import { createPauses, type Pauses } from './pauses.ts';
 import type { SyncPlan } from './plan.ts';
 import { createReading, type Reading } from './reading.ts';
-import { createRunner, type SyncOptions, type SyncReport } from './runner.ts';
-import { configured, createSubjects, orphan } from './subjects.ts';
+import { Runner, type SyncOptions, type SyncReport } from './runner.ts';
+import { configured, createSubjects, orphan, type Subjects } from './subjects.ts';
 import { forgetUsers, type ToldUser, toldUsers } from './told-users.ts';
 
 export interface SyncTime {
@@ -72,51 +72,17 @@ export interface Sync extends Reading {
 
 export function createSync(options: SyncOptions): Sync {
   const { store, clock, log, config } = options;
-  const runner = createRunner(options);
+  const runner = new Runner(options);
   const subjects = createSubjects(store, config);
   const orders = createOrders({ store, clock, runner, subjects });
   const looks = createLooks({ store, clock, config, runner, subjects });
   const pauses = createPauses(store, log);
   const background = createBackground({ options, runner, orders, subjects, pauses });
   const { withEngine, generations } = runner;
-
-  /** Tells destinations that were away of audiences that were retired; reports what it did. */
-  async function settleEnded({ now }: SyncTime): Promise<SyncReport[]> {
-    const reports: SyncReport[] = [];
-    for (const record of await subjects.ended()) {
-      // Without its engine nothing can be sent; it is no failure of each sync.
-      if (!hasEngine(record.engine, config())) continue;
-      reports.push(await orders.order(orphan(record), { action: 'settle', now }));
-    }
-    return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
-  }
-
-  async function warnOfOrphans(): Promise<void> {
-    for (const { key } of await subjects.orphans()) {
-      log.warn({ event: 'sync_orphan', key }, `${key} is no longer configured; \`rollcall retire ${key}\` ends it`);
-    }
-  }
+  const parts = { config, log, runner, orders, subjects, pauses, background };
 
   return {
-    async run(keys, time = {}) {
-      const reports: SyncReport[] = [];
-      const selected = subjects.selected(keys);
-      const live = selected.filter(({ engine }) => engine === LIVE_ENGINE);
-      const sync = async (subject: Subject) => {
-        if (await pauses.passesOver(subject.key)) return;
-        reports.push(await orders.order(subject, { action: 'sync', ...time }));
-      };
-      // Live ones may name others: those come first.
-      for (const subject of selected) if (subject.engine !== LIVE_ENGINE) await sync(subject);
-      if (live.length > 0) await background.computeLive();
-      for (const subject of live) await sync(subject);
-      const place = new Map(selected.map(({ key }, index) => [key, index]));
-      reports.sort((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
-      if (runner.signal.aborted) return reports;
-      if (!keys?.length) reports.push(...(await settleEnded(time)));
-      await warnOfOrphans();
-      return reports;
-    },
+    run: (keys, time = {}) => runAll(parts, keys, time),
     async plan(keys, time = {}) {
       const plans: SyncPlan[] = [];
       for (const subject of subjects.selected(keys)) plans.push(await looks.plan(subject, time.now));
@@ -142,10 +108,58 @@ export function createSync(options: SyncOptions): Sync {
     told: (users, sources) => toldUsers({ store, withEngine, log }, users, sources),
     async start(renames = false) {
       await background.start(renames);
-      await warnOfOrphans();
+      await warnOfOrphans(parts);
     },
     async stop() {
       await Promise.all([background.stop(), runner.stop()]);
     },
   };
+}
+
+interface RunParts {
+  readonly config: SyncOptions['config'];
+  readonly log: Log;
+  readonly runner: Runner;
+  readonly orders: Orders;
+  readonly subjects: Subjects;
+  readonly pauses: Pauses;
+  readonly background: Background;
+}
+
+async function runAll(parts: RunParts, keys: readonly string[] | undefined, time: SyncTime): Promise<SyncReport[]> {
+  const { runner, orders, subjects, pauses, background } = parts;
+  const reports: SyncReport[] = [];
+  const selected = subjects.selected(keys);
+  const sync = async (subject: Subject) => {
+    if (await pauses.passesOver(subject.key)) return;
+    reports.push(await orders.order(subject, { action: 'sync', ...time }));
+  };
+  // Live ones may name others: those come first.
+  for (const subject of selected) if (subject.engine !== LIVE_ENGINE) await sync(subject);
+  const live = selected.filter(({ engine }) => engine === LIVE_ENGINE);
+  if (live.length > 0) await background.computeLive();
+  for (const subject of live) await sync(subject);
+  const place = new Map(selected.map(({ key }, index) => [key, index]));
+  reports.sort((a, b) => (place.get(a.key) ?? 0) - (place.get(b.key) ?? 0));
+  if (runner.signal.aborted) return reports;
+  if (!keys?.length) reports.push(...(await settleEnded(parts, time)));
+  await warnOfOrphans(parts);
+  return reports;
+}
+
+/** Tells destinations that were away of audiences that were retired; reports what it did. */
+async function settleEnded({ config, orders, subjects }: RunParts, { now }: SyncTime): Promise<SyncReport[]> {
+  const reports: SyncReport[] = [];
+  for (const record of await subjects.ended()) {
+    // Without its engine nothing can be sent; it is no failure of each sync.
+    if (!hasEngine(record.engine, config())) continue;
+    reports.push(await orders.order(orphan(record), { action: 'settle', now }));
+  }
+  return reports.filter(({ runs, error }) => runs.length > 0 || error !== null);
+}
+
+async function warnOfOrphans({ log, subjects }: RunParts): Promise<void> {
+  for (const { key } of await subjects.orphans()) {
+    log.warn({ event: 'sync_orphan', key }, `${key} is no longer configured; \`rollcall retire ${key}\` ends it`);
+  }
 }

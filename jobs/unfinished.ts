@@ -4,7 +4,7 @@ import type { RunContext, RunPlace } from './context.ts';
 import type { Staged } from './engines/port.ts';
 import { failed, recordAfter } from './run-record.ts';
 import { recordOf } from './staging.ts';
-import { failingSince } from './streak.ts';
+import { failingSince } from './tries.ts';
 
 /** Runs of this subject that a crash, a failure or a guard left, oldest first. */
 export async function unfinishedRuns({ store, subject }: RunPlace): Promise<readonly Run[]> {

@@ -1,5 +1,5 @@
 import { Timed } from './deadlines.ts';
-import type { Asker, Job } from './job.ts';
+import { type Asker, Job } from './job.ts';
 import { batched, type Rejection, type Reply } from './reply.ts';
 
 /** Messages of one batch that are handled at once. */
@@ -27,8 +27,9 @@ export interface BatchParts {
 /** Handles the messages of one request, a few at a time. */
 export class BatchRun extends Timed implements Asker {
   readonly #parts: BatchParts;
-  readonly #replies: (Reply | undefined)[];
-  readonly #working = new Map<number, Job>();
+  /** Of each message its answer, or the job that will have it; undefined before it is begun. */
+  readonly #states: (Reply | Job | undefined)[];
+  #working = 0;
   #next = 0;
   #left: number;
   #begun = 0;
@@ -40,19 +41,19 @@ export class BatchRun extends Timed implements Asker {
     super(parts.deadline);
     this.#parts = parts;
     this.#left = parts.size;
-    this.#replies = new Array(parts.size).fill(undefined);
+    this.#states = new Array(parts.size).fill(undefined);
     this.#since = parts.now();
   }
 
   start(): void {
-    while (this.#next < this.#parts.size && this.#working.size < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
+    while (this.#next < this.#parts.size && this.#working < CONCURRENCY && !this.#hasBreak && !this.#hasEnded) {
       if (this.#isBreakDue()) this.#pause();
       else this.#begin(this.#next++);
     }
   }
 
   answered(reply: Reply, index: number): void {
-    this.#working.delete(index);
+    this.#working -= 1;
     this.#answer(index, reply);
     this.start();
   }
@@ -60,22 +61,23 @@ export class BatchRun extends Timed implements Asker {
   /** Nothing more is begun, and what is not done yet is to be sent again. */
   expired(): void {
     this.#hasEnded = true;
-    this.#parts.finished(batchReply(this.#replies), this);
-    for (const job of this.#working.values()) job.request.expire();
+    this.#parts.finished(batchReply(this.#states), this);
+    for (const state of this.#states) if (state instanceof Job) state.request.expire();
   }
 
   #begin(index: number): void {
     this.#begun += 1;
     const given = this.#parts.handle(index);
-    if ('status' in given) return void this.#answer(index, given);
-    this.#working.set(index, given);
+    if (!(given instanceof Job)) return void this.#answer(index, given);
+    this.#working += 1;
+    this.#states[index] = given;
     given.ask(this, index);
   }
 
   #answer(index: number, reply: Reply): void {
-    this.#replies[index] = reply;
+    this.#states[index] = reply;
     this.#left -= 1;
-    if (this.#left === 0 && !this.#hasEnded) this.#parts.finished(batchReply(this.#replies), this);
+    if (this.#left === 0 && !this.#hasEnded) this.#parts.finished(batchReply(this.#states), this);
   }
 
   #isBreakDue(): boolean {
@@ -94,13 +96,13 @@ export class BatchRun extends Timed implements Asker {
   }
 }
 
-/** The answer to a batch, from those to its messages; those that have none are to be sent again. */
-export function batchReply(replies: readonly (Reply | undefined)[]): Reply {
+/** The answer to a batch, from those to its messages; those that have none yet are to be sent again. */
+export function batchReply(states: readonly (Reply | Job | undefined)[]): Reply {
   const rejected: Rejection[] = [];
-  for (const [index, reply] of replies.entries()) {
+  states.forEach((state, index) => {
     // A message that would be refused alone must not come again; one that would be retried must.
-    if (reply === undefined) rejected.push({ index, code: 'deadline', retry: true });
-    else if (reply.status >= 300) rejected.push({ index, code: reply.code ?? 'failed', retry: reply.status >= 500 });
-  }
+    if (state === undefined || state instanceof Job) rejected.push({ index, code: 'deadline', retry: true });
+    else if (state.status >= 300) rejected.push({ index, code: state.code ?? 'failed', retry: state.status >= 500 });
+  });
   return batched(rejected);
 }

@@ -14,6 +14,15 @@ for (const file of declarations.filter((name) => !name.startsWith('cjs'))) {
   mkdirSync(join(cjs, dirname(file)), { recursive: true });
   copyFileSync(join(dist, file), join(cjs, file));
 }
+
+// What `rollcall types` declares is added to one interface: the file may be of another kind than the sources that use it.
+const options = readFileSync(join(cjs, 'options.d.ts'), 'utf8');
+const register = /^export interface Register \{\s*\}$/m;
+if (!register.test(options)) throw new Error('options.d.ts has no empty interface Register');
+const shared =
+  "import type { Register } from '../options.ts' with { 'resolution-mode': 'import' };\nexport type { Register };";
+writeFileSync(join(cjs, 'options.d.ts'), options.replace(register, shared));
+
 writeFileSync(join(cjs, 'package.json'), '{"type":"commonjs"}\n');
 for (const { require: entry } of Object.values(exports)) {
   if (entry === undefined) continue;

@@ -4,17 +4,18 @@ import { createDeadlines, type Wait } from './deadlines.ts';
 import type { Batch } from './envelope.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, Waiting } from './job.ts';
-import { createLeases, type Held, type Leases } from './leases.ts';
+import { type Held, Leases } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { computedOf, type Parsed } from './messages.ts';
 import type { CoreOptions, Handlers, Log, ReceiverClock } from './options.ts';
 import { type ParsedBody, parseBody } from './parse.ts';
+import { PassingMap } from './passing.ts';
 import * as reply from './reply.ts';
 import { createReport, type Report } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
 import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
-import { createVerifier, type Verifier } from './verifier.ts';
+import { Verifier } from './verifier.ts';
 import { createWork, type Work } from './work.ts';
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
@@ -53,8 +54,8 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   const scopeOf = (sender: string) => `${name}|${sender}`;
 
   const report = createReport(on);
-  const verifier = createVerifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
-  const jobs = new Jobs({ on, store, clock, stuckAfter, report, scopeOf });
+  const verifier = new Verifier(options, signatures, (error, _, log) => report(error, { stage: 'secret' }, log));
+  const jobs = new Jobs({ on, store, clock, stuckAfter, report });
   const { leases, handle } = jobs;
   const inbox =
     options.ack === 'stored'
@@ -62,7 +63,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
       : undefined;
 
   function acceptOne(parsed: Parsed, verified: VerifiedFields, log: Log, answered: Answered): void {
-    const given = jobs.once(parsed, verified, log);
+    const given = jobs.once(parsed, verified, scopeOf(verified.sender), log);
     if (!(given instanceof Job)) return void answered(given);
     const waiting = new Waiting(verified.since + deadline, given, waits, answered);
     given.ask(waiting, 0);
@@ -72,11 +73,12 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   function acceptBatch(batch: Batch, verified: VerifiedFields, log: Log, answered: Answered): void {
     const tooOld = verifier.age(batch.sentAt);
     if (tooOld !== undefined) return void answered(tooOld);
+    const scope = scopeOf(verified.sender);
     const run = new BatchRun({
       size: batch.keys.length,
       deadline: verified.since + deadline,
       now: clock.now,
-      handle: (index) => jobs.once(batch.message(index), new BatchItem(verified, batch, index), log),
+      handle: (index) => jobs.once(batch.message(index), new BatchItem(verified, batch, index), scope, log),
       finished(answer, each) {
         waits.unwatch(each);
         answered(answer);
@@ -144,7 +146,6 @@ interface JobsParts {
   readonly clock: ReceiverClock;
   readonly stuckAfter: number;
   readonly report: Report;
-  readonly scopeOf: (sender: string) => string;
 }
 
 /** Messages at work: each is handled once, however often it comes meanwhile, and changes of one name in turn. */
@@ -153,26 +154,27 @@ class Jobs {
   readonly handle: Work['handle'];
   readonly #run: Work['run'];
   readonly #clock: ReceiverClock;
-  readonly #scopeOf: (sender: string) => string;
   readonly #open = new LinkedList<Held>();
   /** By key. */
-  readonly #running = new Map<string, Job>();
+  readonly #running = new PassingMap<string, Job>();
   /** The newest change of its name that is at work, or waits for its turn. */
-  readonly #newest = new Map<string, Job>();
+  readonly #newest = new PassingMap<string, Job>();
 
-  constructor({ on, store, clock, stuckAfter, report, scopeOf }: JobsParts) {
+  constructor({ on, store, clock, stuckAfter, report }: JobsParts) {
     this.#clock = clock;
-    this.#scopeOf = scopeOf;
-    this.leases = createLeases({ open: this.#open, store, clock, stuckAfter, report });
+    this.leases = new Leases({ open: this.#open, store, clock, stuckAfter, report });
     const ended = (job: Job, answer: reply.Reply) => this.#ended(job, answer);
     const { handle, run } = createWork({ on, store, leases: this.leases, clock, report, ended });
     this.handle = handle;
     this.#run = run;
   }
 
-  /** Has a message handled: its answer if that is there at once, else the job that will have it. */
-  once(parsed: Parsed, verified: VerifiedFields, log: Log): reply.Reply | Job {
-    const scope = this.#scopeOf(verified.sender);
+  /**
+   * Has a message handled: its answer if that is there at once, else the job that will have it.
+   *
+   * @param scope - names the receiver and the sender
+   */
+  once(parsed: Parsed, verified: VerifiedFields, scope: string, log: Log): reply.Reply | Job {
     const key = verified.key === undefined ? undefined : `${scope}|${verified.key}`;
     const same = key === undefined ? undefined : this.#running.get(key);
     if (same !== undefined) return same;

@@ -20,7 +20,7 @@ import type {
 import { parseMessage } from './parse.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import type { VerifiedFields } from './request.ts';
-import { createVerifier, type Verifier, type VerifyResult } from './verifier.ts';
+import { Verifier, type VerifyResult } from './verifier.ts';
 
 /** A verified request, as `request.webhook` in the plugins' scope. */
 export interface Webhook {
@@ -174,7 +174,7 @@ const meta = (name: string) => ({ name: `@rollcall/receivers/${name}`, fastify: 
  * Register it inside a scope of its own: all routes there, and no others, are verified.
  */
 export const signature = fp<VerifyOptions>(async (scope, options) => {
-  verifyScope(scope, createVerifier(options, nodeSignatures), options);
+  verifyScope(scope, new Verifier(options, nodeSignatures), options);
 }, meta('signature'));
 
 /** Options of `bodies`. */

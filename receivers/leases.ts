@@ -37,30 +37,92 @@ export class Held extends Linked {
 const LATE = 1_000;
 
 /** Holds what handlers work on, for as long as they do: the store's lease is for processes that crash. */
-export interface Leases {
-  /** Names whoever handles one request. */
-  newHolder(): string;
-  /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
-  hold<H extends Held>(held: H, givenUp: (held: H) => void): void;
-  /** The handler has returned; false when it has been given up. */
-  end(held: Held): boolean;
-  /** Looks at once, if the timer for it is lost: some platforms end a timer with the request that set it. */
-  catchUp(now: number): void;
-  /** The outcome of a handler, whose request is held meanwhile. */
-  keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply>;
-  close(): void;
-}
-
-export function createLeases({ open, store, clock, stuckAfter, report }: Parts): Leases {
+export class Leases {
+  readonly #parts: Parts;
+  readonly #interval: number;
   // Made at the first request: Cloudflare's runtime refuses random values before.
-  let process: string | undefined;
-  const interval = Math.min(store.lease / 3, stuckAfter);
-  let holders = 0;
-  let disarm: (() => void) | undefined;
+  #process: string | undefined;
+  #holders = 0;
+  #disarm: (() => void) | undefined;
   /** When the next look is due, in milliseconds since 1970. */
-  let due = Number.POSITIVE_INFINITY;
+  #due = Number.POSITIVE_INFINITY;
 
-  function renew(each: Held): void {
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#interval = Math.min(parts.store.lease / 3, parts.stuckAfter);
+  }
+
+  /** Names whoever handles one request. */
+  newHolder(): string {
+    this.#process ??= crypto.randomUUID();
+    this.#holders += 1;
+    return `${this.#process}-${this.#holders}`;
+  }
+
+  /** Holds a request until its end. A handler that never returns is given up, so that others get their turn. */
+  hold<H extends Held>(held: H, givenUp: (held: H) => void): void {
+    held.since = this.#parts.clock.now();
+    held.givenUp = givenUp;
+    this.#arm(held.since);
+  }
+
+  /** The handler has returned; false when it has been given up. */
+  end(held: Held): boolean {
+    held.hasEnded = true;
+    return !held.isGivenUp;
+  }
+
+  /** Looks at once, if the timer for it is lost: some platforms end a timer with the request that set it. */
+  catchUp(now: number): void {
+    if (now < this.#due + LATE) return;
+    this.#disarm?.();
+    this.#look();
+  }
+
+  /** The outcome of a handler, whose request is held meanwhile. */
+  keep(request: OpenRequest, work: Promise<reply.Reply>, log: Log): Promise<reply.Reply> {
+    const { open } = this.#parts;
+    return new Promise((resolve, reject) => {
+      const held = new Held(request, log);
+      open.add(held);
+      this.hold(held, () => {
+        open.delete(held);
+        resolve(reply.failed);
+      });
+      const ended = () => {
+        this.end(held);
+        open.delete(held);
+      };
+      work.finally(ended).then(resolve, reject);
+    });
+  }
+
+  close(): void {
+    this.#disarm?.();
+    for (const each of this.#parts.open) each.hasEnded = true;
+  }
+
+  #arm(now: number): void {
+    if (this.#disarm !== undefined) return;
+    this.#due = now + this.#interval;
+    this.#disarm = this.#parts.clock.after(this.#interval, () => this.#look(), { background: true });
+  }
+
+  #look(): void {
+    const { open, clock, stuckAfter } = this.#parts;
+    this.#disarm = undefined;
+    this.#due = Number.POSITIVE_INFINITY;
+    const now = clock.now();
+    for (const each of [...open]) {
+      if (each.since === undefined || each.hasEnded) continue;
+      if (now - each.since < stuckAfter) this.#renew(each);
+      else this.#giveUp(each);
+    }
+    if ([...open].some(({ since }) => since !== undefined)) this.#arm(now);
+  }
+
+  #renew(each: Held): void {
+    const { store, report } = this.#parts;
     const { request, log } = each;
     const { opening } = request;
     if (opening === undefined) return;
@@ -77,7 +139,8 @@ export function createLeases({ open, store, clock, stuckAfter, report }: Parts):
     );
   }
 
-  function giveUp(each: Held): void {
+  #giveUp(each: Held): void {
+    const { stuckAfter, report } = this.#parts;
     const { request, log } = each;
     each.isGivenUp = true;
     each.hasEnded = true;
@@ -86,66 +149,4 @@ export function createLeases({ open, store, clock, stuckAfter, report }: Parts):
     report(error, { stage: 'handler', late: true, gaveUp: true, request }, log);
     each.givenUp?.(each as never);
   }
-
-  function look(): void {
-    disarm = undefined;
-    due = Number.POSITIVE_INFINITY;
-    const now = clock.now();
-    for (const each of [...open]) {
-      if (each.since === undefined || each.hasEnded) continue;
-      if (now - each.since < stuckAfter) renew(each);
-      else giveUp(each);
-    }
-    if ([...open].some(({ since }) => since !== undefined)) arm(now);
-  }
-
-  function arm(now: number): void {
-    if (disarm !== undefined) return;
-    due = now + interval;
-    disarm = clock.after(interval, look, { background: true });
-  }
-
-  function hold<H extends Held>(held: H, givenUp: (held: H) => void): void {
-    held.since = clock.now();
-    held.givenUp = givenUp;
-    arm(held.since);
-  }
-
-  function end(held: Held): boolean {
-    held.hasEnded = true;
-    return !held.isGivenUp;
-  }
-
-  return {
-    newHolder() {
-      process ??= crypto.randomUUID();
-      holders += 1;
-      return `${process}-${holders}`;
-    },
-    hold,
-    end,
-    catchUp(now) {
-      if (now < due + LATE) return;
-      disarm?.();
-      look();
-    },
-    keep: (request, work, log) =>
-      new Promise((resolve, reject) => {
-        const held = new Held(request, log);
-        open.add(held);
-        hold(held, () => {
-          open.delete(held);
-          resolve(reply.failed);
-        });
-        const ended = () => {
-          end(held);
-          open.delete(held);
-        };
-        work.finally(ended).then(resolve, reject);
-      }),
-    close() {
-      disarm?.();
-      for (const each of open) each.hasEnded = true;
-    },
-  };
 }

@@ -24,15 +24,6 @@ export type SecretFailed = (error: unknown, request: RequestHead, log: Log) => v
 const logFailure: SecretFailed = (err, { url }, log) =>
   log.error({ err, url }, 'webhook not verified: its secret could not be read');
 
-/** Checks requests in two steps: the head before a byte of the body is read, then the bytes. */
-export interface Verifier {
-  bodyLimit: number;
-  head(request: RequestHead, log: Log): Reply | undefined;
-  body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult>;
-  /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
-  age(at: number): Reply | undefined;
-}
-
 type Fault = SignatureFault | StandardFault;
 
 const refusals: ReadonlyMap<Fault, Reply> = new Map(
@@ -103,53 +94,73 @@ interface Known {
 /** Whether mistakes are to be named; runtimes without a process are in production. */
 const isDevelopment = () => globalThis.process?.env?.['NODE_ENV'] !== 'production';
 
-/** @throws TypeError when the secret is missing or empty, or options do not go together. */
-export function createVerifier(
-  options: VerifyOptions,
-  signatures: Signatures,
-  secretFailed: SecretFailed = logFailure,
-): Verifier {
-  checkOptions(options);
-  const { secret, bodyLimit = 1024 * 1024, hints = isDevelopment() } = options;
-  const { deadline = 4500, clock = systemClock, signing = 'x-signature', maxAge } = options;
-  const guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
-  const lookUp = typeof secret === 'function' ? secret : undefined;
-  const prepare = (plain: readonly Secret[]): Known => ({ plain, prepared: signatures.prepare(plain), senders: [] });
-  const known = prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
+/** Checks requests in two steps: the head before a byte of the body is read, then the bytes. */
+export class Verifier {
+  readonly bodyLimit: number;
+  readonly #options: VerifyOptions;
+  readonly #signatures: Signatures;
+  readonly #secretFailed: SecretFailed;
+  readonly #clock: ReceiverClock;
+  readonly #guess: Guess;
+  /** Those that are not looked up. */
+  readonly #known: Known;
 
-  function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
-    log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
-    return refusals.get(reason) as Reply;
+  /** @throws TypeError when the secret is missing or empty, or options do not go together. */
+  constructor(options: VerifyOptions, signatures: Signatures, secretFailed: SecretFailed = logFailure) {
+    checkOptions(options);
+    const { secret, bodyLimit = 1024 * 1024, hints = isDevelopment(), clock = systemClock } = options;
+    this.bodyLimit = bodyLimit;
+    this.#options = options;
+    this.#signatures = signatures;
+    this.#secretFailed = secretFailed;
+    this.#clock = clock;
+    this.#guess = hints && signatures.mistake ? boundedGuess(signatures.mistake, clock) : () => undefined;
+    this.#known = this.#prepare(secret === false || typeof secret === 'function' ? [] : toList(secret));
+  }
+
+  head(request: RequestHead, log: Log): Reply | undefined {
+    const reason = this.#fault(request);
+    if (reason === undefined) return headReply(request, this.bodyLimit);
+    const signature = request.header('x-signature');
+    const hint = this.#isStandard(request) ? undefined : this.#guess(undefined, signature, this.#known.plain);
+    return refuse(reason, request, log, hint);
+  }
+
+  body(request: RequestHead, body: Uint8Array, log: Log): Awaitable<VerifyResult> {
+    if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
+    const { secret } = this.#options;
+    if (secret === false) return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
+    if (typeof secret === 'function') return this.#compareLater(secret, request, body, log);
+    return this.#compare(request, body, log, this.#known);
+  }
+
+  /** The answer to what was signed at this time, if it is too old, or from too far in the future, for `maxAge`. */
+  age(at: number): Reply | undefined {
+    const { maxAge } = this.#options;
+    if (maxAge === undefined || Math.abs(this.#clock.now() - at) <= maxAge) return undefined;
+    return refusals.get('webhook_too_old');
+  }
+
+  #prepare(plain: readonly Secret[]): Known {
+    return { plain, prepared: this.#signatures.prepare(plain), senders: [] };
+  }
+
+  #fault(request: RequestHead): Fault | undefined {
+    if (this.#options.secret === false) return undefined;
+    if (!this.#isStandard(request)) return headerFault(request.header('x-signature'));
+    const claim = standardClaim(standardHeaders((name) => request.header(name)));
+    return typeof claim === 'string' ? claim : undefined;
   }
 
   /** While a sender moves over, whatever it has signed by the standard is judged by the standard. */
-  function isStandard(request: RequestHead): boolean {
+  #isStandard(request: RequestHead): boolean {
+    const { signing = 'x-signature', maxAge } = this.#options;
     if (signing === 'both') return request.header('webhook-signature') !== undefined || maxAge !== undefined;
     return signing === 'standard';
   }
 
-  function age(at: number): Reply | undefined {
-    if (maxAge === undefined || Math.abs(clock.now() - at) <= maxAge) return undefined;
-    return refusals.get('webhook_too_old');
-  }
-
-  function compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
-    return after(
-      known.prepared.verifyStandard(
-        body,
-        standardHeaders((name) => request.header(name)),
-      ),
-      (result) => {
-        if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
-        if (age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
-        // The signature changes with each attempt, the id does not.
-        return trusted(known, result.secret, result.id);
-      },
-    );
-  }
-
-  function compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
-    if (isStandard(request)) return compareStandard(request, body, log, known);
+  #compare(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    if (this.#isStandard(request)) return this.#compareStandard(request, body, log, known);
     const signature = request.header('x-signature');
     if (signature === undefined) return { ok: false, reply: refuse('signature_missing', request, log) };
     const result = known.prepared.verify(body, signature);
@@ -157,47 +168,42 @@ export function createVerifier(
     if (!isThenable(result) && result.ok) return trusted(known, result.secret, signature);
     return after(result, (given) => {
       if (given.ok) return trusted(known, given.secret, signature);
-      return { ok: false, reply: refuse(given.reason, request, log, guess(body, signature, known.plain)) };
+      const hint = this.#guess(body, signature, known.plain);
+      return { ok: false, reply: refuse(given.reason, request, log, hint) };
     });
   }
 
-  async function compareLater(request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
+  #compareStandard(request: RequestHead, body: Uint8Array, log: Log, known: Known): Awaitable<VerifyResult> {
+    const headers = standardHeaders((name) => request.header(name));
+    return after(known.prepared.verifyStandard(body, headers), (result) => {
+      if (!result.ok) return { ok: false, reply: refuse(result.reason, request, log) };
+      if (this.age(result.at) !== undefined) return { ok: false, reply: refuse('webhook_too_old', request, log) };
+      // The signature changes with each attempt, the id does not.
+      return trusted(known, result.secret, result.id);
+    });
+  }
+
+  async #compareLater(lookUp: LookUp, request: RequestHead, body: Uint8Array, log: Log): Promise<VerifyResult> {
     try {
       // Apart from its object, as a function that takes its argument to pieces uses it.
       const head = { url: request.url, header: (name: string) => request.header(name) };
-      const work = Promise.resolve((lookUp as NonNullable<typeof lookUp>)(head));
-      const found = await within(clock, deadline, work, () => {
+      const { deadline = 4500 } = this.#options;
+      const found = await within(this.#clock, deadline, Promise.resolve(lookUp(head)), () => {
         throw new Error('the secret was not found in time');
       });
-      return await compare(request, body, log, prepare(found === undefined ? [] : toList(found)));
+      return await this.#compare(request, body, log, this.#prepare(found === undefined ? [] : toList(found)));
     } catch (error) {
-      secretFailed(error, request, log);
+      this.#secretFailed(error, request, log);
       return { ok: false, reply: secretUnavailable };
     }
   }
+}
 
-  function fault(request: RequestHead): Fault | undefined {
-    if (secret === false) return undefined;
-    if (!isStandard(request)) return headerFault(request.header('x-signature'));
-    const claim = standardClaim(standardHeaders((name) => request.header(name)));
-    return typeof claim === 'string' ? claim : undefined;
-  }
+type LookUp = Extract<VerifyOptions['secret'], (...given: never[]) => unknown>;
 
-  return {
-    bodyLimit,
-    age,
-    head(request, log) {
-      const reason = fault(request);
-      if (reason === undefined) return headReply(request, bodyLimit);
-      const hint = isStandard(request) ? undefined : guess(undefined, request.header('x-signature'), known.plain);
-      return refuse(reason, request, log, hint);
-    },
-    body(request, body, log) {
-      if (body.length > 0 && request.header('content-type') === undefined) return { ok: false, reply: unsupportedType };
-      if (secret === false) return { ok: true, sender: '', secret: undefined, key: request.header('idempotency-key') };
-      return lookUp === undefined ? compare(request, body, log, known) : compareLater(request, body, log);
-    },
-  };
+function refuse(reason: Fault, request: RequestHead, log: Log, hint?: string): Reply {
+  log.warn({ reason, url: request.url, ...(hint && { hint }) }, 'webhook refused: its signature was not verified');
+  return refusals.get(reason) as Reply;
 }
 
 function trusted({ prepared, senders }: Known, secret: number, key: string): Awaitable<Trusted> {

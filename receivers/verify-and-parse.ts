@@ -6,7 +6,7 @@ import type { Log, VerifyOptions } from './options.ts';
 import { parseBody } from './parse.ts';
 import { check, consoleLog, fromRequest } from './receive.ts';
 import type { Reply } from './reply.ts';
-import { createVerifier } from './verifier.ts';
+import { Verifier } from './verifier.ts';
 
 /** One message of a request, or why it is none. */
 export type ParsedMessage =
@@ -45,7 +45,7 @@ export function createVerifyAndParse(
   options: VerifyOptions & { log?: Log },
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
   const { log = consoleLog, deadline = 4500, clock = systemClock } = options;
-  const verifier = createVerifier(options, nodeSignatures);
+  const verifier = new Verifier(options, nodeSignatures);
   const reads = createDeadlines(clock);
   const core = {
     verifier,

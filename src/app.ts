@@ -48,7 +48,7 @@ interface StartOptions {
   readonly renames?: boolean;
 }
 
-/** The whole service: knows every part, starts them in order and stops them in reverse. */
+/** The whole service: knows every part, starts them in order and stops them in reverse, but for collection, which ends late. */
 export class App {
   readonly store: Store;
   readonly accept: Accept;
@@ -272,7 +272,7 @@ export class App {
    * @throws RollcallError `stopping`
    */
   async reload(config: Config): Promise<void> {
-    if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
+    this.ensureRunning();
     const applying = this.apply(config);
     // The end waits: schedules that started after it would go on for ever.
     this.starting = Promise.allSettled([this.starting, applying]).then(() => {});
@@ -316,21 +316,24 @@ export class App {
     return this.alerts.once();
   }
 
-  /** Stops intake, then the sync, then delivery once what is in flight has ended. */
+  /**
+   * Stops the sync, then delivery once what is in flight has ended, and intake last: until then `/readyz` sends load balancers
+   * elsewhere, and what they still send is taken.
+   */
   async close(): Promise<void> {
     if (this.stopping) return;
     this.stopping = true;
     this.closing.abort();
     // A server that is closed before it listens would listen all the same.
     await this.starting;
-    await this.server?.close();
-    await this.discards.flush();
     await this.sync.stop();
     this.cancelResume();
     await this.alerts.stop();
     await this.regulations.close();
-    if (!this.damage && !this.fault) await this.events?.stop();
     await this.worker.stop();
+    await this.server?.close();
+    await this.discards.flush();
+    if (!this.damage && !this.fault) await this.events?.stop();
     await this.confirmations.flush();
     if (!this.damage && !this.fault) await this.history.stop();
     this.deliveryLog.flush();
@@ -426,6 +429,7 @@ export class App {
       reload: async () => {
         if (readConfig) await this.reload(readConfig());
       },
+      ensureRunning: () => this.ensureRunning(),
       delivered: (runs) => this.delivered(runs),
       standing: () => this.standing(),
     });
@@ -450,8 +454,12 @@ export class App {
     if (this.fault) throw new RollcallError('stopping', 'Rollcall has failed and ends; its log says why.');
   }
 
-  private async ready(): Promise<void> {
+  private ensureRunning(): void {
     if (this.stopping) throw new RollcallError('stopping', 'Rollcall is stopping.');
+  }
+
+  private async ready(): Promise<void> {
+    this.ensureRunning();
     this.alive();
     await this.store.ping();
   }

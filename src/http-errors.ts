@@ -44,17 +44,17 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 /**
  * Answers every error in JSON. Unexpected errors, and why the store failed, are logged and never disclosed.
  *
- * @param about - fields for that line of the log
+ * @param about - fields for that line of the log; null for no line
  */
 export function answerError(
   error: FastifyError | RollcallError,
   request: FastifyRequest,
   reply: FastifyReply,
-  about: object = {},
+  about: object | null = {},
 ): void {
   const known = knownError(error);
   const status = statusOf(known.code);
-  if (status >= 500 && !UNLOGGED.has(known.code)) {
+  if (status >= 500 && about !== null && !UNLOGGED.has(known.code)) {
     request.log.error({ ...about, code: known.code, err: error }, status === 503 ? 'not taken' : 'request failed');
   }
   const wait = status === 503 ? RETRY_AFTER : status === 429 ? RETRY_LIMITED : null;

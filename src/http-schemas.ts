@@ -9,9 +9,14 @@ const error = z.object({
   error: z.string().describe('The same as `message`.'),
 });
 
-/** Messages that clients may send, as JSON Schema. */
-export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
+const known = new WeakMap<z.ZodType, Readonly<Record<string, unknown>>>();
+
+/** Messages that clients may send, as JSON Schema. Each is made once: that of an error stands in every route. */
+export function jsonSchema(schema: z.ZodType): Readonly<Record<string, unknown>> {
+  const made = known.get(schema);
+  if (made) return made;
   const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  known.set(schema, rest);
   return rest;
 }
 

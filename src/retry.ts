@@ -41,7 +41,7 @@ export function backoff(tries: number, random: number, base = BACKOFF_BASE, cap 
 export function retryAfter(header: string | undefined, dateHeader: string | undefined, now: number): number | null {
   const value = header?.trim();
   if (!value) return null;
-  if (/^\d{1,10}$/.test(value)) return Math.min(Number(value) * 1_000, RETRY_WINDOW);
+  if (/^\d+$/.test(value)) return Math.min(Number(value) * 1_000, RETRY_WINDOW);
   const date = httpDate(value);
   if (date === null) return null;
   return Math.max(0, Math.min(date - (httpDate(dateHeader?.trim() ?? '') ?? now), RETRY_WINDOW));

@@ -43,13 +43,14 @@ interface Parts {
   readonly audit: Audit;
   readonly discards: Discards;
   readonly reload: () => Promise<void>;
+  readonly ensureRunning: () => void;
   readonly delivered: (runs: readonly string[]) => Promise<RunProgress>;
   readonly standing: () => ReturnType<typeof standingOf>;
 }
 
 /** Everything that is served beside health: collection, deletion requests, management, metrics and pages. */
 export async function registerRoutes(server: FastifyInstance, parts: Parts): Promise<void> {
-  const { config, clock, accept, discards, metrics } = parts;
+  const { config, clock, accept, discards, metrics, ensureRunning } = parts;
   await server.register(openApi, { serviceName: config().serviceName, version: VERSION });
   await server.register(collect, {
     sources: () => config().sources,
@@ -59,7 +60,8 @@ export async function registerRoutes(server: FastifyInstance, parts: Parts): Pro
     onUnreadable: (source, field) => metrics.unreadable(source, field),
   });
   const session = new Session(clock);
-  const gate = new Gate({ tokens: () => config().admin.tokens, session, limit: new SignInLimit(clock) });
+  const tokens = () => config().admin.tokens;
+  const gate = new Gate({ tokens, session, limit: new SignInLimit(clock), ensureRunning });
   await registerRegulations(server, gate, parts);
   await registerAdmin(server, gate, session, parts);
 }

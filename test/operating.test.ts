@@ -62,7 +62,7 @@ class Operator {
   private async begin(args: readonly string[]): Promise<null> {
     const job = start(args);
     this.jobs.push(job);
-    await job.stderr.match(/^(Listening on|Rollcall answers at) http/m);
+    await job.stderr.match(/(Listening on|Rollcall answers at) http/);
     return null;
   }
 

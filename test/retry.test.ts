@@ -44,24 +44,13 @@ t.test("a date counts from the response's own date: neither clock need be right"
 
 t.test('absurd ones ask for no more than four hours', async (t) => {
   t.equal(retryAfter('9999999999', undefined, now), RETRY_WINDOW);
+  t.equal(retryAfter('99999999999', undefined, now), RETRY_WINDOW);
+  t.equal(retryAfter('9'.repeat(400), undefined, now), RETRY_WINDOW, 'more than a number holds');
   t.equal(retryAfter('Fri, 31 Dec 9999 23:59:59 GMT', undefined, now), RETRY_WINDOW);
   t.equal(retryAfter('Fri, 31 Dec 9999 23:59:59 GMT', 'Thu, 01 Jan 1970 00:00:00 GMT', now), RETRY_WINDOW);
 });
 
 t.test('anything else in Retry-After says nothing', async (t) => {
-  const useless = [
-    undefined,
-    '',
-    ' ',
-    '-5',
-    '1.5',
-    '5s',
-    '1e3',
-    '0x10',
-    'soon',
-    '2026-01-01',
-    '99999999999',
-    'Sun, soon',
-  ];
+  const useless = [undefined, '', ' ', '-5', '1.5', '5s', '1e3', '0x10', 'soon', '2026-01-01', 'Sun, soon'];
   for (const value of useless) t.equal(retryAfter(value, undefined, now), null, String(value));
 });

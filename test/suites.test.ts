@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import t from 'tap';
 import { SUITES } from './suites/suites.ts';
@@ -27,4 +27,18 @@ t.test('every suite has a file, which npm test finds, and nothing else is one', 
     t.match(readFileSync(resolve(folder, `${name}.suite.ts`), 'utf8'), `await runTogether(SUITES['${name}']);`);
   }
   t.match(readFileSync(resolve(TESTS, '../.taprc'), 'utf8'), 'include:\n  - "test/suites/*.suite.ts"\n');
+});
+
+const skip = process.env['TAP'] === '1' ? false : 'tap itself removes it first; npm test has a hook';
+t.test('the folder of a test is there until its teardowns have run', { skip }, async (t) => {
+  let wasThere: boolean | null = null;
+  await t.test('a test that makes its folder first', async (t) => {
+    const folder = t.testdir({});
+    t.teardown(async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      wasThere = existsSync(folder);
+    });
+    t.ok(existsSync(folder));
+  });
+  t.equal(wasThere, true);
 });

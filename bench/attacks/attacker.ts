@@ -29,7 +29,15 @@ function every(ms: number, work: () => void): void {
   setInterval(work, ms);
 }
 
+function bomb(body: Buffer): void {
+  send(Buffer.concat([Buffer.from(head(`content-encoding: gzip\r\ncontent-length: ${body.length}`)), body]));
+}
+
 const nested = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
+const long = gzipSync(`{"batch":[${'1,'.repeat(249_000)}1]}`);
+/** It says at its end that it holds nothing. */
+const lie = Buffer.from(long);
+lie.writeUInt32LE(0, lie.length - 4);
 const small = gzipSync(
   JSON.stringify({ batch: [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }] }),
 );
@@ -37,10 +45,9 @@ const small = gzipSync(
 const attacks: Record<string, () => void> = {
   none: () => {},
   idle: () => forever(300, (again) => send(`${head('content-encoding: gzip\r\ncontent-length: 500000')}x`, again)),
-  nested: () =>
-    every(1_000 / 30, () => {
-      send(Buffer.concat([Buffer.from(head(`content-encoding: gzip\r\ncontent-length: ${nested.length}`)), nested]));
-    }),
+  nested: () => every(1_000 / 30, () => bomb(nested)),
+  long: () => every(1_000 / 30, () => bomb(long)),
+  lie: () => every(1_000 / 30, () => bomb(lie)),
   crowd: () =>
     every(2_000, () => {
       const headers = `authorization: Basic V0s6\r\ncontent-encoding: gzip\r\ncontent-length: ${small.length}`;

@@ -27,11 +27,18 @@ export async function runShop(options: RunOptions): Promise<number | { readonly 
   const { folder, once, port, print, json = false } = options;
   const claim = claimFolder(folder);
   if (!claim.ok) return { problem: claim.problem };
+  const board = createBoard(print, json);
+  const tell = json ? (text: string) => board.say('summary', text.trim()) : print;
   try {
     const signal = once ? AbortSignal.any([options.signal, AbortSignal.timeout(PATIENCE)]) : options.signal;
-    const shop = { folder, port, board: createBoard(print, json) };
-    if (once) return await runOnce(shop, signal, json ? (text) => shop.board.say('summary', text.trim()) : print);
+    const shop = { folder, port, board };
+    if (once) return await runOnce(shop, signal, tell);
     return await runUntilStopped(shop, signal, options.hints);
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'AbortError')) throw error;
+    if (!once) return 0;
+    tell(options.signal.aborted ? 'Interrupted.' : 'It was not done within a minute: is this machine busy?');
+    return 1;
   } finally {
     claim.release();
   }

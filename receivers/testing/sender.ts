@@ -142,28 +142,32 @@ async function write(
   request.end(bytes.subarray(at));
 }
 
-/** A sender for one receiver. */
-export function createSender({ url, secret, signing, timeout = 10_000 }: SenderOptions): Sender {
+function open(
+  { url, secret, signing, timeout = 10_000 }: SenderOptions,
+  bytes: Buffer,
+  { headers = {}, id, at }: SendOptions = {},
+): ClientRequest {
+  const all = {
+    'content-type': 'application/json',
+    'content-length': String(bytes.length),
+    'user-agent': 'Rollcall/1.0',
+    ...signatures(bytes, secret, { signing, id, at }),
+    ...headers,
+  };
+  const given = Object.entries(all).filter(([, value]) => value !== undefined) as [string, string | string[]][];
   const target = new URL(url);
   const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
+  const request = make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
+  const late = setTimeout(() => request.destroy(new Error(`no answer within ${timeout} ms`)), timeout);
+  return request.on('close', () => clearTimeout(late));
+}
 
-  function open(bytes: Buffer, { headers = {}, id, at }: SendOptions = {}): ClientRequest {
-    const all = {
-      'content-type': 'application/json',
-      'content-length': String(bytes.length),
-      'user-agent': 'Rollcall/1.0',
-      ...signatures(bytes, secret, { signing, id, at }),
-      ...headers,
-    };
-    const given = Object.entries(all).filter(([, value]) => value !== undefined) as [string, string | string[]][];
-    const request = make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
-    const late = setTimeout(() => request.destroy(new Error(`no answer within ${timeout} ms`)), timeout);
-    return request.on('close', () => clearTimeout(late));
-  }
-
+/** A sender for one receiver. */
+export function createSender(options: SenderOptions): Sender {
+  const sender = { ...options, url: new URL(options.url).href };
   async function send(body: unknown, options: SendOptions = {}): Promise<Sent> {
     const bytes = toBytes(body);
-    const request = open(bytes, options);
+    const request = open(sender, bytes, options);
     const answer = answerOf(request);
     // The receiver may answer before it has read everything.
     await Promise.race([write(request, bytes, options), answer]);
@@ -194,14 +198,14 @@ export function createSender({ url, secret, signing, timeout = 10_000 }: SenderO
     },
     corrupt(body, bit = 80) {
       const bytes = toBytes(body);
-      const signature = sign(bytes, secret);
+      const signature = sign(bytes, sender.secret);
       const place = (bit >> 3) % bytes.length;
       bytes[place] = (bytes[place] as number) ^ (1 << (bit & 7));
       return send(bytes, { headers: { 'x-signature': signature } });
     },
     async cutOff(body) {
       const bytes = toBytes(body);
-      const request = open(bytes);
+      const request = open(sender, bytes);
       request.on('error', () => {});
       await new Promise<void>((resolve) => request.write(bytes.subarray(0, bytes.length >> 1), () => resolve()));
       const closed = new Promise<void>((resolve) => request.on('close', resolve));

@@ -27,6 +27,8 @@ interface GuardOptions {
   /** Browsers that have signed in; without it only tokens count. */
   readonly session?: Session;
   readonly limit?: SignInLimit;
+  /** Throws while the service stops: it answers questions then, and takes no orders. */
+  readonly ensureRunning?: () => void;
 }
 
 /**
@@ -42,13 +44,14 @@ export class Gate {
     this.options = options;
   }
 
-  /** The hook throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type`. */
+  /** The hook throws RollcallError `unauthorized`, `forbidden`, `rate_limited`, `unsupported_media_type`, `stopping`. */
   guard(right: Right): Guard {
     return async (request) => {
       const caller = this.identify(request);
       if (!caller.may.includes(right)) {
         throw new RollcallError('forbidden', `The token ${caller.name} may not ${right}: see admin.tokens.`);
       }
+      if (!READING.has(request.method)) this.options.ensureRunning?.();
       this.callers.set(request, caller);
     };
   }

@@ -22,7 +22,11 @@ export function canAsk({ stdin, stderr }: Terminal): boolean {
   return stdin?.isTTY === true && stderr.isTTY === true;
 }
 
-/** Asks one question after the other; an empty answer, or none, is the default. */
+/**
+ * Asks one question after the other; an empty answer, or none, is the default.
+ *
+ * @throws RollcallError `stopping` where a person ends it instead
+ */
 export async function ask(
   { stdin, stderr, signal }: Terminal,
   questions: readonly string[],
@@ -30,12 +34,19 @@ export async function ask(
 ): Promise<readonly boolean[]> {
   const lines = createInterface({ input: stdin ?? Readable.from([]), output: stderr, signal });
   const answers: boolean[] = [];
+  let interrupted = false;
+  // While it reads, Ctrl-C is a key and no signal.
+  lines.once('SIGINT', () => {
+    interrupted = true;
+    lines.close();
+  });
   try {
     // Lines typed ahead answer the questions to come.
     const typed = lines[Symbol.asyncIterator]();
     for (const question of questions) {
       stderr.write(`${question} ${byDefault ? '[Y/n]' : '[y/N]'} `);
       const { value, done } = await typed.next();
+      if (interrupted) throw new RollcallError('stopping', 'Interrupted.');
       const answer = done ? '' : value.trim();
       answers.push(answer === '' ? byDefault : /^y(es)?$/i.test(answer));
     }

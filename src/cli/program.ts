@@ -116,8 +116,12 @@ const USAGE = new Set([
   ...['bad_configuration', 'bad_usage', 'unknown_audience', 'unknown_run', 'event_log_stays'],
   ...['unauthorized', 'forbidden'],
 ]);
-/** A failure because a person ended the command. */
 const STOPPED = new Set(['stopping', 'store_closed', 'interrupted']);
+
+/** A failure because a person ended the command; whatever waits for something then says so in Node's words. */
+const isStop = (error: unknown) =>
+  error instanceof RollcallError ? STOPPED.has(error.code) : error instanceof Error && error.name === 'AbortError';
+
 const INTERRUPTED =
   'Interrupted. Nothing that was accepted is lost: a running service goes on with it, or the next sync or start does.';
 
@@ -128,6 +132,11 @@ function explain(error: unknown, terminal: Terminal, json: boolean): number {
     if (json) printJson(terminal, { error: { code: 'bad_usage', message: error.message.replace(/^error: /, '') } });
     return EXIT.usage;
   }
+  if (terminal.signal.aborted && isStop(error)) {
+    if (json) printJson(terminal, { error: { code: 'stopping', message: INTERRUPTED } });
+    note(terminal, INTERRUPTED);
+    return EXIT.failed;
+  }
   if (!(error instanceof RollcallError)) {
     const message = error instanceof Error ? error.message : String(error);
     if (json) printJson(terminal, { error: { code: 'internal_error', message } });
@@ -135,11 +144,6 @@ function explain(error: unknown, terminal: Terminal, json: boolean): number {
     return EXIT.failed;
   }
   const { code, message } = error;
-  if (terminal.signal.aborted && STOPPED.has(code)) {
-    if (json) printJson(terminal, { error: { code: 'stopping', message: INTERRUPTED } });
-    note(terminal, INTERRUPTED);
-    return EXIT.failed;
-  }
   printError(terminal, { code, message }, json);
   if (code === 'run_held') return EXIT.held;
   return USAGE.has(code) ? EXIT.usage : EXIT.failed;

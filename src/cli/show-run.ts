@@ -8,6 +8,8 @@ import { table } from './table.ts';
 import { count, type Terminal } from './terminal.ts';
 
 const COLUMNS = 'run audience action members entered exited changed sent state started took'.split(' ');
+/** Those that stand in a second line on a narrow terminal. */
+const BELOW = 'action members entered exited changed sent took'.split(' ');
 /** Columns of what a run computed, of which one that failed has nothing. */
 const UNKNOWN = '-';
 
@@ -31,7 +33,10 @@ export function runTable(runs: readonly Run[], terminal: Terminal): string {
     ];
   });
   const notes = runs.flatMap((run) => notesOn(run).map((text) => `${run.id}: ${text}`));
-  return [table(COLUMNS, rows, { width: terminal.stdout.columns, flexible: ['audience'] }), ...notes].join('\n');
+  return [
+    table(COLUMNS, rows, { width: terminal.stdout.columns, flexible: ['audience'], below: BELOW }),
+    ...notes,
+  ].join('\n');
 }
 
 /** Nothing has changed yet while a run is held, nor by one that was rejected. */

@@ -8,13 +8,31 @@ export class SuggestingCommand extends Command {
   }
 
   override error(message: string, options?: ErrorOptions): never {
-    const meant = options?.code === 'commander.excessArguments' ? this.meant() : undefined;
-    return super.error(meant === undefined ? message : `${message}\n(Did you mean ${meant}?)`, options);
+    if (options?.code !== 'commander.excessArguments') return super.error(message, options);
+    const meant = this.meant();
+    const help = meant === undefined ? `Type ${this.usages().join(', or ')}` : `Did you mean ${meant}?`;
+    return super.error(`${message}\n(${help})`, options);
   }
 
   private meant(): string | undefined {
-    const group = this.commands.length > 0 || !this.parent?.parent ? this : this.parent;
-    const names = group.commands.map((command) => command.name());
+    const names = this.group().commands.map((command) => command.name());
     return closestMatch(this.args[0] ?? '', names, { maxDistance: 2 });
   }
+
+  /** The command that has subcommands: this one, or the one that this one stands for. */
+  private group(): Command {
+    return this.commands.length > 0 || !this.parent?.parent ? this : this.parent;
+  }
+
+  /** What can be typed here. */
+  private usages(): readonly string[] {
+    const group = this.group();
+    const commands = group.commands.length > 0 ? group.commands : [group];
+    return commands.map((command) => `${pathOf(command)} ${command.usage().replace('[options]', '').trim()}`.trimEnd());
+  }
+}
+
+/** Its name behind those of its parents. */
+function pathOf(command: Command): string {
+  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
 }

@@ -10,27 +10,41 @@ interface TableOptions {
   readonly width?: number | undefined;
   /** Columns that may be cut where the lines would be too long; ids and counts are never cut. */
   readonly flexible?: readonly string[];
+  /** Columns that stand in a second line where the lines would be too long. */
+  readonly below?: readonly string[];
 }
 
-/** Columns as wide as their widest cell. Where they don't fit, long ones are cut; where that is not enough, each row is a block. */
+/**
+ * Columns as wide as their widest cell. Where they don't fit, long ones are cut. Where that is not enough, some stand below the
+ * others, and where even that is not, each row is a block.
+ */
 export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
-  { width = Number.POSITIVE_INFINITY, flexible = [] }: TableOptions = {},
+  { width = Number.POSITIVE_INFINITY, flexible = [], below = [] }: TableOptions = {},
 ): string {
   const shown = rows.map((row) => row.map(inOneLine));
-  const lines = [header, ...shown];
+  const lines = fitting(header, shown, width, flexible) ?? twoLines(header, shown, { width, flexible, below });
+  return lines?.join('\n') ?? blocks(header, shown);
+}
+
+/** The lines of a table, null where they don't fit. */
+function fitting(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+  flexible: readonly string[],
+): readonly string[] | null {
+  const lines = [header, ...rows];
   const natural = header.map((_, column) => Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))));
   const widths = narrowed(natural, header, width, flexible);
-  if (widths === null) return blocks(header, shown);
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => padded(cell, widths[column] ?? 0))
-        .join(GAP)
-        .trimEnd(),
-    )
-    .join('\n');
+  if (widths === null) return null;
+  return lines.map((line) =>
+    line
+      .map((cell, column) => padded(cell, widths[column] ?? 0))
+      .join(GAP)
+      .trimEnd(),
+  );
 }
 
 /** Ids and messages are foreign text: no line breaks, and nothing that steers a terminal but our colours. */
@@ -70,4 +84,25 @@ function blocks(header: readonly string[], rows: readonly (readonly string[])[])
       header.map((name, column) => `${padded(name, widest)}${GAP}${row[column] ?? ''}`.trimEnd()).join('\n'),
     )
     .join('\n\n');
+}
+
+/** Lines of some columns, with the others below each, by name; null where these don't fit either. */
+function twoLines(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  { width, flexible, below }: { width: number; flexible: readonly string[]; below: readonly string[] },
+): readonly string[] | null {
+  if (below.length === 0) return null;
+  const isBelow = header.map((name) => below.includes(name));
+  const above = (cells: readonly string[]) => cells.filter((_, column) => !isBelow[column]);
+  const lines = fitting(above(header), rows.map(above), width, flexible);
+  return (
+    lines?.flatMap((line, place) => {
+      const row = rows[place - 1] ?? [];
+      const named = header.flatMap((name, column) =>
+        isBelow[column] && row[column] ? [`${name} ${row[column]}`] : [],
+      );
+      return named.length === 0 ? [line] : [line, GAP + named.join(', ')];
+    }) ?? null
+  );
 }

@@ -1,11 +1,12 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { linked } from '../store/sqlite/files.ts';
 
 /** Whether the next start makes the file of the store: a log without its file is a loss, and no new store. */
 export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
   if (!store.url.startsWith('sqlite:') || store.url === 'sqlite::memory:') return false;
-  const path = store.url.slice('sqlite:'.length);
+  const path = linked(store.url.slice('sqlite:'.length));
   return !existsSync(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
 }
 

@@ -29,9 +29,9 @@ interface AdmissionOptions {
 
 /** The threads that inflate are few, and shared with all that reads files. */
 const INFLATED_AT_ONCE = 2;
-/** Bodies of so many bytes are inflated without them, if they get no larger than this: else what is small would wait for what is not. */
-const SMALL = 2_048;
-const AT_ONCE = 16 * 1024;
+/** Bodies of so many bytes are inflated without them, if they get no larger than this: to hand them on would cost more. */
+const SMALL = 8 * 1024;
+const AT_ONCE = 64 * 1024;
 
 /**
  * Reads the requests of these routes. The sender is looked up as early as possible: in the head, else in the body, of
@@ -82,7 +82,7 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.removeAllContentTypeParsers();
   const read = (request: FastifyRequest, hold: Hold, bytes: Buffer): JsonBody => {
     hold.resize(bytes.length);
-    const body = readJson(request, bytes);
+    const body = readJson(request, bytes, limits);
     if (request.collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
     return body;
   };
@@ -122,9 +122,12 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
   app.setSerializerCompiler(() => JSON.stringify);
 }
 
-function readJson(request: FastifyRequest, bytes: Buffer): JsonBody {
+function readJson(request: FastifyRequest, bytes: Buffer, { batchMessages }: CollectLimits): JsonBody {
   try {
-    return new JsonBody(bytes);
+    const body = new JsonBody(bytes, batchMessages);
+    // A stranger is looked up by it next: if it can't be read, the body is at fault.
+    if (request.collectSource === null) void body.writeKey;
+    return body;
   } catch (error) {
     request.collectUnread = maskedStart(bytes);
     throw error;

@@ -82,8 +82,12 @@ const rawWithInfo = promisify(inflateRaw) as unknown as (
 
 /** The body without its encoding; null when it is larger than that, or isn't wholly what it should be. */
 export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: number): Buffer | null {
+  const name = nameOf(encoding);
+  const inflater = inflaterOf(body, name);
+  if (inflater === undefined || (saidSize(body, name) ?? 0) > maxOutputLength) return null;
+  const chunkSize = pieceFor(body, name, LEAST_PIECE, maxOutputLength);
   try {
-    return inflaterOf(body, nameOf(encoding))?.atOnce(body, { maxOutputLength }) ?? null;
+    return withoutSpare(inflater.atOnce(body, { maxOutputLength, chunkSize }), chunkSize);
   } catch {
     return null;
   }
@@ -101,8 +105,10 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number)
   if (inflater === undefined) {
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
+  // What says too little, as a file of several members does, would come in hundreds of pieces.
+  const chunkSize = pieceFor(body, name, USUAL_PIECE, maxBytes);
   try {
-    return await inflater.later(body, { maxOutputLength: maxBytes });
+    return withoutSpare(await inflater.later(body, { maxOutputLength: maxBytes, chunkSize }), chunkSize);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes);
     const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;
@@ -119,13 +125,37 @@ function inflaterOf(body: Buffer, name: string): Inflater | undefined {
 
 const GZIP_HEADER = 10;
 const GZIP_TRAILER = 8;
+const LEAST_PIECE = 1_024;
+const USUAL_PIECE = 64 * 1024;
+
+/** What it says at its end of how large it will be, which may be a lie; null where it says nothing. */
+function saidSize(body: Buffer, name: string): number | null {
+  return name.endsWith('gzip') && body.length >= GZIP_HEADER + GZIP_TRAILER ? body.readUInt32LE(body.length - 4) : null;
+}
+
+/** Bytes that are inflated at a time. Each piece is a round through another thread, and costs ours more than what is done there. */
+function pieceFor(body: Buffer, name: string, least: number, maxBytes: number): number {
+  const said = saidSize(body, name);
+  const wanted = Math.max(least, said === null ? USUAL_PIECE : said + 1);
+  return Math.max(LEAST_PIECE, Math.min(wanted, maxBytes));
+}
+
+/** It would else hold the whole piece, of which nobody knows. */
+function withoutSpare(inflated: Buffer, piece: number): Buffer {
+  return 2 * inflated.length < piece ? Buffer.from(inflated) : inflated;
+}
 
 /** The first gzip member before something else, such as a line break; null when that isn't whole either. */
 async function firstMember(body: Buffer, maxOutputLength: number): Promise<Buffer | null> {
   const [first, second, method, flags] = body;
   // Names and comments, which no client writes, would make the header longer.
   if (first !== 0x1f || second !== 0x8b || method !== 8 || flags !== 0) return null;
-  const { buffer, engine } = await rawWithInfo(body.subarray(GZIP_HEADER), { maxOutputLength, info: true });
+  const options = {
+    maxOutputLength,
+    chunkSize: Math.max(LEAST_PIECE, Math.min(USUAL_PIECE, maxOutputLength)),
+    info: true,
+  };
+  const { buffer, engine } = await rawWithInfo(body.subarray(GZIP_HEADER), options);
   const end = GZIP_HEADER + engine.bytesWritten;
   return body.length >= end + GZIP_TRAILER && body.readUInt32LE(end) === crc32(buffer) ? buffer : null;
 }

@@ -9,19 +9,20 @@ import type {
 } from 'fastify';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
-import { answerError, answerNotFound } from '../http-errors.ts';
+import { answerError, answerNotFound, knownError, statusOf } from '../http-errors.ts';
 import type { IpRule } from '../ip.ts';
 import type { Envelope } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { admit, bodyOf, letBodyGo } from './admission.ts';
 import { Arrivals } from './arrivals.ts';
 import { readBatch, readCall } from './batch.ts';
-import { allowPosts, browsers } from './browsers.ts';
+import { answerPreflights, browsers, letPagesRead } from './browsers.ts';
 import { reportPart, reportRequest } from './discarded.ts';
 import { FairLimit } from './fair-limit.ts';
 import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
+import { RefusalLog } from './refusal-log.ts';
 import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
 
@@ -46,8 +47,6 @@ const BATCHES = ['batch', 'import', 'b'] as const;
 
 /** Messages on their way into the store at a time, so that there are always two groups of them: those in work and the next. */
 const ACCEPTED_AT_ONCE = 16_000;
-const OVERLOAD_LOGGED_EVERY = 10_000;
-
 const DONE = '{"success":true}';
 
 /** Rudder's library sends beacons to the same routes below another path. */
@@ -78,6 +77,7 @@ async function serve(
     reportRequest(error, request, onDiscard);
     return answerFailure(error, request, reply);
   });
+  letPagesRead(app);
   admit(app, { sources, limits, strangers });
   await limitRate(app);
 
@@ -116,7 +116,7 @@ async function serve(
     };
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {
     under.setNotFoundHandler(answerNotFound);
-    await allowPosts(under);
+    await answerPreflights(under);
     const documented = (schema: FastifySchema) => (prefix === '/v1' ? schema : hiddenRoute);
     const isBeacon = prefix !== '/v1';
     for (const [path, type] of Object.entries(CALLS)) {
@@ -158,20 +158,16 @@ async function refuseOtherMethods(app: FastifyInstance): Promise<void> {
   }
 }
 
-/** As `answerError`, with the source in the log; a flood that is refused must not fill the disk with lines. */
+/** As `answerError`, with the source in the log. */
 function createFailureAnswer(clock: Pick<Clock, 'monotonic'>): typeof answerError {
-  let unlogged = 0;
-  let loggedAt = Number.NEGATIVE_INFINITY;
+  const refusals = new RefusalLog(clock);
   return (error, request, reply) => {
-    if (error.code === 'overloaded') {
-      unlogged += 1;
-      if (clock.monotonic() - loggedAt > OVERLOAD_LOGGED_EVERY) {
-        request.log.warn({ stage: 'collect', code: error.code, refused: unlogged }, error.message);
-        loggedAt = clock.monotonic();
-        unlogged = 0;
-      }
-    }
-    answerError(error, request, reply, { source: request.collectSource?.id });
+    const { code, message } = knownError(error);
+    const source = request.collectSource?.id;
+    if (statusOf(code) !== 503) return answerError(error, request, reply, { source });
+    const refused = refusals.count(code);
+    if (code === 'overloaded' && refused > 0) request.log.warn({ stage: 'collect', code, refused }, message);
+    answerError(error, request, reply, refused > 0 ? { source, refused } : null);
   };
 }
 

@@ -5,7 +5,7 @@ import { RawObject } from '../raw-object.ts';
 import { CanonicalJson, PLAIN } from './canonical-json.ts';
 import { keyOf } from './known-keys.ts';
 import { readOrdinary } from './ordinary.ts';
-import { CANONICAL, DEEP, FIELD, PARSED, TEXT } from './outline.ts';
+import { CANONICAL, DEEP, FIELD, PARSED, REPLACED, TEXT } from './outline.ts';
 
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
@@ -37,6 +37,12 @@ const HEX = Int8Array.from({ length: 256 }, (_, byte) =>
 /** Fields that messages are known by, and routed. */
 const KEPT = new Set(['messageId', 'userId', 'anonymousId', 'groupId', 'previousId', 'event', 'name', 'type']);
 
+/**
+ * Fields of the objects that are being read, by `FIELD`; those of an inner one are behind those of the outer, and go when it is
+ * over. One body is read at a time: a list of its own would have to grow, which for a body full of fields took 20 ms.
+ */
+const stack: number[] = [];
+
 /** A value within a body, of which nothing is built before it is asked for. */
 export interface Part {
   /** Its length as it was sent. */
@@ -59,29 +65,47 @@ export interface Part {
  * proportion to its length, whatever it holds, so that it may be done for anybody.
  */
 export class JsonBody {
-  /** The messages, where `batch` is a list. */
+  /** The messages, where `batch` is a list; of too many, the first ones and one more. */
   items: readonly Part[] | null = null;
-  /** The value of `writeKey`, where it is a string. */
-  writeKey: string | null = null;
   /** All of it, but for `batch` where that is a list. */
   readonly whole: Part;
   readonly bytes: Buffer;
   /** One character for each byte. */
   private latin1: string | null = null;
   private isAscii: boolean | null = null;
+  /** The field of the list that counts as `batch` so far. */
+  private batch: readonly number[] = [];
   private readonly canonical: CanonicalJson;
+  private readonly maxItems: number;
   private kind = PARSED;
+  /** Of `stack`. */
+  private top = 0;
+  private writeKeyStart = -1;
+  private writeKeyEnd = -1;
 
-  /** @throws RollcallError `invalid_json` */
-  constructor(bytes: Buffer) {
+  /**
+   * @param maxItems - the most messages that are wanted
+   * @throws RollcallError `invalid_json`
+   */
+  constructor(bytes: Buffer, maxItems = Number.POSITIVE_INFINITY) {
     this.bytes = bytes;
+    this.maxItems = maxItems;
     this.canonical = new CanonicalJson(bytes);
     const start = this.afterSpace(hasByteOrderMark(bytes) ? 3 : 0);
-    const fields: number[] = [];
     const isObject = bytes[start] === OPEN_BRACE;
-    const end = isObject ? this.readFields(start, fields, true) : this.readValue(start);
+    const end = isObject ? this.readFields(start, true) : this.readValue(start);
     if (this.afterSpace(end) !== bytes.length) throw invalid();
-    this.whole = isObject ? this.objectPart(fields, 0, start, end) : this.valuePart(start, end);
+    this.whole = isObject ? this.objectPart(0, start, end) : this.valuePart(start, end);
+  }
+
+  /**
+   * The value of `writeKey`, where it is a string.
+   *
+   * @throws RollcallError `invalid_json`
+   */
+  get writeKey(): string | null {
+    const { writeKeyStart: start, writeKeyEnd: end } = this;
+    return this.bytes[start] === QUOTE ? (this.parse(start, end) as string) : null;
   }
 
   /** Its first bytes, as they were sent. */
@@ -89,7 +113,7 @@ export class JsonBody {
     return this.bytes.subarray(0, length);
   }
 
-  private readFields(start: number, fields: number[], isWhole: boolean): number {
+  private readFields(start: number, isWhole: boolean): number {
     const { bytes } = this;
     let at = this.afterSpace(start + 1);
     if (bytes[at] === CLOSE_BRACE) return at + 1;
@@ -103,8 +127,10 @@ export class JsonBody {
       at = this.afterSpace(at + 1);
       const valueStart = at;
       const isList = name === BATCH && bytes[at] === OPEN_BRACKET;
+      if (name === BATCH) this.replaceBatch();
       at = isList ? this.readItems(at) : this.readValue(at);
-      if (!isList) fields.push(keyStart, keyEnd, valueStart, at, this.kind);
+      if (isList) this.batch = [keyStart, keyEnd, valueStart, at, REPLACED];
+      else this.push(keyStart, keyEnd, valueStart, at);
       if (name !== null && !isList) this.notice(name, valueStart, at);
       at = this.afterSpace(at);
       if (bytes[at] === CLOSE_BRACE) return at + 1;
@@ -113,28 +139,47 @@ export class JsonBody {
     }
   }
 
+  private push(keyStart: number, keyEnd: number, start: number, end: number): void {
+    const { top } = this;
+    stack[top] = keyStart;
+    stack[top + 1] = keyEnd;
+    stack[top + 2] = start;
+    stack[top + 3] = end;
+    stack[top + 4] = this.kind;
+    this.top = top + FIELD;
+  }
+
   private ownName(start: number, end: number): OwnName | null {
     return OWN_NAMES.find((name) => isSpelled(name, this.bytes, start, end)) ?? null;
   }
 
+  /** A list that does not count must be JSON all the same: it becomes a field, which is parsed with the others. */
+  private replaceBatch(): void {
+    for (const number of this.batch) stack[this.top++] = number;
+    this.batch = [];
+  }
+
   /** The last of several counts, as in JSON.parse. */
   private notice(name: OwnName, start: number, end: number): void {
-    if (name === BATCH) this.items = null;
-    else this.writeKey = this.bytes[start] === QUOTE ? (this.parse(start, end) as string) : null;
+    if (name === BATCH) {
+      this.items = null;
+      return;
+    }
+    this.writeKeyStart = start;
+    this.writeKeyEnd = end;
   }
 
   private readItems(start: number): number {
-    const { bytes } = this;
+    const { bytes, maxItems, top: first } = this;
     const items: Part[] = [];
-    const fields: number[] = [];
     this.items = items;
     let at = this.afterSpace(start + 1);
     if (bytes[at] === CLOSE_BRACKET) return at + 1;
     for (;;) {
-      const first = fields.length;
       const isObject = bytes[at] === OPEN_BRACE;
-      const end = isObject ? this.readFields(at, fields, false) : this.readValue(at);
-      items.push(isObject ? this.objectPart(fields, first, at, end) : this.valuePart(at, end));
+      const end = isObject ? this.readFields(at, false) : this.readValue(at);
+      if (items.length <= maxItems) items.push(isObject ? this.objectPart(first, at, end) : this.valuePart(at, end));
+      this.top = first;
       at = this.afterSpace(end);
       if (bytes[at] === CLOSE_BRACKET) return at + 1;
       if (bytes[at] !== COMMA) throw invalid();
@@ -192,8 +237,8 @@ export class JsonBody {
     throw invalid();
   }
 
-  private objectPart(fields: readonly number[], first: number, start: number, end: number): Part {
-    return new ObjectPart(this, fields, first, start, end);
+  private objectPart(first: number, start: number, end: number): Part {
+    return new ObjectPart(this, stack.slice(first, this.top), start, end);
   }
 
   private valuePart(start: number, end: number): Part {
@@ -217,11 +262,15 @@ export class JsonBody {
   }
 
   /** The object that these fields make. */
-  build(fields: readonly number[], first: number, last: number): Record<string, unknown> {
+  build(fields: readonly number[]): Record<string, unknown> {
     const object: Record<string, unknown> = {};
-    for (let at = first; at < last; at += FIELD) {
+    for (let at = 0; at < fields.length; at += FIELD) {
       const key = this.key(fields[at] as number, fields[at + 1] as number);
       const [start, end, kind] = [fields[at + 2] as number, fields[at + 3] as number, fields[at + 4] as number];
+      if (kind === REPLACED) {
+        this.parse(start, end);
+        continue;
+      }
       const value = kind === TEXT ? this.textOf(key, start + 1, end - 1) : this.valueOf(start, end, kind);
       // Setting it would not make a field, and it is left out of messages anyway.
       if (key !== '__proto__') object[key] = value;
@@ -275,31 +324,26 @@ class ObjectPart implements Part {
   readonly isTooDeep: boolean;
   private readonly body: JsonBody;
   private readonly fields: readonly number[];
-  private readonly first: number;
-  private readonly last: number;
   private readonly start: number;
 
-  constructor(body: JsonBody, fields: readonly number[], first: number, start: number, end: number) {
+  constructor(body: JsonBody, fields: readonly number[], start: number, end: number) {
     this.bytes = end - start;
     this.body = body;
     this.fields = fields;
-    this.first = first;
-    this.last = fields.length;
     this.start = start;
     let isTooDeep = false;
-    for (let at = first + FIELD - 1; at < this.last; at += FIELD) isTooDeep ||= fields[at] === DEEP;
+    for (let at = FIELD - 1; at < fields.length; at += FIELD) isTooDeep ||= fields[at] === DEEP;
     this.isTooDeep = isTooDeep;
   }
 
   value(): Record<string, unknown> {
-    return this.body.build(this.fields, this.first, this.last);
+    return this.body.build(this.fields);
   }
 
   ordinary(envelope: Envelope): Message | null {
     if (this.isTooDeep || this.bytes > MAX_MESSAGE_BYTES) return null;
     const text = this.body.textWith(this.start, this.start + this.bytes);
-    const { fields, first, last } = this;
-    return text === null ? null : readOrdinary({ bytes: this.body.bytes, text, fields, first, last }, envelope);
+    return text === null ? null : readOrdinary({ bytes: this.body.bytes, text, fields: this.fields }, envelope);
   }
 }
 

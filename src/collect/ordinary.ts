@@ -55,10 +55,8 @@ const unknown = new Int32Array(MAX_UNKNOWN);
 interface Outlined {
   readonly bytes: Buffer;
   readonly text: string;
-  /** Numbers by `FIELD`, of which those from `first` to before `last` are its own. */
+  /** Numbers by `FIELD`. */
   readonly fields: readonly number[];
-  readonly first: number;
-  readonly last: number;
 }
 
 /**
@@ -68,12 +66,12 @@ interface Outlined {
  */
 export function readOrdinary(part: Outlined, envelope: Envelope): Message | null {
   if (envelope.ip !== undefined || envelope.context !== undefined || envelope.integrations !== undefined) return null;
-  const { bytes, text, fields, first, last } = part;
+  const { bytes, text, fields } = part;
   places.fill(UNKNOWN);
   let unknowns = 0;
   let inPlace = '';
   let behind = '';
-  for (let at = first; at < last; at += FIELD) {
+  for (let at = 0; at < fields.length; at += FIELD) {
     const keyStart = fields[at] as number;
     const keyEnd = fields[at + 1] as number;
     const start = fields[at + 2] as number;

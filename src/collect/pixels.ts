@@ -6,6 +6,7 @@ import { reportRequest } from './discarded.ts';
 import { JsonBody } from './json-body.ts';
 import type { BrowserOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
+import { RefusalLog } from './refusal-log.ts';
 import { pixelRoute } from './schemas.ts';
 import { createEnabledSource, queryWriteKey } from './write-keys.ts';
 
@@ -22,6 +23,7 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
   { sources, accept, clock, onDiscard = () => {}, ...options },
 ) => {
   const enabledSource = createEnabledSource(sources);
+  const refusals = new RefusalLog(clock);
   await parent.register(
     async (app) => {
       app.decorateRequest('collectSource', null);
@@ -29,7 +31,8 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
       app.setErrorHandler((error: FastifyError, request, reply) => {
         const { code } = knownError(error);
         const status = statusOf(code);
-        if (status >= 500) request.log.error({ err: error }, code);
+        const refused = status === 503 ? refusals.count(code) : 1;
+        if (status >= 500 && refused > 0) request.log.error({ err: error, refused }, code);
         reportRequest(error, request, onDiscard);
         return image(reply.code(status));
       });

@@ -46,25 +46,9 @@ export function createEnabledSource(sources: () => readonly Source[]): (writeKey
   };
 }
 
-/** Headers that were read, so that each client's is read once; beyond this many, all are read anew. */
-const HEADERS_KEPT = 1_000;
-/** Longer ones are no client's. */
-const LONGEST_KEPT = 200;
-const readHeaders = new Map<string, string | null>();
-
 /** The user name of Basic credentials, with or without the colon; null when there is none. */
 export function basicWriteKey(authorization: string | undefined): string | null {
-  if (authorization === undefined) return null;
-  const known = readHeaders.get(authorization);
-  if (known !== undefined) return known;
-  const writeKey = readBasic(authorization);
-  if (readHeaders.size === HEADERS_KEPT) readHeaders.clear();
-  if (authorization.length <= LONGEST_KEPT) readHeaders.set(authorization, writeKey);
-  return writeKey;
-}
-
-function readBasic(authorization: string): string | null {
-  const credentials = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(authorization)?.[1];
+  const credentials = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(authorization ?? '')?.[1];
   if (credentials === undefined) return null;
   const [writeKey = ''] = Buffer.from(credentials, 'base64').toString().split(':', 1);
   return writeKey === '' ? null : writeKey;

@@ -52,7 +52,9 @@ const computation = {
   schedule: schedule
     .optional()
     .describe('When it runs: five fields, or six with seconds first. Without one only `sync --once` runs it.'),
-  timezone: timezone.optional().describe('Time zone of the schedule; that of the machine unless given.'),
+  timezone: timezone
+    .optional()
+    .describe('Time zone of the schedule; that of the machine unless given. Not with `live`.'),
   sql: text.optional().meta({
     description: 'One query that returns `user_id`. `$now` is the time of the run, a UTC `TIMESTAMP`.',
     examples: ['select user_id from orders'],
@@ -69,7 +71,7 @@ const computation = {
   guard: guard.prefault({}).describe('Holds a run that changes too much (docs/audiences.md#guards).'),
   expect: expectation
     .prefault({})
-    .describe('Holds a run whose data looks wrong (docs/audiences.md#what-a-source-must-look-like).'),
+    .describe('Holds a run whose data looks wrong (docs/audiences.md#what-a-source-must-look-like). Not with `live`.'),
 };
 
 export const audience = section({ ...computation, when: when.optional() }).meta({

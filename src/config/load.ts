@@ -21,7 +21,7 @@ import { warningsOf } from './warnings.ts';
 export function loadConfig(file: string, env: Environment = process.env): Config {
   const path = resolve(file);
   const folder = dirname(path);
-  const text = read(path, file);
+  const text = readUtf8(path, file);
   return parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env } });
 }
 
@@ -75,7 +75,8 @@ function between(content: unknown, folder: string, wrong: readonly Mistake[]): r
   return [...checkReferences(file), ...checkFiles(file, folder), ...checkLogReferences(file, wrong)];
 }
 
-function read(path: string, shown: string): string {
+/** @throws ConfigurationError where the file can't be read, or has another encoding; `shown` is its name there */
+export function readUtf8(path: string, shown: string): string {
   try {
     return readText(path);
   } catch (error) {

@@ -151,7 +151,7 @@ function oneDefinition<K extends 'when' | 'value'>(
 /** Checks live audiences, which are computed all the time from short definitions. */
 function checkLive(
   path: Path,
-  { live, schedule, sql }: { readonly live?: unknown; readonly schedule?: unknown; readonly sql?: unknown },
+  { live, sql, ...others }: Readonly<Partial<Record<'live' | 'sql' | keyof typeof NOT_FOR_LIVE, unknown>>>,
 ): readonly Mistake[] {
   if (live !== true && live !== 'true') return [];
   const mistakes: Mistake[] = [];
@@ -160,10 +160,19 @@ function checkLive(
       path: [...path, 'live'],
       message: 'needs a short definition (when or value): SQL is computed by schedule',
     });
-  if (schedule !== undefined)
-    mistakes.push({ path: [...path, 'schedule'], message: 'is not for what is live, which is computed all the time' });
+  for (const [name, why] of Object.entries(NOT_FOR_LIVE) as [keyof typeof NOT_FOR_LIVE, string][]) {
+    if (others[name] !== undefined)
+      mistakes.push({ path: [...path, name], message: `is not for what is live, ${why}` });
+  }
   return mistakes;
 }
+
+/** Settings that would have no effect, and why. */
+const NOT_FOR_LIVE = {
+  schedule: 'which is computed all the time',
+  timezone: 'which is computed all the time and has no schedule',
+  expect: 'which reads the event log and no other source; `guard` holds what changes too much',
+} as const;
 
 /** Short definitions are compiled to the SQL of DuckDB and Postgres. */
 function needsDialect(

@@ -2,12 +2,14 @@ import type { Mistake, Path } from './mistakes.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. */
-const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>[^}]*))?\}/g;
+/** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is one that was meant and misspelt. */
+const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}|\$\{/g;
+
+const MISSPELT = `has a \${ that names no variable: write \${NAME} or \${NAME:-default}, and $\${ for \${ itself`;
 
 /** Findings made while variables are filled in. */
 interface FillNotes {
-  /** Variables that are not set. */
+  /** Variables that are not set, or misspelt. */
   readonly missing: Mistake[];
   /** Values filled into SQL, each with the names of its variables. */
   readonly inSql: Map<string, string>;
@@ -34,8 +36,12 @@ function isLeftOut(filled: unknown, written: unknown, index: number): boolean {
 
 function fillText(text: string, env: Environment, { missing, inSql }: FillNotes, path: Path): string {
   return text.replace(VARIABLE, (whole, ...rest) => {
-    const { escaped, name = '', fallback } = rest.at(-1) as Record<string, string | undefined>;
+    const { escaped, name, fallback } = rest.at(-1) as Record<string, string | undefined>;
     if (escaped !== undefined) return escaped;
+    if (name === undefined) {
+      missing.push({ path, message: MISSPELT });
+      return whole;
+    }
     // The file names it: `constructor` is no variable.
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
     if (value && path.at(-1) === 'sql') inSql.set(value, name);

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import { backoff } from '../retry.ts';
 import { type EndpointState, type Store, whyClosed } from '../store/port.ts';
+import type { Loops } from './loops.ts';
 
 const RETRY_BASE = 50;
 const RETRY_CAP = 5_000;
@@ -10,9 +11,7 @@ interface EndpointStatesOptions {
   readonly store: Pick<Store, 'endpoints' | 'markEndpoint'>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Resolves after this many milliseconds, or at once when the process stops. */
-  readonly sleep: (ms: number) => Promise<void>;
-  readonly isStopping: () => boolean;
+  readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
 }
 
 /** States of dead and paused endpoints, kept the same here and in the store. */
@@ -52,7 +51,7 @@ export class EndpointStates {
 
   /** Writes a change, again and again until the store takes it or a newer one replaces it. */
   async mark(state: EndpointState): Promise<void> {
-    const { store, clock, log, sleep, isStopping } = this.options;
+    const { store, clock, log, loops } = this.options;
     const { endpoint, destination } = state;
     const before = this.current.get(endpoint);
     this.current = new Map(this.current).set(endpoint, state);
@@ -67,8 +66,8 @@ export class EndpointStates {
       } catch (error) {
         failures += 1;
         log.warn({ err: error, endpoint }, 'The state of an endpoint could not be stored; trying again');
-        if (isStopping()) break;
-        await sleep(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
+        if (loops.isStopping) break;
+        await loops.sleep(backoff(failures, clock.random(), RETRY_BASE, RETRY_CAP));
       }
     }
     this.marking -= 1;

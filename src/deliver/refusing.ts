@@ -3,24 +3,37 @@ import type { Logger } from '../log.ts';
 import { RETRY_WINDOW } from '../retry.ts';
 import type { EndpointState, Store } from '../store/port.ts';
 import type { EndpointStates } from './endpoint-states.ts';
+import type { Loops } from './loops.ts';
 import { isDenial, REFUSALS } from './refusals.ts';
 import type { Turns } from './turns.ts';
 
+/** Letters queued again in one transaction; others want the store, too, so that there is a rest after each, in milliseconds. */
+const STEP = 500;
+const REST = 20;
+
 interface RefusingOptions {
-  readonly store: Pick<Store, 'attempts' | 'time'>;
+  readonly store: Pick<Store, 'attempts' | 'time' | 'resend'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly states: EndpointStates;
   readonly turns: Turns;
+  readonly loops: Pick<Loops, 'sleep' | 'isStopping'>;
+  /** Whether this process is the one that sees to a destination. */
+  readonly leads: (destination: string) => boolean;
   /** Called once, by one process of all, when an endpoint begins to refuse everything. */
   readonly onRefusing: (state: EndpointState) => void;
-  /** Called when such an endpoint takes messages again: what it refused may be sent again. */
-  readonly onTaken: (state: EndpointState) => void;
+  /** Called with a destination that has new work. */
+  readonly onQueued: (destination: string) => void;
 }
 
-/** Endpoints that refuse everything: finds them, keeps what is known of them, and forgets it once all is sent again. */
+/**
+ * Endpoints that refuse everything: finds them, and keeps what is known of them. Once they take messages, sends again what
+ * they refused, and forgets it.
+ */
 export class RefusingEndpoints {
   private readonly options: RefusingOptions;
+  /** By destination, what is being sent again. */
+  private readonly sending = new Map<string, Promise<void>>();
 
   constructor(options: RefusingOptions) {
     this.options = options;
@@ -28,19 +41,19 @@ export class RefusingEndpoints {
 
   /** Writes a changed state of an endpoint, whatever changed. */
   async changed(state: EndpointState): Promise<void> {
-    const { states, onRefusing, onTaken } = this.options;
+    const { states, onRefusing } = this.options;
     const before = states.current.get(state.endpoint)?.refusal ?? null;
     const refusal = state.refusal ?? null;
     const isNew = refusal !== null && refusal.since !== null && (before?.since ?? null) === null;
     if (isNew) onRefusing(state);
     await states.mark(state);
-    if (refusal !== null && refusal.takenAt !== null) onTaken(state);
+    this.sendAgain([state]);
     if (isNew) await this.correct(state);
   }
 
-  /** Looks at the attempts of all processes together, where several share an endpoint. */
+  /** Looks at the attempts of all processes together, where several share an endpoint, and takes up what is to be sent again. */
   async look(): Promise<void> {
-    const { store, turns } = this.options;
+    const { store, states, turns } = this.options;
     for (const queue of turns.queues) {
       for (const outlet of queue.outlets.suspected) {
         const last = await store.attempts({ destination: queue.name, endpoint: outlet.id, limit: REFUSALS });
@@ -51,10 +64,49 @@ export class RefusingEndpoints {
         await this.changed(outlet.stateIn(queue.name));
       }
     }
+    this.sendAgain(states.current.values());
+  }
+
+  /** Resolves once nothing is under way. */
+  async stop(): Promise<void> {
+    await Promise.all(this.sending.values());
+  }
+
+  /** A destination at a time. */
+  private sendAgain(states: Iterable<EndpointState>): void {
+    for (const state of states) {
+      const { destination, refusal } = state;
+      if (!refusal || refusal.takenAt === null) continue;
+      if (this.sending.has(destination) || !this.options.leads(destination)) continue;
+      this.sending.set(
+        destination,
+        this.resend(state, refusal.from).finally(() => this.sending.delete(destination)),
+      );
+    }
+  }
+
+  private async resend(state: EndpointState, from: number): Promise<void> {
+    const { store, log, loops, leads, onQueued } = this.options;
+    const { endpoint, destination } = state;
+    const since = Math.max(from, store.time.now() - RETRY_WINDOW);
+    try {
+      // Each letter is looked at once: one that is refused again keeps its id.
+      for (let after: string | null = null; ; ) {
+        if (loops.isStopping || !leads(destination)) return;
+        after = await store.resend(destination, since, after, STEP);
+        onQueued(destination);
+        if (after === null) break;
+        await loops.sleep(REST);
+      }
+      log.info({ stage: 'deliver', destination, endpoint }, 'All that the endpoint refused is queued again');
+      await this.forget(state);
+    } catch (error) {
+      log.warn({ err: error, destination, endpoint }, 'Refused messages could not be queued again; trying again');
+    }
   }
 
   /** All that an endpoint refused is queued again. The same goes for an endpoint whose place it took. */
-  async forget({ destination }: EndpointState): Promise<void> {
+  private async forget({ destination }: EndpointState): Promise<void> {
     const { states, turns } = this.options;
     const outlets = turns.queue(destination)?.outlets;
     for (const state of [...states.current.values()]) {

@@ -51,11 +51,11 @@ export function judge({ claim, require, endpoints, results, now, random }: TryIn
   if (endpoints.every(isOver)) {
     const others = Object.entries(marks).filter(([endpoint]) => !denied.has(endpoint));
     const again = denied.size > 0 ? { marks: Object.fromEntries(others) } : {};
-    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null, ...again };
+    return { kind: 'dead', ...refusal(posted), firstAt: posted.length > 0 ? firstAt : null, ...again, answers: marks };
   }
   const notBefore = now + Math.max(0, ...posted.map(({ retryAfter }) => retryAfter ?? 0));
   const dueAt = nextTry({ tries: claim.tries + 1, firstAt, now, notBefore, random });
-  if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt };
+  if (dueAt === null) return { kind: 'dead', reason: 'expired', status: lastStatus(posted), firstAt, answers: marks };
   return { kind: 'retry', dueAt, firstAt, marks };
 }
 

@@ -14,7 +14,6 @@ import { Loops } from './loops.ts';
 import { Orphans } from './orphans.ts';
 import { ProcessLease } from './process-lease.ts';
 import { RefusingEndpoints } from './refusing.ts';
-import { Resending } from './resend.ts';
 import { Settler } from './settler.ts';
 import { Stock } from './stock.ts';
 import { Suspects } from './suspects.ts';
@@ -51,7 +50,6 @@ export class Worker {
   private readonly fleet: Fleet;
   private readonly orphans: Orphans;
   private readonly heldOut: HeldOutLetters;
-  private readonly resending: Resending;
   private readonly refusing: RefusingEndpoints;
   /** Pending deliveries that the last poll saw, by destination. */
   private pendingSeen = new Map<string, number>();
@@ -79,33 +77,19 @@ export class Worker {
     this.orphans = new Orphans({ store, clock, log, removedAfter: () => this.fleet.removedAfter });
     this.lease = this.leaseOf(options);
     this.suspects = this.suspectsOf(options);
-    this.states = new EndpointStates({
-      store,
-      clock,
-      log,
-      sleep: (ms) => this.loops.sleep(ms),
-      isStopping: () => this.loops.isStopping,
-    });
+    this.states = new EndpointStates({ store, clock, log, loops: this.loops });
     const leads = (name: string) => this.turns.queue(name) !== undefined && this.fleet.shareOf(name)?.leads === true;
     this.heldOut = new HeldOutLetters({ store, log, leads, onQueued: (names) => this.queued(names) });
-    this.resending = new Resending({
-      store,
-      clock: this.clock,
-      log,
-      leads,
-      onQueued: (name) => this.queued([name]),
-      onDone: (state) => this.refusing.forget(state),
-      sleep: (ms) => this.loops.sleep(ms),
-      isStopping: () => this.loops.isStopping,
-    });
     this.refusing = new RefusingEndpoints({
       store,
       clock,
       log,
       states: this.states,
       turns: this.turns,
+      loops: this.loops,
+      leads,
       onRefusing: (state) => options.onRefusing?.(state),
-      onTaken: (state) => this.resending.look([state]),
+      onQueued: (name) => this.queued([name]),
     });
     this.settler = this.settlerOf(options);
   }
@@ -282,7 +266,7 @@ export class Worker {
     await this.drained();
     await this.suspects.stop();
     await this.loops.ended();
-    await this.resending.stop();
+    await this.refusing.stop();
     await this.settler.flush(() => !this.holdsClaims());
     await this.fleet.settled();
     await this.orphans.stop();
@@ -413,7 +397,6 @@ export class Worker {
     }
     await this.heldOut.look(backlogs);
     await this.refusing.look();
-    this.resending.look(this.states.current.values());
   }
 
   private async keepHouse(): Promise<void> {

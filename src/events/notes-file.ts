@@ -1,6 +1,6 @@
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { userHash } from '../store/user-hash.ts';
+import { userHash } from '../store/users.ts';
 import type { Erasure } from './erasure.ts';
 
 const FILE = 'deletions.jsonl';

@@ -1,5 +1,5 @@
 import type { Concern } from '../concern.ts';
-import type { Fence } from './fence.ts';
+import type { Fence } from './fleet.ts';
 
 /** An announcement that people got of an alert, alone or with others of its kind. */
 interface Announced {

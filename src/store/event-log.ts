@@ -1,5 +1,5 @@
 import type { MESSAGE_PARTS } from '../definition/definition.ts';
-import type { Fence } from './fence.ts';
+import type { Fence } from './fleet.ts';
 
 /** The right to seal, merge and delete, over all processes. */
 export const EVENT_LOG_LEASE = 'event-log';

@@ -1,4 +1,4 @@
-import type { Fence } from './fence.ts';
+import type { Fence } from './fleet.ts';
 
 /** What is kept of the log for the live computation of a source, and how far that is. */
 export interface LiveSource {

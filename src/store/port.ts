@@ -16,7 +16,6 @@ export type * from './alerts.ts';
 export type * from './audit.ts';
 export * from './deletions.ts';
 export * from './endpoints.ts';
-export type { Fence } from './fence.ts';
 export type * from './fleet.ts';
 export * from './history.ts';
 export type { LiveCommit } from './live.ts';

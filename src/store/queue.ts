@@ -1,6 +1,6 @@
 import type { DeadReason } from '../dead-reasons.ts';
 import type { MessageType } from '../message-types.ts';
-import type { Fence } from './fence.ts';
+import type { Fence } from './fleet.ts';
 import type { LiveCommit } from './live.ts';
 
 /** Deletion notices go before live messages, and those before backfills. Their places are codes of the disk format. */
@@ -148,6 +148,8 @@ export type Verdict =
        * by themselves.
        */
       readonly marks?: EndpointMarks | null;
+      /** What became of each endpoint, where its last try changed that: one that took it does not get it again by a replay. */
+      readonly answers?: EndpointMarks;
     };
 
 export interface Settlement {

@@ -1,4 +1,4 @@
-import type { Fence } from './fence.ts';
+import type { Fence } from './fleet.ts';
 
 /** Opening the engine, running the SQL and comparing, sending what differs, moving the snapshot. */
 export type RunPhase = 'open' | 'stage' | 'send' | 'commit' | 'done';
@@ -131,6 +131,13 @@ export interface Admission {
   readonly lastGeneration: number;
 }
 
+export interface RunFilter {
+  readonly key?: string;
+  readonly states?: readonly RunState[];
+  readonly before?: string;
+  readonly limit: number;
+}
+
 /** Audiences and computed traits, and their runs. */
 export interface RunRecords {
   audience(key: string): Promise<AudienceRecord | null>;
@@ -156,12 +163,7 @@ export interface RunRecords {
   saveRun(run: Run, fence: Fence, audience?: AudienceRecord): Promise<void>;
   run(id: string): Promise<Run | null>;
   /** The newest first, by start; with `before` only those older than that run. */
-  runs(filter: {
-    readonly key?: string;
-    readonly states?: readonly RunState[];
-    readonly before?: string;
-    readonly limit: number;
-  }): Promise<readonly Run[]>;
+  runs(filter: RunFilter): Promise<readonly Run[]>;
   /** Of each of these keys its newest runs, at most so many, the newest first; keys without runs are missing. */
   newestRuns(keys: readonly string[], limit: number): Promise<ReadonlyMap<string, readonly Run[]>>;
   runProgress(run: string): Promise<RunProgress>;

@@ -12,5 +12,5 @@ await runOnPostgres(t, {
   'cli/replay-letters': 8,
   'cli/service': 5,
   'cli/sync': 8,
-  'collect/whole': 8,
+  'collect/whole': 9,
 });

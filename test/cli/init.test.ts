@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -76,6 +76,25 @@ t.test('nothing that exists is overwritten, and a second project is refused', as
   t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
 });
 
+t.test('an .env in another encoding stays as it is', async (t) => {
+  const root = await folder(t);
+  const text = Buffer.from('\ufeffMINE=1\r\n', 'utf16le');
+  await writeFile(join(root, '.env'), text);
+  const { code, stderr } = await rollcall(['init', '--yes', root]);
+  t.equal(code, 2);
+  t.match(stderr, /\.env has a mistake:\s+is not UTF-8: save it in that encoding/);
+  t.same(await readFile(join(root, '.env')), text);
+});
+
+t.test('the .env of an app that is there gets what the project needs', async (t) => {
+  const root = await folder(t);
+  await writeFile(join(root, '.env'), 'MINE="1"\nCRM_SECRET=mine');
+  t.match(jsonLines(await rollcall(['init', root, '--json'])), [{ files: ['rollcall.yaml', '.env'] }]);
+  const text = await readFile(join(root, '.env'), 'utf8');
+  t.match(text, /^MINE="1"\nCRM_SECRET=mine\nSHOP_WRITE_KEY=\w+\nPERSONAS_WRITE_KEY=\w+\n$/);
+  t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
+});
+
 t.test('at a terminal it asks, and does what it is told', async (t) => {
   const root = await folder(t);
   const { code, stdout } = await start(['init', root], { tty: true, answer: 'n\nn\n' }).finished;
@@ -84,6 +103,15 @@ t.test('at a terminal it asks, and does what it is told', async (t) => {
   t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
   await t.rejects(stat(join(root, 'orders.csv')));
   await t.rejects(stat(join(root, 'receiver')));
+});
+
+t.test('whoever ends it at a question gets no files, and no stack', async (t) => {
+  const root = await folder(t);
+  const pressed = await start(['init', root], { tty: true, answer: '\x03' }).finished;
+  t.match(pressed, { code: 1, stdout: '', stderr: /: Interrupted\.\n$/ });
+  const signalled = await start(['init', root], { tty: true }).stop();
+  t.match(signalled, { code: 1, stdout: '', stderr: /Interrupted\. [^\n]+\n$/ });
+  t.same(await readdir(root), []);
 });
 
 t.test('variables of the environment go before those of .env', async (t) => {

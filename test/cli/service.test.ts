@@ -30,6 +30,11 @@ t.test('a changed file is applied on request; one with mistakes is not, and the 
   process.emit('SIGHUP');
   await service.stderr.match(/The changed configuration was not applied/);
   t.match(await fetch(`http://127.0.0.1:${port}/readyz`), { status: 200 });
+  await writeFile(config, (await readFile(config, 'utf8')).replace('serviceNam: x\n', ''));
+  const reload = (token: string) => rollcall(['config', 'reload', '-c', config, '--token', token]);
+  for (let guess = 0; guess < 10; guess += 1)
+    t.match(await reload(`guess-${guess}`), { code: 2, stderr: /^unauthorized: / });
+  t.match(await reload('operator'), { code: 1, stderr: /^rate_limited: / }, 'which is no mistake in the file');
   const { code, stderr } = await service.stop();
   t.equal(code, 0);
   t.notMatch(stderr, /"stack"/, 'a mistake of a person has no stack');
@@ -62,6 +67,16 @@ t.test('SIGHUP while it starts counts once it has started; while it stops, it en
   t.equal(code, 0);
   t.notMatch(stderr, /not applied/);
   t.equal(process.listenerCount('SIGHUP'), others);
+});
+
+t.test('where the log is JSON, every line is, whatever is logged', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9', 'log: { level: warn }\n');
+  const service = start(['serve', '-c', config]);
+  await service.stderr.match(LISTENING);
+  const { stderr } = await service.stop();
+  const said = stderr.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as { msg: string }]));
+  t.match(said.at(0)?.msg, /answers at/);
+  t.match(said.at(-1)?.msg, /^Stopping/);
 });
 
 t.test('a port that is taken is a mistake in the configuration', async (t) => {

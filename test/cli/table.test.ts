@@ -57,3 +57,17 @@ t.test('wide characters and colours count as what they take on a terminal', asyn
   );
   t.equal(text, 'name    n\n日本語  1\n\u001b[31mab\u001b[39m      2');
 });
+
+t.test('columns that may stand below the others do where the lines would be too long', async (t) => {
+  const below = ['state'];
+  const wide = [
+    ['e1', 'a'.repeat(20), 'open'],
+    ['e2', 'b', ''],
+  ];
+  t.equal(table(header, wide, { width: 31, below }), table(header, wide), 'they fit');
+  t.equal(
+    table(header, wide, { width: 25, below }),
+    ['id  url', `e1  ${'a'.repeat(20)}`, '  state open', 'e2  b'].join('\n'),
+  );
+  t.match(table(header, wide, { width: 20, below }), /^id +e1\nurl +a+\nstate +open\n/, 'not even so');
+});

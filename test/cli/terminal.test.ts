@@ -1,4 +1,6 @@
+import { Writable } from 'node:stream';
 import t from 'tap';
+import { runProgram } from '../../src/cli/program.ts';
 import { stateColours } from '../../src/cli/states.ts';
 import type { Terminal } from '../../src/cli/terminal.ts';
 import { listen, rollcall, start, workspace } from './helpers.ts';
@@ -23,6 +25,24 @@ t.test('elsewhere there is neither a bar nor a colour', async (t) => {
   t.match(stderr, /^{"level":30,.*"event":"sync_run".*}$/m);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for
   t.notMatch(stdout + stderr, /\x1b/);
+});
+
+t.test('a list that is interrupted while nobody reads it ends without a stack', async (t) => {
+  const listener = await listen(t);
+  const { config } = await workspace(t, listener.url);
+  t.equal((await rollcall(['sync', '--once', '-c', config])).code, 0);
+  const stopping = new AbortController();
+  const stdout = new Writable({ highWaterMark: 1, write: () => stopping.abort() });
+  let said = '';
+  const stderr = new Writable({
+    write(chunk, _encoding, done) {
+      said += chunk;
+      done();
+    },
+  });
+  const terminal = { stdout, stderr, signal: stopping.signal };
+  t.equal(await runProgram(['members', 'big_spenders', '-c', config], terminal), 1);
+  t.match(said, /^Interrupted\. [^\n]+\n$/);
 });
 
 t.test('a terminal without colours, or whose person wants none, gets none', (t) => {

@@ -53,6 +53,26 @@ t.test('the types of a configuration compile, and with them a misspelt audience 
   t.equal(compiled.stdout, '');
 });
 
+t.test('they count in modules of both kinds, in a package of either kind', async (t) => {
+  for (const type of ['commonjs', 'module']) {
+    const folder = t.testdir({
+      'package.json': JSON.stringify({ type }),
+      'rollcall.yaml': CONFIG,
+      'uses.mts': USES,
+      'uses.cts': USES,
+      'tsconfig.json': JSON.stringify({
+        compilerOptions: { strict: true, noEmit: true, module: 'nodenext', skipLibCheck: true, types: [] },
+        include: ['*.mts', '*.cts', '*.d.ts'],
+      }),
+    });
+    const config = join(folder, 'rollcall.yaml');
+    t.equal((await rollcall(['types', '-c', config, '-o', join(folder, 'rollcall.d.ts')])).code, 0);
+    const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', folder]).catch((error) => error);
+    t.match(compiled, { stdout: '', stderr: '' }, type);
+    t.equal(compiled.code, undefined, type);
+  }
+});
+
 t.test('the types are printed, or told as JSON, and a definition that is wrong is named', async (t) => {
   const folder = t.testdir({
     'rollcall.yaml': CONFIG,

@@ -44,6 +44,11 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [[], /Usage: rollcall/],
     [['lisen'], /unknown command 'lisen'\n\(Did you mean listen\?\)/],
     [['endpoints', 'lst'], /too many arguments for 'list'.*\n\(Did you mean list\?\)/],
+    [
+      ['endpoints', 'crm'],
+      /too many arguments.*\n\(Type rollcall endpoints list, or rollcall endpoints resume <endpoint\.\.\.>, or/,
+    ],
+    [['doctor', 'crm'], /too many arguments.*\n\(Type rollcall doctor\)/],
     [['dead-letters', 'rplay'], /\(Did you mean replay\?\)/],
     [['sync', '--onse'], /unknown option '--onse'\n\(Did you mean --once\?\)/],
     [['listen', '--port', '70000'], /whole number from 0 to 65535/],

@@ -53,7 +53,9 @@ t.test("Rudder's library is told that it may send, by any way to name the key", 
     });
   }
   t.equal((await app.inject({ url: '/sourceConfig/?writeKey=WK_closed' })).json().source.enabled, false);
-  t.equal((await app.inject({ url: '/sourceConfig/' })).json().code, 'unknown_source');
+  for (const query of ['', '?writeKey=WK_shop&writeKey=WK_shop']) {
+    t.equal((await app.inject({ url: `/sourceConfig/${query}` })).json().code, 'unknown_source', query);
+  }
 });
 
 t.test('pages of every origin may send, with credentials too; other routes are closed to them', async (t) => {
@@ -76,9 +78,19 @@ t.test('pages of every origin may send, with credentials too; other routes are c
     t.equal(answer.body, '{"success":true}');
   }
   t.equal(accepted.length, 3);
-  const refused = await app.inject({ method: 'POST', url: '/v1/t', payload: track, headers: { origin } });
-  t.equal(refused.statusCode, 401);
-  t.equal(refused.headers['access-control-allow-origin'], origin, 'so that pages can read why');
+  const refusals: [status: number, url: string, headers?: object, payload?: object][] = [
+    [401, '/v1/t'],
+    [401, '/v1/t?writeKey=nobody'],
+    [403, '/beacon/v1/track?writeKey=WK_closed'],
+    [401, '/v1/t', { authorization: basic('nobody:') }],
+    [400, '/v1/t', { authorization }, { ...track, filler: 'x'.repeat(40_000) }],
+    [415, '/v1/t', { authorization, 'content-encoding': 'zstd' }],
+  ];
+  for (const [status, url, headers, payload = track] of refusals) {
+    const refused = await app.inject({ method: 'POST', url, payload, headers: { origin, ...headers } });
+    t.equal(refused.statusCode, status, url);
+    t.equal(refused.headers['access-control-allow-origin'], origin, 'so that pages can read why');
+  }
   for (const url of ['/api/secret', '/regulations', '/metrics']) {
     const preflight = await app.inject({ method: 'OPTIONS', url, headers: asking });
     t.equal(preflight.statusCode, 404, url);

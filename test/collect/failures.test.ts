@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
 import { type ErrorCode, RollcallError } from '../../src/errors.ts';
 import { authorization, basic, startService, track } from './service.ts';
 
@@ -90,6 +91,34 @@ t.test('why the store failed is in the log, and its host is told to nobody', asy
     t.notMatch(answer.body, '10.0.0.5');
     t.match(String(log.read()), '10.0.0.5');
   }
+});
+
+t.test('while the store takes nothing, a line of the log speaks for ten seconds of requests', async (t) => {
+  const log = new PassThrough();
+  let now = 0;
+  const { app } = startService(
+    t,
+    {
+      clock: { ...systemClock, monotonic: () => now },
+      accept: async () => Promise.reject(new RollcallError('store_full', 'The disk is full.')),
+    },
+    { logger: { level: 'error', stream: log } },
+  );
+  const refuse = async (times: number) => {
+    for (let n = 0; n < times; n += 1) await app.inject({ ...post, url: '/v1/track', payload: track });
+    const lines = String(log.read() ?? '').split('\n');
+    return lines.filter((line) => line.includes('not taken')).map((line) => JSON.parse(line));
+  };
+  t.match(await refuse(3), [{ code: 'store_full', source: 'shop', refused: 1 }]);
+  now += 9_000;
+  t.strictSame(await refuse(2), []);
+  now += 2_000;
+  t.match(await refuse(1), [{ refused: 5 }]);
+  const data = btoa(JSON.stringify({ ...track, writeKey: 'WK_shop' }));
+  for (let n = 0; n < 5; n += 1) {
+    t.equal((await app.inject({ url: `/v1/pixel/track?data=${encodeURIComponent(data)}` })).statusCode, 503);
+  }
+  t.equal(String(log.read()).trim().split('\n').length, 1, 'of pixels, too');
 });
 
 t.test('what nobody foresaw is logged and told to nobody', async (t) => {

@@ -2,9 +2,11 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import t from 'tap';
+import { inflated, inflatedAtOnce } from '../../src/collect/body.ts';
+import { JsonBody } from '../../src/collect/json-body.ts';
 import { createHttpServer } from '../../src/http-server.ts';
 import { authorization, NOW, startService, track } from './service.ts';
 
@@ -56,6 +58,22 @@ t.test('a bomb is inflated no further than the limit', async (t) => {
   t.equal(accepted.length, 0);
 });
 
+t.test('what is inflated does not hold the room that it was made in', async (t) => {
+  const bytes = JSON.stringify(track);
+  for (const [encoding, sent] of [
+    ['gzip', gzipSync(bytes)],
+    ['deflate', deflateSync(bytes)],
+    ['br', brotliCompressSync(bytes)],
+  ] as const) {
+    for (const inflate of [() => inflatedAtOnce(sent, encoding, CALL), () => inflated(sent, encoding, BATCH)]) {
+      const bodies = [await inflate(), await inflate(), await inflate()];
+      for (const body of bodies) t.equal(String(body), bytes);
+      const share = ([one, other, third]: typeof bodies) => [one, third].some((each) => each?.buffer === other?.buffer);
+      t.ok(share(bodies), `${encoding}: small ones share their memory, as small buffers do`);
+    }
+  }
+});
+
 t.test('a body without a length is cut off at the limit, not read to its end', async (t) => {
   const service = startService(t);
   const outgoing = request(`${await service.url()}/v1/batch`, post);
@@ -102,6 +120,15 @@ t.test('a batch may have 2,500 messages', async (t) => {
     accepted.map(({ messages }) => messages.length),
     [2_500],
   );
+});
+
+t.test('of a list that is too long for a batch, no more is kept than that', async (t) => {
+  for (const item of ['1', '{}', '{"a":1}']) {
+    const list = new Array<string>(60_000).fill(item).join(',');
+    const { items, writeKey } = new JsonBody(Buffer.from(`{"batch":[${list}],"writeKey":"WK"}`), 2_500);
+    t.equal(items?.length, 2_501);
+    t.equal(writeKey, 'WK');
+  }
 });
 
 t.test('one message of a batch over 32 KB costs nobody else', async (t) => {

@@ -58,6 +58,23 @@ t.test('a field is known by its name, whose letters may be written as escapes', 
   t.notMatch(accepted[0]?.messages[0]?.body, 'WK_shop', 'the key goes no further');
 });
 
+t.test('of several fields of one name the last counts, and all have to be JSON', async (t) => {
+  const { app, accepted } = startService(t);
+  const headers = { authorization: basic('WK_shop:'), 'content-type': 'application/json' };
+  const send = async (payload: string) =>
+    (await app.inject({ method: 'POST', url: '/v1/batch', headers, payload })).statusCode;
+  const item = JSON.stringify(track);
+  t.equal(await send(`{"batch":[{"userId":"nobody"}],"batch":[${item}]}`), 200);
+  t.match(accepted, [{ messages: [{ userId: 'u1' }] }]);
+  for (const bad of ['[{"a":tru}]', '[1 2]', '[nul]', '[{"a":1,}]'])
+    for (const last of [`[${item}]`, 'null']) t.equal(await send(`{"batch":${bad},"batch":${last}}`), 400, bad);
+  t.equal(await send(`{"batch":[tru],"batch":[],"batch":[${item}]}`), 400);
+  t.equal(accepted.length, 1);
+  const call = '{"userId":"u1","event":"Bought","batch":[1],"batch":[2]}';
+  t.equal((await app.inject({ method: 'POST', url: '/v1/track', headers, payload: call })).statusCode, 200);
+  t.notMatch(accepted[1]?.messages[0]?.body, 'batch', 'a list of that name is no part of a single call');
+});
+
 t.test('refuses unknown and disabled sources', async (t) => {
   const { app, accepted } = startService(t);
   const cases: [payload: object, authorization: string | undefined, status: number, code: string][] = [

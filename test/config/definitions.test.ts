@@ -97,6 +97,9 @@ t.test('what is live has a short definition, all the way down, and no schedule',
   t.match(found('name: A\nsql: x\nlive: true')['audiences[0].live']?.message, /needs a short definition/);
   const scheduled = found('name: A\nwhen: { performed: X }\nlive: true\nschedule: "* * * * *"');
   t.match(scheduled['audiences[0].schedule']?.message, /computed all the time/);
+  const live = 'name: A\nwhen: { performed: X }\nlive: true\n';
+  t.match(found(`${live}timezone: Europe/Berlin`)['audiences[0].timezone']?.message, /has no schedule/);
+  t.match(found(`${live}expect: { minRows: 5 }`)['audiences[0].expect'], { message: /`guard` holds/, line: Number });
   t.match(
     found('name: A\nwhen: { performed: X }\nlive: true\nsql: y')['audiences[0].live']?.message,
     /short definition/,

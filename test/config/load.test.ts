@@ -118,6 +118,23 @@ t.test('no variable is set because every object has a field of its name', (t) =>
   t.end();
 });
 
+t.test('a variable that is misspelt is a mistake, and no secret that anybody can guess', (t) => {
+  for (const secret of [
+    '${CRM-SECRET}',
+    '${CRM_SECRET',
+    '${}',
+    '${ CRM_SECRET }',
+    '${CRM_SECRET:?set it}',
+    '${A:-${B}}',
+  ]) {
+    const destination = `webhookUrl: https://a.example.com/\nsharedSecret: "${secret}"`;
+    t.match(mistakesIn(withParts({ destination }), { CRM_SECRET: 's', B: 'b' }), {
+      'destinations[0].sharedSecret': { message: /names no variable: write \$\{NAME\}/ },
+    });
+  }
+  t.end();
+});
+
 t.test('a variable cannot bring structure into the file', async (t) => {
   const evil = 'x", enabled: false, name: "y';
   const config = parse('sources: [{ id: shop, writeKey: "${KEY}" }]', { KEY: evil });

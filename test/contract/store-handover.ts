@@ -9,6 +9,22 @@ const acceptFor = (store: Store, owner: number, room: Readonly<Record<string, nu
   store.accept({ messages, step: null, take: { owner, room: new Map(Object.entries(room)) } });
 
 export const handoverCases: Cases = {
+  'what is accepted while its owner leaves is free for others': async (t, store, fixture) => {
+    const other = await fixture.open();
+    const next = await other.join(TTL);
+    for (let round = 0; round < 10; round += 1) {
+      const owner = await store.join(TTL);
+      const accepted = Array.from({ length: 4 }, async (_, n) => {
+        for (let turn = 0; turn < n; turn += 1) await new Promise(setImmediate);
+        return acceptFor(store, owner, { crm: 10 }, message());
+      });
+      for (let turn = 0; turn < round; turn += 1) await new Promise(setImmediate);
+      await Promise.all([...accepted, store.leave(owner)]);
+      const free = await claim(other, next);
+      t.equal(free.length, 4, `round ${round}`);
+      await settle(other, next, free, DELIVERED);
+    }
+  },
   'what is accepted for a process comes back claimed, each body under its own id': async (t, store) => {
     const owner = await store.join(TTL);
     const given = Array.from({ length: 20 }, (_, n) =>
@@ -61,17 +77,20 @@ export const handoverCases: Cases = {
   },
   'what is accepted at once for the same process comes back to who accepted it': async (t, store) => {
     const owner = await store.join(TTL);
-    const bodiesOf = (part: number) => [`"${part} a"`, `"${part} b"`];
-    const results = await Promise.all(
-      [0, 1, 2, 3].map((part) =>
-        acceptFor(store, owner, { crm: part === 2 ? 0 : 2 }, ...bodiesOf(part).map((body) => message({ body }))),
-      ),
-    );
-    t.same(
-      results.map(({ claims = [] }) => bodies(claims)),
-      [bodiesOf(0), bodiesOf(1), [], bodiesOf(3)],
-    );
-    t.same(bodies(await claim(store, owner)), bodiesOf(2));
+    // Few messages and many take different ways into a store.
+    for (const size of [2, 10]) {
+      const bodiesOf = (part: number) => Array.from({ length: size }, (_, n) => `"${part} ${n}"`);
+      const results = await Promise.all(
+        [0, 1, 2, 3].map((part) =>
+          acceptFor(store, owner, { crm: part === 2 ? 0 : size }, ...bodiesOf(part).map((body) => message({ body }))),
+        ),
+      );
+      t.same(
+        results.map(({ claims = [] }) => bodies(claims)),
+        [bodiesOf(0), bodiesOf(1), [], bodiesOf(3)],
+      );
+      t.same(bodies(await claim(store, owner)), bodiesOf(2));
+    }
   },
   'what a full queue holds out is not claimed': async (t, _, fixture) => {
     const store = await fixture.open({ maxQueued: 1 });

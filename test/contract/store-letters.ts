@@ -189,6 +189,31 @@ export const letterCases: Cases = {
     t.ok(claims.every(({ tries, firstAt }) => tries === 0 && firstAt === null));
     t.same(await backlogOf(store), { pending: 2, dead: 0 });
   },
+  'a replayed letter remembers which endpoints took it; one with another body is new to all of them': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const owner = await store.join(TTL);
+    const answers = { e1: 'ok', e2: 'refused' } as const;
+    const retry = { ...retryAt(START), marks: answers };
+    await accept(store, message({ body: '"refused"' }), message({ body: '"changed"' }));
+    const refused = { kind: 'dead', reason: 'refused', status: 400, firstAt: START, answers } as const;
+    await settle(store, owner, await claim(store, owner), refused);
+    await accept(store, message({ body: '"given up"' }));
+    await settle(store, owner, await claim(store, owner), retry);
+    // Nothing is known of its last try.
+    await settle(store, owner, await claim(store, owner), REFUSED);
+    await accept(store, message({ body: '"expired"' }));
+    await settle(store, owner, await claim(store, owner), retry);
+    await fixture.advance(1_000);
+    t.equal(await store.expire('crm', START, false, 10), 1);
+    const replays = (await letters(store)).map(({ id, body }) => ({ id, body: body === '"changed"' ? '"now"' : null }));
+    t.equal(await store.replay(replays), 4);
+    const marks = new Map((await claim(store, owner)).map((each) => [each.body, each.marks]));
+    for (const body of ['"refused"', '"given up"', '"expired"']) t.same(marks.get(body), { e1: 'ok' }, body);
+    t.same(marks.get('"now"'), {});
+  },
   'a letter replayed by two processes at once is sent once': async (t, store, fixture) => {
     await bury(store, ...Array.from({ length: 10 }, () => ({})));
     const replays = (await letters(store)).map(({ id }) => ({ id, body: null }));

@@ -1,9 +1,12 @@
+import type { MessagePage, MessageState, Store } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
   attempt,
   audience,
+  change,
   claim,
+  claimOne,
   DELIVERED,
   message,
   REFUSED,
@@ -54,6 +57,49 @@ export const pagingCases: Cases = {
     t.same(await all(true), ['4', '3', '1']);
     t.same(await all(false), ['1', '3', '4']);
     t.same(await store.deadLetterPage({ limit: 2, after: 'of-another-store' }, true), { letters: [], next: null });
+  },
+  'messages and dead letters are listed in the order of writing, whichever process wrote them': async (
+    t,
+    store,
+    fixture,
+  ) => {
+    const stores = [store, await fixture.open()];
+    const owners = await Promise.all(stores.map((each) => each.join(TTL)));
+    const names = (kind: string) => Array.from({ length: 10 }, (_, n) => `${kind}-${n}`);
+    const listed = async (state: MessageState) => {
+      const found: string[] = [];
+      for (let cursor: string | null = null; ; ) {
+        const page: MessagePage = await store.messagePage({ state, limit: 3 }, cursor);
+        found.push(...page.messages.map(({ messageId }) => messageId));
+        if (page.next === null) return found.reverse();
+        cursor = page.next;
+      }
+    };
+    for (const [n, messageId] of names('kept').entries()) {
+      const [by, owner] = [stores[n % 2] as Store, owners[n % 2] as number];
+      await accept(by, message({ messageId }));
+      await by.settle(owner, [settlement(await claimOne(by, owner), DELIVERED)], true);
+    }
+    t.same(await listed('delivered'), names('kept'));
+    const all: string[] = [];
+    for (const [n, messageId] of names('new').entries()) {
+      // Changes of membership are accepted in another way.
+      const of = n % 3 === 0 ? change(`key-${n}`, { messageId }) : message({ messageId });
+      await accept(stores[n % 2] as Store, of);
+      all.push(messageId);
+    }
+    // More than are numbered at once.
+    const many = Array.from({ length: 70 }, (_, n) => message({ messageId: `many-${n}` }));
+    await accept(store, ...many);
+    all.push(...many.map(({ messageId }) => messageId));
+    t.same(await listed('waiting'), all);
+    await settle(store, owners[0] as number, await claim(store, owners[0] as number), REFUSED);
+    t.same(await listed('dead'), all);
+    const letters = await store.deadLetters({ limit: 100 });
+    t.same(
+      letters.map(({ messageId }) => messageId),
+      all,
+    );
   },
   'runs of one moment are told apart by pages, too': async (t, store) => {
     const fence = await store.takeLease('sync:big_spenders', TTL);

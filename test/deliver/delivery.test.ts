@@ -89,6 +89,20 @@ t.test('require all: one refusal makes a dead letter that names the refusal', as
   t.match(await rig.deadLetters(), [{ reason: 'refused', status: 400 }]);
 });
 
+t.test('require: all: a replayed letter goes to those endpoints only that had not taken it', async (t) => {
+  const refusing = await Receiver.start(t, status(400));
+  const good = await Receiver.start(t);
+  const rig = await Rig.start(t, { destinations: [destination([refusing.url, good.url], { require: 'all' })] });
+  await rig.send(1);
+  await rig.settled(1);
+  await rig.calm();
+  const [letter] = await rig.deadLetters();
+  refusing.answer = status(200);
+  t.equal(await rig.store.replay([{ id: letter?.id ?? '', body: null }]), 1);
+  await rig.passAnswered(60_000, () => rig.verdicts.includes('delivered'));
+  t.same(counts([refusing, good]), [2, 1]);
+});
+
 t.test('a first attempt waits while its endpoint is busy, also when another has succeeded', async (t) => {
   const open: ServerResponse[] = [];
   const quick = await Receiver.start(t);

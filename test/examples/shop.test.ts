@@ -66,6 +66,16 @@ t.test('as a command it runs in a folder of its own, with a configuration for ot
   t.match(await rollcall(['demo', folder, '--once']), { code: 0, stdout: /agree\.\n$/ });
 });
 
+t.test('Ctrl-C ends it at any moment, without a stack', async (t) => {
+  const folder = join(t.testdir(), 'demo');
+  const running = start(['demo', folder, '--port', '65535']);
+  await running.stdout.match(/computes live/);
+  t.match(await running.stop(), { code: 0, stderr: '' });
+  const once = start(['demo', folder, '--once']);
+  await once.stdout.match(/rollcall +started/);
+  t.match(await once.stop(), { code: 1, stdout: /Interrupted\.\n$/, stderr: '' });
+});
+
 t.test('a folder with files of others is left alone', async (t) => {
   const others = t.testdir({ events: { 'a.parquet': 'precious' } });
   t.match(await rollcall(['demo', others]), { code: 2, stderr: /not the shop's, such as events/ });

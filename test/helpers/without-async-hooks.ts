@@ -8,11 +8,27 @@ import { registerHooks } from 'node:module';
 const NOTHING = 'data:text/javascript,';
 const NO_DOMAIN = `${NOTHING}${encodeURIComponent('export class Domain { destroy() {} }')}`;
 
+/*
+ * tap removes a test's folder before its teardowns if the test made the folder first: services that a teardown closes would still
+ * write there. With a teardown from the start, the folder is the last to go.
+ */
+const teardownsFirst = (url: string) =>
+  `${NOTHING}${encodeURIComponent(`
+  import { plugin as made } from ${JSON.stringify(url)};
+  export const plugin = (t) => {
+    const after = made(t);
+    after.teardown(() => {});
+    return after;
+  };
+`)}`;
+
 registerHooks({
   resolve(specifier, context, next) {
     if (specifier === 'async-hook-domain') return { url: NO_DOMAIN, shortCircuit: true };
     if (specifier.endsWith('/@tapjs/processinfo/dist/esm/import.mjs')) return { url: NOTHING, shortCircuit: true };
-    return next(specifier, context);
+    const found = next(specifier, context);
+    if (specifier !== '@tapjs/after') return found;
+    return { url: teardownsFirst(found.url), shortCircuit: true };
   },
 });
 

@@ -13,25 +13,13 @@ const documents = [
 
 /** Names that the examples take for given, one in each line, which goes where an example has its own. */
 const given = `
-import http from 'node:http';
-import type { FastifyInstance } from 'fastify';
-import { bodies, receiver, signature, type Handlers, type Message, type UnknownMessage } from '@rollcall/receivers';
 import type { ReceiverStore } from '@rollcall/receivers';
 import { Client } from '@rollcall/client';
-declare const app: FastifyInstance;
-declare const secret: string;
-declare const newSecret: string;
-declare const oldSecret: string;
-declare const on: Handlers;
 declare const store: ReceiverStore;
-declare const bytes: Buffer;
-declare const request: http.IncomingMessage;
 declare function greet(user: string): void;
 declare function miss(user: string): void;
 declare function forget(user: string): void;
 declare function saveTraits(user: string | undefined, traits: Record<string, unknown>): void;
-declare function test(name: string, run: () => Promise<void>): void;
-declare function openFixture(): Promise<import('@rollcall/receivers/store-contract').StoreFixture>;
 declare function openYours(options?: unknown): Promise<import('rollcall/engine').Engine>;
 `;
 

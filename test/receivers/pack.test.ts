@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { kinds } from '../../receivers/bodies.ts';
-import { clean, root } from './helpers/clean.ts';
+import { bin, clean, root, typeErrors } from './helpers/clean.ts';
 import { installPacked, runPacked } from './helpers/packed.ts';
 
-const bin = (name: string) => join(root, 'node_modules', '.bin', name);
 const noNetwork = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENOTCACHED|ETIMEDOUT/;
 
 const typed = `
@@ -52,19 +51,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
 
   t.test('and its types are found, and right also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), typed);
-    const options = [
-      '--noEmit',
-      '--strict',
-      '--skipDefaultLibCheck',
-      '--module',
-      'nodenext',
-      '--target',
-      'es2024',
-      '--ignoreConfig',
-    ];
-    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
-    const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
-    t.equal(result.stdout, '');
+    t.equal(await typeErrors(dir, 'typed.ts'), '');
   });
 
   t.test('and publint and are-the-types-wrong find nothing', async (t) => {

@@ -88,6 +88,30 @@ t.test('a backup waits for a sync that runs', async (t) => {
   t.equal(written.length, 2);
 });
 
+t.test('of two backups to one folder the later one waits, and is refused once the other is whole', async (t) => {
+  const folder = t.testdir({ 'lake.duckdb': 'snapshot' });
+  const path = join(folder, 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
+  t.teardown(() => store.close());
+  const target = join(folder, 'copy');
+  const given = { url: `sqlite:${path}`, store, keys: [], base: folder, folder: target, clock: systemClock };
+  const waits = Promise.withResolvers<string>();
+  const ended = Promise.withResolvers<void>();
+  let later: Promise<unknown> = Promise.resolve();
+  const engine = {
+    path: join(folder, 'lake.duckdb'),
+    async hold(work: () => Promise<void>) {
+      later = codeOf(backup({ ...given, engines: [], onWait: waits.resolve })).finally(ended.resolve);
+      await Promise.race([waits.promise, ended.promise]);
+      await work();
+    },
+  };
+  t.same(await backup({ ...given, engines: [engine] }), ['store.db', 'lake.duckdb']);
+  t.same(readdirSync(target).toSorted(), ['lake.duckdb', 'store.db']);
+  t.equal(await waits.promise, 'another backup');
+  t.equal(await later, 'bad_usage');
+});
+
 t.test('a backup that can not be whole leaves nothing', async (t) => {
   const folder = t.testdir({
     data: { a: { 'lake.duckdb': '1' }, b: { 'lake.duckdb': '2' } },

@@ -1,4 +1,4 @@
-import { existsSync, renameSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
@@ -125,6 +125,18 @@ await t.test('a store with an event log moves only if the log may stay behind', 
   await t.rejects(moveStore(given), { code: 'event_log_stays', message: /add --without-event-log/ });
   t.ok(existsSync(path), 'nothing was changed');
   t.match(await moveStore({ ...given, withoutEventLog: true }), { file: `${path}.moved`, rows: { delivery: 1 } });
+});
+
+await t.test('of a store behind a link, the file is put aside and not the link', async (t) => {
+  const folder = t.testdir({});
+  const [path, link] = [join(folder, 'store.db'), join(folder, 'link.db')];
+  const old = await openSqliteStore({ path, maxQueued: 100, clock });
+  await accept(old, message());
+  await old.close();
+  symlinkSync(path, link);
+  const moved = await moveStore({ from: `sqlite:${link}`, to: await server.database(), clock });
+  t.match(moved, { file: `${path}.moved`, rows: { delivery: 1 } });
+  t.same(readdirSync(folder).sort(), ['link.db', 'store.db.moved']);
 });
 
 await server.stop();

@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
@@ -65,6 +74,52 @@ for (const damage of Object.keys(DAMAGES) as Damage[]) {
     });
   }
 }
+
+t.test('a store is made where a link of links leads, with all that lies beside it', async (t) => {
+  const folder = t.testdir({ data: {} });
+  const [first, second, path] = [join(folder, 'a.db'), join(folder, 'b.db'), join(folder, 'data', 'store.db')];
+  symlinkSync(second, first);
+  symlinkSync(path, second);
+  const { store } = await open(first);
+  t.equal(await codeOf(accept(store, message())), null);
+  await store.close();
+  t.same(readdirSync(folder).sort(), ['a.db', 'b.db', 'data'], 'nothing lies beside the links');
+  t.ok(readdirSync(join(folder, 'data')).includes('store.db'));
+});
+
+t.test('files beside a store are looked for where a link to it leads', async (t) => {
+  const path = await made(t);
+  const link = join(dirname(path), '..', 'link.db');
+  symlinkSync(path, link);
+  const opened = () =>
+    open(link).then(
+      async ({ store, damages }) => {
+        const found = await codeOf(accept(store, message()));
+        await store.close();
+        return found ?? damages;
+      },
+      ({ code, message }: RollcallError) => `${code}: ${message}`,
+    );
+  t.same(await opened(), []);
+  t.same(
+    readdirSync(dirname(link)).filter((name) => name.startsWith('link')),
+    ['link.db'],
+    'nothing lies beside the link',
+  );
+  const log = Buffer.alloc(64, 1);
+  writeFileSync(`${path}-wal`, log);
+  t.match(
+    await opened(),
+    /^store_damaged: The log .*a\.db-wal belongs to another file/,
+    'it would be written into the file',
+  );
+  rmSync(path);
+  t.match(
+    await opened(),
+    /^store_damaged: .* it is gone, while its log .*a\.db-wal is there/,
+    'and no new store is made',
+  );
+});
 
 t.test('what was not damaged is opened as ever, after a kill and after a stop', async (t) => {
   for (const killed of [true, false]) {

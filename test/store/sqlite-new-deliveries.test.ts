@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { Connection } from '../../src/store/sqlite/connection.ts';
+import { eachHanded, Handed } from '../../src/store/sqlite/handed.ts';
 import { migrate } from '../../src/store/sqlite/migrate.ts';
 import { NewDeliveries } from '../../src/store/sqlite/new-deliveries.ts';
 
@@ -33,15 +34,14 @@ t.test('deliveries are written as they were added, in their order, and whoever a
     fc.asyncProperty(fc.array(group, { maxLength: 6 }), fc.nat(5), async (groups, early) => {
       await db.transaction(() => {
         db.run('DELETE FROM delivery');
-        const deliveries = new NewDeliveries(db);
+        const handed = new Handed();
+        const deliveries = new NewDeliveries(db, handed);
         const expected = groups.flatMap(([shared, list]) => list.map(([each]) => ({ ...shared, ...each })));
-        const handed: [number, number, number][] = [];
         let count = 0;
         for (const [place, [shared, list]] of groups.entries()) {
           for (const [each, isHanded] of list) {
-            const tuple: [number, number, number] = [count++, shared.destination, 0];
-            if (isHanded) handed.push(tuple);
-            deliveries.add(shared, each, isHanded ? tuple : null);
+            deliveries.add(shared, each, isHanded ? handed.add(count, `d${shared.destination}`) : null);
+            count += 1;
           }
           if (place === early) deliveries.writeOf(shared.destination);
         }
@@ -61,10 +61,17 @@ t.test('deliveries are written as they were added, in their order, and whoever a
             })),
           );
         }
-        for (const [index, , id] of handed) {
+        const asked = groups.flatMap(([, list]) => list.map(([, isHanded]) => isHanded));
+        const found = eachHanded(handed.pack(), (index, destination, id) => {
           const row = rows.find((each) => each['id'] === id);
-          deepStrictEqual([row?.['body'], row?.['messageId']], [expected[index]?.body, expected[index]?.messageId]);
-        }
+          const { body, messageId, destination: expectedOne } = expected[index] ?? {};
+          deepStrictEqual([row?.['body'], row?.['messageId'], destination], [body, messageId, `d${expectedOne}`]);
+          return index;
+        });
+        deepStrictEqual(
+          found,
+          [...asked.keys()].filter((index) => asked[index]),
+        );
       });
     }),
     { numRuns: 40 },

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
 import { RollcallError } from '../../../src/errors.ts';
+import { interruptedBy } from '../insist.ts';
 import { literal } from './types.ts';
 
 /** The part of `@clickhouse/client` that is used. It is installed by whoever has such an engine. */
@@ -83,26 +84,14 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   /** Ends a statement by its id as soon as the signal aborts, wherever it is by then. */
   async function killable<T>(signal: AbortSignal | undefined, work: (id: string) => Promise<T>): Promise<T> {
     const id = `rollcall-${options.token()}`;
-    let insisting: NodeJS.Timeout | undefined;
-    const kill = () => {
-      const query = `KILL QUERY WHERE query_id = ${literal(id)} ASYNC`;
-      void client.command({ query, clickhouse_settings: {} }).catch(() => {});
-    };
-    const interrupt = () => {
-      kill();
-      insisting = setInterval(kill, INSIST_EVERY);
-    };
-    signal?.throwIfAborted();
-    signal?.addEventListener('abort', interrupt, { once: true });
-    try {
-      return await work(id);
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw meaningOf(error, host);
-    } finally {
-      signal?.removeEventListener('abort', interrupt);
-      clearInterval(insisting);
-    }
+    const told = () =>
+      work(id).catch((error) => {
+        throw meaningOf(error, host);
+      });
+    if (!signal) return told();
+    const query = `KILL QUERY WHERE query_id = ${literal(id)} ASYNC`;
+    const kill = () => void client.command({ query, clickhouse_settings: {} }).catch(() => {});
+    return interruptedBy(signal, kill, told);
   }
 
   const format = 'JSONCompactEachRow';
@@ -130,9 +119,6 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
     close: () => client.close(),
   };
 }
-
-/** How often a statement that goes on is cancelled again, in milliseconds. */
-const INSIST_EVERY = 500;
 
 /** The package beside the configuration, or one that Rollcall finds itself. */
 async function load(folder: string): Promise<Package> {

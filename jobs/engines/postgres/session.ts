@@ -37,29 +37,14 @@ interface SessionOptions {
  */
 export async function openSession(
   url: string,
-  { timeout, seesEvents = false }: SessionOptions = {},
+  options: SessionOptions = {},
 ): Promise<Session & { readonly isPooled: boolean }> {
-  const limit = timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) };
-  const target = connectionTo(url, { ...SETTINGS, ...limit });
-  const client = new pg.Client({
-    ...target.config,
-    application_name: 'rollcall',
-    connectionTimeoutMillis: CONNECT_TIMEOUT,
-    keepAlive: true,
-  });
-  // If the connection breaks between two statements, the next one reports it.
-  client.on('error', () => {});
+  const host = URL.parse(url)?.host ?? 'the database';
+  const { client, config, settings, isOwn } = await guarded(host, () => connect(url, options));
   let isOver = false;
   client.on('end', () => {
     isOver = true;
   });
-  const host = URL.parse(url)?.host ?? 'the database';
-  await guarded(host, () => client.connect());
-  const settings = await guarded(host, async () => ({
-    ...target.settings,
-    ...(await moreSettings(client, seesEvents)),
-  }));
-  const isOwn = await guarded(host, () => ownsSession(client, settings));
   const begin = isOwn ? 'BEGIN' : beginWith(settings);
   let isInTransaction = false;
 
@@ -89,19 +74,7 @@ export async function openSession(
       const { rows, fields } = await query(sql);
       return fields.map((_, column) => rows.map((row) => row[column]));
     },
-    async *stream(sql) {
-      await edge('BEGIN');
-      try {
-        await query(`DECLARE rollcall_rows NO SCROLL CURSOR FOR ${sql}`);
-        for (;;) {
-          const { rows, fields } = await query(`FETCH ${BATCH} FROM rollcall_rows`);
-          if (rows.length === 0) return;
-          yield fields.map((_, column) => rows.map((row) => row[column]));
-        }
-      } finally {
-        await edge('ROLLBACK').catch(() => {});
-      }
-    },
+    stream: (sql) => fetched(sql, query, edge),
     async run(sql) {
       if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) {
         await edge(sql);
@@ -111,19 +84,61 @@ export async function openSession(
     },
     async columns(sql) {
       const { fields } = await query(sql);
-      const types = await query(
-        `SELECT asked.oid, CASE WHEN base.typtype = 'e' THEN 'enum' ELSE format_type(base.oid, NULL) END
-         FROM pg_type AS asked JOIN pg_type AS base ON base.oid = coalesce(nullif(asked.typbasetype, 0), asked.oid)
-         WHERE asked.oid = ANY($1::oid[])`,
-        [fields.map(({ dataTypeID }) => dataTypeID)],
-      );
+      const types = await query(TYPE_NAMES, [fields.map(({ dataTypeID }) => dataTypeID)]);
       const names = new Map(types.rows.map(([oid, name]) => [Number(oid), String(name)]));
       return fields.map(({ name, dataTypeID }) => ({ name, ...valueType(names.get(dataTypeID) ?? 'unknown') }));
     },
-    interrupt: createCanceller(client, isOwn ? target.config : null),
+    interrupt: createCanceller(client, isOwn ? config : null),
     // `end` never resolves once the connection is over.
     close: async () => (isOver ? undefined : client.end()),
   };
+}
+
+/** Rows of a query, by column, a batch at a time. The cursor lives in a transaction. */
+async function* fetched(
+  sql: string,
+  query: (sql: string) => Promise<pg.QueryArrayResult<unknown[]>>,
+  edge: (statement: string) => Promise<void>,
+): AsyncGenerator<unknown[][]> {
+  await edge('BEGIN');
+  try {
+    await query(`DECLARE rollcall_rows NO SCROLL CURSOR FOR ${sql}`);
+    for (;;) {
+      const { rows, fields } = await query(`FETCH ${BATCH} FROM rollcall_rows`);
+      if (rows.length === 0) return;
+      yield fields.map((_, column) => rows.map((row) => row[column]));
+    }
+  } finally {
+    await edge('ROLLBACK').catch(() => {});
+  }
+}
+
+/** Names of types, by their ids; of a domain that of what it is made of. */
+const TYPE_NAMES = `
+  SELECT asked.oid, CASE WHEN base.typtype = 'e' THEN 'enum' ELSE format_type(base.oid, NULL) END
+  FROM pg_type AS asked JOIN pg_type AS base ON base.oid = coalesce(nullif(asked.typbasetype, 0), asked.oid)
+  WHERE asked.oid = ANY($1::oid[])`;
+
+async function connect(url: string, { timeout, seesEvents = false }: SessionOptions) {
+  const limit = timeout === undefined ? {} : { statement_timeout: Math.min(timeout + GRACE, 2 ** 31 - 1) };
+  const { config, settings: wanted } = connectionTo(url, { ...SETTINGS, ...limit });
+  const client = new pg.Client({
+    ...config,
+    application_name: 'rollcall',
+    connectionTimeoutMillis: CONNECT_TIMEOUT,
+    keepAlive: true,
+  });
+  // If the connection breaks between two statements, the next one reports it.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    const settings = { ...wanted, ...(await moreSettings(client, seesEvents)) };
+    return { client, config, settings, isOwn: await ownsSession(client, settings) };
+  } catch (error) {
+    // Not awaited: it never resolves once the connection is over.
+    void client.end().catch(() => {});
+    throw error;
+  }
 }
 
 /** Settings that this server knows, where it is asked for them. */

@@ -1,5 +1,5 @@
 import { mayReadLog } from '../../../src/store/events/views.ts';
-import type { Definition, Engine } from '../port.ts';
+import type { Definition, Engine, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { commitPlan } from './commit.ts';
 import {
   pruneHistory,
@@ -41,104 +41,76 @@ async function overEvents<T>({ events }: SqlDatabase, { sql }: Definition, work:
   }
 }
 
+/** Runs a definition into the table of a plan, and records that. Interrupted within its transaction: what rolls it back is not. */
+function stage(database: SqlDatabase, request: StageRequest): Promise<Staged> {
+  const { session, tuned } = database;
+  const { plan, key, leasedAt, signal } = request;
+  return transaction(session, () =>
+    interruptible(session, signal, async (obeying) => {
+      await dropLeftovers(obeying, request);
+      const table = planTable(plan);
+      const staged = await stagePlan({ ...database, session: obeying }, request, table);
+      for (const statement of tuned.plan(table)) await obeying.run(statement);
+      await obeying.run(
+        `INSERT INTO rollcall.plans VALUES (${literal(plan)}, ${literal(key)}, ${leasedAt}, ${literal(JSON.stringify(staged))})`,
+      );
+      return staged;
+    }),
+  );
+}
+
+function describe(database: SqlDatabase, definition: Definition): Promise<readonly TraitColumn[]> {
+  return interruptible(database.session, definition.signal, (session) =>
+    traitColumns({ ...database, session }, definition),
+  );
+}
+
 /** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
 export function createSqlEngine(database: SqlDatabase): Engine {
   const { session } = database;
-  let prepared = false;
+  let isPrepared = false;
 
   async function prepare(): Promise<void> {
-    if (prepared || !database.writable) return;
+    if (isPrepared || !database.writable) return;
     await createRegistry(session, database.tuned.history(HISTORY));
-    prepared = true;
+    isPrepared = true;
   }
 
+  /** Work that needs our own tables, which are made before. */
+  const prepared =
+    <A extends readonly unknown[], T>(work: (...given: A) => Promise<T>) =>
+    async (...given: A): Promise<T> => {
+      await prepare();
+      return work(...given);
+    };
+  const preparedRows = <A extends readonly unknown[], T>(read: (...given: A) => AsyncIterable<T>) =>
+    async function* rows(...given: A): AsyncGenerator<T> {
+      await prepare();
+      yield* read(...given);
+    };
+
   return {
-    async snapshot(key) {
-      await prepare();
-      return readSnapshot(database, key);
-    },
-    async stage(request) {
-      await prepare();
-      // Interrupted within its transaction: what rolls it back is not.
-      return overEvents(database, request, () =>
-        transaction(session, () =>
-          interruptible(session, request.signal, async (obeying) => {
-            await dropLeftovers(obeying, request);
-            const table = planTable(request.plan);
-            const staged = await stagePlan({ ...database, session: obeying }, request, table);
-            for (const statement of database.tuned.plan(table)) await obeying.run(statement);
-            await obeying.run(
-              `INSERT INTO rollcall.plans VALUES (${literal(request.plan)}, ${literal(request.key)}, ${request.leasedAt}, ${literal(JSON.stringify(staged))})`,
-            );
-            return staged;
-          }),
-        ),
-      );
-    },
-    describe: (definition) =>
-      overEvents(database, definition, () =>
-        interruptible(session, definition.signal, (obeying) =>
-          traitColumns({ ...database, session: obeying }, definition),
-        ),
-      ),
+    snapshot: prepared((key) => readSnapshot(database, key)),
+    stage: prepared((request) => overEvents(database, request, () => stage(database, request))),
+    describe: (definition) => overEvents(database, definition, () => describe(database, definition)),
     preview: (request, sampleSize) => overEvents(database, request, () => previewPlan(database, request, sampleSize)),
-    async staged(plan) {
-      await prepare();
-      return readStaged(database, plan);
-    },
+    staged: prepared((plan) => readStaged(database, plan)),
     changes: (plan, after, limit) => readChanges(session, plan, after, limit),
-    async commit(plan) {
-      await prepare();
-      await transaction(session, () => commitPlan(database, plan));
-    },
-    async cut(plan, after) {
-      await prepare();
+    commit: prepared((plan) => transaction(session, () => commitPlan(database, plan))),
+    cut: prepared(async (plan, after) => {
       await session.run(`DELETE FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`);
-    },
-    async discard(plan) {
-      await prepare();
-      await transaction(session, () => dropPlan(session, plan));
-    },
-    async drop(key) {
-      await prepare();
-      await transaction(session, () => dropSnapshot(session, key));
-    },
-    async lookup(key, users, plan) {
-      await prepare();
-      return lookupUsers(database, key, users, plan);
-    },
-    async *members(key) {
-      await prepare();
-      yield* readMembers(database, key);
-    },
-    async memberPage(key, after, limit) {
-      await prepare();
-      return readMemberPage(database, key, after, limit);
-    },
-    async *runChanges(key, version) {
-      await prepare();
-      yield* readRunChanges(database, key, version);
-    },
-    async runChangePage(key, version, after, limit) {
-      await prepare();
-      return readRunChangePage(database, key, version, after, limit);
-    },
-    async history(key, user) {
-      await prepare();
-      return readHistory(database, key, user);
-    },
-    async prune(before) {
-      await prepare();
-      await pruneHistory(database, before);
-    },
-    async forget(users, keys = null) {
-      await prepare();
-      await transaction(session, () => forgetUsers(session, users, keys));
-    },
-    async scrub(scope) {
-      await prepare();
-      await database.scrub(scope === 'all' ? await dataTables(session) : []);
-    },
+    }),
+    discard: prepared((plan) => transaction(session, () => dropPlan(session, plan))),
+    drop: prepared((key) => transaction(session, () => dropSnapshot(session, key))),
+    lookup: prepared((key, users, plan) => lookupUsers(database, key, users, plan)),
+    members: preparedRows((key) => readMembers(database, key)),
+    memberPage: prepared((key, after, limit) => readMemberPage(database, key, after, limit)),
+    runChanges: preparedRows((key, version) => readRunChanges(database, key, version)),
+    runChangePage: prepared((key, version, after, limit) => readRunChangePage(database, key, version, after, limit)),
+    history: prepared((key, user) => readHistory(database, key, user)),
+    prune: prepared((before) => pruneHistory(database, before)),
+    forget: prepared((users, keys = null) => transaction(session, () => forgetUsers(session, users, keys))),
+    scrub: prepared(async (scope) => database.scrub(scope === 'all' ? await dataTables(session) : [])),
     close: () => session.close(),
   };
 }

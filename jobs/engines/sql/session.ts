@@ -1,3 +1,4 @@
+import { interruptedBy } from '../insist.ts';
 import type { Column, Dialect } from './plan-query.ts';
 
 /** One session of a database. */
@@ -52,32 +53,18 @@ export async function transaction<T>(session: Session, work: () => Promise<T>): 
   }
 }
 
-/** How often a statement that goes on is cancelled again, in milliseconds: some phases don't listen. */
-const INSIST_EVERY = 500;
-
 /** Does the work with a session that ends what it is doing, and begins nothing new, once the signal aborts. */
-export async function interruptible<T>(
+export function interruptible<T>(
   session: Session,
   signal: AbortSignal | undefined,
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
   if (!signal) return work(session);
-  let insisting: NodeJS.Timeout | undefined;
-  const interrupt = () => {
-    session.interrupt();
-    insisting = setInterval(() => session.interrupt(), INSIST_EVERY);
-  };
-  signal.throwIfAborted();
-  signal.addEventListener('abort', interrupt, { once: true });
-  try {
-    return await work(obeying(session, signal));
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', interrupt);
-    clearInterval(insisting);
-  }
+  return interruptedBy(
+    signal,
+    () => session.interrupt(),
+    () => work(obeying(session, signal)),
+  );
 }
 
 function obeying(session: Session, signal: AbortSignal): Session {

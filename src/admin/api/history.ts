@@ -109,15 +109,7 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
     }),
     answer: pageOf(sum),
     handle: async ({ query: { of: subject, step, since, name, limit, cursor } }) => {
-      const length = STEP_LENGTH[step];
-      const usual = step === 'minute' ? STEP_LENGTH.hour : STEP_LENGTH.day;
-      const from = stepOf(since ?? clock.now() - usual + length, step);
-      if ((clock.now() - from) / length > MOST_ADDED) {
-        throw new RollcallError(
-          'invalid_request',
-          `since: adds up at most ${MOST_ADDED} steps of a ${step}; longer steps go further`,
-        );
-      }
+      const from = summedFrom(step, since, clock.now());
       const after = placeOf(cursor, /[\s\S]/);
       // Databases sort names by their own rules.
       const named = name === undefined ? undefined : [name];
@@ -130,6 +122,16 @@ export function historyRoutes(routes: ApiRoutes, { store, clock }: HistoryParts)
       };
     },
   });
+}
+
+/** @throws RollcallError `invalid_request` for more steps than are added up */
+function summedFrom(step: HistoryStep, since: number | undefined, now: number): number {
+  const length = STEP_LENGTH[step];
+  const usual = step === 'minute' ? STEP_LENGTH.hour : STEP_LENGTH.day;
+  const from = stepOf(since ?? now - usual + length, step);
+  if ((now - from) / length <= MOST_ADDED) return from;
+  const message = `since: adds up at most ${MOST_ADDED} steps of a ${step}; longer steps go further`;
+  throw new RollcallError('invalid_request', message);
 }
 
 /** Every step of the range. Nothing of a subject in a step is none, if a process was there to see it. */

@@ -53,7 +53,8 @@ export interface LetterParts {
   readonly currentBodies: ReplayOptions['currentBodies'];
 }
 
-export function letterRoutes(routes: ApiRoutes, { store, clock, currentBodies }: LetterParts): void {
+export function letterRoutes(routes: ApiRoutes, parts: LetterParts): void {
+  const { store } = parts;
   reading(routes, '/dead-letters', {
     summary: 'Messages that could not be delivered',
     description: 'Oldest ids first, or newest.',
@@ -92,20 +93,7 @@ export function letterRoutes(routes: ApiRoutes, { store, clock, currentBodies }:
       next,
     }),
     deed: ({ body }) => ({ action: 'dead-letters.replay', target: letterScope(body) }),
-    handle: async ({ body }) => {
-      const { letters, next } = await choose(store, body);
-      const { replayed, superseded, left } = await replayLetters(only(letters), {
-        store,
-        currentBodies,
-        clock,
-        rate: null,
-        maxPending: Math.max(1, Math.floor(store.maxQueued / 2)),
-        signal: new AbortController().signal,
-        onProgress: () => {},
-        onFull: () => {},
-      });
-      return { replayed, superseded, left: [...left].map(([reason, letters]) => ({ reason, letters })), next };
-    },
+    handle: ({ body }) => replayChosen(parts, body),
   });
   ordering(routes, '/dead-letters/drop', {
     summary: 'Give dead letters up for good',
@@ -125,6 +113,21 @@ const PLACE = /^[0-9a-z-]+$/;
 
 async function* only<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
   if (page.length > 0) yield page;
+}
+
+async function replayChosen({ store, clock, currentBodies }: LetterParts, chosen: Chosen) {
+  const { letters, next } = await choose(store, chosen);
+  const { replayed, superseded, left } = await replayLetters(only(letters), {
+    store,
+    currentBodies,
+    clock,
+    rate: null,
+    maxPending: Math.max(1, Math.floor(store.maxQueued / 2)),
+    signal: new AbortController().signal,
+    onProgress: () => {},
+    onFull: () => {},
+  });
+  return { replayed, superseded, left: [...left].map(([reason, letters]) => ({ reason, letters })), next };
 }
 
 async function choose(store: LetterParts['store'], { all, cursor, ...filter }: Chosen) {

@@ -15,6 +15,12 @@ const change = z.object({
   traits: z.unknown().optional().describe('Of a computed trait: what the user has from then on.'),
 });
 
+const listing = z.object({
+  ...paging,
+  key: z.string().optional().describe('Only of this audience or trait.'),
+  state: z.enum(RUN_STATES).optional(),
+});
+
 const params = z.object({ run: z.string().describe('Its id.') });
 const tag = 'Runs';
 
@@ -27,22 +33,9 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
   reading(routes, '/runs', {
     summary: 'Sync runs, newest first',
     tag,
-    query: z.object({
-      ...paging,
-      key: z.string().optional().describe('Only of this audience or trait.'),
-      state: z.enum(RUN_STATES).optional(),
-    }),
+    query: listing,
     answer: pageOf(run),
-    handle: async ({ query: { limit, cursor, key, state } }) => {
-      const before = placeOf(cursor, /^[\w-]+$/);
-      const found = await store.runs({
-        ...given({ key, before }),
-        ...(state ? { states: [state] } : {}),
-        limit: limit + 1,
-      });
-      const page = found.slice(0, limit);
-      return { data: page.map(runLine), next: found.length > limit ? cursorOf(page.at(-1)?.id ?? '') : null };
-    },
+    handle: ({ query }) => listRuns(store, query),
   });
   reading(routes, '/runs/:run', {
     summary: 'One run, and what became of its deliveries',
@@ -91,6 +84,14 @@ export function runRoutes(routes: ApiRoutes, { store, sync }: RunParts): void {
       },
     });
   }
+}
+
+async function listRuns(store: RunParts['store'], { limit, cursor, key, state }: z.output<typeof listing>) {
+  const before = placeOf(cursor, /^[\w-]+$/);
+  const filter = { ...given({ key, before }), ...(state ? { states: [state] } : {}) };
+  const found = await store.runs({ ...filter, limit: limit + 1 });
+  const page = found.slice(0, limit);
+  return { data: page.map(runLine), next: found.length > limit ? cursorOf(page.at(-1)?.id ?? '') : null };
 }
 
 /** @throws RollcallError `invalid_request` */

@@ -46,7 +46,7 @@ async function run(folder: string, options: AppCommandOptions, { terminal }: Con
         folder,
         clock: systemClock,
         signal: terminal.signal,
-        onWait: (key) => note(terminal, `Waiting for the sync of ${key} to end.`),
+        onWait: (what) => note(terminal, `Waiting for ${what} to end.`),
         onProgress,
       }),
     );

@@ -48,8 +48,8 @@ const PAUSE_HELP = `
 Example:
   $ rollcall endpoints pause crm
 
-A running service stops posting to it within seconds. What is for it waits, up to four hours from its first attempt, until
-\`rollcall endpoints resume\`.`;
+A running service stops posting to it within seconds. What is for it waits until \`rollcall endpoints resume\`, for up to four
+hours from its first attempt. Without an attempt they begin with the pause, or when it came. Then it is a dead letter (expired).`;
 
 const ATTEMPTS_HELP = `
 Example:

@@ -1,7 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import type { Command } from 'commander';
 import { systemClock } from '../../clock.ts';
+import { readUtf8 } from '../../config/load.ts';
 import { RollcallError } from '../../errors.ts';
 import { ask, canAsk } from '../confirm.ts';
 import type { Context } from '../context.ts';
@@ -25,7 +27,7 @@ Examples:
   $ rollcall init my-project --yes      asks nothing
   $ rollcall init --no-receiver         without the app that receives webhooks
 
-Nothing that exists is overwritten.`;
+Nothing that exists is overwritten. An .env that is there gets the variables that it lacks.`;
 
 const SECRET_BYTES = 24;
 
@@ -84,7 +86,7 @@ const QUESTIONS = {
   receiver: 'Bring an app that receives the webhooks?',
 };
 
-/** False where there is such a file already: it stays as it is. */
+/** False where there is such a file already, which stays as it is. */
 function write(path: string, text: string): boolean {
   mkdirSync(dirname(path), { recursive: true });
   try {
@@ -92,19 +94,35 @@ function write(path: string, text: string): boolean {
     writeFileSync(path, text, { flag: 'wx', mode: path.endsWith('.env') ? 0o600 : 0o644 });
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return path.endsWith('.env') && define(path, text);
   }
 }
 
-/** Adds what is missing; false where nothing is. */
+/** Adds the variables that the file of an app lacks; false where it lacks none. */
+function define(path: string, wanted: string): boolean {
+  // As the service reads it: a mark at its start is no part of a name, and nothing is added to another encoding.
+  const text = readUtf8(path, path);
+  const known = parseEnv(text);
+  const isMissing = (line: string) => line !== '' && !Object.hasOwn(known, line.slice(0, line.indexOf('=')));
+  return append(path, text, wanted.split('\n').filter(isMissing));
+}
+
 function ignore(path: string): boolean {
   const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
   const lines = new Set(text.split(/\r?\n/));
-  const missing = IGNORED.filter((line) => !lines.has(line));
+  return append(
+    path,
+    text,
+    IGNORED.filter((line) => !lines.has(line)),
+  );
+}
+
+/** Adds what is missing to a file that has this text; false where nothing is. */
+function append(path: string, text: string, missing: readonly string[]): boolean {
   if (missing.length === 0) return false;
   const separator = text === '' || text.endsWith('\n') ? '' : '\n';
-  writeFileSync(path, `${text}${separator}${missing.join('\n')}\n`);
+  appendFileSync(path, `${separator}${missing.join('\n')}\n`);
   return true;
 }
 

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
-import { aborted, note, printJson } from '../terminal.ts';
+import { aborted, note, printJson, type Terminal } from '../terminal.ts';
 import { isFull, untilRoom } from '../until-room.ts';
 import { type AppCommandOptions, type Opened, type OpenOptions, withApp } from '../with-app.ts';
 
@@ -106,11 +106,17 @@ async function serveUntilEnd(
     hangUps.answerWith(() => void reload(opened));
     const ended = aborted(terminal.signal);
     if (options.json) printJson(terminal, { address: app.address });
-    if (app.address !== null) note(terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
+    if (app.address !== null) tell(opened, terminal, `Rollcall answers at ${app.address}. Ctrl-C ends it.`);
     await ended;
     hangUps.answerWith(() => {});
-    note(terminal, 'Stopping: what is in flight is finished first.');
+    tell(opened, terminal, 'Stopping: what is in flight is finished first.');
   });
+}
+
+/** For people as it is; where the log is JSON, as a line of it, whatever is logged else. */
+function tell({ log }: Opened, terminal: Terminal, text: string): void {
+  if (terminal.stderr.isTTY === true) note(terminal, text);
+  else log.child({}, { level: 'info' }).info(text);
 }
 
 /** A mistake in the changed file is no reason to stop with what was right. */

@@ -3,6 +3,7 @@ import { access, stat, statfs } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { linked } from '../../store/sqlite/files.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
 
 const GIGABYTE = 2 ** 30;
@@ -26,7 +27,7 @@ export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
 
 function* filesOf({ store, engines }: Config): Generator<readonly [string, string]> {
   const path = store.url.startsWith('sqlite:') ? store.url.slice('sqlite:'.length) : ':memory:';
-  if (path !== ':memory:') yield ['store', path];
+  if (path !== ':memory:') yield ['store', linked(path)];
   for (const [name, engine] of Object.entries(engines)) {
     if (engine.type === 'duckdb' && engine.path !== ':memory:') yield [`engine ${name}`, engine.path];
   }

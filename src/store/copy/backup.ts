@@ -32,8 +32,8 @@ export interface BackupOptions {
   readonly clock: Clock;
   /** Gives a long copy up. */
   readonly signal?: AbortSignal;
-  /** Called with each sync that is waited for. */
-  readonly onWait?: (key: string) => void;
+  /** Called with what is waited for: a sync, or another backup. */
+  readonly onWait?: (what: string) => void;
   /** Called with the rows of a table that are copied, of how many; not for SQLite. */
   readonly onProgress?: CopyProgress;
 }
@@ -56,16 +56,29 @@ const IDS_AHEAD = 2 ** 40;
  * that the snapshots and the versions that the store knows belong together; intake and delivery go on. A SQLite store is
  * restored by putting its file in its place, a Postgres database by `restorePostgres`.
  *
- * @throws RollcallError `run_in_progress` when a sync does not end in time; `bad_usage` when `folder` is in use or there
+ * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` when `folder` is in use or there
  * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
  * use; `store_failed` when a database can't be read or the copy not written; `stopping` when the signal aborts
  */
 export async function backup(options: BackupOptions): Promise<readonly string[]> {
-  const { folder } = options;
   const copies = placesOf(options);
   if (copies.length === 0) {
     throw new RollcallError('bad_usage', 'There is nothing to copy.');
   }
+  await refuseUnlessEmpty(options.folder);
+  const late = 'Another backup has been running for ten minutes; back up later.';
+  const lease = await waitForLease(options, 'backup', late, () => options.onWait?.('another backup'));
+  return backupAlone(copies, options, lease).finally(() => lease.release());
+}
+
+/** Another backup to the same folder would take away what this one has copied so far. */
+async function backupAlone(
+  copies: readonly Copy[],
+  options: BackupOptions,
+  lease: Lease<Fence>,
+): Promise<readonly string[]> {
+  const { folder } = options;
+  // The one that was waited for may have written there.
   await refuseUnlessEmpty(folder);
   const partial = `${folder}.partial`;
   await rm(partial, { recursive: true, force: true });
@@ -75,12 +88,17 @@ export async function backup(options: BackupOptions): Promise<readonly string[]>
       for (const copy of copies) files.push(...(await copy(partial)));
       return files;
     });
+    await lease.confirm();
     await rename(partial, folder);
     return written;
   } catch (error) {
     throw copyFailure(error);
   } finally {
-    await rm(partial, { recursive: true, force: true });
+    // Without the lease it may be another's by now. The next backup clears what is left.
+    await lease.confirm().then(
+      () => rm(partial, { recursive: true, force: true }),
+      () => {},
+    );
   }
 }
 
@@ -153,7 +171,7 @@ async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): 
   try {
     for (const key of options.keys.toSorted()) {
       const late = `The sync of ${key} has been running for ten minutes; back up later.`;
-      leases.push(await waitForLease(options, `sync:${key}`, late, () => options.onWait?.(key)));
+      leases.push(await waitForLease(options, `sync:${key}`, late, () => options.onWait?.(`the sync of ${key}`)));
     }
     const result = await work();
     for (const lease of leases) await lease.confirm();

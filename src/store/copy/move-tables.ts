@@ -50,7 +50,7 @@ const QUEUE: readonly Table[] = [
       int4: ['tries', 'status'],
       int2: ['lane', 'type'],
       name: ['destination', 'source', 'run'],
-      text: ['message_id', 'user_id', 'conflict', 'reason', 'body', 'marks'],
+      text: ['message_id', 'user_id', 'conflict', 'reason', 'body', 'marks', 'taken'],
     },
   },
   {

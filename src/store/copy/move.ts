@@ -8,7 +8,7 @@ import { Database, type Session } from '../postgres/database.ts';
 import { migratePostgres } from '../postgres/migrate.ts';
 import { remember } from '../postgres/seen.ts';
 import { storeError } from '../sqlite/connection.ts';
-import { markerOf } from '../sqlite/files.ts';
+import { linked, markerOf } from '../sqlite/files.ts';
 import { KEY_BYTES } from '../sqlite/seen-keys.ts';
 import { openSqliteStore } from '../sqlite/store.ts';
 import { type MovedTable, TABLES, type Type } from './move-tables.ts';
@@ -50,8 +50,9 @@ export async function moveStore({
   withoutEventLog = false,
   onProgress = () => {},
 }: MoveOptions): Promise<Moved> {
-  const path = from.replace(/^sqlite:/, '');
-  if (path === from || path === ':memory:' || !/^postgres(ql)?:/.test(to)) {
+  const given = from.replace(/^sqlite:/, '');
+  const path = linked(given);
+  if (given === from || path === ':memory:' || !/^postgres(ql)?:/.test(to)) {
     throw new RollcallError('bad_usage', 'A store can only move from sqlite:… to postgres://….');
   }
   const file = `${path}.moved`;

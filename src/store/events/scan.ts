@@ -1,8 +1,9 @@
-import type { FileLog, LogScan, ScannedRow, Wanted } from '../event-log.ts';
+import { RollcallError } from '../../errors.ts';
+import type { FileLog, LogScan, LogState, ScannedRow, TailPart, Wanted } from '../event-log.ts';
 import { Workbench } from './parquet.ts';
 import { type StagingDialect, stagingOf } from './staging.ts';
 
-/** How often a log that changed meanwhile is read again. */
+/** How often a log that changed meanwhile is read again: sealing comes every few seconds at most. */
 const TRIES = 20;
 
 const DUCKDB: StagingDialect = {
@@ -41,8 +42,8 @@ export async function scanFiles(
   signal.addEventListener('abort', interrupt);
   try {
     signal.throwIfAborted();
-    const { files, newest } = await loaded(log, bench);
-    await onPlace(newest);
+    const { files, tail } = await loaded(log, bench);
+    await onPlace(tail.newest);
     const filed = files.length === 0 ? '' : `UNION ALL SELECT ${NAMES} FROM ${bench.files(files)}`;
     const { tables, size, people, anonymous } = stagingOf(
       wanted,
@@ -67,21 +68,39 @@ async function* scanned(bench: Workbench, query: string): AsyncGenerator<readonl
   for await (const chunk of bench.stream(query)) yield rowsOf(chunk as unknown as Columns);
 }
 
-/** Tail and files belong together only if nothing moved between them meanwhile. */
-async function loaded(log: FileLog, bench: Workbench) {
+/** Takes the events of the tail. */
+export interface TailReader {
+  /** Forget the parts that were added: all of them come again. */
+  restart(): Promise<unknown>;
+  add(parts: readonly TailPart[]): Promise<unknown>;
+}
+
+/** Reads the tail; resolves to what there is beside it at that moment: nothing moved between tail and files meanwhile. */
+export async function readTail(log: FileLog, { restart, add }: TailReader): Promise<LogState> {
   for (let attempt = 1; attempt <= TRIES; attempt += 1) {
-    const { version, files, tail } = await log.state();
-    await bench.load([]);
-    for (let after = 0; after < tail.newest; ) {
-      const parts = await log.tail(after, tail.newest);
+    const state = await log.state();
+    const { last } = state.tail;
+    for (let after = 0; after < last; ) {
+      const parts = await log.tail(after, last);
       if (parts.length === 0) break;
-      await bench.load(parts);
-      after = parts.at(-1)?.id ?? tail.newest;
+      await add(parts);
+      after = parts.at(-1)?.id ?? last;
     }
-    await bench.plan();
-    if ((await log.state()).version === version) return { files, newest: tail.newest };
+    if ((await log.state()).version === state.version) return state;
+    await restart();
   }
-  throw new Error('The event log kept changing while it was read.');
+  throw new RollcallError('engine_failed', 'The event log kept changing while it was read.');
+}
+
+async function loaded(log: FileLog, bench: Workbench): Promise<LogState> {
+  await bench.load([]);
+  const restart = async () => {
+    await bench.plan();
+    await bench.load([]);
+  };
+  const state = await readTail(log, { restart, add: (parts) => bench.load(parts) });
+  await bench.plan();
+  return state;
 }
 
 function rowsOf(columns: Columns): ScannedRow[] {

@@ -1,7 +1,7 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
 import { type AcceptRequest, type AcceptResult, type Claim, LANES, type NewMessage, NO_MARKS } from '../port.ts';
 import { seenKey } from '../seen-key.ts';
-import { bool, int2, int4, int8, storable, text, uuid } from './arrays.ts';
+import { bool, int2, int4, storable, text, uuid } from './arrays.ts';
 import type { Context } from './context.ts';
 import { logColumns } from './event-writing.ts';
 
@@ -82,8 +82,8 @@ export class Batch {
     return uuid(this.messages, ({ key }) => key);
   }
 
-  /** The rows, with their ids and whether they are handed over. */
-  columns(ids: readonly number[], handed: readonly boolean[]): Buffer[] {
+  /** The rows, with their places and whether they are handed over. */
+  columns(handed: readonly boolean[]): Buffer[] {
     const { rows } = this;
     return [
       uuid(rows, ({ key }) => key),
@@ -94,7 +94,7 @@ export class Batch {
       text(rows, ({ message }) => message.messageId),
       text(rows, ({ message }) => message.userId),
       text(rows, ({ message }) => message.body),
-      int8(ids),
+      int4([...rows.keys()]),
       bool(handed),
     ];
   }

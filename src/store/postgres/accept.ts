@@ -9,7 +9,7 @@ import type { Context } from './context.ts';
 import { countersOf, counting, QUEUED_ONES } from './counters.ts';
 import { logSql } from './event-writing.ts';
 import { Group } from './group.ts';
-import { Ids } from './ids.ts';
+import { idsOf, numbering, stepsFor } from './ids.ts';
 import { Parameters } from './parameters.ts';
 import { remember } from './seen.ts';
 import { suppressed } from './suppression.ts';
@@ -21,7 +21,6 @@ import { suppressed } from './suppression.ts';
 export class Intake {
   private readonly context: Context;
   private readonly claims: Claims;
-  private readonly ids: Ids;
   /** By whether the event log gets any of it, and whether a full queue is expected. */
   private readonly sql: Readonly<Record<'plain' | 'logging', { readonly usual: string; readonly holdingOut: string }>>;
   private readonly group: Group<AcceptRequest, AcceptResult>;
@@ -33,7 +32,6 @@ export class Intake {
   constructor(context: Context, claims: Claims) {
     this.context = context;
     this.claims = claims;
-    this.ids = new Ids(context);
     const { now } = context.db;
     const both = (log: string) => ({
       usual: acceptSql(now, ADDED, log),
@@ -60,22 +58,22 @@ export class Intake {
     const all = requests.flatMap(({ messages }) => messages);
     const out = this.suppressing ? await suppressed(context, context.db, all) : NOBODY;
     const batch = new Batch(requests, out);
-    const ids = await this.ids.take(batch.rows.length);
-    const owner = claims.areKnown && !isHoldingOut ? batch.owner : null;
+    const owner = claims.mayTake(batch.owner) && !isHoldingOut ? batch.owner : null;
     const handed = batch.handed(owner);
-    let answer: Answer = [false, false, false, [], 0];
+    let answer: Answer = [false, false, false, [], 0, null];
     const write = async (): Promise<readonly (readonly Claim[])[]> => {
       const { maxQueued, parts } = context;
       const given = { suppressing: this.suppressing, ...batch.additions(), maxQueued, keys: batch.keys() };
+      const counts = { messages: batch.size, steps: stepsFor(handed.length) };
       const values = [
-        ...GIVEN.values({ ...given, messages: batch.size, part: parts.accept, since: parts.since, owner }),
-        ...batch.columns(ids, handed),
+        ...GIVEN.values({ ...given, ...counts, part: parts.accept, since: parts.since, owner }),
+        ...batch.columns(handed),
         ...(batch.isLogged ? batch.logColumns() : []),
       ];
       const { usual, holdingOut } = this.sql[batch.isLogged ? 'logging' : 'plain'];
       [answer = answer] = await context.db.rows<Answer>(isHoldingOut ? holdingOut : usual, values);
-      const [, , isHanded, fresh] = answer;
-      return isHanded ? batch.claims(context, ids, handed, fresh) : [];
+      const [, , isHanded, fresh, , firsts] = answer;
+      return isHanded ? batch.claims(context, idsOf(firsts, handed.length), handed, fresh) : [];
     };
     const claimed = await (owner !== null && handed.includes(true) ? claims.take(owner, write) : write());
     const [unhashed, isFull, , fresh, heldOut] = answer;
@@ -90,7 +88,7 @@ export class Intake {
 /**
  * `unhashed`: suppressed users exist and were not checked. `isFull`: a queue would be too full. In both cases nothing
  * was written. `isHanded`: the owner has its deliveries. `fresh`: the new ids, null for all. `heldOut`: how many
- * deliveries.
+ * deliveries. `firsts`: of their ids (`idsOf`).
  */
 type Answer = readonly [
   unhashed: boolean,
@@ -98,6 +96,7 @@ type Answer = readonly [
   isHanded: boolean,
   fresh: readonly string[] | null,
   heldOut: number,
+  firsts: string | null,
 ];
 
 const NOBODY: ReadonlySet<NewMessage> = new Set();
@@ -111,18 +110,21 @@ const GIVEN = new Parameters({
   maxQueued: 'bigint',
   keys: 'uuid[]',
   messages: 'int',
+  steps: 'int',
   part: 'bigint',
   owner: 'bigint',
   since: 'bigint',
 });
-const { suppressing, limited, added, maxQueued, keys, messages, part, owner, since } = GIVEN.at;
+const { suppressing, limited, added, maxQueued, keys, messages, steps, part, owner, since } = GIVEN.at;
 
 /** The columns of `Batch.columns`. */
 const ROWS = {
   ...{ seen: 'uuid', destination: 'text', lane: 'smallint', type: 'smallint', source: 'text', message_id: 'text' },
-  ...{ user_id: 'text', body: 'text', id: 'bigint', handed: 'boolean' },
+  ...{ user_id: 'text', body: 'text', place: 'int', handed: 'boolean' },
 };
 const AFTER_ROWS = GIVEN.next + Object.keys(ROWS).length;
+
+const NUMBERS = numbering(steps);
 
 /** Of the destinations that more comes to than notices: how much, and how full their queues are. */
 const QUEUES = `
@@ -194,10 +196,10 @@ WITH guard AS MATERIALIZED (
 ), ${remember(
   now,
   `SELECT k FROM guard, unnest(${keys}) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k`,
-)}, ${parts(
+)}, ${NUMBERS.taken}, ${parts(
   now,
-  `SELECT * FROM (${columns(GIVEN.next, ROWS)}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
+  `SELECT c.*, ${NUMBERS.idAt('c.place')} AS id FROM (${columns(GIVEN.next, ROWS)}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
 )}${log}
 SELECT unhashed, is_full, can_hand,
-  CASE WHEN (SELECT count(*) FROM fresh) = ${messages} THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int
+  CASE WHEN (SELECT count(*) FROM fresh) = ${messages} THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int, ${NUMBERS.firsts}
 FROM guard`;

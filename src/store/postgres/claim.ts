@@ -14,6 +14,8 @@ export class Claims {
   private doubts = 0;
   private last: Promise<unknown> = Promise.resolve();
   private taking: Promise<unknown> = Promise.resolve();
+  /** The last owner that left, or is leaving: nothing more is taken for it. */
+  private leaving: number | null = null;
 
   constructor(context: Context) {
     this.context = context;
@@ -36,9 +38,9 @@ export class Claims {
     return done;
   }
 
-  /** Whether it is known what each owner of this process holds. */
-  get areKnown(): boolean {
-    return this.doubts === 0;
+  /** Whether deliveries may be taken for an owner: it stays, and it is known what each owner of this process holds. */
+  mayTake(owner: number | null): boolean {
+    return this.doubts === 0 && owner !== this.leaving;
   }
 
   settled(owner: number, settlements: readonly Settlement[]): void {
@@ -48,6 +50,7 @@ export class Claims {
 
   /** Has `leave` end an owner's lease once nothing more is taken for it. */
   async left(owner: number, leave: () => Promise<void>): Promise<void> {
+    this.leaving = owner;
     await this.taking;
     await leave();
     this.held.delete(owner);

@@ -6,7 +6,7 @@ import { sessionOf } from './session.ts';
 
 /**
  * Prunes what grows at one end. Pruned rows stay in the index until vacuum may remove them, so each look begins after
- * the last one. Ids are given out in blocks, so a row may come late: now and then a look begins at the very front.
+ * the last one. A transaction may end after a later one, so that a row comes late: now and then a look begins at the very front.
  */
 export class Pruning {
   private readonly context: Context;

@@ -1,8 +1,8 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { OUTCOMES, type Settlement, type Verdict } from '../port.ts';
-import { READY } from '../states.ts';
+import { NOTICE, READY } from '../states.ts';
+import { loggedMessageId, loggedResponse, loggedUser } from '../users.ts';
 import { bool, columns, int2, int4, int8, text } from './arrays.ts';
 import type { Context } from './context.ts';
 import { counting, QUEUED_ONES, UNTRIED_ONES } from './counters.ts';
@@ -10,12 +10,12 @@ import type { Session } from './database.ts';
 import { Parameters } from './parameters.ts';
 import { again } from './ranks.ts';
 
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
-
 /** A claim of the owner that a statement ends. */
 export interface Ending {
   readonly id: number;
   readonly verdict: Verdict;
+  /** Of one that dies: the endpoints that took it. */
+  readonly taken?: string | null;
 }
 
 /** The statements that end claims; each passes over what the owner no longer holds. */
@@ -112,6 +112,7 @@ export class SettleStatements {
       first: int8(verdicts, ({ firstAt }) => db.fromNow(firstAt)),
       part: parts.settle,
       denied: text(verdicts, ({ marks }) => (marks ? JSON.stringify(marks) : null)),
+      taken: text(endings, ({ taken = null }) => taken),
     };
     await session.run(this.deadSql, DEAD.values(given));
   }
@@ -198,20 +199,20 @@ SELECT 1`;
 
 const DEAD = new Parameters({
   ...{ owner: 'bigint', ids: 'bigint[]', reasons: 'text[]', statuses: 'int[]', first: 'bigint[]', part: 'bigint' },
-  denied: 'text[]',
+  ...{ denied: 'text[]', taken: 'text[]' },
 });
 
-const deadSql = (now: string, { owner, ids, reasons, statuses, first, part, denied } = DEAD.at) => `
+const deadSql = (now: string, { owner, ids, reasons, statuses, first, part, denied, taken } = DEAD.at) => `
 WITH gone AS (
   DELETE FROM rollcall.delivery d
-  USING unnest(${ids}, ${reasons}, ${statuses}, ${first}, ${denied}) AS g (id, reason, status, first, denied)
+  USING unnest(${ids}, ${reasons}, ${statuses}, ${first}, ${denied}, ${taken}) AS g (id, reason, status, first, denied, taken)
   WHERE d.id = g.id AND d.owner = ${owner}
-  RETURNING d.*, g.reason, g.status, g.first, g.denied
+  RETURNING d.*, g.reason, g.status, g.first, g.denied, g.taken
 ), buried AS (
   INSERT INTO rollcall.dead_letter
-    (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body, marks)
+    (id, accepted_at, first_at, last_at, tries, status, lane, type, destination, source, message_id, user_id, run, conflict, reason, body, marks, taken)
   SELECT id, accepted_at, coalesce(first_at, ${now} + first), ${now}, tries + (first IS NOT NULL)::int, status, rank % 3, type,
-    destination, source, message_id, user_id, run, conflict, reason, body, denied
+    destination, source, message_id, user_id, run, conflict, reason, body, denied, taken
   FROM gone
 ), ${counting(now, part, 'gone', {
   pending: '-count(*)',

@@ -1,6 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import type { Claim, Settlement } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
+import { takenOf } from '../taken.ts';
 import { bool, int8, text } from './arrays.ts';
 import type { Context } from './context.ts';
 import type { Session } from './database.ts';
@@ -93,7 +94,10 @@ export class Settlements {
   }
 
   private endings(settlements: readonly Settlement[]): Ending[] {
-    return settlements.map(({ claim, verdict }) => ({ id: this.context.ids.number(claim.id), verdict }));
+    return settlements.map((settlement) => {
+      const { claim, verdict } = settlement;
+      return { id: this.context.ids.number(claim.id), verdict, taken: takenOf(settlement) };
+    });
   }
 
   private async settlePlain(owner: number, settlements: readonly Settlement[]): Promise<void> {

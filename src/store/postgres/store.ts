@@ -72,24 +72,7 @@ function storeOn(context: Context): Store {
   const requeue = new Requeue(queue, context.maxQueued);
   const pruning = new Pruning(context);
   const own = new OwnOwners();
-  const running = new Set<Promise<unknown>>();
-  let closing: Promise<void> | null = null;
-
-  /** Refuses once closing has begun; closing waits for what was begun before. */
-  function during<T>(work: () => Promise<T>): Promise<T> {
-    if (closing) return Promise.reject(new RollcallError('store_closed', 'The store is closed.'));
-    const result = work();
-    const done: Promise<void> = result.then(
-      () => void running.delete(done),
-      () => void running.delete(done),
-    );
-    running.add(done);
-    return result;
-  }
-
-  /** Refuses also once the database has been found damaged. */
-  const soundly = <T>(work: () => Promise<T>) => (db.damage ? Promise.reject(db.damage) : during(work));
-
+  const { during, soundly, close } = untilClosed(db);
   const session = sessionOf(context);
   return {
     ...recordsBy((verb, given) => during(() => performRecord(session, verb, given))),
@@ -132,20 +115,42 @@ function storeOn(context: Context): Store {
     scrub: () => during(() => scrub(context)),
     check: (thorough) => (thorough ? during(() => check(db)) : Promise.resolve(null)),
     examine: () => during(() => db.examine()),
-    clockAhead: () =>
-      during(async () => {
-        const asked = db.clock.now();
-        const [[theirs] = [asked]] = await db.rows<[number]>(`SELECT ${db.now}`);
-        // The answer is of some moment in between.
-        return Math.round((asked + db.clock.now()) / 2 - theirs);
-      }),
+    clockAhead: () => during(() => clockAhead(db)),
     ping: () => soundly(async () => void (await db.run('SELECT 1'))),
-    close() {
-      closing ??= (async () => {
-        await Promise.all(running);
-        await db.close();
-      })();
-      return closing;
-    },
+    close,
   };
+}
+
+async function clockAhead(db: Database): Promise<number> {
+  const asked = db.clock.now();
+  const [[theirs] = [asked]] = await db.rows<[number]>(`SELECT ${db.now}`);
+  // The answer is of some moment in between.
+  return Math.round((asked + db.clock.now()) / 2 - theirs);
+}
+
+/** Does work until the database is closed. */
+function untilClosed(db: Database) {
+  const running = new Set<Promise<unknown>>();
+  let closing: Promise<void> | null = null;
+
+  /** Refuses once closing has begun; closing waits for what was begun before. */
+  function during<T>(work: () => Promise<T>): Promise<T> {
+    if (closing) return Promise.reject(new RollcallError('store_closed', 'The store is closed.'));
+    const result = work();
+    const done: Promise<void> = result.then(
+      () => void running.delete(done),
+      () => void running.delete(done),
+    );
+    running.add(done);
+    return result;
+  }
+
+  /** Refuses also once the database has been found damaged. */
+  const soundly = <T>(work: () => Promise<T>) => (db.damage ? Promise.reject(db.damage) : during(work));
+
+  const close = () => {
+    closing ??= Promise.all(running).then(() => db.close());
+    return closing;
+  };
+  return { during, soundly, close };
 }

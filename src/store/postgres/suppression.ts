@@ -1,13 +1,8 @@
-import { MESSAGE_TYPES } from '../../message-types.ts';
-import { usersIn } from '../alias.ts';
 import type { NewMessage } from '../port.ts';
-import { userHash } from '../user-hash.ts';
+import { userHash, usersIn } from '../users.ts';
 import { hash } from './arrays.ts';
 import type { Context } from './context.ts';
 import type { Session } from './database.ts';
-
-/** A deletion notice is never suppressed. */
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
 /** Those of `messages` whose users are to be kept out. */
 export async function suppressed(
@@ -17,7 +12,8 @@ export async function suppressed(
 ): Promise<ReadonlySet<NewMessage>> {
   const hashes = new Map<NewMessage, readonly Buffer[]>();
   for (const message of messages) {
-    if (MESSAGE_TYPES.indexOf(message.type) === NOTICE) continue;
+    // A deletion notice is never suppressed.
+    if (message.type === 'delete') continue;
     const users = usersIn(message.type, message.userId, message.body);
     if (users.length === 0) continue;
     hashes.set(

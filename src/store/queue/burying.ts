@@ -1,13 +1,13 @@
 import type { DeadReason } from '../../dead-reasons.ts';
-import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
+import type { EndpointMarks } from '../port.ts';
 import { isUnknownFor } from '../records/fleet.ts';
+import { listed } from '../records/listed.ts';
 import { raw, sql } from '../sql.ts';
-import { DELETION_LANE } from '../states.ts';
+import { DELETION_LANE, NOTICE } from '../states.ts';
+import { takenIn } from '../taken.ts';
 import { giveUpHeldOut } from './held-out.ts';
 import type { Name, QueueSession } from './session.ts';
-
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
 export function expire(
   session: QueueSession,
@@ -73,6 +73,7 @@ async function buryAll(
     SELECT id, accepted_at, first_at, ${time.now}, tries, ${lane}, type, destination, source, message_id, user_id, run, conflict,
       CAST(${reason} AS text), body
     FROM rollcall.delivery WHERE ${these} ${raw(isDropped(NOTICE) ? `AND type <> ${NOTICE}` : '')}`);
+  await keepTaken(session, ids);
   const gone = await rows<[destination: Name, run: Name | null, tries: number, lane: number, type: number]>(
     sql`DELETE FROM rollcall.delivery WHERE ${these} RETURNING destination, run, tries, ${lane}, type`,
   );
@@ -83,4 +84,15 @@ async function buryAll(
     changes.add(destination, run, { pending: -1, dead: isDropped(type) ? 0 : 1, queued, died: 1, untried });
   }
   return gone.length;
+}
+
+/** Notes in new letters, whose deliveries are still there, which endpoints took them. */
+async function keepTaken({ rows, run, dialect }: QueueSession, ids: readonly number[]): Promise<void> {
+  const marked = await rows<[id: number, marks: string]>(sql`
+    SELECT id, marks FROM rollcall.delivery WHERE marks IS NOT NULL AND ${dialect.oneOf(raw('id'), 'id', ids)}`);
+  const taken = marked.map(([id, marks]) => [id, takenIn(JSON.parse(marks) as EndpointMarks)] as const);
+  if (taken.length === 0) return;
+  const { from, number, text } = listed(dialect, taken);
+  await run(sql`UPDATE rollcall.dead_letter SET taken = v.taken
+    FROM (SELECT ${number(0)} AS letter, ${text(1)} AS taken FROM ${from}) AS v WHERE id = v.letter`);
 }

@@ -49,13 +49,13 @@ const bodyOf = (bodies: Bodies, id: number): (readonly [number, string])[] => {
   return body === null ? [] : [[id, body]];
 };
 
-/** Gives letters other bodies, and so new ids: receivers take the same id for the same message. */
+/** Gives letters other bodies, which no endpoint has, and so new ids: receivers take the same id for the same message. */
 async function renew(session: QueueSession, bodies: readonly (readonly [number, string])[]) {
   if (bodies.length === 0) return new Map<number, number>();
   const next = await session.newIds(bodies.length);
   const renewed = bodies.map(([id, body], place) => [id, next[place] as number, body] as const);
   const { from, number, text } = listed(session.dialect, renewed);
-  await session.run(sql`UPDATE rollcall.dead_letter SET id = v.next, body = v.body
+  await session.run(sql`UPDATE rollcall.dead_letter SET id = v.next, body = v.body, taken = NULL
     FROM (SELECT ${number(0)} AS former, ${number(1)} AS next, ${text(2)} AS body FROM ${from}) AS v
     WHERE id = v.former`);
   return new Map(renewed.map(([id, next]) => [id, next]));
@@ -101,7 +101,7 @@ export function resend(
 ): Promise<string | null> {
   return session.transaction(async (session) => {
     const { rows, dialect, time } = session;
-    // Ids may be given out to processes in advance: only the time tells what was accepted first.
+    // A letter with another body has a new id: only the time tells what was accepted first.
     const [acceptedAt = -1, id = -1] = after?.split(':').map(Number) ?? [];
     const letters = await rows<[id: number, acceptedAt: number]>(sql`
       SELECT id, accepted_at FROM rollcall.dead_letter ${dialect.using('dead_letter_denied')}
@@ -139,7 +139,8 @@ async function queueLetters(
   if (ids.length === 0) return 0;
   const { rows, dialect, time, entryColumns, lane } = session;
   const these = (column: string) => dialect.oneOf(raw(column), 'id', ids);
-  const times = at === 'new' ? sql`${time.now}, NULL, NULL` : raw("l.accepted_at, l.first_at, nullif(l.marks, '{}')");
+  const times =
+    at === 'new' ? sql`${time.now}, NULL, l.taken` : raw("l.accepted_at, l.first_at, nullif(l.marks, '{}')");
   const queued = await rows<[destination: Name, lane: number]>(sql`
     INSERT INTO rollcall.delivery
       (id, destination, ${entryColumns}, state, tries, type, source, message_id, user_id, conflict, body, accepted_at, first_at, marks)

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../errors.ts';
 import type { Deletions, Regulation } from '../port.ts';
 import { raw, sql } from '../sql.ts';
-import { userHash } from '../user-hash.ts';
+import { userHash } from '../users.ts';
 import type { Session } from './session.ts';
 
 const EPOCH = raw("(SELECT CAST(value AS bigint) FROM rollcall.meta WHERE key = 'deletion_epoch')");

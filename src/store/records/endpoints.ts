@@ -1,5 +1,6 @@
-import { type Backlog, type EndpointState, isOrdinary, refusalOf } from '../port.ts';
+import { type Backlog, type EndpointState, isOrdinary, LANES, type OldestUntried, refusalOf } from '../port.ts';
 import { join, raw, sql } from '../sql.ts';
+import { READY } from '../states.ts';
 import type { Session } from './session.ts';
 
 const TIMES = ['paused_at', 'dead_since', 'refusing_since', 'refused_from', 'taken_at'];
@@ -47,4 +48,22 @@ export async function backlog({ rows, dialect, backlog: counters }: Session): Pr
     queued,
     heldOut,
   }));
+}
+
+/** A parameter would not tell which rows the index has. */
+const IS_READY = raw(`state = ${READY}`);
+
+/** One look into the index of what is ready for each destination and lane, however much waits. */
+export async function oldestUntried({ rows, dialect, time, backlog }: Session): Promise<OldestUntried[]> {
+  const oldest = [...LANES.keys()].map((lane) =>
+    time.read(sql`(SELECT min(due_at) FROM rollcall.delivery
+      WHERE destination = known.destination AND ${IS_READY} AND ${dialect.untriedIn(lane)})`),
+  );
+  const found = await rows<[string, ...(number | null)[]]>(sql`
+    SELECT ${dialect.nameOf(raw('known.destination'))}, ${join(oldest, ', ')}
+    FROM (SELECT DISTINCT destination FROM ${backlog}) AS known`);
+  return found.flatMap(([destination, ...times]) => {
+    const waiting = times.filter((at) => at !== null);
+    return waiting.length > 0 ? [{ destination, since: time.wall(Math.min(...waiting)) }] : [];
+  });
 }

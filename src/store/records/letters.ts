@@ -1,8 +1,8 @@
 import type { DeadReason } from '../../dead-reasons.ts';
 import { MESSAGE_TYPES, type MessageType } from '../../message-types.ts';
-import { usersIn } from '../alias.ts';
 import type { DeadLetter, DeadLetterFilter, DeadLetterPage } from '../port.ts';
 import { raw, type Sql, sql, where } from '../sql.ts';
+import { usersIn } from '../users.ts';
 import { beingDeleted, holdEpoch } from './deletions.ts';
 import type { Session } from './session.ts';
 

@@ -1,4 +1,4 @@
-import type { Fence } from '../fence.ts';
+import type { Fence } from '../fleet.ts';
 import type { LiveAudience, LiveCause, LiveCommit, LiveMember, LivePast, LiveWhich } from '../live.ts';
 import { raw, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';

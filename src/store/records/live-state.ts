@@ -1,5 +1,5 @@
 import { RollcallError } from '../../errors.ts';
-import type { Fence } from '../fence.ts';
+import type { Fence } from '../fleet.ts';
 import type { LiveCommit, LiveFill, LiveNamed, LiveRecords, LiveRow, LiveSource } from '../live.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { checkEpoch } from './deletions.ts';

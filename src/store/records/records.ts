@@ -1,13 +1,22 @@
 import type { Records } from '../port.ts';
 import { alerts, currentAlerts, pruneAlerts, saveAlerts } from './alerts.ts';
 import { attemptPage, attempts } from './attempts.ts';
-import { admit, audience, audiences, forgetAudience, lastSequence, takeGeneration } from './audiences.ts';
+import {
+  admit,
+  audience,
+  audiences,
+  forgetAudience,
+  lastSequence,
+  pauseAudience,
+  pausedAudiences,
+  resumeAudience,
+  takeGeneration,
+} from './audiences.ts';
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
 import { discardPage, discards, forgetDiscards, saveDiscards } from './discards.ts';
-import { backlog, endpoints, markEndpoint } from './endpoints.ts';
+import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
 import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
-import { lastSuccesses, oldestUntried } from './health.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { boundDelivered } from './kept-messages.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
@@ -65,7 +74,6 @@ import {
   seenLive,
 } from './live-state.ts';
 import { message, messagePage, pruneDelivered } from './messages.ts';
-import { pauseAudience, pausedAudiences, resumeAudience } from './pauses.ts';
 import { pruneRecords } from './prune-records.ts';
 import {
   confirmed,
@@ -77,7 +85,7 @@ import {
   stripRegulation,
   told,
 } from './regulations.ts';
-import { newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
+import { lastSuccesses, newestRuns, run, runProgress, runs, saveRun } from './runs.ts';
 import type { Session } from './session.ts';
 
 type Over<V> = {
@@ -117,13 +125,9 @@ const RECORDS = {
     liveDue,
     liveFlagged,
     liveNamed,
-  },
-  ...{
     liveShared,
     liveOld,
     liveStrays,
-    liveNamed,
-    liveFlagged,
     liveAround,
     rebuildLive,
     renewLive,

@@ -1,8 +1,7 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { usersIn } from '../alias.ts';
 import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPart } from '../port.ts';
 import { join, raw, sql, where } from '../sql.ts';
-import { userHash } from '../user-hash.ts';
+import { userHash, usersIn } from '../users.ts';
 import { closeDeletion, openDeletion } from './deletions.ts';
 import type { Session } from './session.ts';
 import { ALIAS, ofUsers, partOf } from './traces.ts';

@@ -1,4 +1,4 @@
-import type { AudienceRecord, Fence, Run, RunProgress, RunState } from '../port.ts';
+import type { AudienceRecord, Fence, LastSuccess, Run, RunFilter, RunProgress, RunState } from '../port.ts';
 import { raw, type Sql, sql, where } from '../sql.ts';
 import { saveAudience } from './audiences.ts';
 import { checkFence } from './fence.ts';
@@ -22,13 +22,6 @@ const runOf = ([record, cursor, sent]: RunRow): Run => ({ ...(JSON.parse(record)
 export async function run({ rows }: Session, id: string): Promise<Run | null> {
   const [row] = await rows<RunRow>(sql`SELECT record, cursor, sent FROM rollcall.run WHERE id = ${id}`);
   return row ? runOf(row) : null;
-}
-
-export interface RunFilter {
-  readonly key?: string;
-  readonly states?: readonly RunState[];
-  readonly before?: string;
-  readonly limit: number;
 }
 
 const OPEN_STATES: ReadonlySet<RunState> = new Set<RunState>(['staged', 'held', 'sending', 'committed']);
@@ -82,4 +75,16 @@ export async function runProgress({ rows }: Session, id: string): Promise<RunPro
   );
   const [deliveries = 0, untried = 0, delivered = 0, dead = 0, superseded = 0] = row ?? [];
   return { deliveries, untried, delivered, dead, superseded };
+}
+
+/** Of each audience that the store knows the newest run that was done, found by the index of runs by key. */
+export async function lastSuccesses({ rows }: Session): Promise<LastSuccess[]> {
+  const found = await rows<[string]>(sql`
+    SELECT run.record FROM rollcall.audience AS audience JOIN rollcall.run AS run ON run.id = (
+      SELECT newest.id FROM rollcall.run AS newest WHERE newest.key = audience.key AND newest.state = 'done'
+      ORDER BY newest.started_at DESC, newest.seq DESC LIMIT 1)`);
+  return found.map(([record]) => {
+    const { key, members, finishedAt, startedAt } = JSON.parse(record) as Run;
+    return { key, members, at: finishedAt ?? startedAt };
+  });
 }

@@ -1,11 +1,11 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { aliasNeedles } from '../alias.ts';
 import { raw, type Sql, sql } from '../sql.ts';
+import { NOTICE } from '../states.ts';
+import { aliasNeedles } from '../users.ts';
 import type { Session } from './session.ts';
 
 /** Rows looked at in one call, so that others get their turn. */
 const STEP = 20_000;
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
 export const ALIAS = MESSAGE_TYPES.indexOf('alias');
 
 /**

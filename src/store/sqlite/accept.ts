@@ -1,17 +1,17 @@
 import { failpoint } from '../../failpoint.ts';
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { usersIn } from '../alias.ts';
 import { Changes } from '../changes.ts';
 import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
-import { CLAIMED, DELETION_LANE, READY } from '../states.ts';
-import { userHash } from '../user-hash.ts';
+import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../states.ts';
+import { userHash, usersIn } from '../users.ts';
 import { ConflictGap, dropDeadChange, supersede } from './conflicts.ts';
 import type { Connection } from './connection.ts';
 import { Queues, writeChanges } from './counters.ts';
 import { TailWriter } from './event-log.ts';
+import { Handed, type PackedHanded } from './handed.ts';
 import { holdOut } from './held-out.ts';
 import { isOwner } from './leases.ts';
 import { NewDeliveries } from './new-deliveries.ts';
@@ -42,20 +42,16 @@ interface AcceptEachArguments {
   readonly ahead: number;
 }
 
-/** Their outcome: three numbers for each request. */
+/** Their outcome: four numbers for each request. The last says where its part of what is handed over ends. */
 export interface AcceptedEach {
   readonly numbers: Int32Array;
-  readonly handed: readonly (readonly HandedTuple[])[] | null;
+  /** Of all requests; null if there are none. */
+  readonly handed: PackedHanded | null;
 }
 
-/** Index of the message, its destination, and the delivery's id, which is there once the row is. */
-export type HandedTuple = [message: number, destination: string, id: number];
-
-interface Accepted extends AcceptResult {
-  readonly handed: readonly HandedTuple[];
+export interface Accepted extends AcceptResult {
+  readonly handed: PackedHanded | null;
 }
-
-const DELETE_TYPE = MESSAGE_TYPES.indexOf('delete');
 
 export async function accept(db: Connection, now: number, request: AcceptArguments): Promise<Accepted> {
   const { step, live } = request;
@@ -63,7 +59,7 @@ export async function accept(db: Connection, now: number, request: AcceptArgumen
   if (step) {
     const { count } = new Unpacked(request.messages);
     const isNew = await moveCursor(new SqliteSession(db, now), step, count);
-    if (!isNew) return { accepted: 0, duplicates: count, suppressed: 0, handed: [] };
+    if (!isNew) return { accepted: 0, duplicates: count, suppressed: 0, handed: null };
   }
   return acceptAll(db, [{ now, request }])[0] as Accepted;
 }
@@ -76,10 +72,17 @@ export function acceptAll(
   const shared = new Shared(db);
   db.seen.begin();
   try {
-    const results = accepts.map(({ now, request }) => write(db, now, request, shared, request.take));
+    const results = accepts.map(({ now, request }) => {
+      const from = shared.handed.count;
+      const result = write(db, now, request, shared, request.take);
+      return { result, from, end: shared.handed.count };
+    });
     shared.write();
     db.seen.write(accepts.at(-1)?.now ?? 0);
-    return results;
+    return results.map(({ result, from, end }) => ({
+      ...result,
+      handed: end > from ? shared.handed.pack(from, end) : null,
+    }));
   } catch (error) {
     db.seen.undo();
     throw error;
@@ -89,18 +92,15 @@ export function acceptAll(
 export function acceptEach(db: Connection, now: number, request: AcceptEachArguments): AcceptedEach {
   const { counts, takes, messages, ...common } = request;
   const all = new Unpacked(messages);
-  const numbers = new Int32Array(3 * counts.length);
-  const handed: (readonly HandedTuple[])[] = [];
+  const numbers = new Int32Array(4 * counts.length);
   const shared = new Shared(db);
+  const { handed } = shared;
   db.seen.begin();
   try {
     const alike = { ...common, messages, step: null };
     for (let index = 0; index < counts.length; index += 1) {
       const result = write(db, now, alike, shared, takes?.[index] ?? null, all, counts[index]);
-      numbers[3 * index] = result.accepted;
-      numbers[3 * index + 1] = result.duplicates;
-      numbers[3 * index + 2] = result.suppressed;
-      if (takes !== null) handed.push(result.handed);
+      numbers.set([result.accepted, result.duplicates, result.suppressed, handed.count], 4 * index);
     }
     shared.write();
     db.seen.write(now);
@@ -108,7 +108,7 @@ export function acceptEach(db: Connection, now: number, request: AcceptEachArgum
     db.seen.undo();
     throw error;
   }
-  return { numbers, handed: takes === null ? null : handed };
+  return { numbers, handed: handed.count > 0 ? handed.pack() : null };
 }
 
 type Routes = readonly (readonly (readonly [name: string, id: number])[])[];
@@ -117,8 +117,10 @@ type Routes = readonly (readonly (readonly [name: string, id: number])[])[];
 class Shared {
   readonly changes = new Changes<number>();
   readonly queues: Queues;
+  readonly handed = new Handed();
   readonly deliveries: NewDeliveries;
-  readonly isSuppressed: ((source: string, userId: string) => boolean) | null;
+  /** Null where nobody is kept out. */
+  readonly isSuppressed: ((message: Unpacked) => boolean) | null;
   hasDeadConflicts: boolean;
   private readonly db: Connection;
   private readonly owners = new Map<number, boolean>();
@@ -129,7 +131,7 @@ class Shared {
   constructor(db: Connection) {
     this.db = db;
     this.queues = new Queues(db, this.changes);
-    this.deliveries = new NewDeliveries(db);
+    this.deliveries = new NewDeliveries(db, this.handed);
     this.isSuppressed = suppressionCheck(db);
     this.hasDeadConflicts = db.get('SELECT 1 FROM dead_letter WHERE conflict IS NOT NULL LIMIT 1') !== undefined;
   }
@@ -168,7 +170,7 @@ class Shared {
   }
 }
 
-/** Writes the next messages, so many of them. */
+/** Writes the next messages, so many of them. The place of a message that is handed over is counted from the first of them. */
 function write(
   db: Connection,
   now: number,
@@ -177,9 +179,9 @@ function write(
   take: Take | null,
   messages = new Unpacked(request.messages),
   count = messages.count,
-): Accepted {
+): AcceptResult {
   failpoint('accept');
-  const { changes, queues, deliveries, isSuppressed } = shared;
+  const { changes, queues, deliveries, handed, isSuppressed } = shared;
   const run = request.step ? db.nameId(request.step.run) : null;
   const routes = shared.routesOf(request.messages);
   const taking = take !== null && shared.isOwner(now, take.owner) ? new Taking(take) : NOBODY_TAKES;
@@ -192,11 +194,7 @@ function write(
   for (let index = 0; index < count; index += 1) {
     messages.next();
     const { source, messageId, type, userId, body, lane, conflict } = messages;
-    if (
-      isSuppressed &&
-      type !== DELETE_TYPE &&
-      usersIn(MESSAGE_TYPES[type], userId, body).some((user) => isSuppressed(source, user))
-    ) {
+    if (isSuppressed?.(messages)) {
       suppressed += 1;
       continue;
     }
@@ -227,19 +225,21 @@ function write(
       }
       // A change that is not in flight yet can still be superseded.
       const owner = conflict === null ? taking.next(name) : null;
-      const handed = owner === null ? null : taking.hand(index, name);
+      const place = owner === null ? null : handed.add(index, name);
       const common = { destination, lane, state: owner === null ? state : CLAIMED, owner, source: sourceId, run };
-      deliveries.add(common, { now, type, messageId, userId, conflict, body }, handed);
-      changes.add(destination, run, { deliveries: 1, untried: 1, pending: 1, queued: isNotice ? 0 : 1 });
+      deliveries.add(common, { now, type, messageId, userId, conflict, body }, place);
+      changes.add(destination, run, isNotice ? NEW_NOTICE : NEW_DELIVERY);
     }
   }
   const accepted = count - duplicates - suppressed;
-  return { accepted, duplicates, suppressed, handed: taking.handed };
+  return { accepted, duplicates, suppressed };
 }
+
+const NEW_NOTICE = { deliveries: 1, untried: 1, pending: 1 };
+const NEW_DELIVERY = { ...NEW_NOTICE, queued: 1 };
 
 /** Claims deliveries for an owner as they are written, as far as there is room. */
 class Taking {
-  readonly handed: HandedTuple[] = [];
   private readonly owner: number;
   private readonly left: Map<string, number>;
 
@@ -255,20 +255,16 @@ class Taking {
     this.left.set(destination, left - 1);
     return this.owner;
   }
-
-  hand(message: number, destination: string): HandedTuple {
-    const handed: HandedTuple = [message, destination, 0];
-    this.handed.push(handed);
-    return handed;
-  }
 }
 
 const NOBODY_TAKES = new Taking({ owner: 0, room: new Map() });
 
-function suppressionCheck(db: Connection): ((source: string, userId: string) => boolean) | null {
+function suppressionCheck(db: Connection): Shared['isSuppressed'] {
   if (db.get('SELECT 1 FROM suppression LIMIT 1') === undefined) return null;
   const key = db.meta('suppression_key') ?? '';
   const isKept = (scope: string, userId: string) =>
     db.get('SELECT 1 FROM suppression WHERE hash = ?', userHash(key, scope, userId)) !== undefined;
-  return (source, userId) => isKept('', userId) || isKept(source, userId);
+  return ({ source, type, userId, body }) =>
+    type !== NOTICE &&
+    usersIn(MESSAGE_TYPES[type], userId, body).some((user) => isKept('', user) || isKept(source, user));
 }

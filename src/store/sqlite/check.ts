@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { RollcallError } from '../../errors.ts';
 import type { CheckData, CheckReply } from './check-thread.ts';
 import { BACKGROUND_LIMIT, LOOK_LIMIT } from './soundness.ts';
-import { THREAD_ARGUMENTS } from './thread-arguments.ts';
+import { THREAD_ARGUMENTS } from './store-thread.ts';
 
 /**
  * Looks through the file in a thread of its own. What was looked through when it was opened, or is too large, is passed

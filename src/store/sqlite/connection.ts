@@ -174,15 +174,7 @@ export class Connection implements Statements {
 
   /** Empties the log, as soon as nobody reads it, if something was deleted whose traces in it must not stay. */
   tidy(): void {
-    if (!this.holdsTraces) return;
-    try {
-      this.exec('PRAGMA busy_timeout = 0');
-      this.holdsTraces = !this.truncateLog();
-    } catch {
-      // The transaction is on disk; the next one tries this again.
-    } finally {
-      this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
-    }
+    if (this.holdsTraces) this.holdsTraces = !this.checkpoint();
   }
 
   /** Bytes of pages within the file that hold nothing. */
@@ -191,13 +183,14 @@ export class Connection implements Statements {
     return Number(pages) * PAGE_SIZE;
   }
 
-  /** Writes the log into the database, and gives its space back, if nobody is reading. */
-  checkpoint(): void {
+  /** Writes the log into the database, and gives its space back, unless somebody is reading; says whether it did. */
+  checkpoint(): boolean {
     try {
       this.exec('PRAGMA busy_timeout = 0');
-      this.truncateLog();
+      return this.truncateLog();
     } catch {
-      // It stays as it is until the next time.
+      // What was committed is on disk; it is tried again the next time.
+      return false;
     } finally {
       this.exec(`PRAGMA busy_timeout = ${LOCK_WAIT}`);
     }

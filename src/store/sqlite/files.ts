@@ -1,5 +1,16 @@
-import { accessSync, closeSync, constants, openSync, readSync, type Stats, statSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { RollcallError } from '../../errors.ts';
 
 const MAGIC = 'SQLite format 3\0';
@@ -16,6 +27,20 @@ const REPAIR =
 
 export function damaged(path: string, what: string): RollcallError {
   return new RollcallError('store_damaged', `The store ${path} is damaged: ${what}. ${REPAIR}.`);
+}
+
+/**
+ * The file that a link leads to, also where that is gone: SQLite follows links before it names the files beside a database, so all
+ * that is kept there lies beside the file, and not beside the link.
+ */
+export function linked(path: string): string {
+  try {
+    const target = resolve(dirname(path), readlinkSync(path));
+    return find(path) === null ? linked(target) : realpathSync(path);
+  } catch {
+    // It is no link, or nobody can tell: SQLite says what is wrong with it.
+    return path;
+  }
 }
 
 /**

@@ -1,13 +1,21 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { loggedMessageId, loggedResponse, loggedUser } from '../logged.ts';
 import { type Attempt, type Claim, LANES, OUTCOMES, type Settlement, type Verdict } from '../port.ts';
 import { DELETION_LANE } from '../states.ts';
+import { takenOf } from '../taken.ts';
+import { loggedMessageId, loggedResponse, loggedUser } from '../users.ts';
 import { Places } from './packed-text.ts';
 
 export type VerdictTuple =
   | readonly ['retry', dueAt: number, firstAt: number, marks: string | null]
   | readonly ['release', dueAt: number | null]
-  | readonly ['dead', reason: string, status: number | null, firstAt: number | null, marks: string | null];
+  | readonly [
+      'dead',
+      reason: string,
+      status: number | null,
+      firstAt: number | null,
+      marks: string | null,
+      taken: string | null,
+    ];
 
 /** Deliveries that were delivered, and that count alike. */
 export interface DeliveredGroup {
@@ -54,7 +62,8 @@ export class PackedSettlements {
     const names = new Places<string>();
     const log = new AttemptPacker(names, ahead);
     const delivered = new Map<number, DeliveredGroup>();
-    for (const { claim, verdict, attempts } of settlements) {
+    for (const settlement of settlements) {
+      const { claim, verdict, attempts } = settlement;
       const id = numberOf(claim.id);
       const destination = names.of(claim.destination);
       log.add(id, destination, claim, attempts);
@@ -74,7 +83,7 @@ export class PackedSettlements {
         others.run.push(run);
         others.tries.push(tries);
         others.lane.push(lane);
-        others.verdict.push(verdictTuple(verdict));
+        others.verdict.push(verdictTuple(verdict, takenOf(settlement)));
       }
     }
     this.delivered = [...delivered.values()];
@@ -191,23 +200,30 @@ export class UnpackedAttempts {
     ];
   }
 
-  /** A whole row. */
-  row(request: number, delivery: number): readonly (number | string | null)[] {
+  /** Values of a row that those before and after it mostly have as well: see `ATTEMPT_ROWS`. */
+  shared(request: number, delivery: number): readonly (number | string | null)[] {
+    const { requests, deliveries } = this.packed;
+    return [
+      this.nameId(deliveries.destination[delivery]),
+      this.nameId(requests.endpoint[request]),
+      this.nameId(deliveries.source[delivery]),
+      requests.outcome[request] as number,
+      requests.status[request] ?? null,
+      requests.error[request] ?? null,
+      requests.response[request] ?? null,
+    ];
+  }
+
+  /** Its others. */
+  own(request: number, delivery: number): readonly (number | string | null)[] {
     const { requests, deliveries } = this.packed;
     return [
       requests.at[request] as number,
       deliveries.id[delivery] as number,
-      this.nameId(deliveries.destination[delivery]),
-      this.nameId(requests.endpoint[request]),
-      this.nameId(deliveries.source[delivery]),
       deliveries.type[delivery] as number,
       deliveries.messageId[delivery] as string,
       deliveries.userId[delivery] ?? null,
-      requests.outcome[request] as number,
-      requests.status[request] ?? null,
       requests.ms[request] as number,
-      requests.error[request] ?? null,
-      requests.response[request] ?? null,
     ];
   }
 
@@ -216,7 +232,7 @@ export class UnpackedAttempts {
   }
 }
 
-function verdictTuple(verdict: Exclude<Verdict, { readonly kind: 'delivered' }>): VerdictTuple {
+function verdictTuple(verdict: Exclude<Verdict, { readonly kind: 'delivered' }>, taken: string | null): VerdictTuple {
   switch (verdict.kind) {
     case 'retry': {
       const marks = Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
@@ -231,6 +247,7 @@ function verdictTuple(verdict: Exclude<Verdict, { readonly kind: 'delivered' }>)
         verdict.status,
         verdict.firstAt,
         verdict.marks ? JSON.stringify(verdict.marks) : null,
+        taken,
       ];
   }
 }

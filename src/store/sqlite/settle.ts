@@ -1,11 +1,12 @@
+import type { SQLInputValue } from 'node:sqlite';
 import { failpoint } from '../../failpoint.ts';
-import { MESSAGE_TYPES } from '../../message-types.ts';
 import { RETRY_WINDOW } from '../../retry.ts';
 import { Changes } from '../changes.ts';
-import { CLAIMED, READY, WAITING } from '../states.ts';
+import { CLAIMED, NOTICE, READY, WAITING } from '../states.ts';
 import type { Connection } from './connection.ts';
 import { writeChanges } from './counters.ts';
 import { isHeldOut } from './held-out.ts';
+import { ManyRows } from './many-rows.ts';
 import {
   countsAsQueued,
   type DeliveredGroup,
@@ -14,8 +15,6 @@ import {
   UnpackedAttempts,
   type VerdictTuple,
 } from './packed-settlements.ts';
-
-const NOTICE = MESSAGE_TYPES.indexOf('delete');
 
 /** A claim that ends, and was not delivered. */
 interface Ending {
@@ -163,7 +162,7 @@ function bury(
   db: Connection,
   id: number,
   owner: number,
-  [, reason, status, firstAt, marks]: Extract<VerdictTuple, readonly ['dead', ...unknown[]]>,
+  [, reason, status, firstAt, marks, taken]: Extract<VerdictTuple, readonly ['dead', ...unknown[]]>,
   now: number,
   replaced: boolean,
 ): boolean {
@@ -171,7 +170,7 @@ function bury(
     db.run(
       `INSERT INTO dead_letter
        SELECT id, destination, lane, source, type, message_id, user_id, run, conflict, ?, ?,
-         tries + ?, accepted_at, coalesce(first_at, ?), ?, body, ?
+         tries + ?, accepted_at, coalesce(first_at, ?), ?, body, ?, ?
        FROM delivery WHERE id = ? AND owner = ?`,
       reason,
       status,
@@ -179,6 +178,7 @@ function bury(
       firstAt,
       now,
       marks,
+      taken,
       id,
       owner,
     );
@@ -260,21 +260,53 @@ function logAttempts(db: Connection, nameIds: readonly number[], packed: PackedA
   const { requests, deliveries } = packed;
   if (deliveries.type.includes(NOTICE)) db.holdsTraces = true;
   const attempts = new UnpackedAttempts(packed, nameIds);
+  const rows = new AttemptRows(db);
   let place = 0;
   for (const [request, count] of requests.count.entries()) {
     const end = place + count;
+    if (count >= MANY) rows.write();
     const isLogged = count < MANY ? null : logHeld(db, attempts, request, deliveries.id.slice(place, end), owner);
     for (; place < end; place += 1) {
-      if (!isLogged?.(deliveries.id[place] as number)) db.run(INSERT_ATTEMPT, ...attempts.row(request, place));
+      if (isLogged?.(deliveries.id[place] as number)) continue;
+      rows.add(attempts.shared(request, place), attempts.own(request, place));
     }
   }
+  rows.write();
 }
 
 /** Attempts of so many deliveries by one request are written by one statement. */
 const MANY = 4;
 const ATTEMPT_COLUMNS =
   'at, delivery, destination, endpoint, source, type, message_id, user_id, outcome, status, ms, error, response';
-const INSERT_ATTEMPT = `INSERT INTO attempt (${ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const ATTEMPT_ROWS = new ManyRows(
+  `INSERT INTO attempt
+    (destination, endpoint, source, outcome, status, error, response, at, delivery, type, message_id, user_id, ms)`,
+  '(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?, ?, ?, ?, ?, ?)',
+);
+
+/** Gathers attempts, in their order, for as long as they differ only in what each has for itself. */
+class AttemptRows {
+  private readonly db: Connection;
+  private shared: readonly SQLInputValue[] = [];
+  private values: SQLInputValue[] = [];
+
+  constructor(db: Connection) {
+    this.db = db;
+  }
+
+  add(shared: readonly SQLInputValue[], own: readonly SQLInputValue[]): void {
+    if (!shared.every((value, place) => value === this.shared[place])) {
+      this.write();
+      this.shared = shared;
+    }
+    this.values.push(...own);
+  }
+
+  write(): void {
+    ATTEMPT_ROWS.write(this.db, this.shared, this.values);
+    this.values = [];
+  }
+}
 
 /** Logs a request for those deliveries that the owner still holds: the database knows them. Says which these were. */
 function logHeld(

@@ -1,5 +1,6 @@
-import type { AcceptRequest, AcceptResult, NewMessage, Take } from '../port.ts';
-import type { AcceptedEach, HandedTuple } from './accept.ts';
+import type { AcceptRequest, NewMessage, Take } from '../port.ts';
+import type { Accepted, AcceptedEach } from './accept.ts';
+import { partOf } from './handed.ts';
 import { movable, pack } from './packed-messages.ts';
 import type { StoreThread } from './store-thread.ts';
 
@@ -7,8 +8,6 @@ import type { StoreThread } from './store-thread.ts';
 const FEW = 8;
 /** Requests in one operation. */
 const MOST = 500;
-
-type Accepted = AcceptResult & { readonly handed: readonly HandedTuple[] };
 
 interface Gathering {
   readonly requests: AcceptRequest[];
@@ -69,6 +68,7 @@ export class SmallAccepts {
 
 async function acceptedOf(result: Promise<AcceptedEach>, place: number): Promise<Accepted> {
   const { numbers, handed } = await result;
-  const [accepted = 0, duplicates = 0, suppressed = 0] = numbers.subarray(3 * place, 3 * place + 3);
-  return { accepted, duplicates, suppressed, handed: handed?.[place] ?? [] };
+  const [accepted = 0, duplicates = 0, suppressed = 0, end = 0] = numbers.subarray(4 * place, 4 * place + 4);
+  const from = numbers[4 * place - 1] ?? 0;
+  return { accepted, duplicates, suppressed, handed: handed && partOf(handed, from, end) };
 }

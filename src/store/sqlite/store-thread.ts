@@ -11,9 +11,14 @@ import { Commits } from './commits.ts';
 import { damaged } from './files.ts';
 import { AHEAD, GROUP_WEIGHT, type Group, HEAVY, OPERATION_WEIGHT, USUAL_MESSAGES } from './group.ts';
 import type { ThreadData, ThreadReply, ThreadRequest } from './thread.ts';
-import { THREAD_ARGUMENTS } from './thread-arguments.ts';
 import type { Operation, OperationResult, VerbArguments, VerbName, VerbResult } from './verbs.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
+
+/**
+ * Node's arguments for a thread. Nothing of the command line concerns it: loaders of a test runner would treble the time to start
+ * it. Node 22 calls its SQLite experimental, which is no news to whoever runs a command.
+ */
+export const THREAD_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
 
 /** A loss of power ends what was claimed, too: that a claim is forgotten by it changes nothing. */
 const UNSYNCED: ReadonlySet<VerbName> = new Set(['claim', 'ping']);

@@ -3,10 +3,10 @@ import { DeliveryIds } from '../delivery-ids.ts';
 import { OwnOwners } from '../own-owners.ts';
 import * as port from '../port.ts';
 import { recordsBy } from '../records/records.ts';
-import type { HandedTuple } from './accept.ts';
 import { checkFile } from './check.ts';
 import { fileLog } from './file-log.ts';
-import { damaged } from './files.ts';
+import { damaged, linked } from './files.ts';
+import { eachHanded, type PackedHanded } from './handed.ts';
 import { unpackClaims } from './packed-claims.ts';
 import { movable, pack } from './packed-messages.ts';
 import { PackedSettlements } from './packed-settlements.ts';
@@ -31,36 +31,19 @@ interface SqliteOptions {
  * @throws RollcallError `store_failed` when the file can't be opened, `store_outdated` when a newer Rollcall made it
  */
 export async function openSqliteStore(options: SqliteOptions): Promise<port.Store> {
-  const { path, maxQueued, clock, events = port.NO_EVENTS, startThread } = options;
+  const { maxQueued, clock, events = port.NO_EVENTS, startThread } = options;
+  const path = linked(options.path);
   const { thread, store } = await StoreThread.open({ path, clock, events, start: startThread });
   const { time } = thread;
   const ids = new DeliveryIds(store);
   const own = new OwnOwners();
-  /** Once for all rows of a call: they are of one moment. */
-  const ahead = () => time.fromWall(0);
   const reading = () => ({ offset: time.offset, uptime: Math.round(clock.uptime()) });
-  const small = {
-    logged: new SmallAccepts(thread, maxQueued, true),
-    unlogged: new SmallAccepts(thread, maxQueued, false),
-  };
-  const sent = (request: port.AcceptRequest) => {
-    const { messages, step, live = null, logged = false, take = null } = request;
-    if (SmallAccepts.isSmall(request)) return (logged ? small.logged : small.unlogged).add(request);
-    const packed = pack(messages);
-    const options = { movable: movable(packed), messages: messages.length };
-    return thread.call('accept', [{ messages: packed, step, live, maxQueued, logged, take, ahead: ahead() }], options);
-  };
-  const acceptAndTake = async (request: port.AcceptRequest) => {
-    const acceptedAt = time.now();
-    const { handed, ...result } = await sent(request);
-    return { ...result, claims: handedClaims(ids, request, acceptedAt, handed) };
-  };
+  const accept = acceptBy(thread, ids, maxQueued);
   return {
     ...recordsBy((verb, given) => thread.record(verb, given)),
     time,
     maxQueued,
-    // Only who takes deliveries needs the messages for longer.
-    accept: (request) => (request.take ? acceptAndTake(request) : sent(request).then(resultOf)),
+    accept,
     join: async (ttl) => {
       const owner = await thread.call('join', [ttl, own.owners, reading()]);
       own.add(owner);
@@ -79,7 +62,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
       return { claims: unpackClaims(claims, requests, ids), nextDue };
     },
     settle: (owner, settlements, keeps = false) =>
-      thread.call('settle', [new PackedSettlements(owner, settlements, ahead(), (id) => ids.number(id), keeps)]),
+      thread.call('settle', [
+        new PackedSettlements(owner, settlements, time.fromWall(0), (id) => ids.number(id), keeps),
+      ]),
     expire: (...given) => thread.call('expire', given),
     restNotices: (...given) => thread.call('restNotices', given),
     bury: (...given) => thread.call('bury', given),
@@ -104,6 +89,29 @@ export async function openSqliteStore(options: SqliteOptions): Promise<port.Stor
   };
 }
 
+function acceptBy(thread: StoreThread, ids: DeliveryIds, maxQueued: number): port.Store['accept'] {
+  const { time } = thread;
+  const small = {
+    logged: new SmallAccepts(thread, maxQueued, true),
+    unlogged: new SmallAccepts(thread, maxQueued, false),
+  };
+  const sent = (request: port.AcceptRequest) => {
+    const { messages, step, live = null, logged = false, take = null } = request;
+    if (SmallAccepts.isSmall(request)) return (logged ? small.logged : small.unlogged).add(request);
+    const packed = pack(messages);
+    const options = { movable: movable(packed), messages: messages.length };
+    const ahead = time.fromWall(0);
+    return thread.call('accept', [{ messages: packed, step, live, maxQueued, logged, take, ahead }], options);
+  };
+  const acceptAndTake = async (request: port.AcceptRequest) => {
+    const acceptedAt = time.now();
+    const { handed, ...result } = await sent(request);
+    return { ...result, claims: handed === null ? [] : handedClaims(ids, request, acceptedAt, handed) };
+  };
+  // Only who takes deliveries needs the messages for longer.
+  return (request) => (request.take ? acceptAndTake(request) : sent(request).then(resultOf));
+}
+
 const resultOf = ({ accepted, duplicates, suppressed }: port.AcceptResult): port.AcceptResult => ({
   accepted,
   duplicates,
@@ -114,10 +122,10 @@ function handedClaims(
   ids: DeliveryIds,
   { messages, step }: port.AcceptRequest,
   acceptedAt: number,
-  handed: readonly HandedTuple[],
+  handed: PackedHanded,
 ): port.Claim[] {
-  return handed.map(([index, destination, id]) => {
-    const { source, messageId, type, userId, body, lane, conflict } = messages[index] as port.NewMessage;
+  return eachHanded(handed, (place, destination, id) => {
+    const { source, messageId, type, userId, body, lane, conflict } = messages[place] as port.NewMessage;
     const message = { destination, source, messageId, type, userId, body, lane, conflict };
     return {
       id: ids.name(id),

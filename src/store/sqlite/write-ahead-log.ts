@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, openSync, realpathSync } from 'node:fs';
+import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
 
 const syncData = promisify(fdatasync);
@@ -18,8 +18,7 @@ export class WriteAheadLog {
 
   async sync(): Promise<void> {
     if (this.path === ':memory:' || this.path === '') return;
-    // SQLite follows links before it names its files.
-    this.file ??= openSync(`${realpathSync(this.path)}-wal`, 'r');
+    this.file ??= openSync(`${this.path}-wal`, 'r');
     await syncData(this.file);
   }
 

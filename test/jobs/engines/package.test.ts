@@ -2,9 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { clean, root } from '../../receivers/helpers/clean.ts';
-
-const bin = (name: string) => join(root, 'node_modules', '.bin', name);
+import { bin, clean, root, typeErrors } from '../../receivers/helpers/clean.ts';
 
 /** Code of the author of an engine. */
 const APP = `
@@ -46,19 +44,7 @@ t.test('an author of engines can use the package as it is published', async (t) 
 
   t.test('its types are found, and right also without skipLibCheck', async (t) => {
     await writeFile(join(dir, 'typed.ts'), TYPED);
-    const options = [
-      '--noEmit',
-      '--strict',
-      '--skipDefaultLibCheck',
-      '--module',
-      'nodenext',
-      '--target',
-      'es2024',
-      '--ignoreConfig',
-    ];
-    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
-    const result = await clean(bin('tsc'), [...options, ...types, 'typed.ts'], dir).catch((error) => error);
-    t.equal(result.stdout, '');
+    t.equal(await typeErrors(dir, 'typed.ts'), '');
   });
 
   t.test('publint and are-the-types-wrong find nothing', async (t) => {

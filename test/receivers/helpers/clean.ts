@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -9,3 +10,16 @@ export const root = new URL('../../../', import.meta.url).pathname;
 /** Runs a command without the hooks that tap puts into child processes: tsc and npm do not get along with them. */
 export const clean = (command: string, args: string[], cwd = root) =>
   run('env', ['-u', 'NODE_OPTIONS', command, ...args], { cwd, maxBuffer: 2 ** 24 });
+
+/** A command that a package of the checkout brings. */
+export const bin = (name: string) => join(root, 'node_modules', '.bin', name);
+
+const STRICT = ['--noEmit', '--strict', '--skipDefaultLibCheck', '--module', 'nodenext', '--target', 'es2024'];
+
+/** What the compiler says of a file of an app that has a package installed, its declarations included; empty if they are right. */
+export async function typeErrors(dir: string, file: string): Promise<string> {
+  const types = ['--ignoreConfig', '--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+  const compiled = clean(bin('tsc'), [...STRICT, ...types, file], dir);
+  const { stdout, stderr, code = 0 } = await compiled.catch((error) => error);
+  return code === 0 ? stdout : stdout || stderr || `tsc ended with ${code}`;
+}

@@ -51,7 +51,9 @@ CREATE TABLE dead_letter (
   first_at INTEGER,
   last_at INTEGER NOT NULL,
   body TEXT NOT NULL,
-  marks TEXT
+  marks TEXT,
+  -- Endpoints that took it, where all have to: it is not sent there again.
+  taken TEXT
 ) STRICT;
 -- Refused by an endpoint that may refuse everything, with what became of the other endpoints: such letters may be sent again.
 CREATE INDEX dead_letter_denied ON dead_letter (destination, accepted_at) WHERE marks IS NOT NULL;

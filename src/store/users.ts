@@ -1,5 +1,27 @@
-import { usersIn } from './alias.ts';
+import { createHmac } from 'node:crypto';
+import type { MessageType } from '../message-types.ts';
 import type { Claim } from './port.ts';
+
+/** The users that a message is about: of an alias both ids. */
+export function usersIn(type: MessageType | undefined, userId: string | null, body: string): string[] {
+  const users = userId === null ? [] : [userId];
+  if (type !== 'alias') return users;
+  const former = (JSON.parse(body) as { readonly 'Previous ID'?: unknown })['Previous ID'];
+  return typeof former === 'string' ? [...users, former] : users;
+}
+
+/**
+ * Text that the body of an alias has of a user's former id. Bodies are written by JSON.stringify, so that looking for the
+ * text tells as much as parsing it, in either database.
+ */
+export function aliasNeedles(users: readonly string[]): readonly string[] {
+  return users.map((user) => `"Previous ID":${JSON.stringify(user)}`);
+}
+
+/** Stands for a user of whom nothing else may be kept. @param scope - a source, or empty for every source */
+export function userHash(key: string, scope: string, user: string): Buffer {
+  return createHmac('sha256', key).update(`${scope}\0${user}`).digest();
+}
 
 type Subject = Pick<Claim, 'type' | 'userId' | 'messageId' | 'body'>;
 
