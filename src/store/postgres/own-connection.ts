@@ -35,7 +35,11 @@ export async function onOwnConnection<T>(
   try {
     signal?.throwIfAborted();
     signal?.addEventListener('abort', stop);
-    await client.connect();
+    // Whoever waits for a client that is ended while it connects is told nothing else.
+    const over = new Promise<never>((_, reject) =>
+      client.once('end', () => reject(new Error('The connection is over.'))),
+    );
+    await Promise.race([client.connect(), over]);
     const { rows } = await client.query<{ name: string }>(TIMEOUTS);
     const none = Object.fromEntries(rows.map(({ name }) => [name, 0]));
     await ownsSession(client, none);
