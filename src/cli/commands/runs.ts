@@ -12,7 +12,7 @@ import { type AppCommandOptions, addAppOptions, type Opened, withApp } from '../
 import { writeLines } from '../write.ts';
 
 interface RunsOptions extends AppCommandOptions {
-  readonly limit: number;
+  readonly limit?: number;
   readonly held?: boolean;
   readonly changes?: boolean;
   readonly after?: string;
@@ -28,14 +28,19 @@ Examples:
 
 With --json a run is a line as of rollcall sync --once --json; of one run with its deliveries.
 A change is {"run","key","change","userId","traits"}: change is entered, exited or changed; traits are those of a computed trait.
-Changes come in no order, as a stream, and are kept as long as runs are (runs.keep). With --after they come in the order of
-the users' ids, as bytes, at most -n of them.
+Changes come in no order, as a stream, and are kept as long as runs are (runs.keep). With -n or --after they come in the order
+of the users' ids, as bytes.
 Exit codes: 0 done, 2 there is no such run or audience.`;
+
+/** Runs that are shown, unless told otherwise. */
+const LIMIT = 20;
+/** Changes asked for at once where they come in order. */
+const PAGE = 5_000;
 
 export function addRuns(program: Command, context: Context): void {
   addAppOptions(program.command('runs').description('show the sync runs, newest first, or one run'))
     .argument('[key|run]', 'one audience or computed trait, or the id of one run')
-    .option('-n, --limit <n>', 'at most this many', wholeNumber(1, 10_000), 20)
+    .option('-n, --limit <n>', `at most this many; ${LIMIT} runs, or all changes, unless given`, wholeNumber(1, 10_000))
     .option('--held', 'only those that wait for approval')
     .option('--changes', 'who entered, left or changed by one run')
     .option('--after <id>', 'with --changes: of those after this user, in the order of their ids')
@@ -45,9 +50,12 @@ export function addRuns(program: Command, context: Context): void {
 
 async function runs(name: string | undefined, options: RunsOptions, context: Context): Promise<void> {
   const { terminal } = context;
+  if (options.after !== undefined && !options.changes)
+    throw new RollcallError('bad_usage', '--after goes with --changes only.');
   await withApp(options, { terminal }, async (opened) => {
     const { store } = opened.app;
     const one = name === undefined ? null : await store.run(name);
+    if (one && options.held) throw new RollcallError('bad_usage', '--held does not go with the id of a run.');
     if (one)
       return options.changes ? showChanges(one, opened, options, context) : showRun(one, opened, options, context);
     if (options.changes) {
@@ -55,7 +63,7 @@ async function runs(name: string | undefined, options: RunsOptions, context: Con
       throw new RollcallError('unknown_run', `There is no run ${name}.`);
     }
     const found = await store.runs({
-      limit: options.limit,
+      limit: options.limit ?? LIMIT,
       ...(name === undefined ? {} : { key: name }),
       ...(options.held ? { states: ['held'] } : {}),
     });
@@ -86,9 +94,8 @@ async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { te
     });
     await writeLines(terminal, lines);
   };
-  await (options.after === undefined
-    ? app.sync.changes(id, show)
-    : inOrder(app.sync, id, options.after, options.limit, show));
+  const isOrdered = options.limit !== undefined || options.after !== undefined;
+  await (isOrdered ? inOrder(app.sync, id, options, show) : app.sync.changes(id, show));
   if (total > 0) return;
   const behind = options.after === undefined ? '' : `, after ${options.after}`;
   note(terminal, `Nobody entered, left or changed by the run ${id}, which is ${state}${behind}.`);
@@ -97,14 +104,13 @@ async function showChanges(run: Run, { app }: Opened, options: RunsOptions, { te
 async function inOrder(
   sync: Pick<Sync, 'changePage'>,
   run: string,
-  after: string,
-  limit: number,
+  { after = '', limit = Number.POSITIVE_INFINITY }: RunsOptions,
   show: (changes: readonly RunChange[]) => Promise<void>,
 ): Promise<void> {
   const { FIRST_CHANGE } = await import('../../../jobs/index.ts');
   let place: ChangePlace | null = { ...FIRST_CHANGE, user: after };
   for (let left = limit; left > 0 && place; ) {
-    const page: ChangePage = await sync.changePage(run, place, left);
+    const page: ChangePage = await sync.changePage(run, place, Math.min(left, PAGE));
     await show(page.changes);
     left -= page.changes.length;
     place = page.next;
