@@ -23,6 +23,7 @@ t.test('a thousand dead letters are listed in pages, replayed and delivered by a
   t.equal(new Set([...first, ...jsonLines<{ id: string }>(rest)].map(({ id }) => id)).size, PEOPLE);
   t.match(await letters('list', '-n', '3'), { stderr: /There are more: --after \S+/ });
 
+  t.match(await letters('drop', '7f3a-12', '--all'), { code: 2, stderr: /--all does not go with ids/ });
   t.match(await letters('replay', '--all', '--json'), {
     code: 0,
     stdout: `${JSON.stringify({ replayed: PEOPLE, superseded: 0, left: 0 })}\n`,

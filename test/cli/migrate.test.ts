@@ -7,11 +7,12 @@ t.test('with Postgres a service refuses to start until migrate has run', async (
   const postgres = await startFastPostgres();
   t.teardown(() => postgres.stop());
   const listener = await listen(t);
-  const { config } = await workspace(t, listener.url, `store: ${await postgres.database()}\n`);
+  const { config } = await workspace(t, listener.url, `store: ${await postgres.database()}\neventLog: {}\n`);
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 1, stderr: /store_outdated.*rollcall migrate/ });
   t.match(await rollcall(['migrate', '-c', config]), { code: 0, stdout: /Applied: 1/ });
   t.match(await rollcall(['migrate', '-c', config]), { code: 0, stdout: /up to date/ });
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 0, stdout: /2 delivered/ });
+  t.match(await rollcall(['events', '--verify', '--json', '-c', config]), { code: 0, stderr: /no files to verify/ });
   t.match(await listener.stop(), { length: 2 });
 });
 

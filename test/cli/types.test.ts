@@ -94,6 +94,9 @@ t.test('the types are printed, or told as JSON, and a definition that is wrong i
       ],
     },
   ]);
+  const file = join(folder, 'types.jsonl');
+  t.match(await rollcall(['types', '-c', config, '--json', '-o', file]), { code: 0, stdout: '' });
+  t.equal(readFileSync(file, 'utf8').split('\n').length, 5, 'as JSON into the file, too');
   const wrong = await rollcall(['types', '-c', join(folder, 'wrong.yaml')]);
   t.equal(wrong.code, 1);
   t.match(wrong.stderr, /column_missing: odd: /);

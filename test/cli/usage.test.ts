@@ -60,6 +60,8 @@ t.test('bad usage exits 2 and says what was meant', async (t) => {
     [['sync', '--now', '1998-01-01'], /--now goes with --once/],
     [['sync', '--quiet'], /--quiet goes with --once/],
     [['migrate', '--from', 'sqlite:x.db'], /--from and --to go together/],
+    [['migrate', '--without-event-log'], /--without-event-log goes with --from sqlite:PATH and --to only/],
+    [['migrate', '--from', './copy', '--to', 'postgres://h/d', '--without-event-log'], /goes with --from sqlite:PATH/],
     [['migrate', '--from', 'postgres://h/d', '--to', 'sqlite:x.db'], /from sqlite:… to postgres:/],
     [['migrate', '--from', 'sqlite:none.db', '--to', 'postgres://h/d'], /There is no file/],
     [['backup'], /missing required argument 'folder'/],

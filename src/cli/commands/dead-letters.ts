@@ -220,6 +220,7 @@ function choose(store: Pick<Store, 'deadLetters'>, ids: readonly string[], optio
   if (ids.length === 0 && Object.keys(filter).length === 0 && !options.all) {
     throw new RollcallError('bad_usage', 'Name dead letters by id or by an option. For all of them, add --all.');
   }
+  if (ids.length > 0 && options.all) throw new RollcallError('bad_usage', '--all does not go with ids.');
   const until = options.until ?? systemClock.now();
   const scope = { ...filter, until, ...(ids.length > 0 ? { ids } : {}) };
   const missing = new Set(ids);

@@ -42,7 +42,7 @@ export function addDestinations(program: Command, context: Context): void {
     .action((options: AppCommandOptions) => list(options, context));
   addAppOptions(command.command('drop').description('give up what waits for a destination that is gone'))
     .argument('<name...>', 'as the list shows them')
-    .option('--yes', 'do not ask')
+    .option('-y, --yes', 'do not ask')
     .addHelpText('after', DROP_HELP)
     .action((names: string[], options: DropOptions) => drop(names, options, context));
 }

@@ -41,12 +41,12 @@ async function events(options: EventsOptions, { terminal, setExitCode }: Context
       };
       faults = await verifyFiles(log, eventLog.path, () => systemClock.token(8), tell);
     }
+    if (options.verify && faults === null)
+      note(terminal, 'The log is a table of Postgres: there are no files to verify.');
     if (options.json) printJson(terminal, faults ? { ...summary, faults } : summary);
     else {
       print(terminal, described(summary));
-      if (options.verify && faults === null)
-        note(terminal, 'The log is a table of Postgres: there are no files to verify.');
-      else if (faults?.length === 0) print(terminal, 'Every file is whole.');
+      if (faults?.length === 0) print(terminal, 'Every file is whole.');
       for (const { file, fault } of faults ?? []) print(terminal, `${fault}: ${file}`);
     }
     if (faults && faults.length > 0) setExitCode(EXIT.failed);

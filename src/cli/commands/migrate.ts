@@ -52,6 +52,8 @@ export function addMigrate(program: Command, context: Context): void {
 }
 
 async function run({ from, to, ...options }: MigrateOptions, context: Context): Promise<void> {
+  if (options.withoutEventLog && !(from?.startsWith('sqlite:') && to !== undefined))
+    throw new RollcallError('bad_usage', '--without-event-log goes with --from sqlite:PATH and --to only.');
   if (from !== undefined && to !== undefined) {
     return from.startsWith('sqlite:') ? move(from, to, options, context) : restore(from, to, options, context);
   }

@@ -31,12 +31,11 @@ async function types(options: TypesOptions, { terminal }: Context): Promise<void
   // The work is done in the configuration's folder.
   const output = options.output === undefined ? null : resolve(options.output);
   const found = await withApp(options, { terminal }, ({ app }) => app.sync.types());
-  if (options.json) {
-    for (const each of found) print(terminal, JSON.stringify(each));
+  const text = options.json ? found.map((each) => `${JSON.stringify(each)}\n`).join('') : typesFile(found);
+  if (output === null) {
+    if (text !== '') print(terminal, text.trimEnd());
     return;
   }
-  const text = typesFile(found);
-  if (output === null) return print(terminal, text.trimEnd());
   writing(() => writeFileSync(output, text));
   note(terminal, `Wrote ${output}.`);
 }
