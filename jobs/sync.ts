@@ -1,3 +1,4 @@
+import { RollcallError } from '../src/errors.ts';
 import type { Remark } from '../src/remark.ts';
 import type { AudienceRecord } from '../src/store/port.ts';
 import { type Background, createBackground } from './background.ts';
@@ -27,16 +28,16 @@ export interface Sync extends Reading {
   /**
    * Syncs these audiences and traits, or all, but those that are paused. A failure of one is in its report and stops no other.
    *
-   * @throws RollcallError `unknown_audience`
+   * @throws RollcallError `unknown_audience`; `bad_usage` for another time where one is live
    */
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
-  /** The changes that `run` would send; writes nothing. */
+  /** The changes that `run` would send; writes nothing. Throws as `run` does. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
   types(): Promise<readonly ComputedType[]>;
   /** The remarks of an engine on itself. @throws RollcallError `engine_unreachable`, `engine_failed` */
   examine(engine: string): Promise<readonly Remark[]>;
-  /** Sends everything again: `true` to members, `false` to everyone who ever left. */
+  /** Sends everything again: `true` to members, `false` to everyone who ever left. Throws as `run` does. */
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   /** Sends `false` to every member and forgets the audience, in the configuration or not. */
   retire(key: string, time?: SyncTime): Promise<SyncReport>;
@@ -85,7 +86,9 @@ export function createSync(options: SyncOptions): Sync {
     run: (keys, time = {}) => runAll(parts, keys, time),
     async plan(keys, time = {}) {
       const plans: SyncPlan[] = [];
-      for (const subject of subjects.selected(keys)) plans.push(await looks.plan(subject, time.now));
+      const selected = subjects.selected(keys);
+      refuseOtherTimes(selected, time);
+      for (const subject of selected) plans.push(await looks.plan(subject, time.now));
       return plans;
     },
     async types() {
@@ -94,7 +97,11 @@ export function createSync(options: SyncOptions): Sync {
       return types;
     },
     examine: runner.examine,
-    resync: async (key, { now } = {}) => orders.order(await subjects.find(key), { action: 'resync', now }),
+    async resync(key, { now } = {}) {
+      const subject = await subjects.find(key);
+      refuseOtherTimes([subject], { now });
+      return orders.order(subject, { action: 'resync', now });
+    },
     retire: async (key, { now } = {}) => orders.order(await subjects.findWhereItLies(key), { action: 'retire', now }),
     approve: orders.approve,
     reject: orders.reject,
@@ -126,10 +133,18 @@ interface RunParts {
   readonly background: Background;
 }
 
+/** A live audience has no other time than now. */
+function refuseOtherTimes(selected: readonly Subject[], { now }: SyncTime): void {
+  const live = selected.filter(({ engine }) => engine === LIVE_ENGINE).map(({ key }) => key);
+  if (now === undefined || live.length === 0) return;
+  throw new RollcallError('bad_usage', `Live, so that no other time can be asked for: ${live.join(', ')}.`);
+}
+
 async function runAll(parts: RunParts, keys: readonly string[] | undefined, time: SyncTime): Promise<SyncReport[]> {
   const { runner, orders, subjects, pauses, background } = parts;
   const reports: SyncReport[] = [];
   const selected = subjects.selected(keys);
+  refuseOtherTimes(selected, time);
   const sync = async (subject: Subject) => {
     if (await pauses.passesOver(subject.key)) return;
     reports.push(await orders.order(subject, { action: 'sync', ...time }));

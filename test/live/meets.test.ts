@@ -36,6 +36,18 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     });
   });
 
+  await t.test('it is of now: another time is refused, and nothing is computed', async (t) => {
+    const time = { now: service.clock.now() - 24 * 60 * MINUTE };
+    const all: readonly (() => Promise<unknown>)[] = [
+      () => collector.sync.run([], time),
+      () => collector.sync.plan(['hourly', 'buyers'], time),
+      () => collector.sync.resync('buyers', time),
+    ];
+    for (const asked of all)
+      await t.rejects(asked, { code: 'bad_usage', message: /Live, so that no other time can be asked for: buyers/ });
+    t.match(await collector.sync.plan(['hourly'], time), [{ key: 'hourly' }]);
+  });
+
   await t.test('paused first, it is computed by a sync and has a plan, and nothing is sent', async (t) => {
     await pause();
     t.same(await collector.sync.run(['buyers']), []);
