@@ -79,8 +79,14 @@ t.test('audiences, members, changes and stories can be looked at, by people and 
   );
   t.equal((await run('runs', `${second?.run}`, '--changes', '--after', 'bob')).stdout, 'exited   cyd\n');
   t.equal((await run('runs', `${second?.run}`, '--changes', '-n', '1')).stdout, 'entered  bob\n');
-  t.match(await run('runs', `${second?.run}`, '--after', 'bob'), { code: 2, stderr: /--after goes with --changes only/ });
-  t.match(await run('runs', `${second?.run}`, '--held'), { code: 2, stderr: /--held does not go with the id of a run/ });
+  t.match(await run('runs', `${second?.run}`, '--after', 'bob'), {
+    code: 2,
+    stderr: /--after goes with --changes only/,
+  });
+  t.match(await run('runs', `${second?.run}`, '--held'), {
+    code: 2,
+    stderr: /--held does not go with the id of a run/,
+  });
   t.match(await run('runs', '--changes'), { code: 2, stderr: /goes with the id of a run/ });
   t.match(await run('runs', 'big_spenders', '--changes'), { code: 2, stderr: /There is no run big_spenders/ });
 

@@ -1,4 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, lstatSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../src/clock.ts';
@@ -110,6 +111,34 @@ t.test('of two backups to one folder the later one waits, and is refused once th
   t.same(readdirSync(target).toSorted(), ['lake.duckdb', 'store.db']);
   t.equal(await waits.promise, 'another backup');
   t.equal(await later, 'bad_usage');
+});
+
+t.test('a backup goes where a link leads, and a mount point is refused before anything is copied', async (t) => {
+  const folder = t.testdir({ 'lake.duckdb': 'snapshot', disk: { empty: {} }, mounted: {} });
+  const path = join(folder, 'store.db');
+  const store = await openSqliteStore({ path, maxQueued: 100, clock: systemClock });
+  t.teardown(() => store.close());
+  const given = { url: `sqlite:${path}`, store, keys: [], base: folder, clock: systemClock };
+  const engines = [engineFile(join(folder, 'lake.duckdb'))];
+  for (const name of ['empty', 'new']) {
+    const link = join(folder, name);
+    symlinkSync(join('disk', name), link);
+    t.same(await backup({ ...given, engines, folder: link }), ['store.db', 'lake.duckdb'], name);
+    t.same(readdirSync(join(folder, 'disk', name)).toSorted(), ['lake.duckdb', 'store.db']);
+    t.ok(lstatSync(link).isSymbolicLink(), 'the link stays');
+  }
+  const mounted = join(folder, 'mounted');
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', 'none', mounted]);
+  if (status !== 0) return t.comment('Nothing can be mounted here');
+  t.teardown(() => spawnSync('umount', [mounted]));
+  const untouched = [
+    { ...engineFile(join(folder, 'lake.duckdb')), hold: async () => void t.fail('something is copied') },
+  ];
+  await t.rejects(backup({ ...given, engines: untouched, folder: mounted }), {
+    code: 'bad_usage',
+    message: /is a mount point.*Name a folder in it/,
+  });
+  t.notOk(existsSync(`${mounted}.partial`));
 });
 
 t.test('a backup that can not be whole leaves nothing', async (t) => {

@@ -14,7 +14,7 @@ Example:
 
 It copies the store and the files of DuckDB engines so that they belong together. The service goes on taking and delivering
 messages, and syncs wait. Files below the configuration's folder keep their places in FOLDER. The copy is made in
-FOLDER.partial, and becomes FOLDER once it is whole.
+FOLDER.partial, and becomes FOLDER once it is whole. FOLDER may be a link, but no mount point: name a folder in it.
 
 A Postgres store becomes a folder, store.postgres. Bring it back with rollcall migrate --from FOLDER/store.postgres
 --to URL. Put the file of a SQLite store back in its place.

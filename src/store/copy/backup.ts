@@ -6,6 +6,7 @@ import { RollcallError } from '../../errors.ts';
 import { keepLease, type Lease } from '../../keep-lease.ts';
 import { EVENT_LOG_LEASE } from '../event-log.ts';
 import type { Fence, Store } from '../port.ts';
+import { linked } from '../sqlite/files.ts';
 import type { CopyProgress } from './postgres-copy.ts';
 
 /** The file of an embedded engine. */
@@ -27,7 +28,7 @@ export interface BackupOptions {
   readonly keys: readonly string[];
   /** The configuration's folder: files below it keep their places in the copy. */
   readonly base: string;
-  /** Must be new or empty. It is there with all files or not at all. */
+  /** Must be new or empty, or a link to such a folder. It is there with all files or not at all. */
   readonly folder: string;
   readonly clock: Clock;
   /** Gives a long copy up. */
@@ -56,11 +57,12 @@ const IDS_AHEAD = 2 ** 40;
  * that the snapshots and the versions that the store knows belong together; intake and delivery go on. A SQLite store is
  * restored by putting its file in its place, a Postgres database by `restorePostgres`.
  *
- * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` when `folder` is in use or there
- * is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
+ * @throws RollcallError `run_in_progress` when a sync or another backup does not end in time; `bad_usage` when `folder` is in use or a mount
+ * point, or there is nothing to copy; `fence_lost` when a sync was begun all the same; `engine_unreachable` when an engine's file is in
  * use; `store_failed` when a database can't be read or the copy not written; `stopping` when the signal aborts
  */
-export async function backup(options: BackupOptions): Promise<readonly string[]> {
+export async function backup(given: BackupOptions): Promise<readonly string[]> {
+  const options = { ...given, folder: linked(given.folder) };
   const copies = placesOf(options);
   if (copies.length === 0) {
     throw new RollcallError('bad_usage', 'There is nothing to copy.');
@@ -83,6 +85,7 @@ async function backupAlone(
   const partial = `${folder}.partial`;
   await rm(partial, { recursive: true, force: true });
   try {
+    await refuseMountPoint(folder, partial);
     const written = await withoutSyncs(options, async () => {
       const files: string[] = [];
       for (const copy of copies) files.push(...(await copy(partial)));
@@ -163,6 +166,22 @@ async function refuseUnlessEmpty(folder: string): Promise<void> {
     throw new RollcallError('bad_usage', `${folder} can't be written to: ${error.message}`);
   });
   if (files.length > 0) throw new RollcallError('bad_usage', `${folder} is not empty.`);
+}
+
+/** The copy takes the folder's place, which would fail only in the end. */
+async function refuseMountPoint(folder: string, aside: string): Promise<void> {
+  try {
+    await rename(folder, aside);
+    await rename(aside, folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EBUSY')
+      throw new RollcallError(
+        'bad_usage',
+        `${folder} is a mount point, whose place no copy can take. Name a folder in it.`,
+      );
+    if (code !== 'ENOENT') throw error;
+  }
 }
 
 /** Does the work under the leases of all syncs, and sees to it that they were held all the time. */
