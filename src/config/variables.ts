@@ -4,6 +4,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself. Any other `${` is one that was meant and misspelt. */
 const VARIABLE = /\$(?<escaped>\$\{)|\$\{(?<name>\w+)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}|\$\{/g;
+/** In SQL `$${"a":1}$$` is a text: only what is a variable whole is meant as one, and `$${NAME}` stands for `${NAME}` itself. */
+const SQL_VARIABLE =
+  /\$(?<escaped>\$\{[a-z_]\w*(?::-[^}]*)?\})|\$\{(?<name>[a-z_]\w*)(?::-(?<fallback>(?:(?!\$\{)[^}])*))?\}/gi;
 
 const MISSPELT = `has a \${ that names no variable: write \${NAME} or \${NAME:-default}, and $\${ for \${ itself`;
 
@@ -35,7 +38,8 @@ function isLeftOut(filled: unknown, written: unknown, index: number): boolean {
 }
 
 function fillText(text: string, env: Environment, { missing, inSql }: FillNotes, path: Path): string {
-  return text.replace(VARIABLE, (whole, ...rest) => {
+  const isSql = path.at(-1) === 'sql';
+  return text.replace(isSql ? SQL_VARIABLE : VARIABLE, (whole, ...rest) => {
     const { escaped, name, fallback } = rest.at(-1) as Record<string, string | undefined>;
     if (escaped !== undefined) return escaped;
     if (name === undefined) {
@@ -44,7 +48,7 @@ function fillText(text: string, env: Environment, { missing, inSql }: FillNotes,
     }
     // The file names it: `constructor` is no variable.
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
-    if (value && path.at(-1) === 'sql') inSql.set(value, name);
+    if (value && isSql) inSql.set(value, name);
     if (fallback !== undefined) return value || fallback;
     if (value !== undefined) return value;
     missing.push({ path, message: `needs the environment variable ${name}, which is not set` });

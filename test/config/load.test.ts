@@ -98,6 +98,23 @@ t.test('variables are filled in, with defaults, and $${ is not one', async (t) =
   t.equal(parse(withParts({ top: 'listen: { port: "${PORT}" }' }), { PORT: '81' }).listen.port, 81);
 });
 
+t.test('SQL reaches the engine as it is written, but for variables', (t) => {
+  const sql = (text: string) =>
+    parse(withParts({ audience: `name: A\nsql: ${JSON.stringify(text)}` }), { T: 'orders' }).audiences[0]?.sql;
+  for (const text of [
+    'select $${"a": 1}$$',
+    'select $${1,2}$$',
+    'select $j${"a": 1}$j$',
+    "select 'a${2}', $now",
+    '$${ T }$$',
+  ])
+    t.equal(sql(text), text);
+  t.equal(sql('from ${T}'), 'from orders');
+  t.equal(sql("select '$${T}', '$${T:-x}'"), "select '${T}', '${T:-x}'");
+  t.equal(sql('select $$${T}$$'), 'select $${T}$$', 'an array of one, in dollar quotes');
+  t.end();
+});
+
 t.test('a former secret that is no more is left out; the first, which signs, is not', async (t) => {
   const destination = 'webhookUrl: https://a.example.com/\nsharedSecret: ["${NEW:-}", "${OLD:-}", "${OLDER:-}"]';
   const file = withParts({ destination });
