@@ -159,8 +159,8 @@ export const SYNC_CODES = {
   ),
   source_incomplete: code(
     500,
-    'A file that the SQL reads ends too early: somebody is still writing it, or it was cut off. Nothing was sent or changed.',
-    'Rollcall tries again where a schedule runs it. Write files under another name, then rename them.',
+    'A file that the SQL reads ends too early, or has no rows: somebody is still writing it, or it was cut off. Nothing was sent or changed.',
+    'Rollcall tries again where a schedule runs it. Write files under another name, then rename them. Name the types of a CSV that may be empty.',
     '`rollcall runs RUN`, the file',
   ),
   column_missing: code(

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { ExpectConfig } from '../../src/config/config.ts';
-import { audience, createRig, NO_EXPECT, trait, values } from './helpers/rig.ts';
+import { audience, createRig, NO_EXPECT, NO_GUARD, trait, values } from './helpers/rig.ts';
 
 const expecting = (changes: Partial<ExpectConfig>) => ({ expect: { ...NO_EXPECT, ...changes } });
 const HOUR = 3_600_000;
@@ -98,6 +98,32 @@ t.test(
     t.match(await rig.sync.run(), [{ runs: [{ state: 'done', entered: 0, exited: 0 }] }]);
   },
 );
+
+t.test('a CSV with a header alone fails the run and says why; with its types named it is held as empty', async (t) => {
+  const rig = await createRig(t);
+  const spenders = (file: string) => `select user_id from ${file} group by 1 having sum(amount) > 50`;
+  const header = ['user_id,amount'];
+  rig.config.audiences = [audience('a', spenders("read_csv('sums.csv')"))];
+  rig.write('sums', [...header, 'ada,60']);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 1 }] }]);
+  rig.write('sums', header);
+  const why = {
+    code: 'source_incomplete',
+    message: /^a: 'sums.csv' has no rows.*types = .*Binder Error.*sum\(VARCHAR\)/,
+  };
+  t.match(await rig.sync.run(), [{ error: why }]);
+  await t.rejects(rig.sync.plan(['a']), why, 'a plan says so, too');
+  rig.config.audiences = [audience('a', spenders("'sums.csv'"))];
+  t.match(await rig.sync.run(), [{ error: why }]);
+  const typed = spenders("read_csv('sums.csv', types = {'amount': 'DOUBLE'})");
+  rig.config.audiences = [audience('a', typed, { guard: { ...NO_GUARD, allowEmpty: false } })];
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'held', reason: 'The result is empty; 1 user would leave.' }] }]);
+  rig.config.audiences = [
+    audience('b', "select user_id, none from read_csv('sums.csv') group by user_id, sum(user_id)"),
+  ];
+  rig.write('sums', [...header, 'ada,60']);
+  t.match(await rig.sync.run(['b']), [{ error: { code: 'sql_failed' } }], 'a mistake beside rows is one of the SQL');
+});
 
 t.test(
   'what DuckDB reads in another way where a CSV is cut off within a quote is held by what is expected',

@@ -9,6 +9,7 @@ import { createSqlEngine } from '../sql/engine.ts';
 import type { Session } from '../sql/session.ts';
 import { createRegistry, hasRegistry } from '../sql/tables.ts';
 import { duckdbDialect } from './dialect.ts';
+import { emptyFile } from './empty-files.ts';
 import { eventsOf } from './event-log.ts';
 import { withFileLock, withLock } from './file-lock.ts';
 import { scrubFile } from './scrub.ts';
@@ -66,6 +67,7 @@ export async function openDuckdb(
     dialect: duckdbDialect,
     session,
     writable: !readOnly,
+    emptySource: (error, sql) => emptyFile(session, error, sql),
     tuned: { plan: () => [], members: () => [], history: () => [] },
     scrub: (tables) => scrubFile(session, tables),
   });

@@ -31,6 +31,8 @@ export interface SqlDatabase {
     /** Whether SQL failed because what was shown has been replaced meanwhile. */
     isReplaced(error: unknown): boolean;
   };
+  /** Why a definition failed for want of rows in a file that it reads; null where it is something else. */
+  emptySource?(error: Error, sql: string): Promise<string | null>;
   /** Statements that make these tables fast to use, once they are filled. */
   readonly tuned: {
     plan(table: string): readonly string[];

@@ -1,7 +1,7 @@
 import { RollcallError } from '../../../src/errors.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { type Described, describe } from './describe.ts';
-import { type Dialect, hasPlaces, planQuery, type Tables } from './plan-query.ts';
+import { hasPlaces, planQuery, type Tables } from './plan-query.ts';
 import { interruptible, type Session, type SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
@@ -49,7 +49,7 @@ export async function stagePlan(database: SqlDatabase, request: StageRequest, ta
     const counts = await count(session, request, table, snapshot);
     return { ...counts, columns: traits.map(({ key }) => key), ...freshness };
   } catch (error) {
-    throw definitionError(request.key, error, dialect);
+    throw await definitionError(database, request, error);
   }
 }
 
@@ -59,11 +59,16 @@ async function newestOf(session: Session, query: string): Promise<number | null>
   return newest === null ? null : Number(newest);
 }
 
-function definitionError(key: string, error: unknown, dialect: Dialect): RollcallError {
-  const isIncomplete = error instanceof Error && dialect.isIncomplete(error);
-  const code = error instanceof RollcallError ? error.code : isIncomplete ? 'source_incomplete' : 'sql_failed';
-  const message = error instanceof Error ? error.message : String(error);
-  return new RollcallError(code, `${key}: ${message}`, { cause: error });
+async function definitionError(
+  { dialect, emptySource = async () => null }: SqlDatabase,
+  { key, sql }: Pick<Definition, 'key' | 'sql'>,
+  cause: unknown,
+): Promise<RollcallError> {
+  if (cause instanceof RollcallError) return new RollcallError(cause.code, `${key}: ${cause.message}`, { cause });
+  const error = cause instanceof Error ? cause : new Error(String(cause));
+  const empty = await emptySource(error, sql);
+  const code = empty !== null || dialect.isIncomplete(error) ? 'source_incomplete' : 'sql_failed';
+  return new RollcallError(code, `${key}: ${empty === null ? '' : `${empty}. `}${error.message}`, { cause });
 }
 
 function freshRows(database: SqlDatabase, request: StageRequest): Promise<Described> | Described {
@@ -85,7 +90,7 @@ export async function traitColumns(database: SqlDatabase, definition: Definition
   try {
     return (await described(database, definition)).traits;
   } catch (error) {
-    throw definitionError(definition.key, error, database.dialect);
+    throw await definitionError(database, definition, error);
   }
 }
 
