@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -12,6 +12,7 @@ import { parseConfig } from '../../src/config/load.ts';
 import { NO_EVENTS } from '../../src/store/port.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { accept, claim, codeOf, DELIVERED, message, settle } from '../contract/store-fixture.ts';
+import { freePort } from '../helpers/free-port.ts';
 
 const canMount = (() => {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-mount-'));
@@ -65,17 +66,16 @@ async function absentReceiver(t: Test) {
       response.end();
     });
   });
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      server.listen(port, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
-    });
-  const port = await listen(0);
-  await new Promise((resolve) => server.close(resolve));
+  const port = await freePort();
   t.teardown(() => {
     server.close();
     server.closeAllConnections();
   });
-  return { got, port, appear: () => listen(port) };
+  const appear = async () => {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+  };
+  return { got, port, appear };
 }
 
 async function service(folder: string, port: number) {

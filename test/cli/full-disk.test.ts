@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { start } from './helpers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-full-'));
@@ -91,11 +91,3 @@ t.test('a start that waits for room can be ended', { skip }, async (t) => {
 });
 
 const soon = () => new Promise((resolve) => setTimeout(resolve, 50));
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

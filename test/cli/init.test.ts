@@ -1,11 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { jsonLines, rollcall, start } from './helpers.ts';
 
 async function folder(t: Test): Promise<string> {
@@ -18,21 +18,20 @@ async function folder(t: Test): Promise<string> {
   return path;
 }
 
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return String(port);
-}
-
 t.test('a new project runs as it is: its app verifies the first members', async (t) => {
   const root = await folder(t);
   const project = join(root, 'shop');
   // Packages that npm would have installed there.
   await mkdir(project);
   await symlink(resolve(import.meta.dirname, '../../node_modules'), join(project, 'node_modules'));
-  const { code, stdout } = await rollcall(['init', project, '--yes', '--json', '--receiver-port', await freePort()]);
+  const { code, stdout } = await rollcall([
+    'init',
+    project,
+    '--yes',
+    '--json',
+    '--receiver-port',
+    `${await freePort()}`,
+  ]);
   t.equal(code, 0);
   t.match(jsonLines({ stdout }), [{ folder: project, files: ['rollcall.yaml', '.env', 'orders.csv'] }]);
   t.equal((await stat(join(project, '.env'))).mode & 0o077, 0, 'secrets are for nobody else');

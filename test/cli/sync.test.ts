@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import t from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { filesOf, jsonLines, listen, orders, rollcall, start, workspace } from './helpers.ts';
 
 const LINE = [
@@ -215,7 +216,8 @@ t.test('an endpoint that is down keeps a sync neither waiting nor failing', asyn
 });
 
 t.test('an interrupted sync exits 1, and a service sends what was left', async (t) => {
-  const slow = await listen(t, '--slow', '1h');
+  const port = `${await freePort()}`;
+  const slow = await listen(t, '--port', port, '--slow', '1h');
   const { config } = await workspace(t, slow.url);
   const running = start(['sync', '--once', '-v', '-c', config]);
   await running.stderr.match(/sync_run/);
@@ -225,8 +227,7 @@ t.test('an interrupted sync exits 1, and a service sends what was left', async (
   t.match(interrupted, { code: 1, stdout: /big_spenders +first sync/ });
   const said = interrupted.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
   t.match(said, [/^Interrupted\. Nothing that was accepted is lost/], 'one line, and nothing of what it broke off');
-  const url = new URL(slow.url);
-  const again = start(['listen', '--port', url.port, '--json']);
+  const again = start(['listen', '--port', port, '--json']);
   await again.stderr.match(/Listening/);
   const service = start(['serve', '-c', config]);
   await again.stdout.match(/(.*"type":"identify".*\n){2}/);

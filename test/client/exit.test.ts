@@ -44,9 +44,10 @@ for (const way of ['await close', 'await flush']) {
 }
 
 t.test('a program that ends while the service hangs waits for closeTimeout and says what is lost', async (t) => {
-  const { endpoint, requests } = await service(t, () => {});
+  const { endpoint, request, requests } = await service(t, () => {});
   const { code, stderr } = await run(['unreachable', endpoint]);
   t.equal(code, 0);
+  await request(0);
   t.equal(requests.length, 1);
   t.match(stderr, /dropped \(deadline\)/);
 });

@@ -68,9 +68,11 @@ t.test('it is said again and again, ever more rarely, and once that it is over',
 t.test('a client says that its service is back', async (t) => {
   const { endpoint } = await service(t, (r, n) => (n === 0 ? r.reset() : r.reply(200, success)));
   const { next } = warnings(t);
-  const client = new Client('KEY', { endpoint, flushAt: 1 });
+  const clock = new ManualClock();
+  const client = new Client('KEY', { endpoint, flushAt: 1, clock });
   client.track({ userId: 'u', event: 'a' });
   t.match(await next(), /can't be reached/);
+  clock.advance(await clock.timer(backoff));
   t.same(await client.close(), { sent: 1, failed: 0, dropped: 0 });
   t.match(await next(), /is reached again, after 0 s/);
 });

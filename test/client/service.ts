@@ -3,6 +3,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 
 /** One request as the service got it; answered by the test. */
 export interface Received {
@@ -100,9 +101,5 @@ async function receive(request: http.IncomingMessage, response: http.ServerRespo
 
 /** An address where nothing listens. */
 export async function deadEndpoint(): Promise<string> {
-  const server = http.createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return `http://127.0.0.1:${port}`;
+  return `http://127.0.0.1:${await freePort()}`;
 }

@@ -3,6 +3,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { outlast } from './helpers/outlast.ts';
 import { endless, Receiver, status } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
@@ -186,12 +187,7 @@ t.test('an answer that is not HTTP is retried', async (t) => {
 });
 
 t.test('a port that nobody listens on is a connection error, retried', async (t) => {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${port}/`)] });
+  const rig = await Rig.start(t, { destinations: [destination(`http://127.0.0.1:${await freePort()}/`)] });
   await rig.send(1);
   await rig.settled(1);
   t.same(rig.outcomes, [['retry', 'ECONNREFUSED']]);

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, request, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import t, { type Test } from 'tap';
+import { freePort } from '../helpers/free-port.ts';
 import { Authority, type Pair } from './helpers/certificates.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
@@ -178,11 +178,7 @@ t.test('a proxy that refuses, or can not be reached, is retried, and named as th
   await refused.settled(1);
   t.same(refused.outcomes, [['retry', 'proxy_status_403']]);
 
-  const gone = createHttpServer().listen(0, '127.0.0.1');
-  await once(gone, 'listening');
-  const { port } = gone.address() as AddressInfo;
-  gone.close();
-  await once(gone, 'close');
+  const port = await freePort();
   for (const endpoint of [url, 'http://plain.example/']) {
     const unreachable = await startRig(t, `http://127.0.0.1:${port}`, endpoint);
     await unreachable.send(1);

@@ -55,6 +55,8 @@ t.test('while the log is read for a new definition, the others go on, and it goe
     t.match(changes, [{ change: 'entered', cause: { event: { type: 'track', event: 'Order' } } }]);
     await send(app, [did('View', 'eve'), did('Order', 'eve')]);
     await heard('viewers', ['ann', 'cleo', 'dan', 'eve']);
+    await caughtUp(app);
+    await delivered(app);
     t.match(receiver.state('orders'), { eve: 2 }, 'no event counts twice');
     t.equal(await stateCount(app), 1, 'the former state is removed');
   });

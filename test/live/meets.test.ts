@@ -133,6 +133,7 @@ t.test('how live meets plans of what is new, pausing, and alerts of what is over
     await leader.start({ collect: true, schedules: true });
     await send(leader, [order('now')]);
     while (!('now' in receiver.state('ever'))) await new Promise((done) => setTimeout(done, 20));
+    await delivered(leader);
     t.ok('late' in receiver.state('ever'));
   });
   t.same(receiver.faults, []);
