@@ -148,8 +148,11 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
   });
 });
 
-async function messages(t: Test, { page, go, complaints }: Visit, { send }: Estate): Promise<void> {
+async function messages(t: Test, { page, go, complaints }: Visit, { app, send }: Estate): Promise<void> {
   await send({ type: 'track', event: 'Page Printed', userId: 'somebody', messageId: 'printed' });
+  // The page does not search again by itself.
+  const isDelivered = { messageId: 'printed', destination: 'crm', outcome: 'success' } as const;
+  await until(async () => (await app.store.attempts({ ...isDelivered, limit: 1 })).length > 0);
   await go('/messages');
   await page.getByLabel('Event').fill('Page Printed');
   await page.getByLabel('State').selectOption('delivered');
@@ -183,16 +186,18 @@ async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate)
   });
   await passed.waitFor();
   const figure = page.locator('figure', { has: passed });
-  const before = await page.locator('main').boundingBox();
+  const before = await figure.boundingBox();
   await passed.focus();
   await page.keyboard.press('End');
   // A minute may end meanwhile, and the service adds what it counts itself.
-  const legend = figure.locator('.legend');
-  for (let n = 0; n < 6 && !/accepted 2M/.test(await legend.innerText()); n += 1)
+  let legend = await figure.locator('.legend').innerText();
+  for (let n = 0; n < 6 && !/accepted 2M/.test(legend); n += 1) {
     await page.keyboard.press('ArrowLeft');
-  t.match(await legend.innerText(), /accepted 2M.*delivered 1.8M/s);
+    legend = await figure.locator('.legend').innerText();
+  }
+  t.match(legend, /accepted 2M.*delivered 1.8M/s);
   t.match(await figure.locator('[aria-live]').innerText(), /accepted 2M, delivered 1.8M, retried \d+, dead \d+/);
-  t.same((await page.locator('main').boundingBox())?.height, before?.height, 'nothing moves');
+  t.same((await figure.boundingBox())?.height, before?.height, 'nothing moves');
   await figure.getByText('Table').click();
   const rows = figure.getByRole('table').getByRole('row');
   await rows.first().waitFor();
@@ -218,8 +223,12 @@ async function overview(t: Test, { page, go, complaints }: Visit, { address }: E
       String(expected),
     );
   }
-  t.match(await page.locator('nav .count').innerText(), new RegExp(`^${texts.length}\\b`));
-  t.match(await page.locator('#icon').getAttribute('href'), 'icon-alert.svg');
+  // At one moment: more may come to need a person.
+  const [count, listed] = (await page.evaluate(
+    "[parseInt(document.querySelector('nav .count').textContent), document.querySelectorAll('.needs li').length]",
+  )) as number[];
+  t.equal(count, listed);
+  await page.locator('#icon[href*="icon-alert.svg"]').waitFor({ state: 'attached' });
   const alerts = page.getByRole('table', { name: 'Alerts, newest first' });
   await alerts.getByRole('link', { name: /^big_spenders is held/ }).waitFor();
   await alerts.getByRole('link', { name: /^old is paused/ }).waitFor();
@@ -336,7 +345,7 @@ async function endpoint(t: Test, { page, go }: Visit, { app }: Estate): Promise<
   await go('/endpoints');
   const row = page.locator('tbody tr', { hasText: '/hooks/ads' });
   await row.getByText(/95 % in/).waitFor();
-  t.match(await row.innerText(), /ads.*refusing.*0 %.*of \d+.* ms/s);
+  t.match(await row.innerText(), /ads.*refusing.*0 %.*of \d+.* m?s/s);
 }
 
 async function deletions(t: Test, { page, go }: Visit, { app, address }: Estate): Promise<void> {
@@ -377,7 +386,7 @@ async function liveAudience(t: Test, { page, go, complaints }: Visit, { app, sen
   });
   await steps.waitFor();
   await page.getByRole('group', { name: /^Members\. members: now 1,/ }).waitFor();
-  t.match(await page.locator('.figures').innerText(), /Members\s+1\s/i);
+  await until(async () => /Members\s+1\s/i.test(await page.locator('.figures').innerText()));
   await page.getByRole('button', { name: 'List members' }).click();
   await page.getByRole('link', { name: 'late-buyer' }).click();
   await page.locator('.story > li').filter({ hasText: 'entered' }).waitFor();
@@ -481,7 +490,7 @@ async function manyNeeds(t: Test, { page, go }: Visit, { app, spenders }: Estate
 
 async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
   await go('/endpoints?find=app-99');
-  t.equal(await page.title(), 'Sign in · Rollcall');
+  await until(async () => (await page.title()) === 'Sign in · Rollcall');
   t.same(await axeFindings(page), []);
   await page.getByLabel('Admin token').fill('nonsense');
   await page.keyboard.press('Enter');
@@ -501,6 +510,7 @@ async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
   await go('/audiences/big_spenders');
   t.equal(await page.getByRole('button', { name: 'Run now' }).count(), 0, 'who may only look sees nothing to press');
   await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/sign-in');
   await page.getByLabel('Admin token').fill('the-token-of-ops');
   await page.keyboard.press('Enter');
   await page.getByRole('navigation').waitFor();

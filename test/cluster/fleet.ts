@@ -196,10 +196,12 @@ export class FleetRun {
     await Promise.race([this.ledger.until(isDone), pause(PATIENCE, undefined, { ref: false })]);
   }
 
-  async untilOrphans(isDone: (orphans: readonly Orphan[]) => boolean): Promise<void> {
+  /** Resolves to the dead letters of just before. */
+  async untilOrphans(isDone: (orphans: readonly Orphan[]) => boolean): Promise<readonly DeadLetter[]> {
     const store = await this.opened();
     for (const end = performance.now() + PATIENCE; performance.now() < end; await pause(100)) {
-      if (isDone(await store.orphans())) return;
+      const letters = await this.deadLetters();
+      if (isDone(await store.orphans())) return letters;
     }
     throw new Error(`The orphans are not as they should be: ${JSON.stringify(await store.orphans())}`);
   }
