@@ -119,6 +119,7 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
     await t.test('dead letters are chosen, sent again and dropped', (t) => letters(t, desk, estate));
     await t.test('the event log is shown', (t) => eventLog(t, desk));
     await t.test('who enters a live audience is on its page', (t) => liveAudience(t, desk, estate));
+    await t.test('what is being typed stays when the page is drawn anew', (t) => typing(t, desk));
     await t.test('links, back and focus', (t) => ways(t, desk));
     await t.test('a service that is gone is said, and what was there stays', (t) => gone(t, desk, estate));
   });
@@ -423,6 +424,21 @@ async function letters(t: Test, { page, go }: Visit, estate: Estate): Promise<vo
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
   await page.getByRole('status').getByText('queued again').waitFor();
   await page.locator('.empty').waitFor();
+}
+
+/** Before the search begins, which waits for the next key. */
+async function typing(t: Test, { page, go }: Visit): Promise<void> {
+  await go('/endpoints');
+  const typed = await page.evaluate(`(async () => {
+    const field = document.querySelector('[type=search]');
+    field.value = 'cr';
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    dispatchEvent(new PopStateEvent('popstate'));
+    await Promise.resolve();
+    return field.value;
+  })()`);
+  t.equal(typed, 'cr');
+  await page.waitForURL('**/endpoints?find=cr');
 }
 
 async function ways(t: Test, { page, go }: Visit): Promise<void> {

@@ -309,7 +309,7 @@ export function Filters({ find, fields = find ? [{ name: 'find', title: find }] 
     search();
   };
   return html`<form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${fields.map(({ name, title, type = 'search' }) => html`<label key=${name} class="search">${title}<input type=${type} name=${name} value=${query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
+    ${fields.map(({ name, title, type = 'search' }) => html`<label key=${name} class="search">${title}<input type=${type} name=${name} value=${pending.current[name] ?? query[name] ?? ''} autocomplete="off" spellcheck=${false} onInput=${typed} /></label>`)}
     ${choices.map(
       ({
         name,
