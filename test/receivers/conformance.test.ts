@@ -75,10 +75,10 @@ t.test('a receiver that waits for bytes that never come is wrong in that case, a
   );
   t.after(close);
   const results: CaseResult[] = [];
-  for await (const result of conformance({ url, secret, timeout: 300 })) results.push(result);
+  for await (const result of conformance({ url, secret, timeout: 2_000 })) results.push(result);
   t.match(
     results.find(({ name }) => name.startsWith('too large')),
-    { passed: false, error: /no answer within 300 ms/ },
+    { passed: false, error: /no answer within 2000 ms/ },
   );
   t.match(results.at(-1), { got: [200], passed: true });
 });
