@@ -1,6 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { type OpenEngine, openEngine } from '../../../jobs/engines/open.ts';
+import type { Engine } from '../../../jobs/engines/port.ts';
 import { createSync, type Progress, type RunAlert, type Sync, type SyncOptions } from '../../../jobs/index.ts';
 import { createAccept } from '../../../src/accept.ts';
 import { type Clock, systemClock } from '../../../src/clock.ts';
@@ -83,6 +85,7 @@ export async function createRig(
   t.teardown(() => store.close());
   const notices: RunAlert[] = [];
   const accept = createAccept(store, () => config.destinations);
+  const openKept = keepingOpen(t);
   const another: Rig['another'] = (changes = {}) =>
     createSync({
       store,
@@ -90,6 +93,7 @@ export async function createRig(
       config: () => config,
       clock,
       log: { info() {}, warn() {}, error() {} },
+      openEngine: openKept,
       onProgress: (step) => rig.onProgress(step),
       notify: (notice) => void notices.push(notice),
       ...changes,
@@ -114,6 +118,35 @@ export async function createRig(
     clock,
   };
   return rig;
+}
+
+/** By path, each with the folder of its SQL. */
+const kept = new Map<string, { readonly folder: string; readonly engine: Promise<Engine> }>();
+
+/**
+ * Opening and closing its file takes DuckDB longer than most runs of a test: once opened, it stays open until the test ends,
+ * removes it or looks up its files elsewhere.
+ */
+function keepingOpen(t: Test): OpenEngine {
+  const opened = new Set<string>();
+  t.teardown(() => Promise.all([...opened].map(letGo)));
+  return async (config, options) => {
+    if (config.type !== 'duckdb' || config.path === ':memory:') return openEngine(config, options);
+    const { path } = config;
+    if (!existsSync(path) || kept.get(path)?.folder !== options.folder) await letGo(path);
+    const engine = await openEngine(config, options);
+    if (!kept.has(path) && existsSync(path)) {
+      opened.add(path);
+      kept.set(path, { folder: options.folder, engine: openEngine(config, { ...options, readOnly: false }) });
+    }
+    return engine;
+  };
+}
+
+async function letGo(path: string): Promise<void> {
+  const engine = await kept.get(path)?.engine;
+  kept.delete(path);
+  await engine?.close();
 }
 
 async function deliver(
