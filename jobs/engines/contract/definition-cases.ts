@@ -123,6 +123,17 @@ export const definitionCases: readonly EngineCase[] = [
           await value(`date 'infinity' as never, timestamp 'infinity' as later, timestamp '-infinity' as before`),
           { never: null, later: null, before: null },
         );
+        const day = `date '0001-01-01'`;
+        const at = `timestamp '0001-01-01 00:00:00'`;
+        assert.deepEqual(
+          await value(`${day} as day, ${day} - 1 as before, ${at} as first, ${at} - interval '1 day' as earlier,
+            ${list([`${day} - 1`, day])} as days, ${list([`${at} - interval '1 day'`])} as times`),
+          {
+            ...{ day: '0001-01-01', before: null, first: '0001-01-01T00:00:00.000Z', earlier: null },
+            ...{ days: [null, '0001-01-01'], times: [null] },
+          },
+          'years before the first, too',
+        );
       }
       const never = (day: string, at: string) => (hasInfinity ? [day, at] : ['null', 'null']);
       const [noDay = '', noTime = ''] = never(`date 'infinity'`, `timestamp 'infinity'`);

@@ -41,16 +41,20 @@ function toldScalar(value: string, type: string): string | null {
   // 15 and 7 significant digits: a parallel sum adds in another order every time, and that is no change.
   if (type === 'DOUBLE') return ifFinite(value, `CAST(format('{:.15g}', ${value}) AS JSON)`);
   if (type === 'FLOAT') return ifFinite(value, `CAST(format('{:.7g}', ${value}) AS JSON)`);
-  if (type === 'DATE') return ifFinite(value, value);
+  if (type === 'DATE') return ifTellable(value, type, value);
   if (type.startsWith('TIMESTAMP')) {
     const time = `CAST(${value} AS TIMESTAMP)`;
-    return ifFinite(time, `strftime(${time}, '%Y-%m-%dT%H:%M:%S.%gZ')`);
+    return ifTellable(time, 'TIMESTAMP', `strftime(${time}, '%Y-%m-%dT%H:%M:%S.%gZ')`);
   }
   if (/^(TIME|INTERVAL|UUID)\b/.test(type)) return `CAST(${value} AS varchar)`;
   return `CAST(${finiteJson(`CAST(to_json(${value}) AS varchar)`)} AS JSON)`;
 }
 
 const ifFinite = (value: string, told: string) => `CASE WHEN isfinite(${value}) THEN ${told} END`;
+
+/** Years before the first have no form of four digits. */
+const ifTellable = (time: string, type: string, told: string) =>
+  ifFinite(time, `CASE WHEN ${time} >= ${type} '0001-01-01' THEN ${told} END`);
 
 const STRINGS_AND_REST = literal('"(?:[^"\\\\]|\\\\.)*"|[^"]+');
 

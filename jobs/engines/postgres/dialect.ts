@@ -46,9 +46,11 @@ function toldScalar(value: string, type: string): string {
   if (/^(double precision|real|numeric)$/.test(type)) {
     return `CASE WHEN CAST(${value} AS text) NOT IN ('NaN', 'Infinity', '-Infinity') THEN ${value} END`;
   }
-  if (type === 'date') return `CASE WHEN isfinite(${value}) THEN ${value} END`;
+  // Years before the first have no form of four digits.
+  const isTellable = `isfinite(${value}) AND ${value} >= ${type} '0001-01-01'`;
+  if (type === 'date') return `CASE WHEN ${isTellable} THEN ${value} END`;
   if (/^timestamp .*zone$/.test(type)) {
-    return `CASE WHEN isfinite(${value}) THEN to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END`;
+    return `CASE WHEN ${isTellable} THEN to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END`;
   }
   if (/^(time .*zone|interval)$/.test(type)) return `CAST(${value} AS text)`;
   return value;
@@ -60,7 +62,7 @@ function toldList(value: string, item: string): string {
   const isDate = /^(date|timestamp .*zone)$/.test(item);
   const out = [...(isFloat ? ['NaN'] : []), ...(isFloat || isDate ? INFINITIES : [])];
   const finite = out.reduce((list, each) => `array_replace(${list}, '${each}', NULL)`, value);
-  if (item === 'date' || !isDate) return finite;
+  if (!isDate) return finite;
   const each = `SELECT ${toldScalar('item', item)} FROM unnest(${value}) WITH ORDINALITY AS items(item, n) ORDER BY n`;
   return `CASE WHEN ${value} IS NULL THEN NULL WHEN array_ndims(${value}) > 1 THEN to_json(${finite}) ELSE to_json(ARRAY(${each})) END`;
 }
