@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { withoutTraps } from '../src/message.ts';
 import { isoTime } from '../src/timestamp.ts';
 import type { Kind } from './engines/port.ts';
 
@@ -59,11 +60,11 @@ const nulls = (names: readonly string[]) => Object.fromEntries(names.map((name) 
 
 function valueTraits({ key, columns, removed }: BodySpec): TraitsText {
   const told = [...columns, ...removed];
-  const gone = JSON.stringify(nulls(told.length > 0 ? told : [key]));
+  const gone = withoutTraps(JSON.stringify(nulls(told.length > 0 ? told : [key])));
   const noLonger = nulls(removed);
   // Receivers stringify what they parsed and compare: the text has to be as JSON.stringify writes it.
   return (present, value) =>
-    present && value !== null ? JSON.stringify({ ...(JSON.parse(value) as object), ...noLonger }) : gone;
+    present && value !== null ? withoutTraps(JSON.stringify({ ...(JSON.parse(value) as object), ...noLonger })) : gone;
 }
 
 /** Stays the same for an audience's whole life. */

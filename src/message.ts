@@ -258,7 +258,7 @@ function sentInstant(own: unknown, ofBatch: unknown, onUnreadable: Envelope['onU
 
 /**
  * As JSON.stringify, but that objects which are there as text are taken as they are, behind all others. Null when it is nested
- * too deep. Keys named `__proto__` are left out, as they are a trap for receivers.
+ * too deep.
  */
 function bodyText(body: Record<string, unknown>): string | null {
   const others: Record<string, unknown> = {};
@@ -287,6 +287,11 @@ function builtText(body: Record<string, unknown>): string | null {
   const json = toJson(body);
   // Each level takes two characters at least, which spares nearly all messages the walk.
   if (json === null || (json.length > 2 * MAX_DEPTH && !isShallow(body, MAX_DEPTH))) return null;
+  return withoutTraps(json);
+}
+
+/** JSON text without keys named `__proto__`, which are a trap for receivers; as JSON.stringify writes it. */
+export function withoutTraps(json: string): string {
   if (!json.includes('__proto__')) return json;
   return JSON.stringify(JSON.parse(json, (key, value) => (key === '__proto__' ? undefined : value)));
 }

@@ -31,6 +31,22 @@ t.test('the first sync tells every member true, later ones only what changed', a
   t.same(values((await rig.deliver()).get('crm'), 'big_spenders'), { a: true }, 'who comes back is told again');
 });
 
+t.test('no receiver gets a key named __proto__, wherever a definition has it', async (t) => {
+  const rig = await createRig(t);
+  const traps = `{'__proto__': {'admin': true}, 'kept': [{'__proto__': 1, 'b': 2}]} as struct`;
+  const json = `'{"\\u005f_proto__": {"admin": true}, "kept": "__proto__"}'::json as json, 1 as "__proto__"`;
+  const sql = (users: string) => `select user_id, ${traps}, ${json} from (values ${users}) as users(user_id)`;
+  rig.config.traits = [trait('odd', sql("('a'), ('b')"))];
+  await rig.sync.run();
+  rig.config.traits = [trait('odd', sql("('a')"))];
+  await rig.sync.run();
+  const told = (await rig.deliver()).get('crm') ?? [];
+  t.strictSame(
+    told.map(({ traits }) => JSON.stringify(traits)),
+    ['{"struct":null,"json":null}', '{"struct":{"kept":[{"b":2}]},"json":{"kept":"__proto__"}}'],
+  );
+});
+
 t.test('orders that wait go in the order of coming, each as of when it begins', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select 1 as user_id')];
