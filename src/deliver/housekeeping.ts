@@ -22,6 +22,7 @@ export interface MessageRetention {
 interface HousekeepingOptions {
   readonly store: Pick<
     Store,
+    | 'time'
     | 'rescue'
     | 'expire'
     | 'restNotices'
@@ -61,10 +62,11 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
   await inSteps(() => store.pruneDelivered(clock.now() - keep, STEP));
   if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);
   if (recordRetention) {
-    const now = clock.now();
+    // They are in the wall clock's time, from which the store's may be far off.
+    const wall = store.time.toWall(clock.now());
     const { runs, regulations, audit } = recordRetention;
-    await inSteps(() => store.pruneRecords(now - runs, now - regulations, STEP));
-    await inSteps(() => store.pruneAudits(now - audit, STEP));
+    await inSteps(() => store.pruneRecords(wall - runs, wall - regulations, STEP));
+    await inSteps(() => store.pruneAudits(wall - audit, STEP));
   }
   return freed;
 }

@@ -1,5 +1,12 @@
+import { join } from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
+import { withTime } from '../../src/clock.ts';
+import { housekeeping } from '../../src/deliver/housekeeping.ts';
 import type { WorkerStore } from '../../src/deliver/worker-options.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { audience, leaseOf, run } from '../contract/store-fixture.ts';
+import { ManualClock } from '../helpers/clock.ts';
 import { Receiver } from './helpers/receiver.ts';
 import { destination, Rig } from './helpers/rig.ts';
 
@@ -26,4 +33,33 @@ t.test('a reloaded attempts.keep holds from the next housekeeping on', async (t)
   await rig.passUntil(() => ages.length > before);
   t.equal(ages.at(-1), HOUR);
   await rig.stopInTime();
+});
+
+t.test('records are kept as long as they are to be, however far the time of the store is from the clock', async (t) => {
+  const path = join(t.testdir({}), 'store.db');
+  const open = (clock: ManualClock) => openSqliteStore({ path, maxQueued: 100, clock });
+  const ahead = await open(new ManualClock(Date.UTC(2027, 1, 5)));
+  await ahead.heartbeat(await ahead.join(60_000), 60_000);
+  await ahead.close();
+
+  const clock = new ManualClock(Date.UTC(2026, 0, 1));
+  const store = await open(clock);
+  t.teardown(() => store.close());
+  t.equal(store.time.now(), Date.UTC(2027, 1, 5), 'the store goes on from where it was');
+  const fence = await leaseOf(store);
+  for (const [age, id] of ['newest', 'newer'].entries())
+    await store.saveRun(run({ id, state: 'done', startedAt: clock.now() - age }), fence, audience());
+  await store.beginAudit({ who: 'ann', action: 'audience.sync', target: null, at: clock.now() });
+  await housekeeping({
+    store,
+    clock: withTime(clock, () => store.time.now()),
+    attemptRetention: 7 * 24 * HOUR,
+    recordRetention: { runs: 90 * 24 * HOUR, regulations: 365 * 24 * HOUR, audit: 365 * 24 * HOUR },
+    messageRetention: { keep: 0, maxSize: 0 },
+    log: pino({ level: 'silent' }),
+    queues: new Map(),
+    giveBack: async () => {},
+  });
+  t.equal((await store.runs({ limit: 10 })).length, 2);
+  t.equal((await store.audits({ limit: 10 })).length, 1);
 });
