@@ -144,9 +144,9 @@ async function endFormer(context: RunContext, key: string, asOf: number, onRun: 
 }
 
 /** Past membership is kept as long as runs are. */
-async function pruneHistory({ engine, config, clock, log, subject }: RunContext): Promise<void> {
+async function pruneHistory({ engine, store, config, clock, log, subject }: RunContext): Promise<void> {
   const { recordRetention } = config();
-  if (!recordRetention) return;
+  if (!recordRetention || !(await store.trustsClocks(clock.now()))) return;
   await engine
     .prune(clock.now() - recordRetention.runs)
     .catch((error) =>

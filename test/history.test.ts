@@ -30,6 +30,7 @@ function setUp() {
         if (told.fails) throw new Error('gone');
         written.push({ at, entries });
       },
+      trustsClocks: async () => true,
       pruneHistory: async (_now, limit) => Math.min(limit, told.pruned.shift() ?? 0),
       takeLease: async (name) => (told.leased ? { lease: name, token: 1 } : null),
       backlog: async () => [{ destination: 'crm', pending: 7, dead: 0, queued: 7, heldOut: 0 }],

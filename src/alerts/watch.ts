@@ -10,7 +10,14 @@ import { compare, RESTLESS } from './compare.ts';
 interface WatchParts {
   readonly store: Pick<
     Store,
-    'currentAlerts' | 'saveAlerts' | 'pruneAlerts' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time'
+    | 'currentAlerts'
+    | 'saveAlerts'
+    | 'pruneAlerts'
+    | 'trustsClocks'
+    | 'takeLease'
+    | 'renewLease'
+    | 'releaseLease'
+    | 'time'
   >;
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
@@ -120,7 +127,7 @@ export class AlertWatch {
 
   private async prune({ keep }: AlertsConfig, now: number): Promise<void> {
     const { clock, store } = this.parts;
-    if (clock.monotonic() - this.prunedAt < PRUNE_EVERY) return;
+    if (clock.monotonic() - this.prunedAt < PRUNE_EVERY || !(await store.trustsClocks(clock.now()))) return;
     let pruned = STEP;
     while (pruned === STEP && !this.stopped) pruned = await store.pruneAlerts(now - keep, STEP);
     this.prunedAt = clock.monotonic();

@@ -23,6 +23,7 @@ interface HousekeepingOptions {
   readonly store: Pick<
     Store,
     | 'time'
+    | 'trustsClocks'
     | 'rescue'
     | 'expire'
     | 'restNotices'
@@ -57,13 +58,14 @@ export async function housekeeping(options: HousekeepingOptions): Promise<number
     const ended = await expire(options, destination, queue);
     if (ended > 0) log.warn({ stage: 'deliver', destination, ended }, 'Made dead letters');
   }
-  await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
   const { keep, maxSize } = options.messageRetention;
-  await inSteps(() => store.pruneDelivered(clock.now() - keep, STEP));
   if (keep > 0) while ((await store.boundDelivered(maxSize, STEP)) > 0);
+  // Runs and deletion requests are in its time, from which the store's may be far off.
+  const wall = store.time.toWall(clock.now());
+  if (!(await store.trustsClocks(wall))) return freed;
+  await inSteps(() => store.prune(clock.now() - attemptRetention, STEP));
+  await inSteps(() => store.pruneDelivered(clock.now() - keep, STEP));
   if (recordRetention) {
-    // They are in the wall clock's time, from which the store's may be far off.
-    const wall = store.time.toWall(clock.now());
     const { runs, regulations, audit } = recordRetention;
     await inSteps(() => store.pruneRecords(wall - runs, wall - regulations, STEP));
     await inSteps(() => store.pruneAudits(wall - audit, STEP));

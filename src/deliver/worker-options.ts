@@ -34,6 +34,7 @@ export type WorkerStore = Pick<
   | 'backlog'
   | 'endpoints'
   | 'markEndpoint'
+  | 'trustsClocks'
   | 'prune'
   | 'pruneRecords'
   | 'pruneAudits'

@@ -13,7 +13,7 @@ import { compact, isDue, nextMerge, type Sealed, sealTail } from './sealing.ts';
 interface KeeperParts {
   readonly store: Pick<
     Store,
-    'events' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey' | 'rebuildLive'
+    'events' | 'trustsClocks' | 'takeLease' | 'renewLease' | 'releaseLease' | 'time' | 'hashKey' | 'rebuildLive'
   >;
   readonly clock: Clock;
   readonly log: { warn(details: object, message: string): void; info(details: object, message: string): void };
@@ -152,13 +152,14 @@ export class EventLogKeeper {
     if (clock.monotonic() - this.daysAt < DAYS_EVERY) return;
     const { events } = store;
     const before = dayOf(clock.now() - keep());
+    const mayDrop = await store.trustsClocks(clock.now());
     if (events.kind === 'table') {
       const done = await this.leased(async () => {
         await events.prepare(clock.now());
-        await events.dropBefore(before);
+        if (mayDrop) await events.dropBefore(before);
       });
       if (!done) return;
-    } else {
+    } else if (mayDrop) {
       const old = (await events.state()).files.filter(({ day }) => day < before).map(({ name }) => name);
       if (old.length > 0) {
         if (!(await this.withLease(({ fence }) => events.replace(fence, old, [])))) return;

@@ -24,7 +24,14 @@ const LEASE_TTL = 50_000;
 interface HistoryOptions {
   readonly store: Pick<
     Store,
-    'time' | 'addHistory' | 'pruneHistory' | 'takeLease' | 'backlog' | 'oldestUntried' | 'liveAudiences'
+    | 'time'
+    | 'addHistory'
+    | 'pruneHistory'
+    | 'trustsClocks'
+    | 'takeLease'
+    | 'backlog'
+    | 'oldestUntried'
+    | 'liveAudiences'
   >;
   readonly clock: Clock;
   readonly log: Logger;
@@ -169,6 +176,7 @@ export class History {
     try {
       if ((await store.takeLease(LEASE, LEASE_TTL)) === null) return;
       this.batches.push({ at, entries: [...(await this.backlog()), ...(await this.liveSizes())] });
+      if (!(await store.trustsClocks(clock.now()))) return;
       while ((await store.pruneHistory(clock.now(), PRUNE_STEP)) === PRUNE_STEP && !this.stopped);
     } catch (error) {
       log.debug({ err: error }, 'The backlog could not be read; trying again in a minute');

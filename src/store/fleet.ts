@@ -41,6 +41,11 @@ export interface FleetRecords {
   takeLease(lease: string, ttl: number): Promise<Fence | null>;
   renewLease(fence: Fence, ttl: number): Promise<boolean>;
   releaseLease(fence: Fence): Promise<void>;
+  /**
+   * Whether the clocks are to be trusted by whoever deletes what is old: this process's, as given, and the store's. One that is
+   * more than a day ahead of where it was is doubted for a day. Processes that share a store trust the one that is behind.
+   */
+  trustsClocks(wall: number): Promise<boolean>;
   /** The owners whose leases live. */
   owners(): Promise<readonly Owner[]>;
   /** Publishes what a process knows from now on. The time of orphans among it starts anew. */

@@ -60,6 +60,53 @@ export const clockCases: Cases = {
     );
     await advance(1);
   },
+  'a clock that is suddenly years ahead is doubted for a day, and trusted if it stays there': async (
+    t,
+    store,
+    { clock, advance },
+  ) => {
+    const trusts = () => store.trustsClocks(clock.now());
+    t.ok(await trusts(), 'a new store has nothing to compare it with');
+    clock.step(YEAR);
+    t.notOk(await trusts());
+    await advance(HOUR);
+    clock.step(-YEAR);
+    t.ok(await trusts(), 'it was wrong');
+    clock.step(YEAR);
+    t.notOk(await trusts());
+    await advance(24 * HOUR - 1);
+    t.notOk(await trusts());
+    await advance(1);
+    t.ok(await trusts());
+    clock.step(-YEAR);
+    t.ok(await trusts(), 'whatever is old by a clock that is behind');
+  },
+  'time that goes by from one look to the next is trusted, a longer downtime after a day': async (
+    t,
+    store,
+    { clock, advance },
+  ) => {
+    const trusts = () => store.trustsClocks(clock.now());
+    for (const hours of [0, 1, 24, 23]) {
+      await advance(hours * HOUR);
+      t.ok(await trusts());
+    }
+    await advance(30 * 24 * HOUR);
+    t.notOk(await trusts());
+    await advance(24 * HOUR);
+    t.ok(await trusts());
+  },
+  'of processes whose clocks differ by more than a day, the one that is behind is trusted': async (
+    t,
+    store,
+    { clock, advance },
+  ) => {
+    for (let day = 0; day < 3; day += 1) {
+      t.ok(await store.trustsClocks(clock.now()));
+      t.notOk(await store.trustsClocks(clock.now() + YEAR));
+      await advance(24 * HOUR);
+    }
+  },
   'deliveries count as served since the first of those who took over from each other': async (
     t,
     store,

@@ -50,16 +50,24 @@ t.test('records are kept as long as they are to be, however far the time of the 
   for (const [age, id] of ['newest', 'newer'].entries())
     await store.saveRun(run({ id, state: 'done', startedAt: clock.now() - age }), fence, audience());
   await store.beginAudit({ who: 'ann', action: 'audience.sync', target: null, at: clock.now() });
-  await housekeeping({
-    store,
-    clock: withTime(clock, () => store.time.now()),
-    attemptRetention: 7 * 24 * HOUR,
-    recordRetention: { runs: 90 * 24 * HOUR, regulations: 365 * 24 * HOUR, audit: 365 * 24 * HOUR },
-    messageRetention: { keep: 0, maxSize: 0 },
-    log: pino({ level: 'silent' }),
-    queues: new Map(),
-    giveBack: async () => {},
-  });
-  t.equal((await store.runs({ limit: 10 })).length, 2);
-  t.equal((await store.audits({ limit: 10 })).length, 1);
+  const keepHouse = () =>
+    housekeeping({
+      store,
+      clock: withTime(clock, () => store.time.now()),
+      attemptRetention: 7 * 24 * HOUR,
+      recordRetention: { runs: 90 * 24 * HOUR, regulations: 365 * 24 * HOUR, audit: 365 * 24 * HOUR },
+      messageRetention: { keep: 0, maxSize: 0 },
+      log: pino({ level: 'silent' }),
+      queues: new Map(),
+      giveBack: async () => {},
+    });
+  const kept = async () => [(await store.runs({ limit: 10 })).length, (await store.audits({ limit: 10 })).length];
+  await keepHouse();
+  t.same(await kept(), [2, 1]);
+  clock.jump(400 * 24 * HOUR);
+  await keepHouse();
+  t.same(await kept(), [2, 1], 'and however far the clock is set ahead');
+  clock.advance(24 * HOUR);
+  await keepHouse();
+  t.same(await kept(), [1, 1], 'which is believed after a day: audits are in the time of the store');
 });

@@ -88,6 +88,26 @@ t.test('days that are older than the log is to be kept go as a whole', async (t)
   );
 });
 
+t.test('a clock that is 400 days ahead for a while drops nothing', async (t) => {
+  const { add, advance, query, another } = await keptLog(t, { keep: 30 * DAY });
+  const look = () => another().start();
+  await add({ id: 'old', event: 'A', userId: 'u' });
+  await another().stop();
+  await look();
+  advance(400 * DAY);
+  await look();
+  advance(HOUR);
+  await look();
+  advance(-400 * DAY);
+  await look();
+  t.same(await query(ids), [['old']]);
+  advance(400 * DAY);
+  await look();
+  advance(DAY);
+  await look();
+  t.same(await query(ids), [], 'one that stays there is believed after a day');
+});
+
 t.test('what one process is at, another leaves alone', async (t) => {
   const { store, log, add, another } = await keptLog(t);
   await add({ id: '1', event: 'A' });

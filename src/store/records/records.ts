@@ -13,6 +13,7 @@ import {
   takeGeneration,
 } from './audiences.ts';
 import { audits, beginAudit, endAudit, pruneAudits } from './audit.ts';
+import { trustsClocks } from './clock-trust.ts';
 import { deletions, excluded, suppress } from './deletions.ts';
 import { discardPage, discards, forgetDiscards, saveDiscards } from './discards.ts';
 import { backlog, endpoints, markEndpoint, oldestUntried } from './endpoints.ts';
@@ -94,7 +95,7 @@ type Over<V> = {
 
 /** Every verb of the records, over a session of either database. */
 const RECORDS = {
-  ...{ takeLease, renewLease, releaseLease },
+  ...{ takeLease, renewLease, releaseLease, trustsClocks },
   ...{ pausedAudiences, pauseAudience, resumeAudience },
   ...{ audience, audiences, forgetAudience, lastSequence, takeGeneration, admit },
   ...{ saveRun, run, runs, newestRuns, runProgress },

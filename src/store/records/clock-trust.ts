@@ -1,0 +1,44 @@
+import { sql } from '../sql.ts';
+import type { Session } from './session.ts';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const KEY = 'clocks';
+
+/** The time that a clock had when it was last trusted, and since when it has had one that is not. */
+interface Trust {
+  readonly at: number;
+  readonly doubtedSince: number | null;
+}
+
+interface Clocks {
+  readonly wall: Trust;
+  readonly store: Trust;
+}
+
+/** What looks like a downtime may be a clock that is wrong: whoever is more than a day ahead has to be so for a day. */
+export function trustsClocks(session: Session, wall: number): Promise<boolean> {
+  return session.transaction(async ({ rows, run, time }) => {
+    const [[now = 0, text = null] = []] = await rows<[number, string | null]>(
+      sql`SELECT ${time.now}, (SELECT value FROM rollcall.meta WHERE key = ${KEY})`,
+    );
+    const before = text === null ? null : (JSON.parse(text) as Clocks);
+    const clocks: Clocks = { wall: seenAt(before?.wall, wall), store: seenAt(before?.store, now) };
+    if (before === null || isNews(before.wall, clocks.wall) || isNews(before.store, clocks.store)) {
+      await run(sql`INSERT INTO rollcall.meta (key, value) VALUES (${KEY}, ${JSON.stringify(clocks)})
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value`);
+    }
+    return clocks.wall.doubtedSince === null && clocks.store.doubtedSince === null;
+  });
+}
+
+function seenAt(before: Trust | undefined, now: number): Trust {
+  if (before === undefined || now <= before.at + DAY) return { at: now, doubtedSince: null };
+  const doubtedSince = Math.min(before.doubtedSince ?? now, now);
+  return now - doubtedSince < DAY ? { at: before.at, doubtedSince } : { at: now, doubtedSince: null };
+}
+
+/** Whether it has to be written down: not each time that somebody asks. */
+function isNews(before: Trust, after: Trust): boolean {
+  return before.doubtedSince !== after.doubtedSince || Math.abs(after.at - before.at) >= HOUR;
+}
