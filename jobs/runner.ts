@@ -1,6 +1,6 @@
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
-import { keepLease, type Lease } from '../src/keep-lease.ts';
+import { type Lease, waitForLease } from '../src/keep-lease.ts';
 import type { Remark } from '../src/remark.ts';
 import type { Fence, Run, Store } from '../src/store/port.ts';
 import { type Alerts, createAlerts } from './alerts.ts';
@@ -145,7 +145,7 @@ export class Runner {
   ): Promise<T> {
     // First without the lease, which the process that may run it must not miss.
     await this.generations.check(subject.key, null);
-    const lease = await this.waitForLease(subject.key, patience);
+    const lease = await this.leaseFor(subject.key, patience);
     const { store, accept, config, clock, log, onProgress = () => {} } = this.options;
     const deps = { store, accept, config, clock, log, onProgress, onHeld: this.alerts.held };
     const context = { ...deps, subject, lease, signal: AbortSignal.any([lease.signal, until]) };
@@ -162,22 +162,18 @@ export class Runner {
     return work({ ...context, withEngine, open }).finally(() => lease.release());
   }
 
-  private async waitForLease(key: string, patience: number): Promise<Lease<Fence>> {
+  private async leaseFor(key: string, patience: number): Promise<Lease<Fence>> {
     const { store, clock } = this.options;
     const place = Symbol(key);
     const queue = this.queues.get(key) ?? [];
     this.queues.set(key, queue);
     queue.push(place);
     try {
-      for (const start = clock.monotonic(); ; ) {
-        this.signal.throwIfAborted();
-        const lease = queue[0] === place ? await keepLease(store, clock, `sync:${key}`) : null;
-        if (lease) return lease;
-        if (clock.monotonic() - start >= patience) {
-          throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
-        }
-        await clock.sleep(LEASE_RETRY, this.signal);
-      }
+      const mayAsk = () => queue[0] === place;
+      const waiting = { patience, askEvery: LEASE_RETRY, signal: this.signal, mayAsk };
+      const lease = await waitForLease(store, clock, `sync:${key}`, waiting);
+      if (lease) return lease;
+      throw new RollcallError('run_in_progress', `${key} is being synced by another run.`);
     } finally {
       queue.splice(queue.indexOf(place), 1);
       if (queue.length === 0) this.queues.delete(key);

@@ -91,4 +91,33 @@ export async function keepLease<F>(leases: Leases<F>, clock: Clock, name: string
   };
 }
 
+interface Waiting {
+  /** Milliseconds to wait at most; with 0 it is tried once. */
+  readonly patience: number;
+  readonly askEvery: number;
+  readonly signal?: AbortSignal;
+  /** Whether it is one's turn to ask. */
+  readonly mayAsk?: () => boolean;
+  /** Called once if it has to be waited for. */
+  readonly onWait?: (() => void) | undefined;
+}
+
+/** As `keepLease`, and waits while another holds it; null where that takes too long. */
+export async function waitForLease<F>(
+  leases: Leases<F>,
+  clock: Clock,
+  name: string,
+  { patience, askEvery, signal, mayAsk = () => true, onWait = () => {} }: Waiting,
+): Promise<Lease<F> | null> {
+  const until = clock.monotonic() + patience;
+  for (let tries = 1; ; tries += 1) {
+    signal?.throwIfAborted();
+    const lease = mayAsk() ? await keepLease(leases, clock, name) : null;
+    if (lease) return lease;
+    if (clock.monotonic() >= until) return null;
+    if (tries === 1) onWait();
+    await clock.sleep(askEvery, signal);
+  }
+}
+
 const isFull = (error: unknown): boolean => error instanceof RollcallError && error.code === 'store_full';

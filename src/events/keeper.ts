@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { failpoint } from '../failpoint.ts';
-import { keepLease } from '../keep-lease.ts';
+import { waitForLease } from '../keep-lease.ts';
 import { EVENT_LOG_LEASE, type EventLog, type FileLog, type LogState } from '../store/event-log.ts';
 import { removeFiles } from '../store/events/parquet.ts';
 import type { Fence, Store } from '../store/port.ts';
@@ -81,21 +81,15 @@ export class EventLogKeeper {
       for (const { users, sources } of requests) await events.forget(users, sources);
       return noteInTable(folder, requests, await hashKey(), at);
     }
-    const deadline = clock.monotonic() + PATIENCE;
     const erasing = this.work.then(async () => {
-      for (;;) {
-        const done = await this.withLease(async (sealed) => {
-          await sealTail(sealed);
-          const key = await hashKey();
-          await eraseUsers(sealed, requests);
-          await this.removeLeftovers(events, 0);
-          await new DeletionNotes(folder, events).add(requests, key, at);
-        });
-        if (done) return;
-        if (clock.monotonic() >= deadline)
-          throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
-        await clock.sleep(ASK_EVERY);
-      }
+      const done = await this.withLease(async (sealed) => {
+        await sealTail(sealed);
+        const key = await hashKey();
+        await eraseUsers(sealed, requests);
+        await this.removeLeftovers(events, 0);
+        await new DeletionNotes(folder, events).add(requests, key, at);
+      }, PATIENCE);
+      if (!done) throw new RollcallError('store_busy', 'Another process is working on the event log. Try again later.');
     });
     this.work = erasing.catch(() => {});
     await erasing;
@@ -181,16 +175,16 @@ export class EventLogKeeper {
     await events.removed(old);
   }
 
-  private withLease(work: (sealed: Sealed) => Promise<void>): Promise<boolean> {
+  private withLease(work: (sealed: Sealed) => Promise<void>, patience = 0): Promise<boolean> {
     const { store, folder, clock } = this.parts;
     const log = store.events as FileLog;
-    return this.leased((fence) => work({ log, folder, clock, fence }));
+    return this.leased((fence) => work({ log, folder, clock, fence }), patience);
   }
 
   /** Resolves to whether it could: another process may be at it. */
-  private async leased(work: (fence: Fence) => Promise<void>): Promise<boolean> {
+  private async leased(work: (fence: Fence) => Promise<void>, patience = 0): Promise<boolean> {
     const { store, clock } = this.parts;
-    const lease = await keepLease(store, clock, EVENT_LOG_LEASE);
+    const lease = await waitForLease(store, clock, EVENT_LOG_LEASE, { patience, askEvery: ASK_EVERY });
     if (!lease) return false;
     try {
       await work(lease.fence);

@@ -3,7 +3,7 @@ import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { backup as copyDatabase, DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
-import { keepLease, type Lease } from '../../keep-lease.ts';
+import { type Lease, waitForLease } from '../../keep-lease.ts';
 import { EVENT_LOG_LEASE } from '../event-log.ts';
 import type { Fence, Store } from '../port.ts';
 import { linked } from '../sqlite/files.ts';
@@ -69,7 +69,7 @@ export async function backup(given: BackupOptions): Promise<readonly string[]> {
   }
   await refuseUnlessEmpty(options.folder);
   const late = 'Another backup has been running for ten minutes; back up later.';
-  const lease = await waitForLease(options, 'backup', late, () => options.onWait?.('another backup'));
+  const lease = await leaseFor(options, 'backup', late, () => options.onWait?.('another backup'));
   return backupAlone(copies, options, lease).finally(() => lease.release());
 }
 
@@ -190,7 +190,7 @@ async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): 
   try {
     for (const key of options.keys.toSorted()) {
       const late = `The sync of ${key} has been running for ten minutes; back up later.`;
-      leases.push(await waitForLease(options, `sync:${key}`, late, () => options.onWait?.(`the sync of ${key}`)));
+      leases.push(await leaseFor(options, `sync:${key}`, late, () => options.onWait?.(`the sync of ${key}`)));
     }
     const result = await work();
     for (const lease of leases) await lease.confirm();
@@ -203,24 +203,19 @@ async function withoutSyncs<T>(options: BackupOptions, work: () => Promise<T>): 
 /** Does the work while no process seals, merges or deletes: the files are those that the store's copy names. */
 async function withoutSealing<T>(options: BackupOptions, work: () => Promise<T>): Promise<T> {
   const late = 'The event log has been worked on for ten minutes; back up later.';
-  const lease = await waitForLease(options, EVENT_LOG_LEASE, late);
+  const lease = await leaseFor(options, EVENT_LOG_LEASE, late);
   return work().finally(() => lease.release());
 }
 
 /** @throws RollcallError `run_in_progress` with the message `late`, when others keep it for too long */
-async function waitForLease(
+async function leaseFor(
   { store, clock }: BackupOptions,
   name: string,
   late: string,
   onWait?: () => void,
 ): Promise<Lease<Fence>> {
-  const until = clock.monotonic() + PATIENCE;
-  for (let tries = 1; clock.monotonic() < until; tries += 1) {
-    const lease = await keepLease(store, clock, name);
-    if (lease) return lease;
-    if (tries === 1) onWait?.();
-    await clock.sleep(ASK_EVERY);
-  }
+  const lease = await waitForLease(store, clock, name, { patience: PATIENCE, askEvery: ASK_EVERY, onWait });
+  if (lease) return lease;
   throw new RollcallError('run_in_progress', late);
 }
 
