@@ -1,5 +1,5 @@
 import { type Destination, isOwnSource } from '../destination.ts';
-import type { Regulation, Told, ToldPart } from '../store/port.ts';
+import type { Regulation, Told, ToldPage } from '../store/port.ts';
 
 /** A destination, as far as notices go by it; those that only other processes know included. */
 export type Connected = Pick<Destination, 'name' | 'sources'>;
@@ -13,7 +13,7 @@ interface Notices {
 }
 
 /** Groups what was found by source and destination, with places for ids. */
-export function withUsers(found: ToldPart['told'], userIds: readonly string[]): readonly Told[] {
+export function withUsers(found: ToldPage['told'], userIds: readonly string[]): readonly Told[] {
   const places = new Map(userIds.map((user, place) => [user, place]));
   const told = new Map<string, { source: string; destination: string; users: Set<number> }>();
   for (const { source, destination, user } of found) {

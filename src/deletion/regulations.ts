@@ -12,7 +12,7 @@ import {
   type RegulationStatus,
   type RegulationType,
   type Store,
-  type ToldPart,
+  type ToldPage,
 } from '../store/port.ts';
 import { type Connected, destinationsOf, withUsers } from './notices.ts';
 import type { RegulationRequest } from './routes.ts';
@@ -41,7 +41,7 @@ export interface RegulationParts {
   /** The destinations that live processes know: in a rolling update, more than this one's. */
   readonly elsewhere: () => Promise<readonly Connected[]>;
   /** Users among these whom the audiences of these sources (of all when null) know, and the destinations that heard of them. */
-  readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPart['told']>;
+  readonly toldByEngines: (users: readonly string[], sources: readonly string[] | null) => Promise<ToldPage['told']>;
   /** Takes users out of the event log and its files; several requests share one rewriting. */
   readonly eraseFromLog?: (
     requests: readonly { readonly users: readonly string[]; readonly sources: readonly string[] | null }[],
@@ -225,9 +225,9 @@ export class Regulations {
     let cursor: string | null = null;
     do {
       const from: string | null = cursor;
-      const part: ToldPart = await this.retried(() => store.told(userIds, sources, from));
-      found.push(...part.told);
-      cursor = part.cursor;
+      const page: ToldPage = await this.retried(() => store.told(userIds, sources, from));
+      found.push(...page.told);
+      cursor = page.cursor;
     } while (cursor !== null);
     const known = { ...regulation, told: withUsers(found, userIds) };
     await this.save(known, 'RUNNING');
@@ -283,14 +283,14 @@ export class Regulations {
   }
 
   private async erasePass({ userIds, sources }: Regulation): Promise<number> {
-    let part = { cursor: null as string | null, inFlight: 0 };
+    let page = { cursor: null as string | null, inFlight: 0 };
     let inFlight = 0;
     await this.retried(async () => this.parts.giveBack?.());
     do {
-      const { cursor } = part;
-      part = await this.retried(() => this.parts.store.erase(userIds, sources, cursor));
-      inFlight = Math.max(inFlight, part.inFlight);
-    } while (part.cursor !== null);
+      const { cursor } = page;
+      page = await this.retried(() => this.parts.store.erase(userIds, sources, cursor));
+      inFlight = Math.max(inFlight, page.inFlight);
+    } while (page.cursor !== null);
     return inFlight;
   }
 

@@ -70,8 +70,8 @@ export interface Deletions {
   readonly some: boolean;
 }
 
-/** A part of what `told` finds; `users` are ids. */
-export interface ToldPart {
+/** A page of what `told` finds; `users` are ids. */
+export interface ToldPage {
   readonly cursor: string | null;
   readonly told: readonly { readonly source: string; readonly destination: string; readonly user: string }[];
 }
@@ -99,9 +99,9 @@ export interface DeletionRecords {
   excluded(users: readonly string[], source: string, since: number): Promise<readonly string[]>;
   /**
    * Destinations that heard of these users, as far as attempts, kept messages, dead letters and waiting retries show.
-   * A part at a time, as `erase`.
+   * A page at a time, as `erase`.
    */
-  told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPart>;
+  told(users: readonly string[], sources: readonly string[] | null, cursor: string | null): Promise<ToldPage>;
   /** Has `accept` pass over these users' messages from now on (or no longer); only keyed hashes of their ids are kept. */
   suppress(users: readonly string[], sources: readonly string[] | null, on: boolean): Promise<void>;
   /** A key of this store for hashes that stand in for user ids. */

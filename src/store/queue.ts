@@ -236,7 +236,7 @@ export interface Queue {
   resend(destination: string, from: number, after: string | null, limit: number): Promise<string | null>;
 
   /**
-   * Takes users out of pending deliveries, dead letters, kept messages and attempts, a part at a time, from where
+   * Takes users out of pending deliveries, dead letters, kept messages and attempts, a page at a time, from where
    * `cursor` says. Resolves to the next cursor, null once done. Only what came from `sources`, or from any when null.
    * `inFlight` counts their deliveries that are being posted right now.
    */

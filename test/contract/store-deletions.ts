@@ -1,4 +1,4 @@
-import type { Attempt, Regulation, Store, ToldPart, Verdict } from '../../src/store/port.ts';
+import type { Attempt, Regulation, Store, ToldPage, Verdict } from '../../src/store/port.ts';
 import type { Cases } from './store.ts';
 import {
   accept,
@@ -47,9 +47,9 @@ async function settleEach(
 async function toldOf(store: Store, users: readonly string[], sources: readonly string[] | null = null) {
   const all: string[] = [];
   for (let cursor: string | null = null; ; ) {
-    const part: ToldPart = await store.told(users, sources, cursor);
-    all.push(...part.told.map(({ source, destination, user }) => `${source} ${destination} ${user}`));
-    cursor = part.cursor;
+    const page: ToldPage = await store.told(users, sources, cursor);
+    all.push(...page.told.map(({ source, destination, user }) => `${source} ${destination} ${user}`));
+    cursor = page.cursor;
     if (cursor === null) return [...new Set(all)].sort();
   }
 }

@@ -1,6 +1,6 @@
 import type { DeadReason } from '../../dead-reasons.ts';
 import { Changes } from '../changes.ts';
-import { ofUsers, partOf } from '../records/traces.ts';
+import { ofUsers, pageOf } from '../records/traces.ts';
 import { raw, type Sql, sql } from '../sql.ts';
 import { CLAIMED } from '../states.ts';
 import type { Name, QueueSession } from './session.ts';
@@ -12,7 +12,7 @@ export function erase(
   cursor: string | null,
 ): Promise<{ readonly cursor: string | null; readonly inFlight: number }> {
   return session.transaction(async (session) => {
-    const { trace, range, next } = await partOf(session, cursor);
+    const { trace, range, next } = await pageOf(session, cursor);
     const theirs = ofUsers(session, trace.hasBody, users, sources);
     const changes = new Changes<Name>();
     const left = range === null ? 0 : await eraseFrom(session, trace.table, sql`${range} AND ${theirs}`, changes);

@@ -1,10 +1,10 @@
 import { MESSAGE_TYPES } from '../../message-types.ts';
-import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPart } from '../port.ts';
+import { type Confirmed, deletes, isOver, type NoticeConfirmation, type Regulation, type ToldPage } from '../port.ts';
 import { join, raw, sql, where } from '../sql.ts';
 import { userHash, usersIn } from '../users.ts';
 import { closeDeletion, openDeletion } from './deletions.ts';
 import type { Session } from './session.ts';
-import { ALIAS, ofUsers, partOf } from './traces.ts';
+import { ALIAS, ofUsers, pageOf } from './traces.ts';
 
 export function saveRegulation(session: Session, given: Regulation): Promise<void> {
   return session.transaction(async (session) => {
@@ -90,9 +90,9 @@ export async function told(
   users: readonly string[],
   sources: readonly string[] | null,
   cursor: string | null,
-): Promise<ToldPart> {
+): Promise<ToldPage> {
   const { rows, dialect } = session;
-  const { trace, range, next } = await partOf(session, cursor);
+  const { trace, range, next } = await pageOf(session, cursor);
   if (range === null) return { cursor: next, told: [] };
   const { table, isPosted, hasBody } = trace;
   const found = await rows<TraceRow>(sql`

@@ -19,25 +19,25 @@ const TRACES = [
   { table: 'attempt', isPosted: 'true', hasBody: false },
 ] as const;
 
-interface Part {
+interface TracePage {
   readonly trace: (typeof TRACES)[number];
-  /** The condition of the part's rows; null without any. */
+  /** The condition of its rows; null without any. */
   readonly range: Sql | null;
   /** The cursor behind it; null after the last. */
   readonly next: string | null;
 }
 
-/** The part of the traces that a cursor stands before. Tables are scanned by id: an index by user would cost every accept. */
-export async function partOf({ rows }: Session, cursor: string | null): Promise<Part> {
+/** The page of the traces that a cursor stands before. Tables are scanned by id: an index by user would cost every accept. */
+export async function pageOf({ rows }: Session, cursor: string | null): Promise<TracePage> {
   const [table, from = '0'] = cursor?.split(':') ?? [];
   const index = Math.max(
     0,
     TRACES.findIndex((each) => each.table === table),
   );
   const trace = TRACES[index] ?? TRACES[0];
-  const [part] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
-    SELECT id FROM rollcall.${raw(trace.table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS part`);
-  const [end = null, count = 0] = part ?? [];
+  const [page] = await rows<[number | null, number]>(sql`SELECT max(id), count(*) FROM (
+    SELECT id FROM rollcall.${raw(trace.table)} WHERE id > ${Number(from)} ORDER BY id LIMIT ${STEP}) AS page`);
+  const [end = null, count = 0] = page ?? [];
   const following = TRACES[index + 1]?.table;
   const next = count === STEP ? `${trace.table}:${end}` : following === undefined ? null : `${following}:0`;
   return { trace, range: end === null ? null : sql`id > ${Number(from)} AND id <= ${end}`, next };

@@ -13,7 +13,7 @@ export function hashesOf([first = 0, second = 0]: Key): Hashes {
   return [first >>> 0, (second | 1) >>> 0];
 }
 
-interface Group {
+interface FilterGroup {
   /** The filters' ids, rising. */
   readonly ids: number[];
   /** Bit n of word w is bit w of the group's filter n. */
@@ -27,7 +27,7 @@ interface Group {
 export class BloomFilters {
   /** Bits of a filter; a power of two. */
   private readonly bits: number;
-  private groups: Group[] = [];
+  private groups: FilterGroup[] = [];
 
   /** @param size - ids in each filter, a power of two; some more make it answer wrongly a little more often */
   constructor(size: number) {

@@ -35,7 +35,7 @@ const ROWS = new ManyRows(
 export class NewDeliveries {
   private readonly db: Connection;
   private readonly handed: Handed;
-  private readonly groups = new Map<number, Group>();
+  private readonly groups = new Map<number, RowGroup>();
 
   /** @param handed - gets the ids of its deliveries */
   constructor(db: Connection, handed: Handed) {
@@ -73,7 +73,7 @@ export class NewDeliveries {
     for (const group of this.groups.values()) this.writeGroup(group);
   }
 
-  private writeGroup({ common, values, places, conflicts }: Group): void {
+  private writeGroup({ common, values, places, conflicts }: RowGroup): void {
     const { destination, lane, state, owner, source, run } = common;
     let id = ROWS.write(this.db, [destination, lane, state, owner, source, run], values) - places.length;
     for (const place of places) {
@@ -86,7 +86,7 @@ export class NewDeliveries {
   }
 }
 
-interface Group {
+interface RowGroup {
   readonly common: Common;
   readonly values: SQLInputValue[];
   readonly places: (number | null)[];
