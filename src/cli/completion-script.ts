@@ -17,8 +17,13 @@ export function completionScript(program: Command, shell: Shell): string {
   const entries = entriesOf(program, '');
   if (shell === 'fish') return fish(entries);
   const script = bash(entries);
-  return shell === 'zsh' ? `autoload -U +X bashcompinit && bashcompinit\n${script}` : script;
+  return shell === 'zsh' ? `${ZSH}${script}` : script;
 }
+
+/** zsh takes bash's script once its own completion is there, which not every `.zshrc` begins with. */
+const ZSH = `(( $+functions[compdef] )) || { autoload -U compinit && compinit -i }
+autoload -U +X bashcompinit && bashcompinit
+`;
 
 function entriesOf(command: Command, path: string): readonly Entry[] {
   const visible = command.createHelp().visibleCommands(command);
@@ -54,7 +59,8 @@ function bash(entries: readonly Entry[]): string {
 _rollcall() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" at='' word words=''
   COMPREPLY=()
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  # With a dollar sign: zsh takes a letter after the colon for a modifier.
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD-1))}"; do
     case "|${paths.join('|')}|" in
       *"|\${at:+$at }$word|"*) at="\${at:+$at }$word" ;;
     esac
