@@ -23,7 +23,7 @@ export function canAsk({ stdin, stderr }: Terminal): boolean {
 }
 
 /**
- * Asks one question after the other; an empty answer, or none, is the default.
+ * Asks one question after the other, again where the answer is neither yes nor no; an empty one, or none, is the default.
  *
  * @throws RollcallError `stopping` where a person ends it instead
  */
@@ -43,16 +43,23 @@ export async function ask(
   try {
     // Lines typed ahead answer the questions to come.
     const typed = lines[Symbol.asyncIterator]();
-    for (const question of questions) {
-      stderr.write(`${question} ${byDefault ? '[Y/n]' : '[y/N]'} `);
+    while (answers.length < questions.length) {
+      stderr.write(`${questions[answers.length]} ${byDefault ? '[Y/n]' : '[y/N]'} `);
       const { value, done } = await typed.next();
       if (interrupted) throw new RollcallError('stopping', 'Interrupted.');
-      const answer = done ? '' : value.trim();
-      answers.push(answer === '' ? byDefault : /^y(es)?$/i.test(answer));
+      const answer = understood(done ? '' : value.trim(), byDefault);
+      if (answer === null) stderr.write('Please answer y or n.\n');
+      else answers.push(answer);
     }
     signal.throwIfAborted();
     return answers;
   } finally {
     lines.close();
   }
+}
+
+function understood(answer: string, byDefault: boolean): boolean | null {
+  if (answer === '') return byDefault;
+  if (/^y(es)?$/i.test(answer)) return true;
+  return /^no?$/i.test(answer) ? false : null;
 }

@@ -104,6 +104,28 @@ t.test('at a terminal it asks, and does what it is told', async (t) => {
   await t.rejects(stat(join(root, 'receiver')));
 });
 
+t.test('what is neither yes nor no is asked again', async (t) => {
+  const root = await folder(t);
+  const { code, stderr } = await start(['init', root], { tty: true, answer: 'maybe\nYES\nn\n' }).finished;
+  t.equal(code, 0);
+  t.same(stderr.match(/Bring [^?]+\?/g), [
+    'Bring sample orders and an audience over them?',
+    'Bring sample orders and an audience over them?',
+    'Bring an app that receives the webhooks?',
+  ]);
+  t.match(stderr, /Please answer y or n\.\n/);
+  t.ok(await stat(join(root, 'orders.csv')));
+  await t.rejects(stat(join(root, 'receiver')));
+});
+
+t.test('the service and the app that receives do not get the same port', async (t) => {
+  const root = await folder(t);
+  const { code, stderr } = await rollcall(['init', root, '--yes', '--port', '3000']);
+  t.equal(code, 2);
+  t.match(stderr, /--port and --receiver-port are both 3000/);
+  t.same(await readdir(root), []);
+});
+
 t.test('whoever ends it at a question gets no files, and no stack', async (t) => {
   const root = await folder(t);
   const pressed = await start(['init', root], { tty: true, answer: '\x03' }).finished;

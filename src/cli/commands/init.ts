@@ -50,6 +50,10 @@ async function init(folder: string, options: InitOptions, { terminal }: Context)
   if (existsSync(join(root, 'rollcall.yaml'))) {
     throw new RollcallError('bad_usage', `${folder} has a rollcall.yaml already. Name another folder.`);
   }
+  const { port, receiverPort } = options;
+  if (port === receiverPort) {
+    throw new RollcallError('bad_usage', `--port and --receiver-port are both ${port}: each needs one of its own.`);
+  }
   const starter = await answered(options, terminal);
   const written = writing(() => writeStarter(root, starter));
   if (options.json) return printJson(terminal, { folder: root, files: written });
