@@ -84,7 +84,7 @@ export function readUtf8(path: string, shown: string): string {
   }
 }
 
-const NAME_IT = '. Name the file with -c FILE';
+const NAME_IT = '. Name the file with -c FILE, or make one: rollcall init';
 
 /** Without a byte order mark. Windows writes other encodings, too: their text would be another one, without a word. */
 const readText = (path: string) => new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
@@ -92,7 +92,7 @@ const readText = (path: string) => new TextDecoder('utf-8', { fatal: true }).dec
 function unreadable(error: unknown, hint = ''): string {
   const { message, code } = error as NodeJS.ErrnoException;
   if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return 'is not UTF-8: save it in that encoding';
-  return `cannot be read: ${message}${hint}`;
+  return `cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}${hint}`;
 }
 
 /** One mistake often shows in several ways. */

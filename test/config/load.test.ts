@@ -199,9 +199,12 @@ t.test('files as Windows writes them are read, or refused with a reason', async 
   });
 });
 
-t.test('a file that is not there is said so', async (t) => {
+t.test('a file that is not there is said so, with the command that makes one', async (t) => {
   const file = join(t.testdir(), 'none.yaml');
-  t.throws(() => loadConfig(file, {}), { code: 'bad_configuration', message: /cannot be read.*-c FILE/s });
+  t.throws(() => loadConfig(file, {}), {
+    code: 'bad_configuration',
+    message: /cannot be read: there is no such file\. .*-c FILE.*rollcall init/s,
+  });
 });
 
 t.test('a key that a name gives is one that key takes', async (t) => {

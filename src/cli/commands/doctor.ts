@@ -76,7 +76,12 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: Context
       return;
     }
     for (const { path, line, message } of error.mistakes) {
-      show(failed('configuration', `${error.file}${line === null ? '' : `, line ${line}`}: ${path} ${message}`));
+      show(
+        failed(
+          'configuration',
+          `${error.file}${line === null ? '' : `, line ${line}`}: ${`${path} ${message}`.trim()}`,
+        ),
+      );
     }
     setExitCode(EXIT.usage);
     return;
