@@ -1,6 +1,6 @@
 import type { Destination } from './destination.ts';
 import type { Message } from './message.ts';
-import { createRouter } from './route/route.ts';
+import { createRouters } from './route/route.ts';
 import type { AcceptResult, Claim, Lane, LiveCommit, NewMessage, PlanStep, Store, Take } from './store/port.ts';
 
 export interface AcceptOptions {
@@ -41,10 +41,11 @@ export function createAccept(
   deliverer?: Deliverer,
   onAccepted: (source: string, result: AcceptResult, counts: ReadonlyMap<string, number>) => void = () => {},
 ): Accept {
+  const routerOf = createRouters(destinations);
   // No function that waits holds the messages: while they are on their way to disk, their store alone decides what stays.
   return (source, messages, options = {}) => {
     const { to, toEach, lane = 'live' } = options;
-    const routed = toEach ?? (to === undefined ? createRouter(source, destinations()) : () => to);
+    const routed = toEach ?? (to === undefined ? routerOf(source) : () => to);
     const counts = new Map<string, number>();
     const accepted = messages.map((message): NewMessage => {
       const names = routed(message);

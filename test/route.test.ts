@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Destination } from '../src/destination.ts';
 import type { MessageType } from '../src/message-types.ts';
-import { createRouter, route } from '../src/route/route.ts';
+import { createRouters, route } from '../src/route/route.ts';
 
 const make = (name: string, sources: string[], enabled = true): Destination => ({
   name,
@@ -66,13 +66,37 @@ t.test('a destination gets the kinds and events that it wants', async (t) => {
     { ...make('off', ['shop'], false), wants: { types: ['track'] } },
     { ...make('people', ['shop']), wants: { audiences: [] } },
   ];
-  const routed = createRouter('shop', destinations);
+  const routerOf = createRouters(() => destinations);
+  const routed = routerOf('shop');
   const to = (type: MessageType, event?: string) => routed({ type, event, integrations: null });
   t.same(to('track', 'Order Completed'), ['all', 'tracks', 'orders', 'people']);
   t.same(to('track', 'Order Cancelled'), ['all', 'tracks', 'people']);
   t.same(to('page'), ['all', 'orders', 'people'], 'other kinds than track pass a filter of events');
   t.same(to('identify'), ['all', 'orders', 'people'], 'what an app says of users is no audience');
   t.same(routed({ type: 'track', event: 'x', integrations: { All: false } }), []);
-  t.same(createRouter('other', destinations)({ type: 'track', event: 'x', integrations: null }), []);
+  t.same(routerOf('other')({ type: 'track', event: 'x', integrations: null }), []);
   t.equal(to('track', '__proto__'), to('track', '__proto__'), 'one list for all of a sort');
+});
+
+t.test(
+  'messages of several requests share one list of names, for as long as the destinations are the same',
+  async (t) => {
+    let destinations = [make('all', ['shop'])];
+    const routerOf = createRouters(() => destinations);
+    const to = (integrations: Record<string, unknown> | null = null) =>
+      routerOf('shop')({ type: 'track', event: 'x', integrations });
+    t.equal(to(), to());
+    t.equal(to({ All: false }), to({ All: false }));
+    destinations = [make('other', ['shop'])];
+    t.same(to(), ['other']);
+  },
+);
+
+t.test('lists are kept for a bounded number of events, which clients make up', async (t) => {
+  const routed = createRouters(() => [{ ...make('a', ['shop']), wants: { events: ['x'] } }])('shop');
+  const to = (event: string) => routed({ type: 'track', event, integrations: null });
+  const first = to('x');
+  for (let n = 0; n < 1_000; n += 1) t.same(to(`other ${n}`), []);
+  t.not(to('x'), first);
+  t.same(to('x'), ['a']);
 });

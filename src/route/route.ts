@@ -24,18 +24,41 @@ export function route(
 /** The parts of a message that routing looks at. */
 type Routed = Pick<Message, 'type' | 'event' | 'integrations'>;
 
+type Router = (message: Routed) => readonly string[];
+
+const NOWHERE: readonly string[] = [];
+/** Events come from clients: so many lists are kept. */
+const MOST_SORTS = 1_000;
+
+/**
+ * Finds the router of a source, which is kept as long as the list of destinations is the same: messages of several requests then
+ * share their lists of names, and a list costs as much to hand to the store as a message.
+ */
+export function createRouters(destinations: () => readonly Destination[]): (source: string) => Router {
+  let current: readonly Destination[] | null = null;
+  const routers = new Map<string, Router>();
+  return (source) => {
+    const list = destinations();
+    if (list !== current) routers.clear();
+    current = list;
+    let router = routers.get(source);
+    if (router === undefined) {
+      router = createRouter(source, list);
+      routers.set(source, router);
+    }
+    return router;
+  };
+}
+
 /** Routes the messages of one source; messages that differ in nothing that matters share one list of names. */
-export function createRouter(
-  source: string,
-  destinations: readonly Destination[],
-): (message: Routed) => readonly string[] {
+function createRouter(source: string, destinations: readonly Destination[]): Router {
   const eligible = route(source, null, destinations);
   const everywhere = namesOf(eligible);
   const wanted = eligible.some(({ wants }) => wants?.types || wants?.events) ? createSieve(eligible) : () => everywhere;
   return ({ type, event, integrations }) => {
     const names = wanted(type, event);
     if (integrations === null || integrationEnabled(integrations)) return names;
-    return [];
+    return NOWHERE;
   };
 }
 
@@ -44,8 +67,12 @@ function createSieve(destinations: readonly Destination[]): (type: MessageType, 
   const known = new Map<string, readonly string[]>();
   return (type, event) => {
     const sort = event === undefined ? type : `${type} ${event}`;
-    const names = known.get(sort) ?? namesOf(destinations.filter((each) => isWanted(each, type, event)));
-    known.set(sort, names);
+    let names = known.get(sort);
+    if (names === undefined) {
+      if (known.size === MOST_SORTS) known.clear();
+      names = namesOf(destinations.filter((each) => isWanted(each, type, event)));
+      known.set(sort, names);
+    }
     return names;
   };
 }
