@@ -84,15 +84,15 @@ export class Connection implements Statements {
    */
   async transaction<T>(work: () => T | Promise<T>, isSynced = true): Promise<T> {
     this.syncCommits(isSynced);
-    this.exec('BEGIN IMMEDIATE');
+    this.run('BEGIN IMMEDIATE');
     try {
       const result = await work();
-      this.exec('COMMIT');
+      this.run('COMMIT');
       return result;
     } catch (error) {
       this.forgetNames();
       this.seen.forget();
-      if (this.database.isTransaction) this.exec('ROLLBACK');
+      if (this.database.isTransaction) this.run('ROLLBACK');
       throw error;
     }
   }
