@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
-import { inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
+import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
 import { FairLimit } from './fair-limit.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
@@ -94,22 +94,29 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     if (hold === null) return done(null, undefined);
     // All of it has come. Fastify would close the connection, and nobody would be answered who waits behind this request.
     const fail = (error: Error) => done(null, error);
-    const finish = (bytes: Buffer) => {
+    /** Says whether it is taken. */
+    const finish = (bytes: Buffer): boolean => {
       let body: JsonBody;
       try {
         body = read(request, hold, bytes);
       } catch (error) {
-        return fail(error as Error);
+        fail(error as Error);
+        return false;
       }
       done(null, body);
+      return true;
     };
     readBytes(payload, hold, maxBytes, (error, sent) => {
       if (error !== null) return done(error);
       const encoding = headers['content-encoding'];
-      if (encoding === undefined) return finish(sent);
+      if (encoding === undefined) return void finish(sent);
       const small = sent.length <= SMALL ? inflatedAtOnce(sent, encoding, Math.min(AT_ONCE, maxBytes)) : null;
       if (small !== null) finish(small);
-      else inflate(request, sent, encoding, maxBytes).then(finish, fail);
+      else {
+        inflate(request, sent, encoding, maxBytes).then((bytes) => {
+          if (!finish(bytes) && bytes !== sent) giveBack(bytes);
+        }, fail);
+      }
     });
   });
   app.addHook('preHandler', ({ body, method, is404 }, _reply, done) => {

@@ -145,6 +145,15 @@ function withoutSpare(inflated: Buffer, piece: number): Buffer {
   return 2 * inflated.length < piece ? Buffer.from(inflated) : inflated;
 }
 
+/**
+ * Frees the memory of an inflated body that nobody looks at again, where it is much. Of bombs it would wait for a collection of all
+ * garbage, which a few hundred of them bring about, and everybody waits for.
+ */
+export function giveBack(body: Buffer): void {
+  // Smaller ones may share theirs.
+  if (body.length > Buffer.poolSize) (body.buffer as ArrayBuffer).transfer(0);
+}
+
 /** The first gzip member before something else, such as a line break; null when that isn't whole either. */
 async function firstMember(body: Buffer, maxOutputLength: number): Promise<Buffer | null> {
   const [first, second, method, flags] = body;

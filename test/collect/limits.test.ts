@@ -131,6 +131,23 @@ t.test('of a list that is too long for a batch, no more is kept than that', asyn
   }
 });
 
+t.test('what is too much in a list is passed over, up to its end', async (t) => {
+  const { items, writeKey } = new JsonBody(Buffer.from('{"batch":[1,{},[],{"a":["]}"]}, no JSON],"writeKey":"WK"}'), 2);
+  t.equal(items?.length, 3);
+  t.equal(writeKey, 'WK');
+});
+
+t.test('an inflated body that is refused gives its memory back at once', async (t) => {
+  const { app } = startService(t);
+  const payload = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
+  const send = () => app.inject({ method: 'POST', url: '/v1/batch', payload, headers: { 'content-encoding': 'gzip' } });
+  t.match((await send()).json(), { code: 'unknown_source' });
+  const before = process.memoryUsage().arrayBuffers;
+  for (let count = 0; count < 20; count += 1) await send();
+  const grown = process.memoryUsage().arrayBuffers - before;
+  t.ok(grown < 2 * 2 ** 20, `held ${grown} bytes`);
+});
+
 t.test('one message of a batch over 32 KB costs nobody else', async (t) => {
   const { app, accepted } = startService(t);
   const [full, over] = [
