@@ -24,7 +24,7 @@ export type Contender = () => Promise<Figures>;
 export interface Comparison {
   name: string;
   contenders: Record<string, Contender>;
-  /** By label: the first contender's figure divided by the second one's. */
+  /** By label: the first contender's figure divided by the second one's, round by round. */
   ratios?: Record<string, [contender: string, to: string, figure: string]>;
 }
 
@@ -65,6 +65,21 @@ function medians(runs: Figures[]): Figures {
   return Object.fromEntries(names.map((name) => [name, rounded(median(runs.map((run) => run[name] ?? Number.NaN)))]));
 }
 
+interface Quotient {
+  readonly median: number;
+  /** The standard error of the mean; not a number with one round. */
+  readonly error: number;
+}
+
+/** Of the runs of the same round, which the drift of the machine's speed has hit alike. */
+function quotientOf(runs: Figures[], others: Figures[], figure: string): Quotient {
+  const each = runs.map((run, round) => (run[figure] ?? Number.NaN) / (others[round]?.[figure] ?? Number.NaN));
+  const mean = each.reduce((sum, value) => sum + value, 0) / each.length;
+  const squares = each.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  const error = Math.sqrt(squares / (each.length - 1) / each.length);
+  return { median: rounded(median(each)), error: rounded(error) };
+}
+
 /**
  * Runs all contenders for `--rounds` rounds, prints the table of medians and, with `--json`, one line
  * `{"name","rows":[{"contender",…}],"ratios":{…}}` last. `--only a,b` leaves the others out.
@@ -79,17 +94,18 @@ export async function compare({ name, contenders, ratios = {} }: Comparison): Pr
   }
   const runs = await runRounds(Object.entries(contenders).filter(([each]) => only?.includes(each) ?? true));
   const rows = new Map([...runs].map(([contender, figures]) => [contender, medians(figures)]));
-  const quotients: Record<string, number> = {};
+  const quotients: Record<string, Quotient> = {};
   for (const [label, [a, b, figure]] of Object.entries(ratios)) {
-    const quotient = (rows.get(a)?.[figure] ?? Number.NaN) / (rows.get(b)?.[figure] ?? Number.NaN);
-    if (!Number.isNaN(quotient)) quotients[label] = rounded(quotient);
+    const quotient = quotientOf(runs.get(a) ?? [], runs.get(b) ?? [], figure);
+    if (!Number.isNaN(quotient.median)) quotients[label] = quotient;
   }
   console.log(`\n${name} (median of ${rounds}; ${machine()})`);
   console.table(Object.fromEntries(rows));
   if (Object.keys(quotients).length > 0) console.table(quotients);
   if (values['json'] !== true) return;
   const list = [...rows].map(([contender, figures]) => ({ contender, ...figures }));
-  console.log(JSON.stringify({ name, rows: list, ratios: quotients }));
+  const numbers = Object.fromEntries(Object.entries(quotients).map(([label, each]) => [label, each.median]));
+  console.log(JSON.stringify({ name, rows: list, ratios: numbers }));
 }
 
 /** The machine in one line, for `bench/RESULTS.md`. */

@@ -3,60 +3,77 @@
  * batches it verifies, parses and hands over, and nothing else.
  */
 import { once } from 'node:events';
-import { type Contender, compare, countCpu, type Figures, peakMemoryMb, startPart } from './harness.ts';
+import { type Contender, compare, type Part, peakMemoryMb, startPart } from './harness.ts';
 import { load } from './receiver/load.ts';
 import { batchRequests, requests, schemes } from './receiver/schemes.ts';
+import type { Told } from './receiver/server.ts';
 
-/** Messages of a row. */
+/** Messages of a row: those that come first, and those of each round. */
 interface Load {
   readonly warmUp: number;
   readonly count: number;
 }
 
-// The same warm-up for both: compiling depends on the number of requests, not on their size.
-const warmUp = 4000;
+// Node compiles until some 15,000 requests have come, which costs whoever has more code more.
 const sizes = [
-  { label: '1 KB', size: 1024, count: 30_000 },
-  { label: '32 KB', size: 32 * 1024, count: 4000 },
+  { label: '1 KB', size: 1024, warmUp: 20_000, count: 4000 },
+  { label: '32 KB', size: 32 * 1024, warmUp: 4000, count: 1000 },
 ];
 const kinds = ['', ' async'];
 const connections = 32;
 const perBatch = 500;
-/**
- * As long as the row of single requests takes, warm-up too. With as many messages as that, a third of a second was
- * measured, in most of which Node still compiled. No more than the kit's store remembers.
- */
-const batchLoad: Load = { warmUp: 16_000, count: 80_000 };
+const batchLoad: Load = { warmUp: 40_000, count: 12_000 };
 /** Half a megabyte is on each connection. */
 const batchConnections = 8;
 
-/** Sends all requests to a fresh server, those of the warm-up first, on so many connections. */
-async function run(args: string[], requests: Buffer[], { warmUp, count }: Load, wide: number): Promise<Figures> {
-  const server = await startPart(new URL('receiver/server.ts', import.meta.url), args);
-  const warm = (requests.length * warmUp) / (warmUp + count);
-  try {
-    await load(server.ready as number, requests.slice(0, warm), wide);
-    const cpu = countCpu([server.pid]);
+/** Makes the requests of so many messages, of which `from` have come before. */
+type Make = (count: number, from: number) => Buffer[];
+
+const started: Part[] = [];
+
+/**
+ * A server that is started and warmed up at its first round, and stays: rounds are short, so that those of all contenders
+ * follow each other faster than the speed of the machine drifts.
+ */
+function row(args: string[], make: Make, { warmUp, count }: Load, wide: number): Contender {
+  let server: Part | undefined;
+  let sent = 0;
+
+  async function send(part: Part, messages: number): Promise<number> {
+    const all = make(messages, sent);
     const start = performance.now();
-    await load(server.ready as number, requests.slice(warm), wide);
-    const seconds = (performance.now() - start) / 1000;
-    const figures = { perSecond: count / seconds, cpuMicros: cpu() / count, memoryMb: peakMemoryMb(server.pid) };
-    server.process.send('how many?');
-    const [handled] = await once(server.process, 'message');
-    if (handled !== count + warmUp) throw new Error(`${args[0]} handled ${handled} of ${count + warmUp}`);
-    return figures;
-  } finally {
-    await server.stop();
+    await load(part.ready as number, all, wide);
+    sent += messages;
+    return (performance.now() - start) / 1000;
   }
+
+  async function told({ process }: Part): Promise<Told> {
+    process.send('how much?');
+    const [answer] = await once(process, 'message');
+    return answer;
+  }
+
+  return async () => {
+    if (server === undefined) {
+      server = await startPart(new URL('receiver/server.ts', import.meta.url), args);
+      started.push(server);
+      await send(server, warmUp);
+    }
+    const before = await told(server);
+    const seconds = await send(server, count);
+    const { handled, cpuMicros } = await told(server);
+    if (handled !== sent) throw new Error(`${args[0]} handled ${handled} of ${sent}`);
+    const memoryMb = peakMemoryMb(server.pid);
+    return { perSecond: count / seconds, cpuMicros: (cpuMicros - before.cpuMicros) / count, memoryMb };
+  };
 }
 
-function single(contender: string, kind: string, { size, count }: (typeof sizes)[number]): Promise<Figures> {
-  return run([contender, kind], requests(contender, size, warmUp + count), { warmUp, count }, connections);
+function single(contender: string, kind: string, { size, ...messages }: Load & { size: number }): Contender {
+  return row([contender, kind], (...place) => requests(contender, size, ...place), messages, connections);
 }
 
-function batches(contender: string, kind: string, size: number): Promise<Figures> {
-  const all = batchRequests(size, batchLoad.warmUp + batchLoad.count, perBatch);
-  return run([contender, kind], all, batchLoad, batchConnections);
+function batches(contender: string, kind: string, size: number): Contender {
+  return row([contender, kind], (...place) => batchRequests(size, perBatch, ...place), batchLoad, batchConnections);
 }
 
 const contenders: Record<string, Contender> = {};
@@ -71,16 +88,20 @@ for (const kind of kinds) {
   for (const each of sizes) {
     const label = `${each.label}${kind}`;
     for (const name of Object.keys(schemes)) {
-      contenders[`${name} ${label}`] = () => single(name, kind.trim(), each);
+      contenders[`${name} ${label}`] = single(name, kind.trim(), each);
       if (name !== 'plain') ratio(`${name} / plain, ${label}`, `${name} ${label}`, `plain ${label}`);
     }
   }
   const [small] = sizes as [(typeof sizes)[number]];
   const inBatches = (name: string) => `${name} ${small.label}${kind} in batches of ${perBatch}`;
-  contenders[inBatches('plain')] = () => batches('plainBatches', kind.trim(), small.size);
-  contenders[inBatches('ours')] = () => batches('ours', kind.trim(), small.size);
+  contenders[inBatches('plain')] = batches('plainBatches', kind.trim(), small.size);
+  contenders[inBatches('ours')] = batches('ours', kind.trim(), small.size);
   ratio(`batches of ${perBatch} / single${kind}`, inBatches('ours'), `ours ${small.label}${kind}`);
   ratio(`ours / plain, in batches of ${perBatch}${kind}`, inBatches('ours'), inBatches('plain'));
   ratio(`plain batches of ${perBatch} / our single${kind}`, inBatches('plain'), `ours ${small.label}${kind}`);
 }
-await compare({ name: 'receiver', contenders, ratios });
+try {
+  await compare({ name: 'receiver', contenders, ratios });
+} finally {
+  for (const server of started) await server.stop();
+}

@@ -77,15 +77,16 @@ function request(scheme: Scheme, body: string, n: number): Buffer {
   return Buffer.from(`POST /hooks HTTP/1.1\r\n${head.join('')}\r\n${body}`);
 }
 
-/** Requests of one message each. */
-export function requests(contender: string, size: number, count: number): Buffer[] {
-  return Array.from({ length: count }, (_, n) => request(schemes[contender]!, bodyOf(size, n), n));
+/** Requests of one message each, numbered from `from` on. */
+export function requests(contender: string, size: number, count: number, from = 0): Buffer[] {
+  const scheme = schemes[contender]!;
+  return Array.from({ length: count }, (_, n) => request(scheme, bodyOf(size, from + n), from + n));
 }
 
 /** The same messages, so many in each request, as a destination with `batch` sends them. */
-export function batchRequests(size: number, count: number, perRequest: number): Buffer[] {
+export function batchRequests(size: number, perRequest: number, count: number, from = 0): Buffer[] {
   return Array.from({ length: count / perRequest }, (_, place) => {
-    const numbers = Array.from({ length: perRequest }, (_, n) => place * perRequest + n);
+    const numbers = Array.from({ length: perRequest }, (_, n) => from + place * perRequest + n);
     const bodies = numbers.map((n) => bodyOf(size, n));
     const keys = numbers.map((n) => `d${n}`);
     const body = `{"batch":[${bodies.join(',')}],"keys":${JSON.stringify(keys)},"sentAt":"${new Date().toISOString()}"}`;
