@@ -14,6 +14,9 @@ const missing = [
     : ['the libraries are not installed: npm run test:sdks']),
 ];
 
+/** So many times as slow, the library has sent nothing yet when the page is gone, unless that is waited for. */
+const SLOWER = 20;
+
 type Body = Record<string, unknown>;
 
 /** The pages and their receiver, beside the whole service; `arrived` resolves to the first webhook of a kind. */
@@ -85,7 +88,13 @@ t.test('the pages of examples/web', { skip: missing.join('; ') || false }, async
   });
   t.teardown(() => browser.close());
   const leave = (page: Page) => page.click('#leave');
-  await t.test('analytics-next', (t) => checkPage(t, browser, 'segment', leave));
+  await t.test('analytics-next, left on a slow device', (t) =>
+    checkPage(t, browser, 'segment', async (page) => {
+      const session = await page.context().newCDPSession(page);
+      await session.send('Emulation.setCPUThrottlingRate', { rate: SLOWER });
+      await leave(page);
+    }),
+  );
   await t.test('Rudder', (t) => checkPage(t, browser, 'rudder', leave));
   await t.test('Rudder by beacon', (t) => checkPage(t, browser, 'rudder#beacon', leave));
 });
