@@ -1,15 +1,17 @@
 import pg from 'pg';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { accept, change, claimOne, REFUSED, settle } from '../contract/store-fixture.ts';
+import { seenKey } from '../../src/store/seen-key.ts';
+import { accept, change, claimOne, message, REFUSED, settle } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 
 const server = await startFastPostgres();
 t.teardown(() => server.stop());
 
-t.test('a change that is accepted while an older one dies leaves no dead letter of it', async (t) => {
+/** A store, a session that holds locks, and one that sees how many wait for them. */
+async function prepare(t: Test) {
   const url = await server.database();
   await migratePostgres(url);
   const store = await openPostgresStore({ url, maxQueued: 100, clock: systemClock });
@@ -20,6 +22,11 @@ t.test('a change that is accepted while an older one dies leaves no dead letter 
     const sql = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     while ((await watcher.query<{ n: number }>(sql)).rows[0]?.n !== count);
   };
+  return { store, holder, waiting };
+}
+
+t.test('a change that is accepted while an older one dies leaves no dead letter of it', async (t) => {
+  const { store, holder, waiting } = await prepare(t);
   const owner = await store.join(60_000);
   await accept(store, change('vip:u0', { body: '"old"' }));
   const old = await claimOne(store, owner);
@@ -34,3 +41,19 @@ t.test('a change that is accepted while an older one dies leaves no dead letter 
   t.match(await store.backlog(), [{ pending: 1, dead: 0 }]);
   t.equal((await claimOne(store, owner)).body, '"new"');
 });
+
+for (const [kind, made] of Object.entries({ message, change: () => change('vip:u0') })) {
+  for (const [end, accepted] of Object.entries({ COMMIT: 1, ROLLBACK: 2 })) {
+    t.test(`a ${kind} that another process takes in at the same moment is accepted once: ${end} there`, async (t) => {
+      const { store, holder, waiting } = await prepare(t);
+      const both = made();
+      await holder.query('BEGIN');
+      await holder.query('INSERT INTO rollcall.seen (id) VALUES ($1)', [seenKey(both)]);
+      const taken = accept(store, both, message());
+      await waiting(1);
+      await holder.query(end);
+      t.match(await taken, { accepted, duplicates: 2 - accepted });
+      t.match(await store.backlog(), [{ pending: accepted }]);
+    });
+  }
+}

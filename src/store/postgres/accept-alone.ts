@@ -55,7 +55,7 @@ async function notSeen({ db }: Context, session: Session, messages: readonly New
     if (!byKey.has(key)) byKey.set(key, message);
   }
   const rows = await session.rows<[string]>(
-    `WITH ${remember(db.now, 'SELECT k FROM unnest($1::uuid[]) AS k ORDER BY k')} SELECT id::text FROM fresh`,
+    `WITH ${remember(db.now, 'SELECT k FROM unnest($1::uuid[]) AS k')} SELECT id::text FROM fresh`,
     [uuid([...byKey.keys()])],
   );
   const isNew = new Set(rows.map(([id]) => id.replaceAll('-', '')));

@@ -39,7 +39,7 @@ export class Intake {
     });
     this.sql = {
       plain: both(''),
-      logging: both(`, logged AS (${logSql(AFTER_ROWS, '(l.seen IN (SELECT id FROM fresh)) IS TRUE')})`),
+      logging: both(`, logged AS (${logSql(AFTER_ROWS, isFresh('l'))})`),
     };
     this.group = new Group(
       (requests) => this.acceptGroup(requests),
@@ -126,6 +126,13 @@ const AFTER_ROWS = GIVEN.next + Object.keys(ROWS).length;
 
 const NUMBERS = numbering(steps);
 
+const ALL_FRESH = `(SELECT count(*) FROM fresh) = ${messages}`;
+/**
+ * Where all ids are new, no row is looked up. `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which
+ * the planner, knowing nothing of the size of an array, makes a nested loop.
+ */
+const isFresh = (row: string) => `(${ALL_FRESH} OR ${row}.seen IN (SELECT id FROM fresh)) IS TRUE`;
+
 /** Of the destinations that more comes to than notices: how much, and how full their queues are. */
 const QUEUES = `
   SELECT n.destination, n.added, c.queued, c.held_out FROM unnest(${limited}, ${added}) AS n (destination, added),
@@ -185,21 +192,17 @@ function insertSql(now: string, rows: string): string {
   RETURNING destination, rank`;
 }
 
-/**
- * `(… IN (…)) IS TRUE` is looked up in a hash table; a plain IN becomes a join, which the planner, knowing nothing of the
- * size of an array, makes a nested loop.
- */
 const acceptSql = (now: string, { isFull, parts, heldOut }: Added, log: string) => `
 WITH guard AS MATERIALIZED (
   SELECT NOT ${suppressing} AND EXISTS (SELECT 1 FROM rollcall.suppression) AS unhashed, ${isFull} AS is_full,
     EXISTS (SELECT 1 FROM rollcall.owner WHERE id = ${owner} AND lease_until > ${now}) AS can_hand
 ), ${remember(
   now,
-  `SELECT k FROM guard, unnest(${keys}) AS k WHERE NOT guard.unhashed AND NOT guard.is_full ORDER BY k`,
+  `SELECT k FROM guard, unnest(${keys}) AS k WHERE NOT guard.unhashed AND NOT guard.is_full`,
 )}, ${NUMBERS.taken}, ${parts(
   now,
-  `SELECT c.*, ${NUMBERS.idAt('c.place')} AS id FROM (${columns(GIVEN.next, ROWS)}) AS c WHERE (c.seen IN (SELECT id FROM fresh)) IS TRUE`,
+  `SELECT c.*, ${NUMBERS.idAt('c.place')} AS id FROM (${columns(GIVEN.next, ROWS)}) AS c WHERE ${isFresh('c')}`,
 )}${log}
 SELECT unhashed, is_full, can_hand,
-  CASE WHEN (SELECT count(*) FROM fresh) = ${messages} THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int, ${NUMBERS.firsts}
+  CASE WHEN ${ALL_FRESH} THEN NULL ELSE ARRAY(SELECT id::text FROM fresh) END, ${heldOut}::int, ${NUMBERS.firsts}
 FROM guard`;

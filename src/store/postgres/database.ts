@@ -27,8 +27,8 @@ const CLASHES = new Set(['40001', '40P01']);
  * again, on the next connection: each of those from before is given up as it says so.
  */
 const DEMOTED = '25006';
-/** Indexes in which two changes of one conflict key clash. */
-const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
+/** Indexes in which two changes of one conflict key clash, or two messages of one id. */
+const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key', 'seen_pkey']);
 
 const UNSAFE: Remark = {
   state: 'warning',

@@ -5,11 +5,17 @@ import type { Context } from './context.ts';
 const WINDOW = 86_400_000;
 
 /**
- * Parts of a WITH clause that note message ids; `fresh (id)` are those that were new. @param keys - a query for the ids
+ * Parts of a WITH clause that note message ids; `fresh (id)` are those that were new. Each is looked up first: ON CONFLICT
+ * would write it provisionally, under a lock, and then confirm it. A statement that meets an id which another one is writing
+ * clashes, and is run again.
+ *
+ * @param keys - a query for the ids, each once
  */
 export const remember = (now: string, keys: string) => `
 fresh AS (
-  INSERT INTO rollcall.seen (id) ${keys} ON CONFLICT (id) DO NOTHING RETURNING id
+  INSERT INTO rollcall.seen (id)
+  SELECT k FROM (${keys}) AS given (k) WHERE (SELECT true FROM rollcall.seen s WHERE s.id = k) IS NULL ORDER BY k
+  RETURNING id
 ), remembered AS (
   INSERT INTO rollcall.seen_batch (at, size, ids)
   SELECT ${now}, cardinality(ids), ids FROM (SELECT array_agg(id) AS ids FROM fresh) AS batch WHERE ids IS NOT NULL
