@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Source } from '../destination.ts';
 import { RollcallError } from '../errors.ts';
-import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge } from './body.ts';
+import { giveBack, inflated, inflatedAtOnce, readBytes, tooLarge, USUAL_PIECE } from './body.ts';
 import { FairLimit } from './fair-limit.ts';
 import { JsonBody } from './json-body.ts';
 import type { CollectLimits } from './limits.ts';
@@ -86,9 +86,12 @@ export function admit(app: FastifyInstance, { sources, limits, strangers }: Admi
     if (request.collectSource === null) hold.moveTo(recognise(request, body.writeKey ?? ''));
     return body;
   };
-  const inflate = (request: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) =>
+  const inflate = ({ collectSource, ip }: FastifyRequest, sent: Buffer, encoding: string, maxBytes: number) => {
     // Strangers by their addresses: a bomb of one must not keep another waiting.
-    inflating.pass(request.collectSource?.id ?? `from ${request.ip}`, 1, () => inflated(sent, encoding, maxBytes));
+    const sender = collectSource?.id ?? `from ${ip}`;
+    const maxPiece = collectSource === null ? USUAL_PIECE : maxBytes;
+    return inflating.pass(sender, 1, () => inflated(sent, encoding, maxBytes, maxPiece));
+  };
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable, done) => {
     const { collectHold: hold, headers, collectLimit: maxBytes } = request;
     if (hold === null) return done(null, undefined);

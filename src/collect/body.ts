@@ -1,13 +1,16 @@
 import type { Readable } from 'node:stream';
-import { promisify } from 'node:util';
 import {
-  brotliDecompress,
+  type BrotliDecompress,
   brotliDecompressSync,
   crc32,
-  gunzip,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createInflateRaw,
+  type Gunzip,
   gunzipSync,
-  inflate,
-  inflateRaw,
+  type Inflate,
+  type InflateRaw,
   inflateRawSync,
   inflateSync,
   type ZlibOptions,
@@ -61,24 +64,22 @@ type OnBytes = (error: Error | null, bytes: Buffer) => void;
 const NO_BYTES = Buffer.alloc(0);
 const ignore = () => {};
 
+type Engine = Gunzip | Inflate | InflateRaw | BrotliDecompress;
+
 interface Inflater {
   /** In another thread. */
-  readonly later: (body: Buffer, options: ZlibOptions) => Promise<Buffer>;
+  readonly later: (options: ZlibOptions) => Engine;
   readonly atOnce: (body: Buffer, options: ZlibOptions) => Buffer;
 }
 
-const GZIP: Inflater = { later: promisify(gunzip), atOnce: gunzipSync };
+const GZIP: Inflater = { later: createGunzip, atOnce: gunzipSync };
 const INFLATERS: ReadonlyMap<string, Inflater> = new Map<string, Inflater>([
   ['gzip', GZIP],
   ['x-gzip', GZIP],
-  ['deflate', { later: promisify(inflate), atOnce: inflateSync }],
-  ['br', { later: promisify(brotliDecompress), atOnce: brotliDecompressSync }],
+  ['deflate', { later: createInflate, atOnce: inflateSync }],
+  ['br', { later: createBrotliDecompress, atOnce: brotliDecompressSync }],
 ]);
-const RAW_DEFLATE: Inflater = { later: promisify(inflateRaw), atOnce: inflateRawSync };
-const rawWithInfo = promisify(inflateRaw) as unknown as (
-  body: Buffer,
-  options: ZlibOptions,
-) => Promise<{ readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }>;
+const RAW_DEFLATE: Inflater = { later: createInflateRaw, atOnce: inflateRawSync };
 
 /** The body without its encoding; null when it is larger than that, or isn't wholly what it should be. */
 export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: number): Buffer | null {
@@ -96,9 +97,10 @@ export function inflatedAtOnce(body: Buffer, encoding: string, maxOutputLength: 
 /**
  * The body without its encoding, made in another thread. Stops inflating once `maxBytes` are exceeded.
  *
+ * @param maxPiece - bytes of a piece that it is inflated in. A large one is faster, but what comes to nothing leaves it as garbage
  * @throws RollcallError `unsupported_media_type`, `too_large`, `invalid_json`
  */
-export async function inflated(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+export async function inflated(body: Buffer, encoding: string, maxBytes: number, maxPiece: number): Promise<Buffer> {
   const name = nameOf(encoding);
   if (name === '' || name === 'identity') return body;
   const inflater = inflaterOf(body, name);
@@ -106,14 +108,34 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number)
     throw new RollcallError('unsupported_media_type', 'content-encoding must be gzip, deflate, br or absent.');
   }
   // What says too little, as a file of several members does, would come in hundreds of pieces.
-  const chunkSize = pieceFor(body, name, USUAL_PIECE, maxBytes);
+  const chunkSize = pieceFor(body, name, USUAL_PIECE, Math.min(maxPiece, maxBytes));
   try {
-    return withoutSpare(await inflater.later(body, { maxOutputLength: maxBytes, chunkSize }), chunkSize);
+    return await inPieces(inflater.later({ chunkSize }), body, maxBytes, chunkSize);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes);
+    if (error instanceof RollcallError) throw error;
     const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;
     if (first !== null) return first;
     throw new RollcallError('invalid_json', `The body is not valid ${name}.`);
+  }
+}
+
+/** @throws RollcallError `too_large`; what zlib throws */
+async function inPieces(engine: Engine, body: Buffer, maxBytes: number, chunkSize: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  let whole: Buffer | null = null;
+  try {
+    engine.end(body);
+    for await (const piece of engine as AsyncIterable<Buffer>) {
+      pieces.push(piece);
+      length += piece.length;
+      if (length > maxBytes) throw tooLarge(maxBytes);
+    }
+    whole = pieces.length === 1 ? withoutSpare(pieces[0]!, chunkSize) : Buffer.concat(pieces, length);
+    return whole;
+  } finally {
+    // A piece that is not full may still be written to.
+    for (const piece of pieces) if (piece !== whole && piece.length === chunkSize) giveBack(piece);
   }
 }
 
@@ -126,7 +148,7 @@ function inflaterOf(body: Buffer, name: string): Inflater | undefined {
 const GZIP_HEADER = 10;
 const GZIP_TRAILER = 8;
 const LEAST_PIECE = 1_024;
-const USUAL_PIECE = 64 * 1024;
+export const USUAL_PIECE = 64 * 1024;
 
 /** What it says at its end of how large it will be, which may be a lie; null where it says nothing. */
 function saidSize(body: Buffer, name: string): number | null {
@@ -151,22 +173,20 @@ function withoutSpare(inflated: Buffer, piece: number): Buffer {
  */
 export function giveBack(body: Buffer): void {
   // Smaller ones may share theirs.
-  if (body.length > Buffer.poolSize) (body.buffer as ArrayBuffer).transfer(0);
+  if (body.length >= Buffer.poolSize) (body.buffer as ArrayBuffer).transfer(0);
 }
 
 /** The first gzip member before something else, such as a line break; null when that isn't whole either. */
-async function firstMember(body: Buffer, maxOutputLength: number): Promise<Buffer | null> {
+async function firstMember(body: Buffer, maxBytes: number): Promise<Buffer | null> {
   const [first, second, method, flags] = body;
   // Names and comments, which no client writes, would make the header longer.
   if (first !== 0x1f || second !== 0x8b || method !== 8 || flags !== 0) return null;
-  const options = {
-    maxOutputLength,
-    chunkSize: Math.max(LEAST_PIECE, Math.min(USUAL_PIECE, maxOutputLength)),
-    info: true,
-  };
-  const { buffer, engine } = await rawWithInfo(body.subarray(GZIP_HEADER), options);
+  const engine = createInflateRaw({ chunkSize: USUAL_PIECE });
+  const buffer = await inPieces(engine, body.subarray(GZIP_HEADER), maxBytes, USUAL_PIECE);
   const end = GZIP_HEADER + engine.bytesWritten;
-  return body.length >= end + GZIP_TRAILER && body.readUInt32LE(end) === crc32(buffer) ? buffer : null;
+  if (body.length >= end + GZIP_TRAILER && body.readUInt32LE(end) === crc32(buffer)) return buffer;
+  giveBack(buffer);
+  return null;
 }
 
 /** Some clients send `deflate` without it, as some browsers once took it. */

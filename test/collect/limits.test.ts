@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import t from 'tap';
@@ -13,6 +15,9 @@ import { authorization, NOW, startService, track } from './service.ts';
 const CALL = 32_768;
 const BATCH = 512_000;
 const post = { method: 'POST', headers: { authorization } } as const;
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
 
 /** JSON of exactly so many bytes. */
 function sized(value: object, bytes: number): string {
@@ -65,7 +70,7 @@ t.test('what is inflated does not hold the room that it was made in', async (t) 
     ['deflate', deflateSync(bytes)],
     ['br', brotliCompressSync(bytes)],
   ] as const) {
-    for (const inflate of [() => inflatedAtOnce(sent, encoding, CALL), () => inflated(sent, encoding, BATCH)]) {
+    for (const inflate of [() => inflatedAtOnce(sent, encoding, CALL), () => inflated(sent, encoding, BATCH, BATCH)]) {
       const bodies = [await inflate(), await inflate(), await inflate()];
       for (const body of bodies) t.equal(String(body), bytes);
       const share = ([one, other, third]: typeof bodies) => [one, third].some((each) => each?.buffer === other?.buffer);
@@ -137,15 +142,31 @@ t.test('what is too much in a list is passed over, up to its end', async (t) => 
   t.equal(writeKey, 'WK');
 });
 
-t.test('an inflated body that is refused gives its memory back at once', async (t) => {
+t.test('an inflated body of a stranger that is refused gives its memory back at once', async (t) => {
   const { app } = startService(t);
-  const payload = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
-  const send = () => app.inject({ method: 'POST', url: '/v1/batch', payload, headers: { 'content-encoding': 'gzip' } });
-  t.match((await send()).json(), { code: 'unknown_source' });
-  const before = process.memoryUsage().arrayBuffers;
-  for (let count = 0; count < 20; count += 1) await send();
-  const grown = process.memoryUsage().arrayBuffers - before;
-  t.ok(grown < 2 * 2 ** 20, `held ${grown} bytes`);
+  const nested = gzipSync(`{"batch":[${'['.repeat(249_000)}${']'.repeat(249_000)}]}`);
+  const changed = (change: (bytes: Buffer) => void) => {
+    const bytes = Buffer.from(nested);
+    change(bytes);
+    return bytes;
+  };
+  for (const [name, payload, code] of [
+    ['whole', nested, 'unknown_source'],
+    ['says that it is empty', changed((bytes) => bytes.writeUInt32LE(0, bytes.length - 4)), 'unknown_source'],
+    ['a wrong checksum', changed((bytes) => bytes.writeUInt32LE(0, bytes.length - 8)), 'invalid_json'],
+    ['cut off', nested.subarray(0, -9), 'invalid_json'],
+    ['followed by something else', Buffer.concat([nested, Buffer.from('\n')]), 'unknown_source'],
+    ['too large', gzipSync(Buffer.alloc(BATCH + 1)), 'too_large'],
+  ] as const) {
+    const send = () =>
+      app.inject({ method: 'POST', url: '/v1/batch', payload, headers: { 'content-encoding': 'gzip' } });
+    t.match((await send()).json(), { code }, name);
+    collectGarbage();
+    const before = process.memoryUsage().arrayBuffers;
+    for (let count = 0; count < 20; count += 1) await send();
+    const grown = process.memoryUsage().arrayBuffers - before;
+    t.ok(grown < 6 * 2 ** 20, `${name}: held ${grown} bytes`);
+  }
 });
 
 t.test('one message of a batch over 32 KB costs nobody else', async (t) => {
