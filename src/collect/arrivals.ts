@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 
 /** Requests on connections that have shown a write key, and on others, that are served before everything else has its turn. */
 const KNOWN_AT_A_TIME = 64;
-const NEW_AT_A_TIME = 4;
+const NEW_AT_A_TIME = 1;
 
 interface Arrival {
   readonly request: IncomingMessage;
