@@ -1,4 +1,4 @@
-/** One attack in a process of its own: `attacker.ts NAME PORT`. Only `crowd` has a write key. */
+/** One attack in a process of its own: `attacker.ts NAME PORT`. Only crowds have a write key. */
 import { connect, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
@@ -42,17 +42,20 @@ const small = gzipSync(
   JSON.stringify({ batch: [{ type: 'track', event: 'Order Completed', userId: 'u', properties: { total: 39.95 } }] }),
 );
 
-const attacks: Record<string, () => void> = {
+function crowd(): void {
+  const headers = `authorization: Basic V0s6\r\ncontent-encoding: gzip\r\ncontent-length: ${small.length}`;
+  const request = Buffer.concat([Buffer.from(head(headers)), small]);
+  for (let n = 0; n < 600; n += 1) send(request);
+}
+
+const attacks: Record<string, () => unknown> = {
   none: () => {},
   idle: () => forever(300, (again) => send(`${head('content-encoding: gzip\r\ncontent-length: 500000')}x`, again)),
   nested: () => every(1_000 / 30, () => bomb(nested)),
   long: () => every(1_000 / 30, () => bomb(long)),
   lie: () => every(1_000 / 30, () => bomb(lie)),
-  crowd: () =>
-    every(2_000, () => {
-      const headers = `authorization: Basic V0s6\r\ncontent-encoding: gzip\r\ncontent-length: ${small.length}`;
-      for (let n = 0; n < 600; n += 1) send(Buffer.concat([Buffer.from(head(headers)), small]));
-    }),
+  crowd: () => every(2_000, crowd),
+  'one crowd': () => setTimeout(crowd, 6_000),
   dribble: () =>
     forever(300, (again) => {
       const socket = send(head('content-length: 500000'), again);

@@ -57,7 +57,7 @@ export const collect: FastifyPluginAsync<CollectOptions> = async (parent, option
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const strangers = new Strangers(limits, options.clock);
   parent.server.on('connection', (socket) => strangers.connected(socket));
-  new Arrivals(parent.server, (socket) => strangers.isKnown(socket));
+  new Arrivals(parent.server, strangers);
   const accepting = new FairLimit(ACCEPTED_AT_ONCE);
   const accept: CollectOptions['accept'] = (source, messages) =>
     accepting.pass(source, messages.length, () => options.accept(source, messages));

@@ -26,7 +26,8 @@ export class Strangers implements Account {
   private readonly clock: Pick<Clock, 'monotonic' | 'after'>;
   /** When each came; oldest first. */
   private readonly arrivals = new Map<Hold, number>();
-  private readonly sockets = new Set<Socket>();
+  /** Connections on which no write key was shown yet. */
+  readonly sockets = new Set<Socket>();
   private bytes = 0;
   private watching = false;
   private cutting = false;

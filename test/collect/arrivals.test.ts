@@ -68,28 +68,55 @@ t.test('a request whose connection ends behind it waits for its turn all the sam
   t.equal(new Set(users).size, 51);
 });
 
+class Connection {
+  readonly remoteAddress: string;
+  destroyed = false;
+  private paused = false;
+
+  constructor(remoteAddress: string) {
+    this.remoteAddress = remoteAddress;
+  }
+
+  isPaused(): boolean {
+    return this.paused;
+  }
+
+  pause(): void {
+    this.paused = true;
+  }
+
+  resume(): void {
+    this.paused = false;
+  }
+}
+
 interface Request {
-  readonly socket: { readonly remoteAddress: string; pause(): void; resume(): void };
+  readonly socket: Connection;
   destroyed: boolean;
 }
 
 /** A server that no socket leads to. */
 function doorway(isKnown: (address: string) => boolean) {
   const served: Request[] = [];
-  const paused = new Set<Request>();
+  const sockets: Connection[] = [];
   const server = new EventEmitter();
   server.on('request', (request: Request) => served.push(request));
-  new Arrivals(server as unknown as Server, ({ remoteAddress = '' }) => isKnown(remoteAddress));
-  const come = (remoteAddress: string): Request => {
-    const pause = () => paused.add(request);
-    const request: Request = {
-      socket: { remoteAddress, pause, resume: () => paused.delete(request) },
-      destroyed: false,
-    };
+  new Arrivals(server as unknown as Server, {
+    sockets: sockets as unknown as Socket[],
+    isKnown: ({ remoteAddress = '' }) => isKnown(remoteAddress),
+  });
+  const join = (remoteAddress: string): Connection => {
+    const connection = new Connection(remoteAddress);
+    if (!isKnown(remoteAddress)) sockets.push(connection);
+    return connection;
+  };
+  const come = (remoteAddress: string, socket = join(remoteAddress)): Request => {
+    const request: Request = { socket, destroyed: false };
     server.emit('request', request, {});
     return request;
   };
-  return { served, paused, come };
+  const paused = () => sockets.filter((socket) => socket.isPaused()).length;
+  return { served, paused, join, come };
 }
 
 t.test('newcomers are served a few in each turn, by address in turn, and nothing is read of who waits', async (t) => {
@@ -98,12 +125,13 @@ t.test('newcomers are served a few in each turn, by address in turn, and nothing
   t.ok(served.length > 0 && served.length < 10, `${served.length} at once`);
   const other = come('10.0.0.2');
   await turn();
-  t.equal(paused.size, 201 - served.length);
+  await turn();
+  t.equal(paused(), 201 - served.length);
   t.ok(served.includes(other), 'another address does not wait for the crowd');
   t.ok(served.length < 20, `${served.length} after one turn`);
-  for (let turns = 0; turns < 100; turns += 1) await turn();
+  for (let turns = 0; turns < 250; turns += 1) await turn();
   t.equal(new Set(served).size, 201);
-  t.equal(paused.size, 0);
+  t.equal(paused(), 0);
 });
 
 t.test('who is known does not wait for newcomers, nor they for ever for who is known', async (t) => {
@@ -128,3 +156,25 @@ t.test('who is gone before its turn takes nobody’s', async (t) => {
   t.ok(served.includes(last));
   t.notOk(served.some(({ destroyed }) => destroyed));
 });
+
+t.test(
+  'where too much comes in a turn, newcomers are read a few in each of the next, by address in turn',
+  async (t) => {
+    const { served, paused, join, come } = doorway((address) => address === 'known');
+    const crowd = Array.from({ length: 200 }, () => join('10.0.0.1'));
+    const other = join('10.0.0.2');
+    const known = join('known');
+    come('10.0.0.1', crowd[0]);
+    t.equal(paused(), 0, 'one at a time keeps nobody waiting');
+    come('10.0.0.1', crowd[1]);
+    t.ok(paused() >= 199, `${paused()} are not read in this turn`);
+    t.notOk(known.isPaused());
+    await turn();
+    t.notOk(other.isPaused());
+    t.ok(paused() > 190, `${paused()} are not read in the next`);
+    for (const connection of crowd.slice(100)) connection.destroyed = true;
+    for (let turns = 0; turns < 100; turns += 1) await turn();
+    t.notOk(crowd.slice(0, 100).some((connection) => connection.isPaused()));
+    t.equal(served.length, 2);
+  },
+);
