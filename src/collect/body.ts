@@ -134,8 +134,11 @@ async function inPieces(engine: Engine, body: Buffer, maxBytes: number, chunkSiz
     whole = pieces.length === 1 ? withoutSpare(pieces[0]!, chunkSize) : Buffer.concat(pieces, length);
     return whole;
   } finally {
-    // A piece that is not full may still be written to.
-    for (const piece of pieces) if (piece !== whole && piece.length === chunkSize) giveBack(piece);
+    for (const piece of pieces) {
+      // Before the end, a piece that is not full may still be written to.
+      const isDone = whole !== null || piece.length === chunkSize;
+      if (isDone && piece.buffer !== whole?.buffer) giveBack(piece, chunkSize);
+    }
   }
 }
 
@@ -170,10 +173,13 @@ function withoutSpare(inflated: Buffer, piece: number): Buffer {
 /**
  * Frees the memory of an inflated body that nobody looks at again, where it is much. Of bombs it would wait for a collection of all
  * garbage, which a few hundred of them bring about, and everybody waits for.
+ *
+ * @param room - bytes that it was made in
  */
-export function giveBack(body: Buffer): void {
+export function giveBack({ buffer, length }: Buffer, room = length): void {
+  const memory = buffer as ArrayBuffer;
   // Smaller ones may share theirs.
-  if (body.length >= Buffer.poolSize) (body.buffer as ArrayBuffer).transfer(0);
+  if (room >= Buffer.poolSize && !memory.detached) memory.transfer(0);
 }
 
 /** The first gzip member before something else, such as a line break; null when that isn't whole either. */
