@@ -110,12 +110,34 @@ export async function inflated(body: Buffer, encoding: string, maxBytes: number,
   // What says too little, as a file of several members does, would come in hundreds of pieces.
   const chunkSize = pieceFor(body, name, USUAL_PIECE, Math.min(maxPiece, maxBytes));
   try {
+    if (inflater === GZIP && hasPlainHeader(body)) return await gunzipped(body, maxBytes, chunkSize);
     return await inPieces(inflater.later({ chunkSize }), body, maxBytes, chunkSize);
   } catch (error) {
     if (error instanceof RollcallError) throw error;
-    const first = name.endsWith('gzip') ? await firstMember(body, maxBytes).catch(() => null) : null;
-    if (first !== null) return first;
     throw new RollcallError('invalid_json', `The body is not valid ${name}.`);
+  }
+}
+
+/**
+ * Its gzip members up to something else, such as a line break. What says a wrong size is taken, if its checksum is right.
+ *
+ * @throws RollcallError `too_large`; what zlib throws
+ */
+async function gunzipped(body: Buffer, maxBytes: number, chunkSize: number): Promise<Buffer> {
+  // All that zlib says of a body that ends wrongly is that it does, and what was inflated is lost as garbage.
+  const engine = createInflateRaw({ chunkSize });
+  const first = await inPieces(engine, body.subarray(GZIP_HEADER), maxBytes, chunkSize);
+  const end = GZIP_HEADER + engine.bytesWritten;
+  if (body.length < end + GZIP_TRAILER || body.readUInt32LE(end) !== crc32(first)) {
+    giveBack(first);
+    throw new Error('The checksum is wrong or missing.');
+  }
+  if (body[end + GZIP_TRAILER] !== GZIP_MAGIC) return first;
+  try {
+    return await inPieces(GZIP.later({ chunkSize }), body, maxBytes, chunkSize);
+  } catch (error) {
+    if (error instanceof RollcallError) throw error;
+    return first;
   }
 }
 
@@ -148,6 +170,7 @@ function inflaterOf(body: Buffer, name: string): Inflater | undefined {
   return name === 'deflate' && !hasZlibHeader(body) ? RAW_DEFLATE : INFLATERS.get(name);
 }
 
+const GZIP_MAGIC = 0x1f;
 const GZIP_HEADER = 10;
 const GZIP_TRAILER = 8;
 const LEAST_PIECE = 1_024;
@@ -182,17 +205,9 @@ export function giveBack({ buffer, length }: Buffer, room = length): void {
   if (room >= Buffer.poolSize && !memory.detached) memory.transfer(0);
 }
 
-/** The first gzip member before something else, such as a line break; null when that isn't whole either. */
-async function firstMember(body: Buffer, maxBytes: number): Promise<Buffer | null> {
-  const [first, second, method, flags] = body;
-  // Names and comments, which no client writes, would make the header longer.
-  if (first !== 0x1f || second !== 0x8b || method !== 8 || flags !== 0) return null;
-  const engine = createInflateRaw({ chunkSize: USUAL_PIECE });
-  const buffer = await inPieces(engine, body.subarray(GZIP_HEADER), maxBytes, USUAL_PIECE);
-  const end = GZIP_HEADER + engine.bytesWritten;
-  if (body.length >= end + GZIP_TRAILER && body.readUInt32LE(end) === crc32(buffer)) return buffer;
-  giveBack(buffer);
-  return null;
+/** Names and comments, which no client writes, would make the header longer. */
+function hasPlainHeader([first, second, method, flags]: Buffer): boolean {
+  return first === GZIP_MAGIC && second === 0x8b && method === 8 && flags === 0;
 }
 
 /** Some clients send `deflate` without it, as some browsers once took it. */
