@@ -26,7 +26,7 @@ interface KeeperParts {
 }
 
 const LOOK_EVERY = 5_000;
-/** Days that are over are dropped so often, and parts made for those to come. */
+/** Days that are over are dropped so often, and partitions made for those to come. */
 const DAYS_EVERY = 3_600_000;
 /** For how long files that were replaced stay, for SQL that reads them, in milliseconds of store time. */
 const GRACE = 10 * 60_000;

@@ -140,12 +140,12 @@ export interface TablePlace {
   readonly missing: readonly (readonly [number: number, since: number])[];
 }
 
-/** The log of a store that processes share: a table, in parts by the day of receipt. */
+/** The log of a store that processes share: a table, in partitions by the day of receipt. */
 export interface TableLog {
   readonly kind: 'table';
   /** No event was received before this day, counted from 1970. */
   firstDay(): Promise<number>;
-  /** Makes parts for this day and the next ones. @param now - milliseconds since 1970 */
+  /** Makes partitions for this day and the next ones. @param now - milliseconds since 1970 */
   prepare(now: number): Promise<void>;
   /** Drops what was received before this day (YYYY-MM-DD). */
   dropBefore(day: string): Promise<void>;
@@ -159,8 +159,8 @@ export interface TableLog {
   /** The id of the restoring that made this database of a copy; null if none did. */
   restored(): Promise<string | null>;
   summary(): Promise<LogSummary>;
-  /** On disk, and how many days have a part; counts nothing. */
-  size(): Promise<{ readonly bytes: number; readonly parts: number }>;
+  /** On disk, and how many days have a partition; counts nothing. */
+  size(): Promise<{ readonly bytes: number; readonly partitions: number }>;
   /** Reads the log as it is at one moment. `onPlace` hears how far that is, before anything is read. */
   scan(
     wanted: Wanted,

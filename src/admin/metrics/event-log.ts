@@ -27,8 +27,8 @@ export function eventLogMetrics(make: Instruments, { eventLog, storeTime }: Even
   gauge('bytes', 'Size of the event log on disk, without its tail.', async (log) =>
     log.kind === 'table' ? (await log.size()).bytes : sum((await log.state()).files.map(({ bytes }) => bytes)),
   );
-  gauge('files', 'Files of the event log; with a Postgres store, days that have a part.', async (log) =>
-    log.kind === 'table' ? (await log.size()).parts : (await log.state()).files.length,
+  gauge('files', 'Files of the event log; with a Postgres store, days that have a partition.', async (log) =>
+    log.kind === 'table' ? (await log.size()).partitions : (await log.state()).files.length,
   );
   gauge('unsealed_events', 'Events that wait to be sealed into files.', async (log) =>
     log.kind === 'table' ? null : (await log.state()).tail.events,
