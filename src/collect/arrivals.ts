@@ -6,6 +6,12 @@ const KNOWN_AT_A_TIME = 64;
 const NEW_AT_A_TIME = 1;
 /** Connections of newcomers that are read again in each turn: on most, nothing has come. */
 const READ_AT_A_TIME = 4;
+/**
+ * Requests that wait behind another of their own connection. Hardly any client sends one before the last is answered, but of the
+ * smallest, Node reads thousands at a time. From so many on, nothing is read of newcomers; beyond the other, the longest is cut.
+ */
+const BEHIND = 256;
+const FAR_BEHIND = 8_192;
 
 interface Arrival {
   readonly request: IncomingMessage;
@@ -27,12 +33,16 @@ export class Arrivals {
   private readonly server: Server;
   private readonly serve: readonly RequestListener[];
   private readonly newcomers: Newcomers;
-  private readonly known = new Line<Arrival>(KNOWN_AT_A_TIME);
-  private readonly others = new Line<Arrival>(NEW_AT_A_TIME);
+  private readonly known = new Line(KNOWN_AT_A_TIME);
+  private readonly others = new Line(NEW_AT_A_TIME);
   /** Connections without a request that nothing is read of. */
-  private readonly unread = new Line<Socket>(READ_AT_A_TIME);
-  /** Connections on which a request waits. */
-  private readonly waiting = new WeakSet<Socket>();
+  private readonly unread = new Line(READ_AT_A_TIME);
+  /** What waits on each connection, in order. */
+  private readonly waiting = new Map<Socket, Arrival[]>();
+  /** How many of them wait behind another. */
+  private behind = 0;
+  /** Those that are read again in this turn. */
+  private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
   private scheduled = false;
 
@@ -43,30 +53,58 @@ export class Arrivals {
     this.serve = server.listeners('request') as RequestListener[];
     server.removeAllListeners('request');
     server.on('request', (request, response) => this.arrive({ request, response }));
+    server.on('connection', (socket) => {
+      if (this.behind >= BEHIND) this.hold(socket);
+    });
   }
 
   private arrive(arrival: Arrival): void {
     const { socket } = arrival.request;
-    const isKnown = this.newcomers.isKnown(socket);
-    const line = isKnown ? this.known : this.others;
+    // It was cut in the middle of what had come of it.
+    if (socket.destroyed) return;
     this.schedule();
+    const before = this.waiting.get(socket);
+    if (before) {
+      before.push(arrival);
+      this.holdPipeline(socket);
+      return;
+    }
+    const line = this.lineOf(socket);
     if (line.mayPass()) {
       this.letIn(arrival);
       return;
     }
-    line.wait(socket.remoteAddress ?? '', arrival);
-    this.waiting.add(socket);
+    line.wait(socket);
+    this.waiting.set(socket, [arrival]);
     this.unpaused.push(socket);
-    if (!isKnown) this.holdNewcomers();
+    if (line === this.others) this.holdNewcomers();
+  }
+
+  /** At once: of small requests, thousands may have come. */
+  private holdPipeline(socket: Socket): void {
+    socket.off('resume', pauseAgain).on('resume', pauseAgain).pause();
+    this.behind += 1;
+    if (this.behind <= FAR_BEHIND) return;
+    const [longest] = [...this.waiting].reduce((most, one) => (one[1].length > most[1].length ? one : most));
+    this.forget(longest);
+    longest.destroy();
+  }
+
+  private forget(socket: Socket): void {
+    this.behind -= (this.waiting.get(socket)?.length ?? 1) - 1;
+    this.waiting.delete(socket);
   }
 
   /** Nothing more is read of newcomers in this turn: to read hundreds of requests takes as long as to serve them. */
   private holdNewcomers(): void {
     for (const socket of this.newcomers.sockets) {
-      if (socket.isPaused() || this.waiting.has(socket)) continue;
-      socket.pause();
-      this.unread.wait(socket.remoteAddress ?? '', socket);
+      if (!socket.isPaused() && !this.waiting.has(socket) && !this.reading.has(socket)) this.hold(socket);
     }
+  }
+
+  private hold(socket: Socket): void {
+    socket.pause();
+    this.unread.wait(socket);
   }
 
   /** At the end of this turn of the event loop, before anything more is read. */
@@ -78,17 +116,46 @@ export class Arrivals {
       // Nothing more is read of who waits, its end neither: a connection that ends takes with it what nobody has looked at.
       for (const socket of this.unpaused) socket.pause();
       this.unpaused = [];
-      for (const line of [this.known, this.others]) {
-        for (const arrival of line.begin(({ request }) => request.destroyed)) {
-          const { socket } = arrival.request;
-          this.waiting.delete(socket);
-          socket.resume();
-          this.letIn(arrival);
-        }
-      }
-      for (const socket of this.unread.begin(({ destroyed }) => destroyed)) socket.resume();
+      for (const line of [this.known, this.others]) line.begin((socket) => this.letNextIn(socket));
+      this.reading.clear();
+      if (this.behind < BEHIND)
+        this.unread.begin((socket) => this.readAgain(socket), this.behind > 0 ? 1 : READ_AT_A_TIME);
       if ([this.known, this.others, this.unread].some(({ isWaiting }) => isWaiting)) this.schedule();
     });
+  }
+
+  /** Whether there was anything to let in. */
+  private letNextIn(socket: Socket): boolean {
+    const arrivals = this.waiting.get(socket);
+    const next = arrivals?.[0];
+    if (arrivals === undefined || next === undefined) return false;
+    if (socket.destroyed || next.request.destroyed) {
+      this.forget(socket);
+      return false;
+    }
+    arrivals.shift();
+    this.letIn(next);
+    if (arrivals.length > 0) {
+      this.behind -= 1;
+      this.lineOf(socket).wait(socket);
+    } else {
+      this.waiting.delete(socket);
+      socket.off('resume', pauseAgain);
+      socket.resume();
+    }
+    return true;
+  }
+
+  /** The same of a connection that nothing was read of. */
+  private readAgain(socket: Socket): boolean {
+    if (socket.destroyed) return false;
+    this.reading.add(socket);
+    socket.resume();
+    return true;
+  }
+
+  private lineOf(socket: Socket): Line {
+    return this.newcomers.isKnown(socket) ? this.known : this.others;
   }
 
   private letIn({ request, response }: Arrival): void {
@@ -96,12 +163,17 @@ export class Arrivals {
   }
 }
 
+/** Whoever reads the body of a request lets its connection go on. */
+function pauseAgain(this: Socket): void {
+  this.pause();
+}
+
 /** Lets a limited number pass in each turn of the event loop, one address after the other. */
-class Line<T> {
+class Line {
   private readonly limit: number;
   private passed = 0;
   /** By address, the one whose turn is next first. */
-  private readonly waiting = new Map<string, T[]>();
+  private readonly waiting = new Map<string, Socket[]>();
 
   constructor(limit: number) {
     this.limit = limit;
@@ -117,25 +189,22 @@ class Line<T> {
     return true;
   }
 
-  wait(address: string, one: T): void {
+  wait(socket: Socket): void {
+    const address = socket.remoteAddress ?? '';
     const queue = this.waiting.get(address);
-    if (queue) queue.push(one);
-    else this.waiting.set(address, [one]);
+    if (queue) queue.push(socket);
+    else this.waiting.set(address, [socket]);
   }
 
-  /** Those whose turn it is. */
-  begin(isGone: (one: T) => boolean): readonly T[] {
+  /** @param pass - says whether it was worth a place: of those that are gone, nothing is to be done */
+  begin(pass: (socket: Socket) => boolean, limit = this.limit): void {
     this.passed = 0;
-    const next: T[] = [];
     for (const [address, queue] of this.waiting) {
-      if (this.passed === this.limit) break;
-      const one = queue.shift() as T;
+      if (this.passed === limit) break;
+      const socket = queue.shift() as Socket;
       this.waiting.delete(address);
       if (queue.length > 0) this.waiting.set(address, queue);
-      if (isGone(one)) continue;
-      this.passed += 1;
-      next.push(one);
+      if (pass(socket)) this.passed += 1;
     }
-    return next;
   }
 }

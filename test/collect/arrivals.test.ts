@@ -68,12 +68,13 @@ t.test('a request whose connection ends behind it waits for its turn all the sam
   t.equal(new Set(users).size, 51);
 });
 
-class Connection {
+class Connection extends EventEmitter {
   readonly remoteAddress: string;
   destroyed = false;
   private paused = false;
 
   constructor(remoteAddress: string) {
+    super();
     this.remoteAddress = remoteAddress;
   }
 
@@ -87,6 +88,11 @@ class Connection {
 
   resume(): void {
     this.paused = false;
+    this.emit('resume');
+  }
+
+  destroy(): void {
+    this.destroyed = true;
   }
 }
 
@@ -108,6 +114,7 @@ function doorway(isKnown: (address: string) => boolean) {
   const join = (remoteAddress: string): Connection => {
     const connection = new Connection(remoteAddress);
     if (!isKnown(remoteAddress)) sockets.push(connection);
+    server.emit('connection', connection);
     return connection;
   };
   const come = (remoteAddress: string, socket = join(remoteAddress)): Request => {
@@ -176,5 +183,82 @@ t.test(
     for (let turns = 0; turns < 100; turns += 1) await turn();
     t.notOk(crowd.slice(0, 100).some((connection) => connection.isPaused()));
     t.equal(served.length, 2);
+  },
+);
+
+t.test(
+  'who sends request behind request keeps nobody waiting but itself, and is read no further meanwhile',
+  async (t) => {
+    const { served, join, come } = doorway(() => false);
+    const hasty = join('10.0.0.1');
+    const sent = Array.from({ length: 200 }, () => come('10.0.0.1', hasty));
+    t.ok(hasty.isPaused(), 'at once');
+    const other = come('10.0.0.1');
+    for (let turns = 0; turns < 4; turns += 1) await turn();
+    t.ok(served.includes(other), 'another connection of the same address waits for one request of it, not for all');
+    hasty.resume();
+    t.ok(hasty.isPaused(), 'to read a body does not let it go on');
+    for (let turns = 0; turns < 200; turns += 1) await turn();
+    const inOrder = served.filter(({ socket }) => socket === hasty);
+    t.equal(inOrder.length, 200);
+    t.ok(
+      inOrder.every((request, index) => request === sent[index]),
+      'in order',
+    );
+    t.notOk(hasty.isPaused());
+  },
+);
+
+t.test('nobody new is read while hundreds of requests wait behind others of their connections', async (t) => {
+  const { join, come } = doorway(() => false);
+  const early = join('10.0.0.2');
+  const hasty = join('10.0.0.1');
+  for (let n = 0; n < 400; n += 1) come('10.0.0.1', hasty);
+  const late = join('10.0.0.3');
+  for (let turns = 0; turns < 100; turns += 1) await turn();
+  t.same([early.isPaused(), late.isPaused()], [true, true]);
+  for (let turns = 0; turns < 100; turns += 1) await turn();
+  t.same([early.isPaused(), late.isPaused()], [false, false], 'but as soon as they are few');
+});
+
+t.test('where thousands wait behind others, the connection with most of them is cut', async (t) => {
+  const { served, join, come } = doorway((address) => address === 'known');
+  const [modest, greedy] = [join('known'), join('known')];
+  for (let n = 0; n < 200; n += 1) come('known', modest);
+  const before = served.length;
+  for (let n = 0; n < 9_000; n += 1) come('known', greedy);
+  t.same([modest.destroyed, greedy.destroyed], [false, true]);
+  for (let turns = 0; turns < 10; turns += 1) await turn();
+  t.equal(served.length - before, 200 - before, 'what came of it is forgotten');
+  const next = come('known', modest);
+  await turn();
+  t.ok(served.includes(next));
+});
+
+t.test('a newcomer that is read again is not held again before it has been', async (t) => {
+  const { join, come } = doorway(() => false);
+  const crowd = Array.from({ length: 40 }, () => join('10.0.0.1'));
+  const other = join('10.0.0.2');
+  come('10.0.0.1');
+  come('10.0.0.1');
+  await turn();
+  t.notOk(other.isPaused(), 'it is its turn');
+  // Of two that were let go on, the other's data is looked at first.
+  const first = crowd.find((connection) => !connection.isPaused());
+  come('10.0.0.1', first);
+  come('10.0.0.1');
+  t.notOk(other.isPaused());
+});
+
+t.test(
+  'requests that come at once on a new connection are all taken, in order, though it ends behind them',
+  async (t) => {
+    const service = startService(t);
+    const [socket] = (await connections(t, service, 1)) as [Socket];
+    const users = Array.from({ length: 1_000 }, (_, index) => `user ${index}`);
+    const closed = once(socket.resume(), 'close');
+    socket.end(users.map((userId) => requestOf(userId)).join(''));
+    await closed;
+    t.same(usersOf(service), users);
   },
 );
