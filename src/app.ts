@@ -421,7 +421,7 @@ export class App {
     const { log, readConfig } = this.options;
     const { clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards } = this;
     const health = { alive: () => this.alive(), ready: () => this.ready() };
-    const server = createHttpServer(log, health, this.config.listen.trustedProxies);
+    const server = createHttpServer(log, health, this.config.listen.trustedProxies, clock);
     await registerRoutes(server, {
       ...{ log, clock, agent, store, accept, sync, worker, regulations, metrics, audit, discards },
       config: () => this.config,

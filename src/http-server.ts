@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { type Clock, systemClock } from './clock.ts';
 import { serverOptions } from './collect/server.ts';
 import { RollcallError } from './errors.ts';
 import { answerError, answerExpectation, answerNotFound } from './http-errors.ts';
@@ -11,6 +12,8 @@ import { answerError, answerExpectation, answerNotFound } from './http-errors.ts
  * tries again after a second and more: Node's 511 are too few for a crowd that comes at once.
  */
 const BACKLOG = 4_096;
+/** Milliseconds for requests to be sent to their end, and answered, once the server is being closed. */
+const LAST_REQUESTS = 10_000;
 
 interface HealthChecks {
   /** Throws when the process can't go on. */
@@ -24,6 +27,7 @@ export function createHttpServer(
   log: FastifyBaseLogger,
   { alive, ready }: HealthChecks,
   trustedProxies: readonly string[] = [],
+  clock: Pick<Clock, 'after'> = systemClock,
 ): FastifyInstance {
   const server = fastify({
     ...serverOptions,
@@ -36,11 +40,15 @@ export function createHttpServer(
     return503OnClosing: false,
   });
   let isClosing = false;
+  let endAnyway = () => {};
   server.addHook('preClose', async () => {
     isClosing = true;
     // Who is answered from now on might keep the connection, and the server would wait for it as long as it may be idle.
     server.server.keepAliveTimeout = 1;
+    // Node no longer looks for requests that take too long.
+    endAnyway = clock.after(LAST_REQUESTS, () => server.server.closeAllConnections());
   });
+  server.addHook('onClose', async () => endAnyway());
   server.server.on('checkExpectation', answerExpectation);
   server.server.on('checkContinue', (request, response) => {
     // Once the body is wanted: a request that its head has refused must not be asked for it.

@@ -6,15 +6,17 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { systemClock } from '../src/clock.ts';
+import { type Clock, systemClock } from '../src/clock.ts';
 import { collect } from '../src/collect/collect.ts';
 import { createHttpServer, startListening } from '../src/http-server.ts';
+import { ManualClock } from './helpers/clock.ts';
 
 const SOURCE = { id: 'shop', writeKey: 'WK', enabled: true };
 
 /** The service's server, listening on both addresses that `localhost` may be. */
-async function startServer(t: Test, accept: () => Promise<unknown> = async () => {}) {
-  const server = createHttpServer(pino({ level: 'silent' }), { alive: () => {}, ready: async () => {} });
+async function startServer(t: Test, accept: () => Promise<unknown> = async () => {}, clock: Clock = systemClock) {
+  const health = { alive: () => {}, ready: async () => {} };
+  const server = createHttpServer(pino({ level: 'silent' }), health, [], clock);
   const limits = { strangerSockets: 8 };
   await server.register(collect, { sources: () => [SOURCE], clock: systemClock, accept, limits });
   t.teardown(() => server.close());
@@ -195,6 +197,30 @@ t.test('a connection that was in use does not hold up the end', async (t) => {
   const start = performance.now();
   await closed;
   t.ok(performance.now() - start < 60_000, 'though it may be idle for 72 s');
+});
+
+t.test('who never ends a request, or its connection, does not keep the server from its end', async (t) => {
+  const clock = new ManualClock();
+  const { server, port } = await startServer(t, undefined, clock);
+  const unfinished = [
+    'POST /v1/track HTTP/1.1\r\nhost: a\r\nx-',
+    `POST /v1/track HTTP/1.1\r\nhost: a\r\n${KEY}content-length: 9\r\n\r\n{`,
+    'NONSENSE\r\n\r\n',
+  ];
+  for (const sent of unfinished) {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    t.teardown(() => socket.destroy());
+    // What comes behind a request has come when that is answered.
+    socket.write(`GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n${sent}`);
+    await once(
+      socket.on('error', () => {}),
+      'data',
+    );
+  }
+  const closed = server.close();
+  await clock.timer(10_000);
+  clock.advance(10_000);
+  await closed;
 });
 
 /** Of the two that `localhost` may be, those that take connections. */
