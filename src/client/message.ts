@@ -94,7 +94,6 @@ export interface Tools {
  * @throws ClientError naming the field that is missing or wrong; `too_large` over {@link MAX_MESSAGE_BYTES}.
  */
 export function serialize(type: Kind, message: AnyMessage, { clock, byteLength }: Tools): string {
-  if (!isObject(message)) throw new ClientError('invalid_message', `${type} takes an object`);
   check(type, message);
   const paged = type === 'page' || type === 'screen';
   const fields = {
@@ -131,7 +130,7 @@ function stringify(type: Kind, fields: object): string {
 }
 
 /** A Map as an object and a Set as an array, others as they are. */
-function plain<Value>(value: Value): Value | object {
+export function plain<Value>(value: Value): Value | object {
   if (value instanceof Set) return [...value];
   if (!(value instanceof Map)) return value;
   const object: Record<string, unknown> = Object.create(null);
@@ -154,7 +153,9 @@ function limited(type: Kind, text: string, byteLength: Tools['byteLength']): str
   return text;
 }
 
-function check(type: Kind, m: AnyMessage): void {
+/** @throws ClientError naming the field that is missing or wrong */
+export function check(type: Kind, m: AnyMessage): void {
+  if (!isObject(m)) throw new ClientError('invalid_message', `${type} takes an object`);
   if (type === 'track') {
     if (!isGiven(m.event) || m.event === '') fail('event_not_defined', 'event', 'is required');
     if (typeof m.event !== 'string') fail('event_not_string', 'event', 'must be a string');

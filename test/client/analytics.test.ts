@@ -334,6 +334,85 @@ t.test('plugins see and change messages before they are queued, in turn', async 
   t.equal(({} as { polluted?: boolean }).polluted, undefined);
 });
 
+t.test('with plugins too, a wrong call throws at once', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  await analytics.register({ name: 'any', type: 'before', isLoaded: () => true, load: async () => {} });
+  t.throws(() => analytics.track({ event: 'x' }), { code: 'no_user_anon_id' });
+  t.throws(() => analytics.track({ userId: 'u' } as never), { code: 'event_not_defined' });
+  t.throws(() => analytics.track(undefined as never), TypeError);
+  const { calls, callback } = collect();
+  analytics.track({ userId: 'u', event: 'x', properties: { n: 1n } }, callback);
+  await analytics.closeAndFlush();
+  t.match(calls, [[{ code: 'invalid_message' }]]);
+  t.equal(requests.length, 0);
+});
+
+t.test('a message has the time of its call, which plugins see', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  const seen: unknown[] = [];
+  await analytics.register({
+    ...{ name: 'slow', type: 'before', isLoaded: () => true, load: async () => {} },
+    track: async (context) => {
+      seen.push(context.event['timestamp']);
+      const begun = Date.now();
+      while (Date.now() === begun) await new Promise(setImmediate);
+      return context;
+    },
+  });
+  analytics.track({ userId: 'u', event: 'x' });
+  await analytics.closeAndFlush();
+  t.ok(seen[0] instanceof Date);
+  t.same([requests[0]?.batch[0]?.['timestamp']], JSON.parse(JSON.stringify(seen)));
+});
+
+t.test('an enrichment that fails costs no message, and is told once', async (t) => {
+  const warned: string[] = [];
+  const hear = ({ message }: Error) => void warned.push(message);
+  process.on('warning', hear);
+  t.teardown(() => process.off('warning', hear));
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  await analytics.register({
+    ...{ name: 'geo', type: 'enrichment', isLoaded: () => true, load: async () => {} },
+    track: () => Promise.reject(new Error('no data')),
+  });
+  analytics.track({ userId: 'u', event: 'a' });
+  analytics.track({ userId: 'u', event: 'b' });
+  await analytics.closeAndFlush();
+  t.match(requests[0]?.batch, [{ event: 'a' }, { event: 'b' }]);
+  await new Promise(setImmediate);
+  t.same(
+    warned.filter((text) => text.includes('geo')),
+    ['the plugin geo failed, and messages go out without it: Error: no data'],
+  );
+});
+
+t.test('a plugin that never ends keeps neither a flush nor other messages', async (t) => {
+  const warned: string[] = [];
+  const hear = ({ message }: Error) => void warned.push(message);
+  process.on('warning', hear);
+  t.teardown(() => process.off('warning', hear));
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  await analytics.register({
+    ...{ name: 'stuck', type: 'before', isLoaded: () => true, load: async () => {} },
+    track: (context) => (context.event['event'] === 'a' ? new Promise(() => {}) : context),
+  });
+  analytics.track({ userId: 'u', event: 'a' });
+  analytics.identify({ userId: 'u' });
+  analytics.track({ userId: 'u', event: 'b' });
+  await analytics.flush({ timeout: 50 });
+  await analytics.closeAndFlush({ timeout: 50 });
+  t.match(
+    requests.flatMap(({ batch }) => batch),
+    [{ type: 'identify' }, { event: 'b' }],
+  );
+  await new Promise(setImmediate);
+  t.match(warned.at(-1), /plugins have not handed on 1 messages/);
+});
+
 t.test('callbacks and listeners that throw harm neither host nor client', async (t) => {
   const { endpoint, requests } = await service(t);
   const analytics = new Analytics({ writeKey: 'KEY', host: endpoint, flushAt: 1 });

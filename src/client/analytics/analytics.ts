@@ -1,16 +1,19 @@
 import { BaseClient } from '../client.ts';
+import type { Clock } from '../clock.ts';
 import { ClientError } from '../errors.ts';
 import type { Follower } from '../follower.ts';
 import type { LossFacts } from '../ledger.ts';
-import type {
-  AliasMessage,
-  AnyEvents,
-  AnyMessage,
-  GroupMessage,
-  IdentifyMessage,
-  Kind,
-  PageMessage,
-  TrackMessage,
+import {
+  type AliasMessage,
+  type AnyEvents,
+  type AnyMessage,
+  check,
+  type GroupMessage,
+  type IdentifyMessage,
+  type Kind,
+  type PageMessage,
+  plain,
+  type TrackMessage,
 } from '../message.ts';
 import type { Body, Platform, Transport } from '../platform.ts';
 import { version } from '../version.ts';
@@ -63,8 +66,11 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   readonly ready: Promise<void>;
   readonly #client: BaseClient<Events>;
   readonly #platform: Platform;
-  readonly #plugins = new Plugins<this>(this);
+  readonly #clock: Clock;
+  readonly #plugins: Plugins<this>;
   readonly #settings: AnalyticsSettings;
+  /** Milliseconds that a flush waits unless the call says otherwise. */
+  readonly #flushTimeout: number;
   /** Queued messages in the order of their calls, as the client settles them. */
   #pending: Pending[] = [];
   /** Messages with plugins, or whose callback comes in the next turn. */
@@ -79,6 +85,9 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     const options = clientOptions(settings);
     this.#settings = settings;
     this.#platform = platform;
+    this.#clock = settings.clock ?? platform.clock;
+    this.#plugins = new Plugins<this>(this, platform.warn);
+    this.#flushTimeout = options.closeTimeout as number;
     this.#client = new BaseClient<Events>(settings.writeKey, options, platform, this.#follower());
     if (settings.maxRateLimitDuration !== undefined) platform.warn('maxRateLimitDuration has no effect here.');
     this.ready = Promise.resolve().then(() => {
@@ -115,7 +124,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   /** Records a page view. A `category` goes into the properties too. */
   page(message: PageParams, callback?: Callback): void {
     const { category, properties } = message;
-    const given = category == null ? message : { ...message, properties: { ...properties, category } };
+    const given = category == null ? message : { ...message, properties: { ...plain(properties), category } };
     this.#dispatch('page', given, callback);
   }
 
@@ -135,12 +144,18 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   }
 
   /** Sends what is queued, and waits until all callbacks are called or the time is over. */
-  async flush({ timeout, close = false }: FlushParams = {}): Promise<void> {
-    const wait = timeout === undefined ? {} : { timeout };
+  async flush({ timeout = this.#flushTimeout, close = false }: FlushParams = {}): Promise<void> {
+    const clock = this.#clock;
+    const end = clock.now() + timeout;
+    const left = () => Math.max(0, end - clock.now());
     if (close) this.#isClosed = true;
-    await this.#prepared(timeout);
-    await (close ? this.#client.close(wait) : this.#client.flush(wait));
-    await Promise.all(this.#underWay);
+    // What is queued already does not wait for plugins, which may be slow, or never end.
+    if (!this.#plugins.isEmpty) await Promise.all([this.#prepared(timeout), this.#client.flush({ timeout })]);
+    await (close ? this.#client.close({ timeout: left() }) : this.#client.flush({ timeout: left() }));
+    await this.#prepared(left());
+    const stuck = this.#underWay.size;
+    if (close && stuck > 0)
+      this.#platform.warn(`plugins have not handed on ${stuck} messages in time: they are dropped.`);
   }
 
   /** As `flush`, and ends: messages not sent in time are given up and reported. Later calls are `call_after_close`. */
@@ -162,37 +177,47 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   }
 
   #dispatch(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
-    if (this.#isClosed) this.#afterClose(kind, message);
-    else if (this.#plugins.isEmpty) this.#enqueue(kind, message, callback);
-    else this.#own(this.#prepare(kind, message, callback));
+    if (this.#isClosed) return void this.#afterClose(kind, message);
+    try {
+      if (this.#plugins.isEmpty) this.#enqueue(kind, message, callback);
+      else this.#prepare(kind, message, callback);
+    } catch (error) {
+      this.#refuse(kind, message, error, callback);
+    }
   }
 
-  async #prepare(kind: Kind, message: AnyMessage, callback: Callback | undefined): Promise<void> {
+  /** Runs plugins, which can't make a wrong call a right one. */
+  #prepare(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
+    check(kind, message);
     const context = new Context(this.#event(kind, message));
-    try {
-      const { event } = await this.#plugins.run(kind, context);
+    const queued = this.#plugins.run(kind, context).then(({ event }) => {
       this.#enqueue(kind, event as AnyMessage, callback);
-    } catch (reason) {
-      this.#fail('unknown', reason, context, callback);
-    }
+    });
+    const codeOf = (reason: unknown) => (reason instanceof ClientError ? 'delivery_failure' : 'unknown');
+    this.#own(queued.catch((reason) => this.#fail(codeOf(reason), reason, context, callback)));
   }
 
   #enqueue(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
     this.#callback = callback;
     try {
       (this.#client[kind] as (message: AnyMessage) => boolean)(message);
-    } catch (error) {
-      if (!(error instanceof ClientError) || !TOLD.has(error.code)) throw error;
-      const context = new Context(this.#event(kind, message));
-      this.#own(Promise.resolve().then(() => this.#fail('delivery_failure', error, context, callback)));
     } finally {
       this.#callback = undefined;
     }
   }
 
+  /** Reports mistakes in the values later, and throws those in the call. */
+  #refuse(kind: Kind, message: AnyMessage, error: unknown, callback: Callback | undefined): void {
+    if (!(error instanceof ClientError) || !TOLD.has(error.code)) throw error;
+    const context = new Context(this.#event(kind, message));
+    this.#own(Promise.resolve().then(() => this.#fail('delivery_failure', error, context, callback)));
+  }
+
   /** A message that is not written as text yet, or never will be. */
   #event(kind: Kind, message: AnyMessage): Event {
-    return { ...message, type: kind, messageId: message.messageId ?? this.#platform.clock.uuid() };
+    const messageId = message.messageId ?? this.#clock.uuid();
+    const timestamp = message.timestamp ?? new Date(this.#clock.now());
+    return { ...message, type: kind, messageId, timestamp };
   }
 
   #afterClose(kind: Kind, message: AnyMessage): void {
@@ -204,13 +229,12 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     this.#tell(() => this.emit('call_after_close', event));
   }
 
-  /** Waits for plugins, which may be slow, for `timeout` at most. */
-  async #prepared(timeout: number | undefined): Promise<void> {
+  /** Waits for plugins and callbacks, for `timeout` at most. */
+  async #prepared(timeout: number): Promise<void> {
     if (this.#underWay.size === 0) return;
-    const { clock } = this.#platform;
     let cancel = () => {};
     const over = new Promise<void>((resolve) => {
-      cancel = clock.after(timeout ?? 75_000, resolve, true);
+      cancel = this.#clock.after(timeout, resolve, true);
     });
     await Promise.race([Promise.all(this.#underWay), over]);
     cancel();

@@ -1,8 +1,11 @@
 import { ClientError } from '../errors.ts';
 import type { Kind } from '../message.ts';
-import type { Context } from './context.ts';
+import { Context } from './context.ts';
 
-/** Sees every message before it is queued, and may change it. */
+/**
+ * Sees every message before it is queued, and may change it. A `before` that fails stops the message; an `enrichment`
+ * that fails leaves it as it is.
+ */
 export interface Plugin<Instance = unknown> extends Partial<Record<Kind, (context: Context) => Hooked>> {
   name: string;
   /** `before` runs first, then `enrichment`. A `utility` is only loaded. Others are refused. */
@@ -18,10 +21,14 @@ type Hooked = Context | undefined | Promise<Context | undefined>;
 /** The plugins of one instance, in the order in which they run. */
 export class Plugins<Instance> {
   readonly #instance: Instance;
+  readonly #warn: (text: string) => void;
+  /** Names of those whose failure was told. */
+  readonly #failed = new Set<string>();
   #list: Plugin<Instance>[] = [];
 
-  constructor(instance: Instance) {
+  constructor(instance: Instance, warn: (text: string) => void) {
     this.#instance = instance;
+    this.#warn = warn;
   }
 
   get isEmpty(): boolean {
@@ -51,8 +58,22 @@ export class Plugins<Instance> {
   async run(kind: Kind, context: Context): Promise<Context> {
     let current = context;
     for (const plugin of this.#list) {
-      if (plugin.type !== 'utility') current = (await plugin[kind]?.(current)) ?? current;
+      if (plugin.type === 'utility') continue;
+      try {
+        const next = await plugin[kind]?.(current);
+        if (next instanceof Context) current = next;
+      } catch (error) {
+        if (plugin.type === 'before') throw error;
+        this.#tell(plugin.name, error);
+      }
     }
     return current;
+  }
+
+  /** Once for each plugin: it may fail for every message. */
+  #tell(name: string, error: unknown): void {
+    if (this.#failed.has(name)) return;
+    this.#failed.add(name);
+    this.#warn(`the plugin ${name} failed, and messages go out without it: ${error}`);
   }
 }
