@@ -1,7 +1,7 @@
 import type { Awaitable } from './after.ts';
 import type { PostgresClient, PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
-import { isOurs, stateOf, Table, transaction } from './postgres/table.ts';
+import { isOurs, stateOf, storable, Table, transaction } from './postgres/table.ts';
 import { LeaseLost, type Opening, type ReceiverStore } from './store.ts';
 
 export { type PostgresClient, type PostgresPool, postgresSchema };
@@ -46,54 +46,61 @@ const PRUNE_EVERY = 1_000;
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const { pool, keep = 24 * 60 * 60 * 1000, lease = 30_000, time } = options;
   const table = new Table({ table: options.table, lease, time });
-  const inTransaction = <T>(work: (client: PostgresClient) => Promise<T>) => transaction(pool, work);
+  async function inTransaction<T>(
+    given: Opening,
+    work: (client: PostgresClient, opening: Opening) => Promise<T>,
+  ): Promise<T> {
+    const opening = await storable(given);
+    return transaction(pool, (client) => work(client, opening));
+  }
   let begun = 0;
   return {
     lease,
     async migrate() {
-      await inTransaction(async (client) => {
+      await transaction(pool, async (client) => {
         // `if not exists` still fails for one of two that create the same at once.
         await client.query('select pg_advisory_xact_lock(hashtext($1))', [table.name]);
         await client.query(postgresSchema(table.name));
       });
     },
-    async begin(opening) {
+    async begin(given) {
       begun += 1;
       if (begun % PRUNE_EVERY === 0) await table.prune(pool, keep);
-      return inTransaction(async (client) => {
+      return inTransaction(given, async (client, opening) => {
         const state = stateOf(await table.lock(client, opening), opening);
         if (state === 'new') await table.hold(client, opening);
         else await table.forgetEmpty(client, opening);
         return state;
       });
     },
-    renew: (opening) =>
-      inTransaction(async (client) => {
+    renew: (given) =>
+      inTransaction(given, async (client, opening) => {
         const ours = isOurs(await table.lock(client, opening), opening);
         if (ours) await table.hold(client, opening);
         else await table.forgetEmpty(client, opening);
         return ours;
       }),
-    done: (opening) =>
-      inTransaction(async (client) => {
+    done: (given) =>
+      inTransaction(given, async (client, opening) => {
         const ours = isOurs(await table.lock(client, opening), opening);
         if (ours) await table.mark(client, opening);
         await table.give(client, opening);
         return ours;
       }),
-    release: (opening) =>
-      inTransaction(async (client) => {
+    release: (given) =>
+      inTransaction(given, async (client, opening) => {
         await table.lock(client, opening);
         await table.give(client, opening);
       }),
-    transaction: ({ opening }, work) =>
-      inTransaction(async (client) => {
-        if (opening !== undefined) {
-          if (!isOurs(await table.lock(client, opening), opening)) throw new LeaseLost();
-          // Still held, so that `done` finds what it expects.
-          await table.mark(client, opening);
-        }
-        return work(client as Parameters<typeof work>[0]);
-      }),
+    transaction({ opening: given }, work) {
+      type Client = Parameters<typeof work>[0];
+      if (given === undefined) return transaction(pool, async (client) => work(client as Client));
+      return inTransaction(given, async (client, opening) => {
+        if (!isOurs(await table.lock(client, opening), opening)) throw new LeaseLost();
+        // Still held, so that `done` finds what it expects.
+        await table.mark(client, opening);
+        return work(client as Client);
+      });
+    },
   };
 }

@@ -41,6 +41,12 @@ function opening(key: string | undefined, change?: Change): Opening {
 
 const change = (sequence: number, name = 'club of u1'): Change => ({ name, sequence });
 
+/** Text that no database makes shorter. */
+function incompressible(length: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(length));
+  return Array.from(bytes, (byte) => String.fromCharCode(0x20 + (byte % 95))).join('');
+}
+
 async function begins(store: ReceiverStore, given: Opening, expected: Opened, message?: string): Promise<void> {
   assert.equal(await store.begin(given), expected, message);
 }
@@ -183,9 +189,12 @@ export const storeCases: readonly StoreCase[] = [
   {
     name: 'keys and names may be any text',
     async run({ store }) {
-      for (const text of ['__proto__', "o'clock; drop", 'ü€😀', '[1,"x"]', 'a'.repeat(2_000)]) {
+      const texts = ['__proto__', "o'clock; drop", 'ü€😀', '[1,"x"]', 'a'.repeat(2_000), 'a\0b'];
+      for (const text of [...texts, incompressible(20_000)]) {
         await handles(store, opening(text, change(1, text)));
         await begins(store, opening(text), 'done');
+        await begins(store, opening(`${text}2`, change(0, text)), 'stale');
+        await handles(store, opening(`${text}3`, change(0, `${text}3`)));
       }
     },
   },

@@ -5,6 +5,8 @@ import { checkedName } from './schema.ts';
 /** Prefixes that tell requests and changes apart in one table. */
 const REQUEST = 'r:';
 const CHANGE = 'c:';
+/** Characters of a name that is stored as it is: an index of Postgres takes 2,700 bytes, and a character has up to three. */
+const NAME_LIMIT = 800;
 const PRUNE_LIMIT = 10_000;
 const DATABASE_TIME = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
@@ -119,6 +121,22 @@ export async function transaction<T>(pool: PostgresPool, work: (client: Postgres
     // One whose transaction could not be ended is of no use to others.
     client.release(broken);
   }
+}
+
+/** An opening with names that the table can hold: ids are the sender's to choose. */
+export async function storable({ key, change, holder }: Opening): Promise<Opening> {
+  return {
+    key: key === undefined ? undefined : await storedName(key),
+    change: change && { ...change, name: await storedName(change.name) },
+    holder,
+  };
+}
+
+/** The hash of a name that is too long, or that no text of Postgres can hold. */
+async function storedName(name: string): Promise<string> {
+  if (name.length <= NAME_LIMIT && !name.includes('\0')) return name;
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name));
+  return `sha256:${Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
 function namesOf({ key, change }: Opening): string[] {
