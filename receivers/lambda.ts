@@ -1,4 +1,5 @@
 import type { EdgeReceiver } from './edge.ts';
+import { bodyAlreadyRead } from './reply.ts';
 
 /** The parts used of the event of a function URL, of an API Gateway (both of its formats) or of a load balancer. */
 export interface LambdaEvent {
@@ -10,7 +11,9 @@ export interface LambdaEvent {
   path?: string;
   rawPath?: string;
   rawQueryString?: string;
-  requestContext?: { http?: { method?: string } };
+  queryStringParameters?: Record<string, string | undefined> | null;
+  multiValueQueryStringParameters?: Record<string, string[] | undefined> | null;
+  requestContext?: { http?: { method?: string }; elb?: object };
 }
 
 /** The answer of such a function. */
@@ -20,23 +23,40 @@ export interface LambdaResult {
   body: string;
 }
 
+type One = Record<string, string | undefined> | null;
+type Several = Record<string, string[] | undefined> | null;
+
+/** Names with each of their values; some platforms give the last one only, some all of them, some both. */
+function pairsOf(one: One | undefined, several: Several | undefined): [name: string, value: string][] {
+  const all = Object.entries(several ?? {});
+  const given = all.length > 0 ? all : Object.entries(one ?? {}).map(([name, value]) => [name, [value]] as const);
+  return given.flatMap(([name, values]) =>
+    (values ?? []).flatMap((value): [string, string][] => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
 function headersOf({ headers, multiValueHeaders }: LambdaEvent): Headers {
   const all = new Headers();
-  const several = Object.entries(multiValueHeaders ?? {});
-  const given =
-    several.length > 0 ? several : Object.entries(headers ?? {}).map(([name, value]) => [name, [value]] as const);
-  for (const [name, values] of given)
-    for (const value of values ?? []) if (value !== undefined) all.append(name, value);
+  for (const [name, value] of pairsOf(headers, multiValueHeaders)) all.append(name, value);
   return all;
+}
+
+function queryOf(event: LambdaEvent): string {
+  const { rawQueryString, queryStringParameters, multiValueQueryStringParameters, requestContext } = event;
+  if (rawQueryString !== undefined) return rawQueryString;
+  // A REST API has decoded them, a load balancer has not.
+  const written = requestContext?.elb === undefined ? encodeURIComponent : String;
+  const pairs = pairsOf(queryStringParameters, multiValueQueryStringParameters);
+  return pairs.map(([name, value]) => `${written(name)}=${written(value)}`).join('&');
 }
 
 function requestOf(event: LambdaEvent): Request {
   const method = event.requestContext?.http?.method ?? event.httpMethod ?? 'POST';
   const path = event.rawPath ?? event.path ?? '/';
-  const query = event.rawQueryString ? `?${event.rawQueryString}` : '';
+  const query = queryOf(event);
   const hasBody = method !== 'GET' && method !== 'HEAD';
   const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
-  return new Request(`https://lambda.invalid${path}${query}`, {
+  return new Request(`https://lambda.invalid${path}${query && `?${query}`}`, {
     method,
     headers: headersOf(event),
     ...(hasBody && { body }),
@@ -49,6 +69,11 @@ function requestOf(event: LambdaEvent): Request {
  */
 export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: LambdaEvent) => Promise<LambdaResult> {
   return async (event) => {
+    // A mapping template has parsed it, or it is no event of these: not the sender's fault.
+    if (typeof (event.body ?? '') !== 'string') {
+      const { status, headers, body } = bodyAlreadyRead;
+      return { statusCode: status, headers, body };
+    }
     let request: Request;
     try {
       request = requestOf(event);

@@ -34,6 +34,17 @@ const events: Record<string, (made: Made) => LambdaEvent> = {
     isBase64Encoded: false,
     httpMethod: 'POST',
     path: '/hooks',
+    queryStringParameters: { tenant: 'b', x: '/' },
+    multiValueQueryStringParameters: { tenant: ['a'], x: ['/'] },
+  }),
+  'a load balancer': ({ headers, body }) => ({
+    headers,
+    body,
+    isBase64Encoded: false,
+    httpMethod: 'POST',
+    path: '/hooks',
+    queryStringParameters: { tenant: 'a', x: '%2F' },
+    requestContext: { elb: {} },
   }),
 };
 
@@ -47,9 +58,15 @@ for (const [platform, event] of Object.entries(events)) {
     t.match(await handler(event(made)), { statusCode: 200, body: /duplicate/ });
     t.match(await handler({ ...event(made), body: `${made.body} ` }), { statusCode: 401 });
     t.match(await handler({ ...event(made), body: null }), { statusCode: 401 });
-    t.match(urls[0], /^\/hooks/);
+    t.same(urls, ['/hooks?tenant=a&x=%2F']);
   });
 }
+
+t.test('lambda: a body that a mapping template has parsed is not the fault of the sender', async (t) => {
+  const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
+  const { headers, body } = signed(webhook('track'), secret);
+  t.match(await handler({ headers, body: JSON.parse(body) }), { statusCode: 500, body: /body_already_read/ });
+});
 
 t.test('lambda: an event that is no request is answered, whatever it has', async (t) => {
   const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
