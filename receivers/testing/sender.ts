@@ -117,11 +117,17 @@ export function webhook(kind: Kind, fields: Record<string, unknown> = {}): Recor
   return { version: 1, type: kind, ...ids, context: {}, ...own, timestamp, ...fields };
 }
 
+/** Characters of an answer that are read; receivers need a few. */
+const ANSWER_LIMIT = 1024 * 1024;
+
 async function answerOf(request: ClientRequest): Promise<Sent> {
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   response.setEncoding('utf8');
   let body = '';
-  for await (const chunk of response) body += chunk;
+  for await (const chunk of response) {
+    body += chunk;
+    if (body.length > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT}`);
+  }
   return { status: response.statusCode as number, body };
 }
 
@@ -159,7 +165,8 @@ function open(
   const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
   const request = make(target, { method: 'POST', headers: Object.fromEntries(given), agent: false });
   const late = setTimeout(() => request.destroy(new Error(`no answer within ${timeout} ms`)), timeout);
-  return request.on('close', () => clearTimeout(late));
+  // What breaks off after the head of an answer is said by its body.
+  return request.on('error', () => {}).on('close', () => clearTimeout(late));
 }
 
 /** A sender for one receiver. */
@@ -206,7 +213,6 @@ export function createSender(options: SenderOptions): Sender {
     async cutOff(body) {
       const bytes = toBytes(body);
       const request = open(sender, bytes);
-      request.on('error', () => {});
       await new Promise<void>((resolve) => request.write(bytes.subarray(0, bytes.length >> 1), () => resolve()));
       const closed = new Promise<void>((resolve) => request.on('close', resolve));
       request.destroy();

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
+import type { ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parseMessage } from '../../receivers/parse.ts';
-import { type CaseResult, conformance } from '../../receivers/testing.ts';
+import { type CaseResult, conformance, createSender, webhook } from '../../receivers/testing.ts';
 import { hosts, serve } from './helpers/hosts.ts';
 import { secret } from './helpers/samples.ts';
 
@@ -81,6 +82,24 @@ t.test('a receiver that waits for bytes that never come is wrong in that case, a
     { passed: false, error: /no answer within 2000 ms/ },
   );
   t.match(results.at(-1), { got: [200], passed: true });
+});
+
+t.test('a receiver whose answers never end is wrong, and does not end the process that tries it', async (t) => {
+  const answers: [answer: (response: ServerResponse) => void, error: RegExp][] = [
+    [(response) => response.write('and then'), /aborted/],
+    [(response) => response.end('x'.repeat(2 * 1024 * 1024)), /the answer is longer than/],
+  ];
+  for (const [answer, error] of answers) {
+    const { url, close } = await serve(
+      (request, response) => {
+        request.resume();
+        answer(response);
+      },
+      async () => {},
+    );
+    t.after(close);
+    await t.rejects(createSender({ url, secret, timeout: 200 }).send(webhook('track')), error);
+  }
 });
 
 t.test('rollcall-receiver-check explains its use and ends with 2', async (t) => {
