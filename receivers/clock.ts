@@ -1,9 +1,12 @@
 import type { ReceiverClock } from './options.ts';
 
+/** Timers hold no more than 31 bits: one for longer would call back at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
 export const systemClock: ReceiverClock = {
   now: () => Date.now(),
   after(ms, callback, { background = false } = {}) {
-    const timer = setTimeout(callback, ms);
+    const timer = setTimeout(callback, Math.min(ms, LONGEST_TIMER));
     if (background && typeof timer === 'object') timer.unref();
     return () => clearTimeout(timer);
   },

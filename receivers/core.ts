@@ -2,6 +2,7 @@ import { BatchRun, batchReply } from './batch.ts';
 import { systemClock, within } from './clock.ts';
 import { createDeadlines, type Wait } from './deadlines.ts';
 import type { Batch } from './envelope.ts';
+import { checkHandlers } from './handler-names.ts';
 import { InboxWorker } from './inbox.ts';
 import { Job, Waiting } from './job.ts';
 import { type Held, Leases } from './leases.ts';
@@ -41,9 +42,10 @@ export type Answered = (answer: reply.Reply) => void;
 
 /**
  * @param hasOwnTimers - where a timer ends with the request that set it, as on some edge runtimes
- * @throws TypeError when the secret is missing or empty
+ * @throws TypeError when the secret is missing or empty, or an option is not what it has to be
  */
 export function createCore(options: CoreOptions, signatures: Signatures, hasOwnTimers = false): Core {
+  checkOptions(options);
   const { on, name = '', deadline = 4500, drain = 10_000, clock = systemClock } = options;
   const { store = memoryStore({ now: clock.now }), stuckAfter = 15 * 60_000, concurrency = 16 } = options;
   const reads = createDeadlines(clock, !hasOwnTimers);
@@ -138,6 +140,20 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
       leases.close();
     },
   };
+}
+
+/** TypeScript finds these; JavaScript would answer 503 for ever, or take bodies of any size. */
+function checkOptions(options: CoreOptions): void {
+  checkHandlers(options.on);
+  for (const name of ['deadline', 'stuckAfter', 'concurrency', 'drain', 'bodyLimit'] as const) {
+    const { [name]: value = 0 } = options;
+    if (typeof value !== 'number' || !(value >= 0)) throw new TypeError(`${name} is a number, not ${value}`);
+  }
+  const { ack = 'handled', store } = options;
+  if (ack !== 'handled' && ack !== 'stored') throw new TypeError("ack is 'handled' or 'stored'");
+  if (ack === 'stored' && !(store && 'keep' in store)) {
+    throw new TypeError("ack: 'stored' needs a store that keeps requests, as sqliteStore does");
+  }
 }
 
 interface JobsParts {

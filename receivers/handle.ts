@@ -28,12 +28,18 @@ export interface Receiver {
 /** A request with the additions of hosts: Express its parsed body, function platforms the bytes. */
 type HostRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
 
+/** Text is as good as the bytes, as long as it is what was signed. */
+function bytesIn(given: unknown): Buffer | undefined {
+  if (typeof given === 'string') return Buffer.from(given);
+  return given instanceof Uint8Array ? Buffer.from(given.buffer, given.byteOffset, given.byteLength) : undefined;
+}
+
 const fromNode = (request: HostRequest): Incoming => ({
   method: request.method,
   url: request.originalUrl ?? request.url ?? '',
   header: (name) => headerOf(request.headers, name),
   async read(limit, deadline) {
-    const given = [request.rawBody, request.body].find((body) => Buffer.isBuffer(body));
+    const given = bytesIn(request.rawBody) ?? (typeof request.body === 'string' ? undefined : bytesIn(request.body));
     if (given !== undefined) return given.length > limit ? undefined : given;
     return new Promise((resolve, reject) => {
       readBody(request, limit, deadline, (error, body) => (error === undefined ? resolve(body) : reject(error)));

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import t from 'tap';
+import { systemClock } from '../../receivers/clock.ts';
 import {
   createReceiver,
   type Failure,
@@ -476,6 +477,46 @@ t.test('the usual mistakes are looked for once a second, and not in large bodies
   await send(10);
   const found = 'the body has white space around it that was not signed';
   t.same(hints, [found, undefined, undefined, found]);
+});
+
+t.test(
+  'handlers that would never be called, and options that are not what they have to be, are refused at once',
+  async (t) => {
+    const wrong: [object, RegExp][] = [
+      [{ on: undefined }, /^on is an object/],
+      [{ on: { deleted() {} } }, /^on.deleted would never be called: give identify, /],
+      [{ on: { delete: 'forget' } }, /^on.delete is a function/],
+      [
+        { on: { audience: { club: { enter() {} } } } },
+        /^on.audience.club.enter would never be called: give entered, exited/,
+      ],
+      [{ on: { audience: { club: null } } }, /^on.audience.club is an object/],
+      [{ on: { trait: { '*': { lost() {} } } } }, /^on.trait.\*.lost would never be called: give changed, gone/],
+      [{ bodyLimit: '1mb' }, /^bodyLimit is a number, not 1mb/],
+      [{ deadline: Number.NaN }, /^deadline is a number/],
+      [{ drain: -1 }, /^drain is a number/],
+      [{ ack: 'later' }, /^ack is 'handled' or 'stored'/],
+      [{ ack: 'stored' }, /^ack: 'stored' needs a store that keeps requests/],
+      [{ ack: 'stored', store: memoryStore() }, /^ack: 'stored' needs a store that keeps requests/],
+    ];
+    for (const [options, message] of wrong) {
+      t.throws(() => createReceiver({ secret, on: {}, ...options } as never), { name: 'TypeError', message });
+    }
+    const groups = { audience: { club: { entered() {} }, other: undefined }, trait: { '*': {} } };
+    createReceiver({
+      secret,
+      on: { ...groups, delete() {}, error: undefined } as never,
+      drain: Number.POSITIVE_INFINITY,
+    });
+  },
+);
+
+t.test('a wait for longer than timers can hold does not end at once', async (t) => {
+  const ended: string[] = [];
+  const cancel = systemClock.after(Number.POSITIVE_INFINITY, () => ended.push('long'));
+  t.after(cancel);
+  await new Promise<void>((resolve) => systemClock.after(2, resolve));
+  t.same(ended, []);
 });
 
 t.test('a secret that is missing or empty is refused at once', async (t) => {

@@ -115,11 +115,14 @@ t.test('node: the bytes that a platform gives as rawBody are taken, whatever bod
     const parts: Buffer[] = [];
     request.on('data', (part) => parts.push(part));
     request.on('end', () => {
-      const rawBody = Buffer.concat(parts);
-      hooks.node(Object.assign(request, { rawBody, body: JSON.parse(String(rawBody)) }), response);
+      const bytes = Buffer.concat(parts);
+      const given = { bytes, array: new Uint8Array(bytes), text: String(bytes) };
+      const rawBody = given[request.url?.split('/').at(-1) as keyof typeof given];
+      hooks.node(Object.assign(request, { rawBody, body: JSON.parse(String(bytes)) }), response);
     });
   });
-  t.equal((await post(url, body('track'))).status, 200);
+  for (const form of ['bytes', 'array', 'text'])
+    t.equal((await post(`${url}/${form}`, body('track'))).status, 200, form);
 });
 
 t.test(
