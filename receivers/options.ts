@@ -59,6 +59,11 @@ export interface Register {}
 type AudienceKey = Register extends { audiences: infer Key extends string } ? Key : string;
 type Traits = Register extends { traits: infer Values } ? Values : Record<string, JsonObject>;
 
+type ObjectMembers = typeof Object.prototype;
+
+/** Any object has a `constructor`: without a handler of that name it must fit too. */
+type NamedLike<Key, H> = Key extends keyof ObjectMembers ? H | ObjectMembers[Key] : H;
+
 /** Takes the changes of one computed trait. */
 export interface TraitHandlers<Values = JsonObject> {
   /** `traits` has the new values, all columns of the trait. */
@@ -88,9 +93,9 @@ export interface Invalid {
 /** Handlers by kind of message. The answer is 200 when they are done and 500 when they fail. */
 export type Handlers = { [K in Kind]?: Handler<MessageOf[K]> } & {
   /** By the audience's key, or `*` for those not named. Takes membership changes away from `identify`. */
-  audience?: { [Key in AudienceKey | '*']?: AudienceHandlers };
+  audience?: { [Key in AudienceKey | '*']?: NamedLike<Key, AudienceHandlers> };
   /** By the trait's key, or `*` for those not named. Takes changes of computed traits away from `identify`. */
-  trait?: { [Key in keyof Traits]?: TraitHandlers<Traits[Key]> } & { '*'?: TraitHandlers };
+  trait?: { [Key in keyof Traits]?: NamedLike<Key, TraitHandlers<Traits[Key]>> } & { '*'?: TraitHandlers };
   /**
    * Called in place of the handlers, which `next` runs, for every message that reaches them: for spans, measures and
    * contexts. What `next` rejects with is the handlers' failure.

@@ -53,6 +53,35 @@ t.test('the types of a configuration compile, and with them a misspelt audience 
   t.equal(compiled.stdout, '');
 });
 
+t.test('an audience or trait with a name that every object has keeps no other from compiling', async (t) => {
+  const folder = t.testdir({
+    'rollcall.yaml': `
+listen: { port: 0 }
+store: sqlite:./rollcall.db
+sources: [{ id: personas, writeKey: k }]
+audiences:
+  - { name: Constructor, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id" }
+  - { name: VIPs, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id" }
+traits:
+  - { name: Text, key: toString, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id, 'x' as value" }
+  - { name: Plan, source: personas, schedule: '0 3 * * *', sql: "select 'a' as user_id, 'x' as value" }
+`,
+    'uses.ts': `import { createReceiver } from '@rollcall/receivers';
+
+createReceiver({ secret: 's', on: { audience: { vi_ps: {} }, trait: { plan: {} } } });
+createReceiver({ secret: 's', on: { audience: { constructor: { exited: ({ userId }) => userId.length } } } });
+createReceiver({ secret: 's', on: { trait: { toString: { changed: ({ traits }) => traits.toString?.length } } } });
+// @ts-expect-error a misspelt handler
+createReceiver({ secret: 's', on: { audience: { constructor: { enterd() {} } } } });
+`,
+    'tsconfig.json': JSON.stringify({ extends: `${root}tsconfig.json`, include: ['uses.ts', 'rollcall.d.ts'] }),
+  });
+  const config = join(folder, 'rollcall.yaml');
+  t.equal((await rollcall(['types', '-c', config, '-o', join(folder, 'rollcall.d.ts')])).code, 0);
+  const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', folder]).catch((error) => error);
+  t.equal(compiled.stdout, '');
+});
+
 t.test('they count in modules of both kinds, in a package of either kind', async (t) => {
   for (const type of ['commonjs', 'module']) {
     const folder = t.testdir({
