@@ -27,10 +27,17 @@ function fromBase64(text: string): Bytes {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
+/** As a `Buffer` reads it, of which the sender and Node's receivers are: both alphabets, and nothing is wrong. */
+function fromAnyBase64(text: string): Bytes {
+  const [digits = ''] = text.replaceAll('-', '+').replaceAll('_', '/').split('=');
+  const clean = digits.replaceAll(/[^A-Za-z0-9+/]/g, '');
+  return fromBase64(clean.length % 4 === 1 ? clean.slice(0, -1) : clean);
+}
+
 /** The key of a secret by the standard: its text, unless it is the base64 of bytes. */
 function standardBytes(secret: string): Bytes {
   const base64 = standardBase64(secret);
-  return base64 === undefined ? utf8.encode(secret) : fromBase64(base64);
+  return base64 === undefined ? utf8.encode(secret) : fromAnyBase64(base64);
 }
 
 interface Keys {

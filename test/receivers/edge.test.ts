@@ -240,6 +240,18 @@ t.test('both runtimes name a sender alike, so that they may share a store', asyn
   t.equal(new Set(keys).size, 2);
 });
 
+t.test('a secret of the standard is read as the sender reads it, however its base64 is written', async (t) => {
+  const texts = ['c2hoaA==', 'c2hoaA', 'c2ho_-__', 'not base64!', 'my-secret_1', 'c2h=hoaA', 'c2hoa'];
+  for (const secret of texts.map((text) => `whsec_${text}`)) {
+    const hooks = createReceiver({ secret, signing: 'both', on: {}, log: silent });
+    for (const signing of ['standard', 'x-signature'] as const) {
+      const { headers, body } = signed(webhook('track'), secret, { signing });
+      const answer = await hooks.handle(new Request('http://app/', { method: 'POST', headers, body }));
+      t.equal(answer.status, 200, `${secret}, ${signing}`);
+    }
+  }
+});
+
 t.test('a secret that is no text, or empty, is refused at once', async (t) => {
   for (const secret of ['', 'whsec_', 7 as unknown as string]) {
     t.throws(() => createReceiver({ secret, on: {} }), TypeError);
