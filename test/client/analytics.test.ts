@@ -275,6 +275,22 @@ t.test('options of that library', async (t) => {
     process.on('warning', listen);
     t.teardown(() => process.off('warning', listen));
     t.throws(() => new Analytics({ writeKey: '' }), { code: 'bad_configuration', field: 'writeKey' });
+    const wrong = {
+      host: 'nope',
+      flushInterval: 'x',
+      httpRequestTimeout: 0,
+      maxTotalBackoffDuration: -1,
+      httpClient: {},
+    };
+    for (const [field, value] of Object.entries(wrong)) {
+      const settings = { writeKey: 'K', [field]: value } as never;
+      t.throws(() => new Analytics(settings), {
+        code: 'bad_configuration',
+        field,
+        message: new RegExp(`^${field} must`),
+      });
+    }
+    new Analytics({ writeKey: 'K', flushInterval: 0 });
     const oauthSettings = { clientId: 'x' } as never;
     t.throws(() => new Analytics({ writeKey: 'K', oauthSettings }), {
       code: 'bad_configuration',

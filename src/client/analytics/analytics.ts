@@ -20,7 +20,7 @@ import { version } from '../version.ts';
 import { Context, DeliveryError, type Event } from './context.ts';
 import { Emitter } from './emitter.ts';
 import { type Plugin, Plugins } from './plugins.ts';
-import { type AnalyticsSettings, clientOptions } from './settings.ts';
+import { type AnalyticsSettings, clientOptions, renamed } from './settings.ts';
 
 /** Called once the message has arrived, or never will: then with the reason. */
 export type Callback = (error?: unknown, context?: Context) => void;
@@ -88,7 +88,11 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     this.#clock = settings.clock ?? platform.clock;
     this.#plugins = new Plugins<this>(this, platform.warn);
     this.#flushTimeout = options.closeTimeout as number;
-    this.#client = new BaseClient<Events>(settings.writeKey, options, platform, this.#follower());
+    try {
+      this.#client = new BaseClient<Events>(settings.writeKey, options, platform, this.#follower());
+    } catch (error) {
+      throw renamed(error);
+    }
     if (settings.maxRateLimitDuration !== undefined) platform.warn('maxRateLimitDuration has no effect here.');
     this.ready = Promise.resolve().then(() => {
       this.#tell(() => this.emit('register', ['Rollcall']));

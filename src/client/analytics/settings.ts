@@ -67,7 +67,7 @@ export function clientOptions(settings: AnalyticsSettings): ClientOptions {
     ...{ path, maxRetries, maxQueueCount, maxQueueBytes, onLoss, onRetry, clock },
     endpoint: host,
     flushAt: Math.max(1, flushAt ?? maxEventsInBatch ?? 15),
-    flushAfter: flushInterval,
+    flushAfter: Math.max(1, flushInterval),
     requestTimeout: httpRequestTimeout,
     retryFor: maxTotalBackoffDuration === undefined ? undefined : maxTotalBackoffDuration * 1000,
     closeTimeout: Math.max(60_000, flushInterval) * 1.25,
@@ -76,10 +76,29 @@ export function clientOptions(settings: AnalyticsSettings): ClientOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
+/** Names here of options of the client. */
+const NAMES: Record<string, keyof AnalyticsSettings> = {
+  endpoint: 'host',
+  flushAfter: 'flushInterval',
+  requestTimeout: 'httpRequestTimeout',
+  retryFor: 'maxTotalBackoffDuration',
+};
+
+/** An error of the client's options, by the names that these have here. */
+export function renamed(error: unknown): unknown {
+  if (!(error instanceof ClientError) || error.field === undefined) return error;
+  const { code, field, message } = error;
+  const name = NAMES[field] ?? field;
+  return new ClientError(code, message.replace(field, name), name, { cause: error });
+}
+
 const nowhere: Fetch = async () => ({ status: 200 });
 
 function asFetch(httpClient: Fetch | HTTPClient | undefined, httpRequestTimeout: number): Fetch | undefined {
   if (httpClient === undefined || typeof httpClient === 'function') return httpClient;
+  if (typeof httpClient?.makeRequest !== 'function') {
+    throw new ClientError('bad_configuration', 'httpClient must be a fetch, or have makeRequest', 'httpClient');
+  }
   return (url: string, { method, headers, body }: FetchInit) =>
     httpClient.makeRequest({ url, method, headers, body, httpRequestTimeout });
 }
