@@ -1,5 +1,5 @@
 import type { Awaitable } from './after.ts';
-import type { PostgresClient, PostgresPool } from './postgres/pool.ts';
+import { ignore, type PostgresClient, type PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
 import { isOurs, stateOf, storable, Table, transaction } from './postgres/table.ts';
 import { LeaseLost, type Opening, type ReceiverStore } from './store.ts';
@@ -53,6 +53,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     const opening = await storable(given);
     return transaction(pool, (client) => work(client, opening));
   }
+  pool.on?.('error', ignore);
   let begun = 0;
   return {
     lease,

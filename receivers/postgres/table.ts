@@ -1,5 +1,5 @@
 import type { Opened, Opening } from '../store.ts';
-import type { PostgresClient, PostgresPool } from './pool.ts';
+import { ignore, type PostgresClient, type PostgresPool } from './pool.ts';
 import { checkedName } from './schema.ts';
 
 /** Prefixes that tell requests and changes apart in one table. */
@@ -106,6 +106,7 @@ export class Table {
 
 export async function transaction<T>(pool: PostgresPool, work: (client: PostgresClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
+  client.on?.('error', ignore);
   let broken: Error | undefined;
   try {
     await client.query('begin');
@@ -118,6 +119,7 @@ export async function transaction<T>(pool: PostgresPool, work: (client: Postgres
     });
     throw error;
   } finally {
+    client.off?.('error', ignore);
     // One whose transaction could not be ended is of no use to others.
     client.release(broken);
   }

@@ -357,3 +357,28 @@ t.test('sqlite: what a killed process had begun is free at once', async (t) => {
   t.equal(other.own('three'), true);
   if (process.platform !== 'win32') t.equal(statSync(`${file}-owner`).mode & 0o777, 0o600);
 });
+
+t.test('postgres: connections that break, idle or at work, do not end the process', async (t) => {
+  const application_name = 'breaks';
+  const pool = new pg.Pool({ connectionString: url, application_name });
+  const admin = new pg.Pool({ connectionString: url });
+  t.teardown(() => Promise.all([pool.end(), admin.end()]));
+  const breakAll = () =>
+    admin.query('select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1', [
+      application_name,
+    ]);
+  const store = postgresStore({ pool });
+  await store.migrate();
+  // Not by events.once, which listens to errors too.
+  const removed = new Promise((resolve) => pool.once('remove', resolve));
+  await breakAll();
+  await removed;
+  const broken = store.transaction({ opening: undefined }, async (client: pg.PoolClient) => {
+    const ended = new Promise<void>((resolve) => client.once('end', resolve));
+    await breakAll();
+    await ended;
+    await client.query('select 1');
+  });
+  await t.rejects(broken);
+  t.equal(await store.begin({ key: 'after', change: undefined, holder: 'h' }), 'new');
+});
