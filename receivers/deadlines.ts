@@ -81,7 +81,8 @@ export function createDeadlines(clock: ReceiverClock, isShared = true): Deadline
   function watch(each: Timed): void {
     open.add(each);
     if (closed) queueMicrotask(() => end(each));
-    else if (!isShared) each.disarm = clock.after(Math.max(0, each.at - clock.now()), () => end(each), background);
+    // Keeps the process, in which nothing else may be open: a function has no server.
+    else if (!isShared) each.disarm = clock.after(Math.max(0, each.at - clock.now()), () => end(each));
     else if (each.at < armedFor) arm(each.at);
   }
 

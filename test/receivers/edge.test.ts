@@ -90,6 +90,21 @@ t.test('it works where there is neither Buffer nor process', async (t) => {
   t.ok(seen.every(([, isBytes]: [string, boolean]) => isBytes));
 });
 
+t.test('the deadline is kept where nothing else keeps the process, as in a function', async (t) => {
+  const body = JSON.stringify(webhook('track'));
+  const folder = t.testdir({
+    'program.mjs': `
+      import { createReceiver } from ${JSON.stringify(edge.href)};
+      const hooks = createReceiver({ secret: false, deadline: 50, on: { track: () => new Promise(() => {}) } });
+      const headers = { 'content-type': 'application/json' };
+      const request = new Request('http://app/', { method: 'POST', headers, body: ${JSON.stringify(body)} });
+      console.log((await hooks.handle(request)).status);
+    `,
+  });
+  const { stdout } = await clean(process.execPath, [join(folder, 'program.mjs')]);
+  t.equal(stdout, '503\n');
+});
+
 /** A runtime that ends the timers of a request with it, as Cloudflare's does, unless it was asked to wait. */
 function runtime() {
   const manual = manualClock();
