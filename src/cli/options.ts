@@ -10,7 +10,12 @@ export const configOption = () =>
 /** A command to type next, for the same configuration. */
 export function hint({ config }: { readonly config: string }, command: string): string {
   if (config === DEFAULT_CONFIG) return `rollcall ${command}`;
-  return `rollcall ${command} -c ${/^[\w./:@%+=-]+$/.test(config) ? config : `'${config.replaceAll("'", `'\\''`)}'`}`;
+  return `rollcall ${command} -c ${inShell(config)}`;
+}
+
+/** A word as it is typed in a shell. */
+export function inShell(word: string): string {
+  return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 export const jsonOption = () => new Option('--json', 'print one JSON object per line; logs stay on stderr');

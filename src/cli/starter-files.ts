@@ -16,16 +16,15 @@ export interface Starter {
 
 /** The files of a new project: path → text. Paths are relative to its folder. */
 export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
-  const files = new Map([
-    ['rollcall.yaml', configuration(starter)],
-    ['.env', environment(starter)],
-  ]);
+  const files = new Map([['.env', environment(starter)]]);
   if (starter.sample) files.set('orders.csv', ORDERS);
   if (starter.receiver) {
     files.set('receiver/receiver.ts', receiver(starter));
     files.set('receiver/package.json', RECEIVER_PACKAGE);
     files.set('receiver/tsconfig.json', RECEIVER_TSCONFIG);
   }
+  // Last, as it says that there is a project: what could not be written in one go can be written by the next.
+  files.set('rollcall.yaml', configuration(starter));
   return files;
 }
 

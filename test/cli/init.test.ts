@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of the configuration file
-import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -33,7 +33,7 @@ t.test('a new project runs as it is: its app verifies the first members', async 
     `${await freePort()}`,
   ]);
   t.equal(code, 0);
-  t.match(jsonLines({ stdout }), [{ folder: project, files: ['rollcall.yaml', '.env', 'orders.csv'] }]);
+  t.match(jsonLines({ stdout }), [{ folder: project, files: ['.gitignore', '.env', 'orders.csv'] }]);
   t.equal((await stat(join(project, '.env'))).mode & 0o077, 0, 'secrets are for nobody else');
   t.match(await readFile(join(project, '.gitignore'), 'utf8'), /^\.env$/m);
 
@@ -62,7 +62,7 @@ t.test('nothing that exists is overwritten, and a second project is refused', as
   await writeFile(join(root, 'orders.csv'), 'mine');
   await writeFile(join(root, '.gitignore'), '.env\ndist');
   const first = await rollcall(['init', root, '--no-receiver', '--json']);
-  t.match(jsonLines(first), [{ files: ['rollcall.yaml', '.env', '.gitignore'] }]);
+  t.match(jsonLines(first), [{ files: ['.gitignore', '.env', 'rollcall.yaml'] }]);
   t.equal(await readFile(join(root, 'orders.csv'), 'utf8'), 'mine');
   t.equal(
     await readFile(join(root, '.gitignore'), 'utf8'),
@@ -88,10 +88,45 @@ t.test('an .env in another encoding stays as it is', async (t) => {
 t.test('the .env of an app that is there gets what the project needs', async (t) => {
   const root = await folder(t);
   await writeFile(join(root, '.env'), 'MINE="1"\nCRM_SECRET=mine');
-  t.match(jsonLines(await rollcall(['init', root, '--json'])), [{ files: ['rollcall.yaml', '.env'] }]);
+  t.match(jsonLines(await rollcall(['init', root, '--json'])), [{ files: ['.gitignore', '.env', 'orders.csv'] }]);
   const text = await readFile(join(root, '.env'), 'utf8');
   t.match(text, /^MINE="1"\nCRM_SECRET=mine\nSHOP_WRITE_KEY=\w+\nPERSONAS_WRITE_KEY=\w+\n$/);
   t.equal((await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')])).code, 0);
+});
+
+t.test('a variable that an .env has empty gets a secret too', async (t) => {
+  const root = await folder(t);
+  await writeFile(join(root, '.env'), 'CRM_SECRET=\nSHOP_WRITE_KEY=""\n');
+  t.equal((await rollcall(['init', root, '--yes'])).code, 0);
+  t.match(await rollcall(['config', 'check', '-c', join(root, 'rollcall.yaml')]), { code: 0, stderr: '' });
+});
+
+t.test('what could not be written in one go is written by the next', async (t) => {
+  const root = await folder(t);
+  await writeFile(join(root, 'receiver'), 'in its way');
+  t.match(await rollcall(['init', root, '--yes']), { code: 2, stderr: /EEXIST/ });
+  const secrets = await readFile(join(root, '.env'), 'utf8');
+  await rm(join(root, 'receiver'));
+  t.match(jsonLines(await rollcall(['init', root, '--json'])), [
+    { files: ['receiver/receiver.ts', 'receiver/package.json', 'receiver/tsconfig.json', 'rollcall.yaml'] },
+  ]);
+  t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
+});
+
+t.test('the next steps can be typed as they are printed', async (t) => {
+  const root = join(await folder(t), "bob's shop");
+  const { stdout } = await rollcall(['init', root, '--yes']);
+  const [, go = ''] = /^ {2}(cd .*)$/m.exec(stdout) ?? [];
+  t.equal(execFileSync('bash', ['-c', `${go} && pwd -P`], { encoding: 'utf8' }), `${await realpath(root)}\n`);
+});
+
+t.test('an empty name is this folder', async (t) => {
+  const root = await folder(t);
+  process.chdir(root);
+  const { code, stdout } = await rollcall(['init', '', '--yes']);
+  t.equal(code, 0);
+  t.notMatch(stdout, /^ {2}cd/m);
+  t.match(await rollcall(['init', '', '--yes']), { code: 2, stderr: `${await realpath(root)} has a rollcall.yaml` });
 });
 
 t.test('at a terminal it asks, and does what it is told', async (t) => {

@@ -7,7 +7,7 @@ import { readUtf8 } from '../../config/load.ts';
 import { RollcallError } from '../../errors.ts';
 import { ask, canAsk } from '../confirm.ts';
 import type { Context } from '../context.ts';
-import { jsonOption, wholeNumber } from '../options.ts';
+import { inShell, jsonOption, wholeNumber } from '../options.ts';
 import { IGNORED, type Starter, starterFiles } from '../starter-files.ts';
 import { note, print, printJson, type Terminal } from '../terminal.ts';
 import { writing } from '../writing.ts';
@@ -27,7 +27,7 @@ Examples:
   $ rollcall init my-project --yes      asks nothing
   $ rollcall init --no-receiver         without the app that receives webhooks
 
-Nothing that exists is overwritten. An .env that is there gets the variables that it lacks.`;
+Nothing that exists is overwritten. An .env that is there gets the variables that it lacks or has empty.`;
 
 const SECRET_BYTES = 24;
 
@@ -42,13 +42,13 @@ export function addInit(program: Command, context: Context): void {
     .option('-y, --yes', 'ask nothing')
     .addOption(jsonOption())
     .addHelpText('after', HELP)
-    .action((folder: string | undefined, options: InitOptions) => init(folder ?? '.', options, context));
+    .action((folder: string | undefined, options: InitOptions) => init(folder || '.', options, context));
 }
 
 async function init(folder: string, options: InitOptions, { terminal }: Context): Promise<void> {
   const root = resolve(folder);
   if (existsSync(join(root, 'rollcall.yaml'))) {
-    throw new RollcallError('bad_usage', `${folder} has a rollcall.yaml already. Name another folder.`);
+    throw new RollcallError('bad_usage', `${root} has a rollcall.yaml already. Name another folder.`);
   }
   const { port, receiverPort } = options;
   if (port === receiverPort) {
@@ -63,9 +63,9 @@ async function init(folder: string, options: InitOptions, { terminal }: Context)
 
 /** The files that were written. */
 function writeStarter(root: string, starter: Starter): readonly string[] {
-  const written: string[] = [];
+  mkdirSync(root, { recursive: true });
+  const written = ignore(join(root, '.gitignore')) ? ['.gitignore'] : [];
   for (const [path, text] of starterFiles(starter)) if (write(join(root, path), text)) written.push(path);
-  if (ignore(join(root, '.gitignore'))) written.push('.gitignore');
   return written;
 }
 
@@ -103,12 +103,12 @@ function write(path: string, text: string): boolean {
   }
 }
 
-/** Adds the variables that the file of an app lacks; false where it lacks none. */
+/** Adds the variables that the file of an app lacks or has empty; false where it has all. */
 function define(path: string, wanted: string): boolean {
   // As the service reads it: a mark at its start is no part of a name, and nothing is added to another encoding.
   const text = readUtf8(path, path);
   const known = parseEnv(text);
-  const isMissing = (line: string) => line !== '' && !Object.hasOwn(known, line.slice(0, line.indexOf('=')));
+  const isMissing = (line: string) => line !== '' && !known[line.slice(0, line.indexOf('='))];
   return append(path, text, wanted.split('\n').filter(isMissing));
 }
 
@@ -131,7 +131,7 @@ function append(path: string, text: string, missing: readonly string[]): boolean
 }
 
 function nextSteps(folder: string, { receiver, sample }: Starter): string {
-  const go = folder === '.' ? [] : [`  cd ${folder}`];
+  const go = folder === '.' ? [] : [`  cd ${inShell(folder)}`];
   const hasKit = existsSync(resolve(folder, 'node_modules/@rollcall/receivers'));
   const steps = [
     ...(receiver && !hasKit ? ['  npm --prefix receiver install'] : []),
