@@ -44,6 +44,7 @@ Exit codes:
   3  held by a guard or an expectation: see rollcall runs, approve, reject
   4  done, but not all of it is delivered yet
 
+Documentation: node_modules/rollcall/docs
 In a checkout: npm run -s rollcall -- ARGS`;
 
 /** In the order of the help. */

@@ -35,7 +35,7 @@ const configuration = ({
   port,
   receiverPort,
   sample,
-}: Starter) => `# All settings: docs/configuration.md. Check this file: rollcall config check
+}: Starter) => `# All settings: docs/configuration.md in node_modules/rollcall. Check this file: rollcall config check
 # Secrets come from the environment, or from the file .env beside this one.
 store: sqlite:./rollcall.db
 listen: { port: ${port} }
