@@ -26,17 +26,23 @@ t.test('the three packages say alike whose they are, and each carries its licenc
   t.same(JSON.parse(read('.changeset/config.json')).fixed, [manifests.map(({ name }) => name)]);
 });
 
-t.test('whoever installs the package has the documents that messages and the README name, and the files to deploy', (t) => {
-  const listed = execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { cwd: ROOT, encoding: 'utf8' });
-  const packed = new Set<string>(JSON.parse(listed)[0].files.map(({ path }: { path: string }) => path));
-  const named = globSync('{README.md,src/**/*.ts}', { cwd: ROOT }).flatMap((file) =>
-    [...read(file).matchAll(/\b(?:docs|deploy)\/[\w/-]+\.md\b/g)].map(([path]) => path),
-  );
-  const unit = 'deploy/systemd/rollcall.service';
-  t.ok(named.length > 20);
-  for (const path of [...named, ...globSync('docs/guide/*.md', { cwd: ROOT }), unit]) t.ok(packed.has(path), path);
-  t.end();
-});
+t.test(
+  'whoever installs the package has the documents that messages and the README name, and the files to deploy',
+  (t) => {
+    const listed = execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    });
+    const packed = new Set<string>(JSON.parse(listed)[0].files.map(({ path }: { path: string }) => path));
+    const named = globSync('{README.md,src/**/*.ts}', { cwd: ROOT }).flatMap((file) =>
+      [...read(file).matchAll(/\b(?:docs|deploy)\/[\w/-]+\.md\b/g)].map(([path]) => path),
+    );
+    const unit = 'deploy/systemd/rollcall.service';
+    t.ok(named.length > 20);
+    for (const path of [...named, ...globSync('docs/guide/*.md', { cwd: ROOT }), unit]) t.ok(packed.has(path), path);
+    t.end();
+  },
+);
 
 t.test('what documents import or run by a name of ours is exported, or is a command', async (t) => {
   const exported = manifests.flatMap(({ name, exports }) => Object.keys(exports).map((path) => join(name, path)));

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { runProgram } from '../../src/cli/program.ts';
 import { CONCERNS } from '../../src/concern.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -99,7 +99,10 @@ t.test('the Kubernetes objects fit together, and their configuration is valid', 
   t.same(left.sort(), ['kustomization.yaml', 'rollcall.yaml', 'secret.example.yaml']);
   const secret = parse(read(`${KUBERNETES}/secret.example.yaml`));
   t.same(Object.keys(secret.stringData).sort(), Object.keys(SECRETS).sort());
-  t.same(kustomization.configMapGenerator, [{ name: 'rollcall', files: ['rollcall.yaml'] }]);
+  t.same(kustomization.configMapGenerator, [
+    { name: 'rollcall', files: ['rollcall.yaml'] },
+    { name: 'rollcall-migration', files: ['rollcall.yaml'], options: { disableNameSuffixHash: true } },
+  ]);
   t.same(kustomization.images, [{ name: 'rollcall', newTag: manifest.version }]);
 
   const config = loadConfig(join(ROOT, KUBERNETES, 'rollcall.yaml'), SECRETS);
@@ -161,6 +164,24 @@ t.test('kustomize builds them', needs('kubectl'), async (t) => {
   t.match(stdout, `image: rollcall:${manifest.version}`);
   t.match(stdout, /configMap:\n +name: rollcall-\w+/);
 });
+
+t.test(
+  'a changed configuration changes the processes, and not the job, which the cluster would refuse',
+  needs('kubectl'),
+  async (t) => {
+    const folder = t.testdir({});
+    cpSync(join(ROOT, KUBERNETES), folder, { recursive: true });
+    const build = async (): Promise<Map<string, object>> => {
+      const { stdout } = await run('kubectl', ['kustomize', folder]);
+      return new Map(parseAllDocuments(stdout).map((each) => [each.get('kind'), each.toJS()]));
+    };
+    const before = await build();
+    appendFileSync(join(folder, 'rollcall.yaml'), 'serviceName: Another\n');
+    const after = await build();
+    t.not(JSON.stringify(after.get('Deployment')), JSON.stringify(before.get('Deployment')));
+    t.same(after.get('Job'), before.get('Job'));
+  },
+);
 
 t.test('the systemd unit starts what npm installs, and is sound', needs('systemd-analyze'), async (t) => {
   const unit = read('deploy/systemd/rollcall.service');
