@@ -101,5 +101,7 @@ function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'resp
   if (status !== null)
     return outcome === 'retry' ? 'A delivery would be tried again' : 'The receiver refuses the event itself';
   if (error === 'timeout') return 'It does not answer within 5 s';
+  if (error?.startsWith('proxy_'))
+    return 'network.proxy did not pass it on: is it running, and does it allow this endpoint?';
   return 'No connection: is the receiver running, and does its name resolve?';
 }

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { Authority } from '../deliver/helpers/certificates.ts';
@@ -62,6 +64,43 @@ t.test('the doctor names folders with what is wrong with them, and goes on witho
     await chmod(join(folder, 'away'), 0o500);
     t.match((await examine(config)).find('away'), { state: 'failed', message: /can't be written by/ });
   }
+});
+
+t.test('the doctor looks at the folder of the event log, which the first events make', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  const text = await readFile(config, 'utf8');
+  const log = (path: string) => writeFile(config, `${text}\neventLog: { keep: 30d, path: ${path} }\n`);
+  await log('./a/b/events');
+  t.match(await examine(config), { code: 0 });
+  await writeFile(join(folder, 'events'), 'a file in its place');
+  for (const path of ['./events', './events/deeper']) {
+    await log(path);
+    const { code, find } = await examine(config);
+    t.equal(code, 1);
+    t.match(find(`folder ${folder}/events`), { state: 'failed', message: /^is a file, and the event log needs it/ });
+  }
+});
+
+t.test('the doctor tries whether the proxy takes connections', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  const proxy = createServer().listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  await edit(config, 'network: {', `network: { proxy: "http://me:hidden@127.0.0.1:${port}",`);
+  const reached = await examine(config);
+  t.match(reached.find('network.proxy'), { state: 'ok', message: `http://127.0.0.1:${port} takes connections` });
+  t.match(reached.find('crm http'), { state: 'ok', message: /^is reached by network\.proxy/ });
+  proxy.close();
+  const { code, stdout, find } = await examine(config, '--send');
+  t.equal(code, 1);
+  t.match(find('network.proxy'), {
+    state: 'failed',
+    message: `http://127.0.0.1:${port} takes no connection (ECONNREFUSED), so that nothing can be sent`,
+  });
+  t.match(stdout, /"the test event got no answer: proxy_ECONNREFUSED after \d+ ms\. network\.proxy did not pass it on/);
+  await edit(config, '127.0.0.0/8', '10.0.0.0/8');
+  const refused = { state: 'failed', message: /^127\.0\.0\.1 is not a public address: nothing is sent there/ };
+  t.match((await examine(config)).find('crm http'), refused, 'that is no question to the proxy');
 });
 
 t.test('the doctor asks each engine first, and tries no definition on one that can not be opened', async (t) => {

@@ -171,7 +171,7 @@ t.test(
   async (t) => {
     const folder = t.testdir({});
     cpSync(join(ROOT, KUBERNETES), folder, { recursive: true });
-    const build = async (): Promise<Map<string, object>> => {
+    const build = async (): Promise<Map<unknown, unknown>> => {
       const { stdout } = await run('kubectl', ['kustomize', folder]);
       return new Map(parseAllDocuments(stdout).map((each) => [each.get('kind'), each.toJS()]));
     };

@@ -30,7 +30,8 @@ It checks:
   the folders, with their rights and disk space
   the store: its version, rights and connections, and this machine's clock against the database's
   the engines, likewise, with a dry run of each definition
-  each endpoint: DNS, the address rules of network, TLS and the end of its certificate
+  each endpoint: DNS, the address rules of network, TLS and the end of its certificate; with network.proxy,
+  whether the proxy takes connections
   what needs a person: endpoints that are closed, dead letters, backlogs, runs that are held, failed or overdue, unusual
   sizes, sources that send what is not taken
 
@@ -119,7 +120,10 @@ async function* sendAll(config: Config): AsyncGenerator<Finding> {
     for (const result of await testDestination(destination, config)) {
       const { url, status, error, ms, advice } = result;
       const check = `${destination.name} ${url}`;
-      const answer = `answered the test event with ${status ?? error} in ${ms} ms`;
+      const answer =
+        status === null
+          ? `the test event got no answer: ${error} after ${ms} ms`
+          : `answered the test event with ${status} in ${ms} ms`;
       yield advice === null ? ok(check, answer) : failed(check, `${answer}. ${advice}`);
     }
   }

@@ -1,9 +1,10 @@
-import { isIP } from 'node:net';
+import { once } from 'node:events';
+import { createConnection, isIP } from 'node:net';
 import { connect, getCACertificates, type PeerCertificate } from 'node:tls';
 import { systemClock } from '../../clock.ts';
 import type { NetworkConfig } from '../../config/config.ts';
 import { classifyError } from '../../deliver/classify.ts';
-import { createAddressGuard } from '../../deliver/http/address-guard.ts';
+import { createAddressGuard, mayBeAskedFor } from '../../deliver/http/address-guard.ts';
 import { createResolve } from '../../deliver/http/resolve.ts';
 import { type Destination, shownUrl } from '../../destination.ts';
 import { dayOf } from '../../timestamp.ts';
@@ -19,6 +20,7 @@ export async function* examineEndpoints(
   destinations: readonly Destination[],
   network: NetworkConfig,
 ): AsyncGenerator<Finding> {
+  if (network.proxy !== null) yield await examineProxy(new URL(network.proxy));
   for (const { name, enabled, endpoints } of destinations) {
     if (!enabled) continue;
     for (const endpoint of endpoints) {
@@ -27,18 +29,38 @@ export async function* examineEndpoints(
   }
 }
 
+async function examineProxy({ origin, hostname, port, protocol }: URL): Promise<Finding> {
+  const socket = createConnection(Number(port || (protocol === 'https:' ? 443 : 80)), withoutBrackets(hostname));
+  socket.setTimeout(TIMEOUT, () => socket.destroy(noAnswer()));
+  try {
+    await once(socket, 'connect');
+    return ok('network.proxy', `${origin} takes connections`);
+  } catch (error) {
+    return failed(
+      'network.proxy',
+      `${origin} takes no connection (${codeOf(error as Error)}), so that nothing can be sent. Is it running, and is that its address?`,
+    );
+  } finally {
+    socket.destroy();
+  }
+}
+
 async function examine(check: string, url: URL, network: NetworkConfig): Promise<Finding> {
-  if (network.proxy !== null) return ok(check, 'is reached by network.proxy, which looks its name up and vets it');
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const guard = createAddressGuard(network.allow);
+  const host = withoutBrackets(url.hostname);
+  if (network.proxy !== null) {
+    return mayBeAskedFor(host, guard)
+      ? ok(check, 'is reached by network.proxy, which looks its name up and vets it')
+      : failed(check, `${host} ${notAllowed(isIP(host) === 0 ? '127.0.0.1' : host)}`);
+  }
   const found = await addressesOf(host);
   if (found instanceof Error) {
     return failed(check, `its name ${host} does not resolve (${codeOf(found)}). Compare it with DNS`);
   }
-  const guard = createAddressGuard(network.allow);
   const allowed = found.filter(guard);
   const [refused] = found.filter((address) => !guard(address));
   const [first] = allowed;
-  if (first === undefined) return failed(check, notAllowed(refused ?? host));
+  if (first === undefined) return failed(check, `resolves to ${refused}, which ${notAllowed(refused ?? host)}`);
   const where = `resolves to ${allowed.join(', ')}`;
   if (url.protocol !== 'https:') return ok(check, `${where}; not encrypted, and no request was sent`);
   const certificate = await certificateOf(first, Number(url.port || 443), host, network).catch((error: Error) => error);
@@ -49,7 +71,7 @@ async function examine(check: string, url: URL, network: NetworkConfig): Promise
 
 function notAllowed(address: string): string {
   const range = `${address}/${isIP(address) === 6 ? 128 : 32}`;
-  return `resolves to ${address}, which is not a public address: nothing is sent there (address_refused). If it is yours, add ${range} to network.allow`;
+  return `is not a public address: nothing is sent there (address_refused). If it is yours, add ${range} to network.allow`;
 }
 
 async function addressesOf(host: string): Promise<readonly string[] | Error> {
@@ -74,7 +96,7 @@ function certificateOf(
       resolve(socket.getPeerCertificate());
       socket.destroy();
     });
-    socket.once('timeout', () => socket.destroy(Object.assign(new Error('no answer'), { code: 'TIMEOUT' })));
+    socket.once('timeout', () => socket.destroy(noAnswer()));
     socket.once('error', reject);
   });
 }
@@ -96,4 +118,6 @@ function goodUntil(check: string, where: string, { valid_to }: Pick<PeerCertific
   return ok(check, `${where}; ${until}`);
 }
 
+const withoutBrackets = (host: string) => host.replace(/^\[|\]$/g, '');
+const noAnswer = () => Object.assign(new Error('no answer'), { code: 'TIMEOUT' });
 const codeOf = (error: Error) => (error as NodeJS.ErrnoException).code ?? error.message;

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
@@ -13,14 +13,15 @@ const NOTHING = GIGABYTE / 10;
 
 /** The folders that this configuration writes to, with their rights and the room on their disks. */
 export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
-  const folders = new Map<string, string[]>();
+  const uses = new Map<string, string[]>();
+  const use = (what: string, folder: string) => uses.set(folder, [...(uses.get(folder) ?? []), what]);
   for (const [what, path] of filesOf(config)) {
-    const folder = dirname(path);
-    folders.set(folder, [...(folders.get(folder) ?? []), what]);
+    use(what, dirname(path));
     yield* examineFile(what, path);
   }
-  for (const [folder, uses] of folders) {
-    const need = `${uses.join(' and ')} ${uses.length === 1 ? 'needs' : 'need'} it`;
+  if (config.eventLog) use('the event log', madeIn(config.eventLog.path));
+  for (const [folder, users] of uses) {
+    const need = `${users.join(' and ')} ${users.length === 1 ? 'needs' : 'need'} it`;
     yield* examineFolder(folder, need);
   }
 }
@@ -31,6 +32,11 @@ function* filesOf({ store, engines }: Config): Generator<readonly [string, strin
   for (const [name, engine] of Object.entries(engines)) {
     if (engine.type === 'duckdb' && engine.path !== ':memory:') yield [`engine ${name}`, engine.path];
   }
+}
+
+/** What is there of a folder that is made with its first file. */
+function madeIn(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : madeIn(dirname(folder));
 }
 
 async function* examineFile(what: string, path: string): AsyncGenerator<Finding> {
@@ -46,7 +52,11 @@ async function* examineFile(what: string, path: string): AsyncGenerator<Finding>
 async function* examineFolder(folder: string, need: string): AsyncGenerator<Finding> {
   const check = `folder ${folder}`;
   const found = await stat(folder).catch(() => null);
-  if (!found?.isDirectory()) {
+  if (found && !found.isDirectory()) {
+    yield failed(check, `is a file, and ${need}. Move it away, or name another folder`);
+    return;
+  }
+  if (!found) {
     yield failed(check, `does not exist, and ${need}. Make it: mkdir -p ${folder}`);
     return;
   }

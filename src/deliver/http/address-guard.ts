@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { ADDRESS_REFUSED } from '../classify.ts';
 
@@ -57,4 +58,11 @@ function isAllowed(address: Address, allowed: readonly Range[]): boolean {
 export function addressRefused(host: string): Error {
   const message = `${host} resolves to no address that network.allow permits.`;
   return Object.assign(new Error(message), { code: ADDRESS_REFUSED });
+}
+
+/** Whether a host may be asked for through a proxy, which looks names up: only what is written out is judged. */
+export function mayBeAskedFor(hostname: string, guard: AddressGuard): boolean {
+  const host = hostname.replace(/^\[|\]$|\.$/g, '');
+  if (/(^|\.)localhost$/.test(host)) return guard('127.0.0.1');
+  return isIP(host) === 0 || guard(host);
 }

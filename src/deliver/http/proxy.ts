@@ -1,8 +1,7 @@
-import { isIP } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { ATTEMPT_TIMEOUT } from '../../retry.ts';
-import { type AddressGuard, addressRefused } from './address-guard.ts';
+import { type AddressGuard, addressRefused, mayBeAskedFor } from './address-guard.ts';
 import { withoutInterim } from './interim.ts';
 
 interface ProxyOptions {
@@ -36,16 +35,10 @@ export function createProxyAgent({ url, guard, tls, pool }: ProxyOptions): Dispa
   });
   return agent.compose((dispatch) => (request, handler) => {
     const host = new URL(String(request.origin)).hostname;
-    if (isAllowed(host, guard)) return dispatch(request, handler);
+    if (mayBeAskedFor(host, guard)) return dispatch(request, handler);
     handler.onResponseError?.(null as never, addressRefused(host));
     return true;
   });
-}
-
-function isAllowed(hostname: string, guard: AddressGuard): boolean {
-  const host = hostname.replace(/^\[|\]$|\.$/g, '');
-  if (/(^|\.)localhost$/.test(host)) return guard('127.0.0.1');
-  return isIP(host) === 0 || guard(host);
 }
 
 /** A connector whose failures say that the proxy is to blame, where it is; interim answers are accepted. */
