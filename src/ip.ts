@@ -20,8 +20,13 @@ export function withIp(context: Record<string, unknown>, { mode, from }: IpRule)
   return shown === null ? rest : { ...rest, ip: shown };
 }
 
+/** As some proxies write whom they forward for. */
+const WITH_PORT = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/;
+
 /** Null for what is no address, of which nothing can be known. IPv4 keeps three of four bytes, IPv6 its first 48 bits. */
-function shownIp(ip: string, mode: IpMode): string | null {
+function shownIp(given: string, mode: IpMode): string | null {
+  const [, inBrackets, beforePort] = WITH_PORT.exec(given) ?? [];
+  const ip = inBrackets ?? beforePort ?? given;
   if (!ipaddr.isValid(ip)) return null;
   const address = ipaddr.process(ip);
   if (mode === 'keep') return address.toString();

@@ -16,6 +16,8 @@ async function allowPages(app: FastifyInstance, methods: string[]): Promise<void
   await app.register(cors, {
     ...{ origin: true, credentials: true, methods },
     ...{ maxAge: 86_400, exposedHeaders: ['retry-after'] },
+    // Whoever else asks by OPTIONS would be refused, and in plain text.
+    strictPreflight: false,
   });
 }
 

@@ -78,6 +78,8 @@ t.test('pages of every origin may send, with credentials too; other routes are c
     t.equal(answer.body, '{"success":true}');
   }
   t.equal(accepted.length, 3);
+  const asked = await app.inject({ method: 'OPTIONS', url: '/v1/track' });
+  t.equal(asked.statusCode, 204, 'whoever else asks, a monitor for instance, is answered too');
   const refusals: [status: number, url: string, headers?: object, payload?: object][] = [
     [401, '/v1/t'],
     [401, '/v1/t?writeKey=nobody'],
@@ -230,4 +232,12 @@ t.test('the address of a browser is the user’s, that of a server is not', asyn
     await ipOf('keep', '/v1/t', { 'x-forwarded-for': '192.0.2.1, 198.51.100.4' }, {}, { trustProxy }),
     '198.51.100.4',
   );
+  for (const [from, ip] of [
+    ['198.51.100.4:4711', '198.51.100.4'],
+    ['[2001:db8::7]:4711', '2001:db8::7'],
+    ['[2001:db8::7]', '2001:db8::7'],
+    ['unknown', undefined],
+  ] as const) {
+    t.equal(await ipOf('keep', '/v1/t', { 'x-forwarded-for': from }, {}, { trustProxy }), ip, from);
+  }
 });
