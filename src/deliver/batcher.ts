@@ -1,3 +1,4 @@
+import isEqual from 'lodash/isEqual.js';
 import type { Clock } from '../clock.ts';
 import type { BatchOptions } from '../destination.ts';
 import type { Claim } from '../store/port.ts';
@@ -121,10 +122,23 @@ export class Batcher {
     this.options = options;
   }
 
-  /** Takes changed settings. */
+  /** Takes changed settings: what has gathered waits by them from now on. */
   configure(settings: BatchOptions): void {
+    if (isEqual(settings, this.settings)) return;
     if (settings.size !== this.settings.size) this.limit = settings.size;
     this.settings = settings;
+    for (const each of [this.firsts, this.retries]) {
+      disarm(each);
+      this.look(each);
+    }
+  }
+
+  /** Sends what has gathered without waiting for more. */
+  hurry(): void {
+    for (const each of [this.firsts, this.retries]) {
+      each.isDue = each.items.length > 0;
+      this.look(each);
+    }
   }
 
   /** Messages that a request may hold now. An endpoint that is closed is probed with one. */
@@ -169,6 +183,7 @@ export class Batcher {
       const { length } = each.items;
       each.items = each.items.filter(isKept);
       if (each.items.length < length) each.bytes = bytesOf(each.items);
+      if (each.items.length === 0) disarm(each);
     }
   }
 
@@ -210,6 +225,7 @@ export class Batcher {
       if (skipped !== null) {
         for (const item of [...from.parts.splice(0).flat(), ...from.items.splice(0)]) item.end({ skipped });
         from.bytes = 0;
+        disarm(from);
         break;
       }
       this.cut();
@@ -231,9 +247,7 @@ export class Batcher {
     if (part) return part;
     const items = from.items.splice(0, fitting(from.items, this.size));
     from.bytes -= bytesOf(items);
-    from.cancelTimer?.();
-    from.cancelTimer = null;
-    from.isDue = false;
+    disarm(from);
     return items;
   }
 
@@ -269,10 +283,11 @@ export class Batcher {
     const exchanges = readAnswer(exchange, items.length, this.options.secrets());
     // A handler that takes none of a whole batch says what a 5xx would say.
     const isTaken = exchanges.some(({ outcome }) => outcome !== 'retry');
-    const denial = this.options.leave(isTaken ? exchange : (exchanges[0] ?? exchange), begun, first.item.claim);
+    const whole = isTaken ? exchange : (exchanges[0] ?? exchange);
+    const denial = this.options.leave(whole, begun, first.item.claim);
     if (isTooMuch(exchange) && items.length > 1) this.split(items, from);
     else {
-      this.adapt(exchange, items.length);
+      this.adapt(whole, items.length);
       let result = { exchange, at, denial };
       for (let index = 0; index < items.length; index += 1) {
         const own = exchanges[index] ?? exchange;
@@ -292,10 +307,17 @@ export class Batcher {
 
   private adapt({ outcome, status }: Exchange, count: number): void {
     if (outcome === 'success') this.limit = Math.min(this.settings.size, this.limit * 2);
-    else if (outcome === 'retry' && (status === null || status >= 500)) {
+    else if (outcome === 'retry' && (status === null || status < 300 || status >= 500)) {
       this.limit = Math.max(1, Math.min(this.limit, Math.floor(count / 2)));
     }
   }
+}
+
+/** Has what comes next wait in full. */
+function disarm(from: Gathering): void {
+  from.cancelTimer?.();
+  from.cancelTimer = null;
+  from.isDue = false;
 }
 
 const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum, part) => sum + part.length, 0);

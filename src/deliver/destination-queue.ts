@@ -233,6 +233,16 @@ export class DestinationQueue {
     this.outlets.wakeAll();
   }
 
+  /** Whether deliveries wait for others to go in one request with. */
+  get gathers(): boolean {
+    return this.outlets.list.some(({ batcher }) => batcher !== null && batcher.gathered > 0);
+  }
+
+  /** Has them wait no longer. */
+  hurry(): void {
+    for (const { batcher } of this.outlets.list) batcher?.hurry();
+  }
+
   /** Drops what is in hand without a word: the claims are no longer ours. */
   abandon(): void {
     this.generation += 1;

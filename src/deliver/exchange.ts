@@ -104,7 +104,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (wait !== undefined) this.retryAfter = retryAfter(wait, single(headers['date']), this.clock.now());
     this.encoding = joined(headers['content-encoding']);
     if (!this.request.readsAnswer) return;
-    this.isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(single(headers['content-type']) ?? '');
+    this.isJson = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(single(headers['content-type']) ?? '');
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

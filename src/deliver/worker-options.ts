@@ -34,6 +34,7 @@ export type WorkerStore = Pick<
   | 'backlog'
   | 'endpoints'
   | 'markEndpoint'
+  | 'openRegulations'
   | 'trustsClocks'
   | 'prune'
   | 'pruneRecords'

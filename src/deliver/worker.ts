@@ -397,6 +397,14 @@ export class Worker {
     }
     await this.heldOut.look(backlogs);
     await this.refusing.look();
+    await this.hurryForDeletions();
+  }
+
+  /** A deletion waits for what is in hand, in any process: nothing about the user may come after the notice. */
+  private async hurryForDeletions(): Promise<void> {
+    const gathering = this.queues().filter(({ gathers }) => gathers);
+    if (gathering.length === 0 || (await this.options.store.openRegulations()).length === 0) return;
+    for (const queue of gathering) queue.hurry();
   }
 
   private async keepHouse(): Promise<void> {

@@ -10,9 +10,11 @@ import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
 
 const WAIT = 200;
 
-function batched(url: string, size = 10, options: Parameters<typeof destination>[1] = {}) {
+const HOUR = 3_600_000;
+
+function batched(url: string, size = 10, options: Parameters<typeof destination>[1] = {}, wait = WAIT) {
   const plain = destination(url, options);
-  return { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size, wait: WAIT } })) };
+  return { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size, wait } })) };
 }
 
 interface Envelope {
@@ -156,6 +158,8 @@ for (const [name, bad] of Object.entries(UNREADABLE)) {
 for (const [name, fine] of Object.entries<Answer>({
   'another content type': (response) =>
     void response.writeHead(200, { 'content-type': 'text/plain' }).end('{"rejected":'),
+  'another kind of JSON': (response) =>
+    void response.writeHead(200, { 'content-type': 'application/json-seq' }).end('\x1e{"ok":true}\n'),
   'JSON that rejects nothing': json(202, { ok: true }),
   'JSON in gzip': (response) =>
     void response
@@ -211,6 +215,25 @@ t.test('a 5xx counts for each message, makes requests smaller, and successes let
   t.ok(Math.max(...later.slice(3)) > 4, `${later}`);
 });
 
+t.test('requests also get smaller where an answer takes nothing, or is too long to be read', async (t) => {
+  for (const answer of [
+    json(200, { rejected: [], more: 'x'.repeat(70_000) }),
+    json(200, { rejected: Array.from({ length: 8 }, (_, index) => ({ index, code: 'deadline' })) }),
+  ]) {
+    const receiver = await Receiver.start(t, (response, request, index) =>
+      (valuesOf(request).length > 4 ? answer : status(200))(response, request, index),
+    );
+    // Longer than the first retries are put off, so that they would all meet again.
+    const rig = await Rig.start(t, { destinations: [batched(receiver.url, 8, {}, 5_000)] });
+    await rig.accept('shop', values(8));
+    await ended(rig, 8);
+    t.same(
+      receiver.requests.map((request) => valuesOf(request).length),
+      [8, 4, 4],
+    );
+  }
+});
+
 t.test('what is tried again is not mixed with first tries', async (t) => {
   let isFailing = true;
   const { receiver, rig } = await rigWith(t, (response) => void response.writeHead(isFailing ? 500 : 200).end());
@@ -256,6 +279,56 @@ t.test('an endpoint whose batches are switched off gets none any more, not of wh
   await rig.settled(3);
   t.equal(receiver.requests.length, 3);
   t.ok(receiver.bodies.every((body) => !('batch' in body)));
+});
+
+t.test('what has gathered follows a changed size or wait', async (t) => {
+  for (const [size, wait] of [
+    [10, WAIT],
+    [3, HOUR],
+  ] as const) {
+    const receiver = await Receiver.start(t, status(200));
+    const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
+    await rig.accept('shop', values(3));
+    await rig.calm();
+    rig.configure([batched(receiver.url, size, {}, wait)]);
+    await rig.pass(WAIT);
+    await rig.settled(3);
+    t.equal(receiver.requests.length, 1);
+  }
+});
+
+t.test('an unchanged configuration that is loaded again puts nothing off', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const same = () => [batched(receiver.url, 10, {}, 4_000)];
+  const rig = await Rig.start(t, { destinations: same() });
+  await rig.accept('shop', values(3));
+  await rig.calm();
+  await rig.pass(3_000);
+  rig.configure(same());
+  await rig.pass(1_000);
+  await rig.settled(3);
+  t.equal(receiver.requests.length, 1);
+});
+
+t.test('what has gathered is sent at once while somebody is being deleted: the notice comes after it', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
+  await rig.accept('shop', values(3));
+  await rig.pass(5_000);
+  t.equal(receiver.requests.length, 0);
+  const request = {
+    id: 'r',
+    type: 'DELETE_ONLY',
+    sources: null,
+    userIds: ['u'],
+    by: 'test',
+    status: 'RUNNING',
+  } as const;
+  const rest = { subjects: 1, hashes: [], createdAt: rig.clock.now(), finishedAt: null, told: null, partial: false };
+  await rig.store.saveRegulation({ ...request, ...rest });
+  await rig.pass(2_000);
+  await rig.settled(3);
+  t.equal(receiver.requests.length, 1);
 });
 
 t.test('a stop gives back what has gathered, uncharged', async (t) => {
