@@ -187,4 +187,4 @@ function failureOf({ outcome, status, error }: Exchange): Failure | null {
 }
 
 /** Causes of failures on a connection that there was. */
-const BROKEN: ReadonlySet<string> = new Set(['timeout', 'UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+export const BROKEN: ReadonlySet<string> = new Set(['timeout', 'UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import { type Destination, shownUrl } from '../destination.ts';
 import { readAnswer } from './batch-answer.ts';
 import { type Exchange, post } from './exchange.ts';
+import { BROKEN } from './outlet.ts';
 import { batchRequest, prepareEndpoint, singleRequest } from './request.ts';
 
 /** The answer of one endpoint. */
@@ -83,7 +84,7 @@ function testBody(messageId: string, at: string): Buffer {
   return Buffer.from(JSON.stringify(event));
 }
 
-function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'response' | 'advice'>): string | null {
+function adviceOn({ url, outcome, status, error, signatures }: Omit<TestResult, 'response' | 'advice'>): string | null {
   if (outcome === 'success') return null;
   if (outcome === 'address_refused')
     return 'It resolves to an address that is not public: name its range in network.allow if it is yours';
@@ -93,6 +94,8 @@ function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'resp
     return 'Its JSON answer was cut off or is not what a batch is answered with, so that every message would be sent again';
   if (error?.startsWith('rejected_'))
     return outcome === 'retry' ? 'Its answer asks for the event once more' : 'Its answer rejects the event itself';
+  if (status === 410)
+    return 'It is gone for good, it says: a delivery would pause the endpoint until a person resumes it';
   if (status === 401 || status === 403)
     return `The receiver refuses the ${signatures.length > 0 ? 'signature: compare sharedSecret with its secret' : 'request, which is not signed: set sharedSecret'}`;
   if (status === 404 || status === 405) return 'Nothing takes a POST at this path: compare the URL with the receiver';
@@ -100,8 +103,17 @@ function adviceOn({ outcome, status, error, signatures }: Omit<TestResult, 'resp
     return 'It redirects, which is not followed: name the URL that it redirects to';
   if (status !== null)
     return outcome === 'retry' ? 'A delivery would be tried again' : 'The receiver refuses the event itself';
+  return adviceOnSilence(String(error), url);
+}
+
+/** There was no answer. */
+function adviceOnSilence(error: string, url: string): string {
   if (error === 'timeout') return 'It does not answer within 5 s';
-  if (error?.startsWith('proxy_'))
+  if (error.startsWith('proxy_'))
     return 'network.proxy did not pass it on: is it running, and does it allow this endpoint?';
+  if (error === 'invalid_http') return 'What answers there does not speak HTTP: compare the URL with the receiver';
+  if (error.startsWith('ERR_SSL_')) return 'The TLS handshake fails: does it speak http?';
+  if (BROKEN.has(error))
+    return `It closes the connection without an answer${url.startsWith('http:') ? ': does it speak https?' : ''}`;
   return 'No connection: is the receiver running, and does its name resolve?';
 }

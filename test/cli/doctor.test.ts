@@ -226,6 +226,26 @@ t.test('a 2xx that does not take the test event of a batch does not read as if i
   );
 });
 
+t.test('the advice on a test event that got no answer says what is there', async (t) => {
+  const receiver = await Receiver.start(t, (response, { path }) => {
+    if (path.startsWith('/gone')) response.writeHead(410).end();
+    else if (path.startsWith('/other')) response.socket?.end('SSH-2.0-OpenSSH_9.9\r\n');
+    else response.destroy();
+  });
+  const { origin, host } = new URL(receiver.url);
+  const { config } = await workspace(t, origin);
+  for (const [url, advice] of [
+    [`${origin}/cut`, /closes the connection without an answer: does it speak https\?/],
+    [`${origin}/other`, /does not speak HTTP/],
+    [`https://${host}/`, /TLS handshake fails: does it speak http\?/],
+    [`${origin}/gone`, /would pause the endpoint/],
+    ['http://127.0.0.1:1/', /No connection/],
+  ] as const) {
+    await edit(config, /webhookUrl: "[^"]*"/, `webhookUrl: "${url}"`);
+    t.match(await rollcall(['test', 'crm', '-c', config]), { code: 1, stderr: advice }, url);
+  }
+});
+
 t.test('the doctor, the check of the configuration and plans show what filters let through', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
   const wants = 'types: [track, delete], events: [Order Completed], audiences: []';
