@@ -1,3 +1,4 @@
+import sumBy from 'lodash/sumBy.js';
 import type { Clock } from '../src/clock.ts';
 import type { Destination } from '../src/destination.ts';
 import type { AudiencePause, AudienceRecord, RunCounts, RunState, Store } from '../src/store/port.ts';
@@ -35,9 +36,9 @@ export interface SyncPlan extends RunCounts {
   readonly filtered: readonly string[];
   /** Destinations that missed changes and are out of reach: they get them once they are back. */
   readonly away: readonly string[];
-  /** POSTs, one per message and URL, those of `renamedFrom` too. */
+  /** POSTs, one per message and URL, or per full batch where a URL takes batches; those of `renamedFrom` too. */
   readonly calls: number;
-  /** How long the calls take at the rate of an earlier run's; null when the attempt log has none to go by. */
+  /** How long they take at the rate of an earlier run's messages; null when the attempt log has none to go by. */
   readonly estimatedMs: number | null;
   /** Why a guard or an expectation would hold it. */
   readonly held: string | null;
@@ -81,7 +82,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   if (record && preview.fromVersion < record.version) throw missing(request, record);
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
   const known = record ?? newRecord(subject);
-  const reach = reachOf(request, preview, known, retired);
+  const { posts, ...reach } = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
   const { before, members, entered, exited, changed, invalid, duplicates } = preview;
   return {
@@ -89,7 +90,9 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     ...{ before, members, entered, exited, changed, invalid, duplicates },
     messages: preview.total,
     ...reach,
-    estimatedMs: rate === null ? null : Math.ceil(reach.calls / rate),
+    calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
+    // The attempt log has one of each message, also where they went together.
+    estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
     held: definition ? whyHeld(request.former ? asRename(preview, retired) : preview, definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
@@ -101,13 +104,22 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   };
 }
 
-/** The destinations that would hear of it, and how many calls that makes. */
+/** Messages that would go to one endpoint. */
+interface Posts {
+  readonly messages: number;
+  /** Messages in one request at most. */
+  readonly size: number;
+}
+
+/** The destinations that would hear of it, and what would be posted to them. */
 function reachOf(
   { config, subject }: PlanRequest,
   preview: Preview,
   known: AudienceRecord,
   retired: number,
-): Pick<SyncPlan, 'destinations' | 'newcomers' | 'returning' | 'withdrawn' | 'filtered' | 'away' | 'calls'> {
+): Pick<SyncPlan, 'destinations' | 'newcomers' | 'returning' | 'withdrawn' | 'filtered' | 'away'> & {
+  readonly posts: readonly Posts[];
+} {
   const all = config().destinations;
   const destinations = scopeOf('sync', known, subject, all);
   const newcomers = connectedTo(subject, all).filter((name) => !destinations.includes(name));
@@ -121,10 +133,11 @@ function reachOf(
     withdrawn,
     filtered: filteredOut(subject, all),
     away: [...known.destinations, ...known.lapsed].filter((name) => !reached.includes(name)),
-    calls:
-      (preview.total + retired) * endpoints(destinations, all) +
-      preview.members * endpoints(newcomers, all) +
-      preview.before * endpoints(withdrawn, all),
+    posts: [
+      ...postsTo(destinations, all, preview.total + retired),
+      ...postsTo(newcomers, all, preview.members),
+      ...postsTo(withdrawn, all, preview.before),
+    ],
   };
 }
 
@@ -156,13 +169,13 @@ function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: Aud
   };
 }
 
-function endpoints(names: readonly string[], destinations: readonly Destination[]): number {
+function postsTo(names: readonly string[], destinations: readonly Destination[], messages: number): readonly Posts[] {
   const named = destinations.filter(({ name }) => names.includes(name));
-  return named.reduce((sum, destination) => sum + destination.endpoints.length, 0);
+  return named.flatMap(({ endpoints }) => endpoints.map(({ batch }) => ({ messages, size: batch?.size ?? 1 })));
 }
 
 /**
- * Calls per millisecond, waits for retries and for slow endpoints included: those of the run that has the most in the
+ * Attempts per millisecond, waits for retries and for slow endpoints included: those of the run that has the most in the
  * newest part of the attempt log.
  */
 async function measuredRate({ store }: PlanRequest): Promise<number | null> {

@@ -34,6 +34,22 @@ t.test('the plan of a renamed audience counts those who are told that the old on
   t.match(await rig.sync.plan(), [{ key: 'new', renamedFrom: 'old', retired: 2, messages: 2, calls: 4 }]);
 });
 
+t.test('a plan counts a batch as one call, and goes by the messages for how long they take', async (t) => {
+  const rig = await createRig(t);
+  const plain = destination('crm');
+  const [endpoint] = plain.endpoints;
+  const batched = { ...plain, endpoints: [{ ...endpoint!, batch: { size: 150, wait: 200 } }] };
+  rig.config.destinations = [batched, destination('mail')];
+  rig.config.audiences = [audience('a', 'select unnest(range(200))::varchar as user_id')];
+  t.match(await rig.sync.plan(), [{ messages: 200, calls: 2 + 200 }]);
+  await rig.sync.run();
+  const [run] = await rig.store.runs({ limit: 1 });
+  const attempts = Array.from({ length: 400 }, (_, index) => attempt(`${run?.id}:*:${index}`, index * 10));
+  const other = rig.another({ store: { ...rig.store, attempts: async () => attempts } });
+  rig.config.audiences = [audience('a', 'select unnest(range(400))::varchar as user_id')];
+  t.match(await other.plan(), [{ calls: 2 + 200, estimatedMs: 4000 }], '400 messages took 4 s');
+});
+
 t.test('a plan that fails says of which audience', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('club', list('1'), { engine: 'gone' })];

@@ -92,7 +92,7 @@ export const plan = z.object({
   withdrawn: z.array(z.string()),
   filtered: z.array(z.string()),
   away: z.array(z.string()),
-  calls: z.int().describe('POSTs, one per message and URL.'),
+  calls: z.int().describe('POSTs, one per message and URL, or per full batch where a URL takes batches.'),
   estimatedMs: z.number().nullable(),
   held: z.string().nullable().describe('Why a guard or an expectation would hold it.'),
   renamedFrom: z.string().nullable(),
