@@ -105,12 +105,19 @@ export const range = z
 /** A hundred years, and a few days: no time beyond is meant, and dates end somewhere. */
 const LONGEST = ms('36500d');
 
-export const duration = z
-  .string()
-  .regex(
-    /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
-    'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
-  )
+/** Text of such a form. A number alone lacks its unit, and quotes would not give it one. */
+const withUnit = (form: RegExp, example: string, fault: string) =>
+  z
+    .string({
+      error: ({ input }) => (typeof input === 'number' ? `must be text such as ${example}, not a number` : undefined),
+    })
+    .regex(form, fault);
+
+export const duration = withUnit(
+  /^\d+ ?(ms|s|m|h|d|w|(second|minute|hour|day|week)s?)$/,
+  '200ms or 30d',
+  'must be a number with a unit: ms, s, m, h, d or w, such as 30d or 30 days',
+)
   .transform((value) => ms(value as ms.StringValue))
   .refine((value) => value <= LONGEST, 'must be at most 36500 days')
   .meta({ title: 'duration' });
@@ -118,9 +125,7 @@ export const duration = z
 const BYTES = { kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 
 /** Room on a disk, in bytes. */
-export const size = z
-  .string()
-  .regex(/^\d{1,9}(\.\d+)? ?(KB|MB|GB|TB)$/i, 'must be a size such as 500MB, 10GB or 2TB')
+export const size = withUnit(/^\d{1,9}(\.\d+)? ?(KB|MB|GB|TB)$/i, '500MB', 'must be a size such as 500MB, 10GB or 2TB')
   .transform((value) => {
     const unit = value.slice(-2).toLowerCase() as keyof typeof BYTES;
     return Math.round(Number.parseFloat(value) * BYTES[unit]);
@@ -141,9 +146,7 @@ export const traitKey = z
 const SECONDS = { s: 1, m: 60, h: 3600 };
 
 /** Starts per second. */
-export const rate = z
-  .string()
-  .regex(/^[1-9]\d{0,8}\/[smh]$/, 'must be a number per s, m or h, such as 100/s')
+export const rate = withUnit(/^[1-9]\d{0,8}\/[smh]$/, '100/s', 'must be a number per s, m or h, such as 100/s')
   .transform((value) => {
     const [count, unit] = value.split('/') as [string, keyof typeof SECONDS];
     return Number(count) / SECONDS[unit];

@@ -24,7 +24,7 @@ const PERSONAL = new Set(
 
 /** Warns of things that are allowed, and most likely not meant. */
 export function warningsOf(config: Omit<Config, 'warnings'>): readonly Mistake[] {
-  return [...personalKeys(config), ...logWarnings(config)];
+  return [...personalKeys(config), ...idleFilters(config), ...logWarnings(config)];
 }
 
 function personalKeys(config: Pick<Config, 'audiences' | 'traits'>): readonly Mistake[] {
@@ -36,3 +36,33 @@ function personalKeys(config: Pick<Config, 'audiences' | 'traits'>): readonly Mi
     }),
   );
 }
+
+/** Parts of filters that let nothing through, since something else keeps it from the destination. */
+function idleFilters({ destinations, audiences, traits }: Pick<Config, 'destinations' | 'audiences' | 'traits'>) {
+  const sourceOf = new Map([...audiences, ...traits].map(({ key, source }) => [key, source]));
+  return destinations.flatMap(({ sources, wants = {} }, index): readonly Mistake[] => {
+    const { types, events = [], audiences: keys = [] } = wants;
+    const of = (part: string, message: string) => ({ path: ['destinations', index, part], message });
+    const away = keys.flatMap((key) => sourceOf.get(key) ?? []).find((source) => !sources.includes(source));
+    return [
+      ...(events.length > 0 && types && !types.includes('track') ? [of('events', NO_TRACK)] : []),
+      ...(keys.length > 0 && types && !types.includes('identify') ? [of('audiences', NO_IDENTIFY)] : []),
+      ...(away === undefined
+        ? []
+        : [
+            of(
+              'audiences',
+              unconnected(
+                keys.filter((key) => sourceOf.get(key) === away),
+                away,
+              ),
+            ),
+          ]),
+    ];
+  });
+}
+
+const NO_TRACK = 'has no effect: types is without track';
+const NO_IDENTIFY = 'has no effect: types is without identify, as which audiences and traits are sent';
+const unconnected = (keys: readonly string[], source: string) =>
+  `names ${keys.join(', ')}, but the destination is not connected to ${source}, as which they are sent`;

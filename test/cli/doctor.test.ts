@@ -264,4 +264,9 @@ t.test('the doctor, the check of the configuration and plans show what filters l
   t.match(jsonLines(await rollcall(['config', 'check', '--json', '-c', config])), [{ filters }]);
   const plan = await rollcall(['plan', '-c', config]);
   t.match(plan.stdout, /^ {2}nothing to crm, by the filters of the destination$/m);
+  await edit(config, 'track, delete]', 'delete]');
+  t.match(
+    jsonLines<Finding>(await rollcall(['doctor', '--json', '-c', config])).filter(({ state }) => state === 'warning'),
+    [{ check: 'configuration', message: /events has no effect: types is without track/ }],
+  );
 });

@@ -225,6 +225,22 @@ t.test('an audience that would overwrite what receivers know of a person is warn
   t.same(warned('name: Email Readers\nsql: x'), []);
 });
 
+t.test('a filter that lets nothing through is warned of', async (t) => {
+  const warned = (filters: string, from = 'shop') => {
+    const text = withParts({ destination: `webhookUrl: https://crm.example.com/\n${filters}` })
+      .replace('sources: [{', 'sources: [{ id: personas, writeKey: p }, {')
+      .replace('source: shop', `source: ${from}`);
+    return parse(text).warnings.map(({ path, message }) => `${path} ${message}`);
+  };
+  t.same(warned('types: [track, identify]\nevents: [Order Completed]\naudiences: [everyone]'), []);
+  t.same(warned('types: [page]\nevents: []\naudiences: []'), [], 'nothing is named that could come');
+  t.match(warned('types: [identify]\nevents: [Order Completed]'), [/^destinations\[0\]\.events .* without track/]);
+  t.match(warned('types: [track]\naudiences: [everyone]'), [/^destinations\[0\]\.audiences .* without identify/]);
+  t.match(warned('audiences: [everyone]', 'personas'), [
+    /^destinations\[0\]\.audiences names everyone, but the destination is not connected to personas/,
+  ]);
+});
+
 t.test('runs at once and their time have defaults, a module is looked up beside the file', async (t) => {
   const { engines, audiences } = parse(
     withParts({

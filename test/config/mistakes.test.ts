@@ -58,6 +58,8 @@ const DESTINATION_MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   ['webhookUrl: https://a.example.com/\nsigning: both', 'signing', /needs a sharedSecret/],
   ['webhookUrl: https://a.example.com/\nsigning: standard\nsharedSecret: whsec_', 'sharedSecret', /base64/],
   ['webhooks: [{ url: "https://a.example.com/", batch: { wait: 30d } }]', 'webhooks[0].batch.wait', /at most 1h/],
+  ['webhooks: [{ url: "https://a.example.com/", batch: { wait: 200 } }]', 'webhooks[0].batch.wait', /such as 200ms/],
+  ['webhookUrl: https://a.example.com/\nrateLimit: 100', 'rateLimit', /such as 100\/s/],
   ['webhookUrl: https://a.example.com/\ntypes: [identfy]', 'types[0]', /no kind of message\. Did you mean identify\?/],
   ['webhookUrl: https://a.example.com/\ntypes: identify', 'types', /must be a list/],
   ['webhookUrl: https://a.example.com/\nevents: [1]', 'events[0]', /must be text/],

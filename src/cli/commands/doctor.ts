@@ -93,6 +93,8 @@ async function doctor(options: DoctorOptions, { terminal, setExitCode }: Context
 async function* examine(config: Config, options: DoctorOptions, terminal: Terminal): AsyncGenerator<Finding> {
   const sizes = [count(config.destinations.length, 'destination'), count(config.sources.length, 'source')];
   yield ok('configuration', `${resolve(options.config)} is valid: ${sizes.join(', ')}`);
+  const { showMistake } = await import('../../config/mistakes.ts');
+  for (const each of config.warnings) yield warning('configuration', showMistake(each));
   for (const filter of filtersOf(config)) yield ok(filter.destination, describeFilter(filter));
   yield* connections(config);
   // Before the store is opened, which needs them.
