@@ -22,7 +22,7 @@ async function prepare(t: Test) {
     const sql = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     while ((await watcher.query<{ n: number }>(sql)).rows[0]?.n !== count);
   };
-  return { store, holder, waiting };
+  return { url, store, holder, waiting };
 }
 
 t.test('a change that is accepted while an older one dies leaves no dead letter of it', async (t) => {
@@ -57,3 +57,27 @@ for (const [kind, made] of Object.entries({ message, change: () => change('vip:u
     });
   }
 }
+
+t.test('messages that others take in, one after the other, do not use up the tries of an accept', async (t) => {
+  const { url, store, holder, waiting } = await prepare(t);
+  const second = new pg.Client(url);
+  await second.connect();
+  t.teardown(() => second.end());
+  const all = Array.from({ length: 10 }, () => message());
+  const keys = all.map(seenKey).sort();
+  const hold = async (client: pg.Client, key: string | undefined) => {
+    await client.query('BEGIN');
+    await client.query('INSERT INTO rollcall.seen (id) VALUES ($1)', [key]);
+  };
+  await hold(holder, keys[0]);
+  const taken = accept(store, ...all, message());
+  for (let index = 1; index < keys.length; index += 1) {
+    const [before, next] = index % 2 === 0 ? [second, holder] : [holder, second];
+    await waiting(1);
+    await hold(next, keys[index]);
+    await before.query('COMMIT');
+  }
+  await waiting(1);
+  await second.query('COMMIT');
+  t.match(await taken, { accepted: 1, duplicates: keys.length });
+});

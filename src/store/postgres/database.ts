@@ -27,8 +27,20 @@ const CLASHES = new Set(['40001', '40P01']);
  * again, on the next connection: each of those from before is given up as it says so.
  */
 const DEMOTED = '25006';
-/** Indexes in which two changes of one conflict key clash, or two messages of one id. */
-const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key', 'seen_pkey']);
+/** Indexes in which two changes of one conflict key clash. */
+const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
+/**
+ * The one in which two messages of one id clash. The next try sees what the other has committed, so an accept clashes once for
+ * each other that has some of its ids, and once for each id at most.
+ */
+const MESSAGE_IDS = 'seen_pkey';
+const MESSAGE_ID_RETRIES = 1_000;
+
+function retriesOf(code = '', constraint = ''): number {
+  if (code === DEMOTED) return CONNECTIONS;
+  if (code === '23505' && constraint === MESSAGE_IDS) return MESSAGE_ID_RETRIES;
+  return CLASHES.has(code) || (code === '23505' && CLASHING_KEYS.has(constraint)) ? RETRIES : 0;
+}
 
 const UNSAFE: Remark = {
   state: 'warning',
@@ -210,9 +222,7 @@ export class Database implements Session {
         return await work();
       } catch (error) {
         const { code, constraint } = error as { code?: string; constraint?: string };
-        const clashed = CLASHES.has(code ?? '') || (code === '23505' && CLASHING_KEYS.has(constraint ?? ''));
-        const another = (clashed && tries <= RETRIES) || (code === DEMOTED && tries <= CONNECTIONS);
-        if (!another) throw this.known(error);
+        if (tries > retriesOf(code, constraint)) throw this.known(error);
       }
     }
   }
