@@ -72,17 +72,18 @@ export const storeUrl = z
   .superRefine((value, context) => {
     // Two slashes would be a host, or a path from the root.
     if (/^sqlite:(?!\/\/[^/])./.test(value)) return;
-    const fault = urlFault(value, ['postgres:', 'postgresql:']);
-    if (!fault) return;
-    context.addIssue('must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB');
+    const fault = /^postgres(ql)?:/i.test(value)
+      ? postgresFault(value)
+      : 'must be sqlite:PATH (such as sqlite:./rollcall.db) or postgres://USER:PASSWORD@HOST/DB';
+    if (fault) context.addIssue(fault);
   })
   .meta({ title: 'URL', examples: ['postgres://rollcall@db/rollcall'] });
 
 export const postgresUrl = z
   .string()
   .superRefine((value, context) => {
-    if (!urlFault(value, ['postgres:', 'postgresql:'])) return;
-    context.addIssue('must be postgres://USER:PASSWORD@HOST/DATABASE');
+    const fault = postgresFault(value);
+    if (fault) context.addIssue(fault);
   })
   .meta({ title: 'URL', examples: [variable('WAREHOUSE_URL')] });
 
@@ -253,4 +254,14 @@ function urlFault(value: string, protocols: readonly string[]): string | null {
     return `must be a full URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
   }
   return null;
+}
+
+/** Without the value, which has a password. */
+function postgresFault(value: string): string | null {
+  if (urlFault(value, ['postgres:', 'postgresql:'])) {
+    return 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %23 for #, %2F for / and %3F for ? in a password';
+  }
+  const limits = [...new URL(value).searchParams].filter(([name]) => name.endsWith('_timeout'));
+  const [wrong] = limits.find(([, limit]) => !/^\d{1,9}$/.test(limit)) ?? [];
+  return wrong === undefined ? null : `must have a whole number of milliseconds as its ${wrong}`;
 }

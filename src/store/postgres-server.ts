@@ -16,12 +16,13 @@ const LOOK = `SELECT current_setting('server_version'), current_user,
   CASE WHEN to_regnamespace('rollcall') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
     ELSE has_schema_privilege('rollcall', 'CREATE') AND has_schema_privilege('rollcall', 'USAGE') END,
   current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`;
+    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
+  to_regnamespace('rollcall') IS NOT NULL`;
 
 /** Looks whether a Postgres can do what a store or an engine needs; writes nothing. */
 export async function examineServer({ rows, isPooled, connections }: Use): Promise<readonly Remark[]> {
   const [row = []] = await rows(LOOK);
-  const [version, user, isStandby, isReadOnly, mayWrite, free] = row;
+  const [version, user, isStandby, isReadOnly, mayWrite, free, hasSchema] = row;
   const remarks: Remark[] = [];
   if (isStandby === true) {
     const message = 'is a standby, where nothing can be written. Name the primary, or an address that leads to it';
@@ -30,7 +31,9 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
     const message = `lets ${user} write nothing (default_transaction_read_only). ALTER ROLE ${quoted(user)} SET default_transaction_read_only = off`;
     remarks.push({ state: 'failed', message });
   } else if (mayWrite !== true) {
-    const message = `lets ${user} make no tables in the schema rollcall. Let an administrator run CREATE SCHEMA rollcall AUTHORIZATION ${quoted(user)}`;
+    const cure =
+      hasSchema === true ? 'GRANT USAGE, CREATE ON SCHEMA rollcall TO' : 'CREATE SCHEMA rollcall AUTHORIZATION';
+    const message = `lets ${user} make no tables in the schema rollcall. Let an administrator run ${cure} ${quoted(user)}`;
     remarks.push({ state: 'failed', message });
   }
   // A pooler keeps that count itself.
@@ -42,4 +45,5 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
   return [...remarks, { state: 'ok', message: `PostgreSQL ${version}, ${where}` }];
 }
 
-const quoted = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;
+/** A name as SQL has it. */
+export const quoted = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;

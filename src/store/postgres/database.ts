@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 import type { Remark } from '../../remark.ts';
-import { examineServer } from '../postgres-server.ts';
+import { examineServer, quoted } from '../postgres-server.ts';
 import { beginWith, connectionTo, ownsSession, type Settings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
@@ -11,9 +11,10 @@ import { SteadiedTime } from '../steadied-time.ts';
  * of its own, since that is computed once and not for each row.
  */
 const DATABASE_TIME = '(SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint)';
-/** Longest statement, in milliseconds; the client gives up a little later, as when the connection leads nowhere. */
+/** Longest statement, in milliseconds, unless the URL says otherwise. */
 const STATEMENT_TIMEOUT = 10_000;
-const QUERY_TIMEOUT = 12_000;
+/** How much later the client gives up, as when the connection leads nowhere. */
+const GRACE = 2_000;
 /** For statements that pass everything that vacuum could not yet remove, in milliseconds. */
 export const PATIENCE = 600_000;
 /** Longest wait for a connection, free or new. */
@@ -46,6 +47,12 @@ const UNSAFE: Remark = {
   state: 'warning',
   message: 'runs with fsync off: what was acknowledged is lost when its machine fails. Switch fsync on',
 };
+
+/** Who made the tables, where that is somebody else: parts of the log are added and dropped by their owner only. */
+const STRANGE_OWNER = `SELECT pg_get_userbyid(relowner), current_user FROM pg_class
+  WHERE oid = to_regclass('rollcall.event') AND NOT pg_has_role(relowner, 'USAGE')`;
+const notOwned = (owner: string, user = '') =>
+  `its tables belong to ${owner}, and ${user} may not change them. Connect as ${owner}, or GRANT ${quoted(owner)} TO ${quoted(user)}`;
 
 export interface Session {
   /** Rows as arrays. */
@@ -87,17 +94,15 @@ export class Database implements Session {
     this.clock = clock;
     this.time = new SteadiedTime(clock);
     this.now = time;
-    const { config, settings } = connectionTo(url, {
-      ...SESSION,
-      ...(patient ? {} : { statement_timeout: STATEMENT_TIMEOUT }),
-    });
-    this.settings = settings;
+    const { config, settings } = connectionTo(url, { ...SESSION, statement_timeout: STATEMENT_TIMEOUT });
+    this.settings = patient ? { ...settings, statement_timeout: 0 } : settings;
+    const limit = Number(this.settings['statement_timeout']);
     this.pool = new pg.Pool({
       ...config,
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
-      ...(patient ? {} : { query_timeout: QUERY_TIMEOUT }),
+      ...(limit === 0 ? {} : { query_timeout: limit + GRACE }),
       keepAlive: true,
       allowExitOnIdle: true,
       types: { getTypeParser: parserOf as typeof pg.types.getTypeParser },
@@ -174,7 +179,9 @@ export class Database implements Session {
       isPooled: this.pooled === true,
       connections: CONNECTIONS,
     });
-    return fsync === 'on' ? server : [UNSAFE, ...server];
+    const [[owner, user] = []] = await this.rows<[string, string]>(STRANGE_OWNER);
+    const owned: Remark[] = owner === undefined ? [] : [{ state: 'failed', message: notOwned(owner, user) }];
+    return [...owned, ...(fsync === 'on' ? [] : [UNSAFE]), ...server];
   }
 
   async close(): Promise<void> {
@@ -288,6 +295,12 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['XX001', REPAIR],
   ['XX002', REPAIR],
   ['58P01', REPAIR],
+  [
+    '42501',
+    ' The user of `store` must own the schemas rollcall and rollcall_events, and all in them: see docs/postgres.md.',
+  ],
+  ['28P01', ' Look at the user and the password in `store`.'],
+  ['3D000', ' Make it with CREATE DATABASE, or correct `store`.'],
   ['53100', " Make room on the server's disk; nothing was lost."],
   ['25006', ' It is a standby, or set to read only: `store` must name the one that takes writes.'],
 ]);

@@ -3,7 +3,7 @@ import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { Database, type Session } from './database.ts';
-import { eventViews } from './event-writing.ts';
+import { EVENTS_SCHEMA, eventViews } from './event-writing.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);
@@ -13,8 +13,9 @@ const steps = (): string[] =>
     .filter((file) => /^\d+_.*\.sql$/.test(file))
     .sort();
 
-/** @throws RollcallError `store_outdated` when migrations are pending, or a newer Rollcall made the tables */
+/** @throws RollcallError `store_outdated` when migrations are pending, or a newer Rollcall made the tables; `store_failed` */
 export async function checkVersion(db: Session): Promise<void> {
+  await checkEncoding(db);
   const version = await currentVersion(db);
   const newest = steps().length;
   if (version < newest) {
@@ -34,7 +35,8 @@ export async function migratePostgres(url: string): Promise<readonly number[]> {
   const db = new Database({ url, clock: systemClock, patient: true });
   const applied: number[] = [];
   try {
-    await db.run('CREATE SCHEMA IF NOT EXISTS rollcall').catch(ifCreatedMeanwhile);
+    await checkEncoding(db);
+    for (const schema of ['rollcall', EVENTS_SCHEMA]) await createSchema(db, schema);
     await db
       .run('CREATE TABLE IF NOT EXISTS rollcall.migration (version integer PRIMARY KEY)')
       .catch(ifCreatedMeanwhile);
@@ -53,6 +55,22 @@ export async function migratePostgres(url: string): Promise<readonly number[]> {
   } finally {
     await db.close();
   }
+}
+
+/** One message that another encoding does not have would fail all that are written with it, each time that they are sent. */
+async function checkEncoding(db: Session): Promise<void> {
+  const [[encoding] = []] = await db.rows<[string]>("SELECT current_setting('server_encoding')");
+  if (encoding === 'UTF8') return;
+  throw new RollcallError(
+    'store_failed',
+    `The database's encoding is ${encoding}, and has to be UTF8. Make another one: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+  );
+}
+
+/** Looks first: who may not create a schema may use the one that an administrator made. */
+async function createSchema(db: Session, name: string): Promise<void> {
+  const [[present] = []] = await db.rows<[string | null]>('SELECT to_regnamespace($1)::text', [name]);
+  if (!present) await db.run(`CREATE SCHEMA IF NOT EXISTS ${name}`).catch(ifCreatedMeanwhile);
 }
 
 /** The version's row is written first: a second process waits for it, and then finds the step done. */

@@ -145,7 +145,6 @@ CREATE TABLE rollcall.event (
 -- microsecond for each event.
 CREATE INDEX event_by_seq ON rollcall.event (seq);
 CREATE TABLE rollcall.event_other PARTITION OF rollcall.event DEFAULT;
-CREATE SCHEMA IF NOT EXISTS rollcall_events;
 
 -- Append-only; searched by scanning back from the newest, pruned from the oldest. Its ids are in the order of writing: with a
 -- cache, each connection would have a range of its own, and the last refusals of an endpoint would not be the last ones.
