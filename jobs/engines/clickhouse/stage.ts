@@ -73,7 +73,7 @@ function toBatch(rows: readonly (readonly unknown[])[]): ChangeBatch {
   return {
     positions: rows.map(([n]) => whole(n)),
     userIds: rows.map(([, user]) => String(user)),
-    present: rows.map(([, , now]) => now === true),
+    present: rows.map(([, , now]) => isSet(now)),
     values: rows.map(([, , , value]) => value as string | null),
   };
 }
@@ -224,4 +224,6 @@ function counted(
   };
 }
 
-const group = (...flags: readonly unknown[]) => flags.map((flag) => (flag === true || flag === 1 ? '1' : '0')).join('');
+const group = (...flags: readonly unknown[]) => flags.map((flag) => (isSet(flag) ? '1' : '0')).join('');
+/** A condition comes as a Bool from a table, and as a number where it is computed. */
+const isSet = (flag: unknown) => flag === true || flag === 1;

@@ -117,6 +117,28 @@ export const planCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'the rows of a preview are those of the plan, whatever is computed',
+    async run(open) {
+      const { engine } = await open();
+      const trait = { key: 'score', kind: 'trait' } as const;
+      const scores = (...sql: string[]) => sql.map((row) => `select ${row}`).join(' union all ');
+      await settle(engine, { ...trait, sql: scores(`'a' as user_id, 1 as score`, `'b', 2`) });
+      const next = scores(`'b' as user_id, 3 as score`, `'c', 4`);
+      for (const action of ['sync', 'resync', 'backfill', 'retire'] as const) {
+        const asked = request({ ...trait, action, toVersion: 2, sql: next });
+        const { sample } = await engine.preview(asked, 10);
+        const { plan } = await engine.stage(asked);
+        const rows = await engine.changes(plan, 0, 10);
+        assert.deepEqual(
+          [sample.userIds, sample.present, told(sample)],
+          [rows.userIds, rows.present, told(rows)],
+          action,
+        );
+      }
+    },
+  },
+
+  {
     name: 'leftovers of runs before this lease are removed, later plans are not',
     async run(open) {
       const { engine } = await open();
