@@ -9,6 +9,8 @@ import { signStandard } from '../standard.ts';
 /** A receiver's answer. */
 export interface Sent {
   status: number;
+  /** The content type; empty where none is given. */
+  type: string;
   body: string;
 }
 
@@ -128,7 +130,7 @@ async function answerOf(request: ClientRequest): Promise<Sent> {
     body += chunk;
     if (body.length > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT}`);
   }
-  return { status: response.statusCode as number, body };
+  return { status: response.statusCode as number, type: response.headers['content-type'] ?? '', body };
 }
 
 async function write(

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import type { ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parseMessage } from '../../receivers/parse.ts';
@@ -83,6 +84,36 @@ t.test('a receiver that waits for bytes that never come is wrong in that case, a
   );
   t.match(results.at(-1), { got: [200], passed: true });
 });
+
+t.test(
+  'batches: an answer in plain text takes all, and what a receiver has not done in time it may do later',
+  async (t) => {
+    const answers: Record<string, (response: ServerResponse, body: string) => void> = {
+      'in plain text': (response) => response.end('ok'),
+      'a part at a time': (response, body) => {
+        const { batch = [] } = JSON.parse(body) as { batch?: unknown[] };
+        const rejected = batch.map((_, index) => ({ index, code: 'deadline', retry: true })).slice(200);
+        response.setHeader('content-type', 'application/json').end(JSON.stringify({ rejected }));
+      },
+    };
+    for (const [how, answer] of Object.entries(answers)) {
+      const { url, close } = await serve(
+        (request, response) => {
+          text(request).then(
+            (body) => (body.startsWith('{"batch":[{') ? answer(response, body) : response.end()),
+            () => response.destroy(),
+          );
+        },
+        async () => {},
+      );
+      t.after(close);
+      const passed: string[] = [];
+      for await (const each of conformance({ url, secret, batches: true, timeout: 2_000 }))
+        if (each.passed) passed.push(each.name);
+      for (const name of ['batch: of one message', 'batch: of 500']) t.ok(passed.includes(name), `${how}, ${name}`);
+    }
+  },
+);
 
 t.test('a receiver whose answers never end is wrong, and does not end the process that tries it', async (t) => {
   const answers: [answer: (response: ServerResponse) => void, error: RegExp][] = [
