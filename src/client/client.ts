@@ -50,7 +50,7 @@ export class BaseClient<Events extends object = AnyEvents> {
   readonly #sender: Sender;
   readonly #waiting: Waiting;
   readonly #exiting: Exiting = {
-    close: () => this.close(),
+    finish: () => this.#finish(),
     abandon: () => this.#dropAll('exit'),
     hurry: () => this.#hurry(),
     part: (isFinal) => this.#part(isFinal),
@@ -309,6 +309,13 @@ export class BaseClient<Events extends object = AnyEvents> {
     this.#sender.stop();
     this.#dropAll('deadline');
     return this.#ledger.report();
+  }
+
+  /** Ends the client only if time runs out: what waits for a message may go on with another one. */
+  async #finish(): Promise<void> {
+    const upTo = this.#queue.taken;
+    await this.#drain(this.#settings.closeTimeout);
+    if (this.#queue.removed < upTo) await this.close({ timeout: 0 });
   }
 
   /** Gives up all that is not settled, unless a spool keeps it. */

@@ -54,8 +54,8 @@ export interface Log {
 
 /** A client as far as the end of the process, or of the page, concerns it. */
 export interface Exiting {
-  /** The process has nothing left to do: send what is queued. */
-  close(): Promise<unknown>;
+  /** The process has nothing left to do: send what is queued. It may go on once that is settled. */
+  finish(): Promise<unknown>;
   /** The process ends now: say what is lost. */
   abandon(): void;
   /** The page is hidden, and may not come back: send what is queued. */

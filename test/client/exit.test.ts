@@ -3,16 +3,18 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { deadEndpoint, service, success, tls } from './service.ts';
 
-const host = fileURLToPath(new URL('./fixtures/host.ts', import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 
 /** Runs fixtures/host.ts to its end. */
-function run(args: string[], env: NodeJS.ProcessEnv = {}): Promise<{ code: number; stdout: string; stderr: string }> {
+const run = (args: string[], env?: NodeJS.ProcessEnv) => runFile([fixture('host'), ...args], env);
+
+function runFile(
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const child = execFile(
-      process.execPath,
-      [host, ...args],
-      { env: { ...process.env, ...env } },
-      (_, stdout, stderr) => resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    const child = execFile(process.execPath, args, { env: { ...process.env, ...env } }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
     );
   });
 }
@@ -25,6 +27,20 @@ t.test('a program that just ends has its messages delivered', async (t) => {
   t.equal(code, 0);
   t.equal(stderr, '');
   t.same(events(), all);
+});
+
+t.test('a program that waits for each callback goes on after it, with nothing else alive', async (t) => {
+  const { endpoint, events } = await service(t);
+  t.match(await runFile([fixture('one-by-one'), endpoint, '15']), { code: 0, stderr: '' });
+  t.same(events(), ['a', 'b', 'c']);
+});
+
+t.test('a request whose callback is waited for keeps the process, as functions need it', async (t) => {
+  const { endpoint, events } = await service(t);
+  const { code, stdout } = await runFile([fixture('one-by-one'), endpoint, '1']);
+  t.equal(code, 0);
+  t.equal(stdout, 'nothing to do after 3\n');
+  t.same(events(), ['a', 'b', 'c']);
 });
 
 t.test('an idle client does not keep the process alive', async (t) => {

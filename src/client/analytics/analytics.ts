@@ -73,6 +73,8 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   readonly #flushTimeout: number;
   /** Queued messages in the order of their calls, as the client settles them. */
   #pending: Pending[] = [];
+  /** Those of them with a callback. */
+  #awaited = 0;
   /** Messages with plugins, or whose callback comes in the next turn. */
   #underWay = new Set<Promise<void>>();
   /** Of the call that is being made. */
@@ -257,6 +259,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
       observe: (transport, url) => (this.#settings.disable ? transport : this.#observe(transport, url)),
       queued: (kind, text) => {
         this.#pending.push({ kind, context: new Context(text), callback: this.#callback });
+        if (this.#callback) this.#awaited += 1;
       },
       dropped: (_, text, loss) => {
         const callback = this.#callback;
@@ -272,6 +275,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   }
 
   #settle({ kind, context, callback }: Pending, loss: LossFacts | undefined): void {
+    if (callback) this.#awaited -= 1;
     if (loss) this.#fail('delivery_failure', new DeliveryError(loss), context, callback);
     else {
       if (callback) this.#tell(() => callback(undefined, context));
@@ -295,7 +299,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
       post: async (body) => {
         const request = { url, method: 'POST', headers: { 'content-type': 'application/json' } };
         if (this.hears('http_request')) this.#tell(() => this.emit('http_request', { ...request, body: text(body) }));
-        const answer = await transport.post(body);
+        const answer = await this.#held(() => transport.post(body));
         if ('status' in answer && this.hears('http_response')) {
           const { status, headers = {}, body } = answer;
           this.#tell(() => this.emit('http_response', { url, status, headers, body }));
@@ -304,6 +308,17 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
       },
       close: () => transport.close(),
     };
+  }
+
+  /** Keeps the process while a callback waits: with nothing else to do, a function would be ended before the answer. */
+  async #held<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#awaited === 0) return work();
+    const letGo = this.#clock.after(this.#flushTimeout, () => {}, true);
+    try {
+      return await work();
+    } finally {
+      letGo();
+    }
   }
 
   /** Calls what is the host's, whose errors must not stop the client. */

@@ -4,14 +4,14 @@ import type { Exiting } from '../platform.ts';
 const pending = new Set<Exiting>();
 
 const onBeforeExit = () => {
-  for (const client of pending) void client.close();
+  for (const client of pending) void client.finish();
 };
 
 const onExit = () => {
   for (const client of pending) client.abandon();
 };
 
-/** Calls `close` when the event loop runs empty and `abandon` when the process exits, until {@link unguard}. */
+/** Calls `finish` when the event loop runs empty and `abandon` when the process exits, until {@link unguard}. */
 export function guard(client: Exiting): void {
   if (pending.size === 0) {
     process.on('beforeExit', onBeforeExit);
