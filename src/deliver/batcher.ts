@@ -5,6 +5,7 @@ import type { Claim } from '../store/port.ts';
 import { readAnswer } from './batch-answer.ts';
 import { BATCH_BYTES, envelopeBytes } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
+import { ALONE_AFTER } from './suspects.ts';
 import type { Denial, SkipCause } from './verdict.ts';
 import type { Window } from './window.ts';
 
@@ -166,6 +167,8 @@ export class Batcher {
     const waiting = new Waiting(item, this.options.memory);
     into.items.push(waiting);
     into.bytes += envelopeBytes(waiting.bytes, item.claim.id);
+    // All else waits for what is posted alone, and others for room in the memory.
+    if (item.claim.crashes >= ALONE_AFTER || this.options.memory.bytes >= MEMORY_LIMIT) into.isDue = true;
     this.look(into);
   }
 

@@ -11,7 +11,7 @@ const LIMIT = 16_000_000;
 const NOTHING = { size: 0, characters: 0 };
 
 /** A destination that takes thousands at once, in batches, and answers when it is told to. */
-function served(batch = { size: 500, wait: 50 }) {
+function served(batch = { size: 500, wait: 50 }, batchMemory = { bytes: 0 }) {
   const clock = new ManualClock();
   const settled: Settlement[] = [];
   const waiting: ((exchange: Exchange) => void)[] = [];
@@ -19,6 +19,7 @@ function served(batch = { size: 500, wait: 50 }) {
   const crm = { ...plain, endpoints: plain.endpoints.map((endpoint) => ({ ...endpoint, batch })) };
   const queue = new DestinationQueue(crm, 'Rollcall', new Map(), {
     ...queueHooks(clock, (settlement) => void settled.push(settlement)),
+    batchMemory,
     post: (_, done) => void waiting.push(done),
   });
   const turns = new Turns(clock, () => {});
@@ -74,4 +75,11 @@ t.test('what has ended, was given back or given up is in hand no more', async (t
   await other.answer();
   t.equal(other.queue.heldCharacters, 0);
   t.ok(claim() === 0 && other.claim() > 0);
+});
+
+t.test('a message waits for no others while the memory of batches is full: they could not come', async (t) => {
+  const full = served({ size: 500, wait: 3_600_000 }, { bytes: 32 * 1024 * 1024 });
+  full.queue.add(claims(1, 'only'));
+  await full.answer();
+  t.equal(full.settled.length, 1);
 });

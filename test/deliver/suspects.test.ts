@@ -8,7 +8,7 @@ import { accept, claim, message } from '../contract/store-fixture.ts';
 import { ManualClock } from '../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
-import { destination, Rig } from './helpers/rig.ts';
+import { message as call, destination, Rig } from './helpers/rig.ts';
 
 const TTL = 20_000;
 const STEADY = 10_000;
@@ -129,6 +129,24 @@ t.test('what was in flight at two abnormal ends is posted alone, once the proces
   await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length === 21, 100);
   t.same(company, [0, 0], 'nothing else is in flight');
   t.same(await rig.deadLetters(), []);
+});
+
+t.test('what is posted alone waits for no batch: all else would wait with it', async (t) => {
+  const receiver = await Receiver.start(t);
+  const other = await Receiver.start(t);
+  const store = await database(t);
+  await acceptAll(store, ['s1', 's2']);
+  await crash(store, 2, ['s1', 's2']);
+  const plain = destination(receiver.url);
+  const endpoints = plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size: 10, wait: 3_600_000 } }));
+  const destinations = [{ ...plain, endpoints }, destination(other.url, { name: 'erp', sources: ['erp'] })];
+  const rig = await Rig.start(t, { database: store, destinations });
+  await rig.pass(STEADY + 2_000);
+  await rig.settled(2);
+  t.equal(receiver.requests.length, 2);
+  await rig.accept('erp', [call()]);
+  await rig.settled(3);
+  t.equal(other.requests.length, 1);
 });
 
 t.test('what was in flight at a third abnormal end, alone, is a dead letter; no one else is', async (t) => {
