@@ -35,6 +35,12 @@ t.test('a program that waits for each callback goes on after it, with nothing el
   t.same(events(), ['a', 'b', 'c']);
 });
 
+t.test('so does one whose client is disabled', async (t) => {
+  const { code, stdout } = await runFile([fixture('one-by-one'), await deadEndpoint(), '15', 'disable']);
+  t.equal(code, 0);
+  t.match(stdout, /nothing to do after 3\n$/);
+});
+
 t.test('a request whose callback is waited for keeps the process, as functions need it', async (t) => {
   const { endpoint, events } = await service(t);
   const { code, stdout } = await runFile([fixture('one-by-one'), endpoint, '1']);
