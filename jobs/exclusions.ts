@@ -13,21 +13,25 @@ export class Exclusions {
   /** The epoch that the next step names. */
   epoch: number;
   private readonly context: Pick<RunContext, 'store' | 'engine' | 'subject'>;
+  private readonly run: string;
   private readonly since: number;
   private some: boolean;
   /** Whether the engine's files hold traces of users who were taken out of this run. */
   left = false;
+  /** Those of them whom the run had counted. */
+  private readonly counted = { members: 0, entered: 0, exited: 0 };
 
-  private constructor(context: RunContext, since: number, epoch: number, some: boolean) {
+  private constructor(context: RunContext, run: Run, epoch: number, some: boolean) {
     this.context = context;
-    this.since = since;
+    this.run = run.id;
+    this.since = run.epoch;
     this.epoch = epoch;
     this.some = some;
   }
 
   static async of(context: RunContext, run: Run): Promise<Exclusions> {
     const { epoch, some } = await context.store.deletions(run.epoch);
-    return new Exclusions(context, run.epoch, epoch, some);
+    return new Exclusions(context, run, epoch, some);
   }
 
   /** Has `step` accept what `rows` hold, without those who are out; again where one was deleted meanwhile. */
@@ -40,7 +44,7 @@ export class Exclusions {
       try {
         const { suppressed } = await step(wanted, this.epoch);
         if (suppressed > 0) await this.without(wanted);
-        return wanted.length;
+        return wanted.length - suppressed;
       } catch (error) {
         if (!(error instanceof RollcallError && error.code === 'epoch_moved')) throw error;
         Object.assign(this, await this.context.store.deletions(this.since));
@@ -60,12 +64,35 @@ export class Exclusions {
     }
   }
 
+  /** A run's counts without those who were left out of it. */
+  countsOf({ members, entered, exited }: Run): Pick<Run, 'members' | 'entered' | 'exited'> {
+    const { counted } = this;
+    return {
+      members: members - counted.members,
+      entered: entered - counted.entered,
+      exited: exited - counted.exited,
+    };
+  }
+
+  /** Looks at users before they are taken out. */
+  private async uncount(users: readonly string[]): Promise<void> {
+    const { engine, subject } = this.context;
+    const before = await engine.lookup(subject.key, users);
+    for (const [user, { present }] of await engine.lookup(subject.key, users, this.run)) {
+      const was = before.get(user)?.present ?? false;
+      if (present) this.counted.members += 1;
+      if (present && !was) this.counted.entered += 1;
+      if (was && !present) this.counted.exited += 1;
+    }
+  }
+
   /** Those who are out leave the snapshot and the plan, too. */
   private async without<Row extends { readonly userId: string | null }>(rows: readonly Row[]): Promise<readonly Row[]> {
     const { store, engine, subject } = this.context;
     const users = rows.flatMap(({ userId }) => userId ?? []);
     const out = new Set(await store.excluded(users, subject.source, this.since));
     if (out.size === 0) return rows;
+    await this.uncount([...out]);
     await engine.forget([...out], [subject.key]);
     this.left = true;
     return rows.filter(({ userId }) => userId === null || !out.has(userId));

@@ -58,7 +58,7 @@ export interface SyncPlan extends RunCounts {
 }
 
 interface PlanRequest {
-  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences'>;
+  readonly store: Pick<Store, 'audience' | 'runs' | 'attempts' | 'pausedAudiences' | 'deletions' | 'excluded'>;
   readonly engine: Engine;
   readonly clock: Clock;
   readonly subject: Subject;
@@ -100,7 +100,7 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),
-    sample: sampleBodies(preview, subject, record, asOf),
+    sample: await sampleBodies(request, preview, record),
   };
 }
 
@@ -191,16 +191,21 @@ async function measuredRate({ store }: PlanRequest): Promise<number | null> {
   return largest ? largest.count / Math.max(1, largest.end - largest.start) : null;
 }
 
-function sampleBodies(
+/** Users who are kept out are not named. */
+async function sampleBodies(
+  { store, subject, asOf: at }: PlanRequest,
   { sample, columns }: Preview,
-  { key, kind }: Subject,
   record: AudienceRecord | null,
-  at: number,
-): readonly string[] {
+): Promise<readonly string[]> {
+  const { key, kind, source } = subject;
+  const { settled } = await store.deletions(null);
+  const out = new Set(await store.excluded(sample.userIds, source, settled));
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
   const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
-  return sample.userIds.map((user, index) =>
-    body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+  return sample.userIds.flatMap((user, index) =>
+    out.has(user)
+      ? []
+      : body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
   );
 }

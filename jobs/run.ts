@@ -108,6 +108,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     const sent = (await store.run(run.id))?.sent ?? run.sent;
     const done: Run = {
       ...run,
+      ...exclusions.countsOf(run),
       destinations: told,
       state: 'done',
       phase: 'done',

@@ -31,6 +31,25 @@ t.test('a user forgotten for one source stays in the audiences that speak as ano
   t.match(await rig.sync.why('a', '1'), { member: false, since: null });
 });
 
+t.test('users who are kept out are no members of a run, and none that it sent', async (t) => {
+  const rig = await createRig(t);
+  rig.config.audiences = [audience('a', list('1', '2', '3'))];
+  await rig.store.suppress(['2'], null, true);
+  t.match((await rig.sync.plan(['a']))[0]?.sample, [/"userId":"1"/], 'nor named as one');
+  const counts = async () => (await rig.sync.run())[0]?.runs[0];
+  t.match(await counts(), { members: 2, entered: 2, exited: 0, sent: 2 });
+  t.match(await counts(), { members: 2, entered: 0, exited: 0, sent: 0 });
+  t.match(await rig.store.runs({ limit: 1 }), [{ members: 2, entered: 0, sent: 0 }]);
+  await rig.store.suppress(['2'], null, false);
+  t.match(await counts(), { members: 3, entered: 1, sent: 1 });
+  await rig.store.suppress(['3'], null, true);
+  await rig.sync.forget(['3'], null);
+  rig.config.audiences = [audience('a', list('1', '3'))];
+  t.match(await counts(), { members: 1, entered: 0, exited: 1, sent: 1 });
+  t.match(await rig.sync.resync('a'), { runs: [{ members: 1, entered: 0, sent: 2 }] });
+  t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: true, 2: false, 3: true });
+});
+
 /** As a deletion request does: the epoch rises first. */
 async function takeOut(rig: Rig, sync: Sync, userIds: readonly string[]): Promise<void> {
   const begun = { status: 'RUNNING', createdAt: rig.time(), finishedAt: null, hashes: [], told: null } as const;

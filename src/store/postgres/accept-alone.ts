@@ -4,7 +4,7 @@ import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
 import { type AcceptRequest, type AcceptResult, LANES, type NewMessage } from '../port.ts';
 import { stateOf } from '../queue/waiting.ts';
-import { moveCursor } from '../records/fence.ts';
+import { moveCursor, takeBackSent } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
 import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
@@ -31,6 +31,7 @@ export function acceptAlone(context: Context, { messages, step, live, logged }: 
     if (!isNew) return { accepted: 0, duplicates: messages.length, suppressed: 0 };
     const out = await suppressed(context, session, messages);
     const wanted = messages.filter((message) => !out.has(message));
+    if (step) await takeBackSent(sessionOf(context, session), step, messages.length - wanted.length);
     // A batch of a plan comes once.
     const fresh = step?.after === undefined ? await notSeen(context, session, wanted) : wanted;
     if (logged) await session.run(logSql(1), logColumns(fresh.map((message) => ({ key: seenKey(message), message }))));

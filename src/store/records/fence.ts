@@ -40,6 +40,11 @@ export async function moveCursor(session: Session, step: PlanStep, sent: number)
   return true;
 }
 
+/** Takes back what `moveCursor` counted of messages that were not accepted, as their users are kept out. */
+export async function takeBackSent(session: Session, { run }: PlanStep, count: number): Promise<void> {
+  if (count > 0) await session.run(sql`UPDATE rollcall.run SET sent = sent - ${count} WHERE id = ${run}`);
+}
+
 function standsAt(after: PlanStep['after']): Sql {
   if (after === undefined) return sql``;
   return after === null ? sql` AND cursor IS NULL` : sql` AND cursor = ${after}`;

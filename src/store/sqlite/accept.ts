@@ -3,7 +3,7 @@ import { MESSAGE_TYPES } from '../../message-types.ts';
 import { Changes } from '../changes.ts';
 import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
-import { moveCursor } from '../records/fence.ts';
+import { moveCursor, takeBackSent } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
 import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../states.ts';
 import { userHash, usersIn } from '../users.ts';
@@ -61,7 +61,9 @@ export async function accept(db: Connection, now: number, request: AcceptArgumen
     const isNew = await moveCursor(new SqliteSession(db, now), step, count);
     if (!isNew) return { accepted: 0, duplicates: count, suppressed: 0, handed: null };
   }
-  return acceptAll(db, [{ now, request }])[0] as Accepted;
+  const accepted = acceptAll(db, [{ now, request }])[0] as Accepted;
+  if (step) await takeBackSent(new SqliteSession(db, now), step, accepted.suppressed);
+  return accepted;
 }
 
 /** Several accepts in a row: what they read of the store, and what they add to its counters, is read and written once. */
