@@ -130,7 +130,7 @@ t.test('the doctor finds what is wrong and changes nothing', async (t) => {
   const problems = found.filter(({ state, message }) => state !== 'ok' && !message.includes('fsync'));
   t.match(problems, [
     { check: 'unused', message: /no enabled destination/ },
-    { check: 'broken', message: /nobody hears of it/ },
+    { check: 'broken', message: /nobody hears of it: no enabled destination is connected to unused/ },
     { check: 'crm', message: /no sharedSecret/ },
     { check: 'broken', state: 'failed', message: /sql_failed/ },
     { check: 'big_spenders', message: /no longer in the configuration/ },
