@@ -10,25 +10,31 @@ const groups = { audience: ['entered', 'exited'], trait: ['changed', 'gone'] } a
  * @throws TypeError naming the handler
  */
 export function checkHandlers(on: Handlers): void {
-  const { audience, trait, ...others } = objectAt('on', on);
-  checkNames('on', others, handlers);
-  for (const [group, given] of Object.entries({ audience, trait })) {
+  checkNames('on', on, handlers, Object.keys(groups));
+  for (const [group, names] of Object.entries(groups)) {
+    const given = on[group as keyof typeof groups];
     if (given === undefined) continue;
-    for (const [key, each] of Object.entries(objectAt(`on.${group}`, given))) {
-      const where = `on.${group}.${key}`;
-      if (each !== undefined) checkNames(where, objectAt(where, each), groups[group as keyof typeof groups]);
+    checkObject(`on.${group}`, given);
+    for (const [key, each] of Object.entries(given)) {
+      if (each !== undefined) checkNames(`on.${group}.${key}`, each, names);
     }
   }
 }
 
-function objectAt(where: string, given: unknown): Record<string, unknown> {
-  if (typeof given !== 'object' || given === null) throw new TypeError(`${where} is an object with handlers`);
-  return given as Record<string, unknown>;
+/** @param others - names of what is no handler */
+function checkNames(where: string, given: object, known: readonly string[], others: readonly string[] = []): void {
+  checkObject(where, given);
+  // The other fields of a class are its own matter.
+  const isLiteral = Object.getPrototypeOf(given) === Object.prototype;
+  for (const [name, handler] of Object.entries(given)) {
+    if (known.includes(name)) {
+      if (handler !== undefined && typeof handler !== 'function') throw new TypeError(`${where}.${name} is a function`);
+    } else if (isLiteral && !others.includes(name)) {
+      throw new TypeError(`${where}.${name} would never be called: give ${[...known, ...others].join(', ')}`);
+    }
+  }
 }
 
-function checkNames(where: string, given: Record<string, unknown>, known: readonly string[]): void {
-  for (const [name, handler] of Object.entries(given)) {
-    if (!known.includes(name)) throw new TypeError(`${where}.${name} would never be called: give ${known.join(', ')}`);
-    if (handler !== undefined && typeof handler !== 'function') throw new TypeError(`${where}.${name} is a function`);
-  }
+function checkObject(where: string, given: unknown): void {
+  if (typeof given !== 'object' || given === null) throw new TypeError(`${where} is an object with handlers`);
 }

@@ -502,6 +502,12 @@ t.test(
     for (const [options, message] of wrong) {
       t.throws(() => createReceiver({ secret, on: {}, ...options } as never), { name: 'TypeError', message });
     }
+    class Shop {
+      orders = [];
+      track = () => this.orders;
+      log = () => {};
+    }
+    createReceiver({ secret, on: new Shop() });
     const groups = { audience: { club: { entered() {} }, other: undefined }, trait: { '*': {} } };
     createReceiver({
       secret,
