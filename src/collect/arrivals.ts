@@ -11,11 +11,17 @@ const READ_AT_A_TIME = 4;
  * smallest, Node reads thousands at a time. From so many on, nothing is read of newcomers; beyond the other, the longest is cut.
  */
 const BEHIND = 256;
-const FAR_BEHIND = 8_192;
+const FAR_BEHIND = 16_384;
 
 interface Arrival {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+}
+
+/** What waits on a connection, in order, and in which line it stands. */
+interface Waiting {
+  readonly line: Line;
+  readonly arrivals: Arrival[];
 }
 
 interface Newcomers {
@@ -37,10 +43,7 @@ export class Arrivals {
   private readonly others = new Line(NEW_AT_A_TIME);
   /** Connections without a request that nothing is read of. */
   private readonly unread = new Line(READ_AT_A_TIME);
-  /** What waits on each connection, in order. */
-  private readonly waiting = new Map<Socket, Arrival[]>();
-  /** How many of them wait behind another. */
-  private behind = 0;
+  private readonly waiting = new Map<Socket, Waiting>();
   /** Those that are read again in this turn. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
@@ -54,18 +57,20 @@ export class Arrivals {
     server.removeAllListeners('request');
     server.on('request', (request, response) => this.arrive({ request, response }));
     server.on('connection', (socket) => {
-      if (this.behind >= BEHIND) this.hold(socket);
+      socket.on('resume', () => this.keepPaused(socket));
+      if (this.others.behind >= BEHIND) this.hold(socket);
     });
   }
 
   private arrive(arrival: Arrival): void {
     const { socket } = arrival.request;
     // It was cut in the middle of what had come of it.
-    if (socket.destroyed) return;
+    if (socket.destroyed) return void arrival.request.destroy();
     this.schedule();
     const before = this.waiting.get(socket);
     if (before) {
-      before.push(arrival);
+      before.arrivals.push(arrival);
+      before.line.behind += 1;
       this.holdPipeline(socket);
       return;
     }
@@ -75,23 +80,34 @@ export class Arrivals {
       return;
     }
     line.wait(socket);
-    this.waiting.set(socket, [arrival]);
+    this.waiting.set(socket, { line, arrivals: [arrival] });
     this.unpaused.push(socket);
     if (line === this.others) this.holdNewcomers();
   }
 
   /** At once: of small requests, thousands may have come. */
   private holdPipeline(socket: Socket): void {
-    socket.off('resume', pauseAgain).on('resume', pauseAgain).pause();
-    this.behind += 1;
-    if (this.behind <= FAR_BEHIND) return;
-    const [longest] = [...this.waiting].reduce((most, one) => (one[1].length > most[1].length ? one : most));
+    socket.pause();
+    if (this.known.behind + this.others.behind <= FAR_BEHIND) return;
+    const [longest, { arrivals }] = [...this.waiting].reduce((most, one) =>
+      one[1].arrivals.length > most[1].arrivals.length ? one : most,
+    );
     this.forget(longest);
     longest.destroy();
+    // Node would make an error for each, with its stack.
+    for (const { request } of arrivals) request.destroy();
+  }
+
+  /** Who reads the body of a request lets its connection go on, and one that is paused before it has resumed is read all the same. */
+  private keepPaused(socket: Socket): void {
+    if ((this.waiting.get(socket)?.arrivals.length ?? 0) > 1) socket.pause();
+    if (socket.isPaused()) socket.emit('pause');
   }
 
   private forget(socket: Socket): void {
-    this.behind -= (this.waiting.get(socket)?.length ?? 1) - 1;
+    const waiting = this.waiting.get(socket);
+    if (waiting === undefined) return;
+    waiting.line.behind -= waiting.arrivals.length - 1;
     this.waiting.delete(socket);
   }
 
@@ -118,29 +134,27 @@ export class Arrivals {
       this.unpaused = [];
       for (const line of [this.known, this.others]) line.begin((socket) => this.letNextIn(socket));
       this.reading.clear();
-      if (this.behind < BEHIND)
-        this.unread.begin((socket) => this.readAgain(socket), this.behind > 0 ? 1 : READ_AT_A_TIME);
+      const { behind } = this.others;
+      if (behind < BEHIND) this.unread.begin((socket) => this.readAgain(socket), behind > 0 ? 1 : READ_AT_A_TIME);
       if ([this.known, this.others, this.unread].some(({ isWaiting }) => isWaiting)) this.schedule();
     });
   }
 
   /** Whether there was anything to let in. */
   private letNextIn(socket: Socket): boolean {
-    const arrivals = this.waiting.get(socket);
+    const { arrivals } = this.waiting.get(socket) ?? {};
     const next = arrivals?.[0];
     if (arrivals === undefined || next === undefined) return false;
-    if (socket.destroyed || next.request.destroyed) {
-      this.forget(socket);
-      return false;
-    }
+    this.forget(socket);
+    if (socket.destroyed || next.request.destroyed) return false;
     arrivals.shift();
     this.letIn(next);
     if (arrivals.length > 0) {
-      this.behind -= 1;
-      this.lineOf(socket).wait(socket);
+      const line = this.lineOf(socket);
+      line.wait(socket);
+      line.behind += arrivals.length - 1;
+      this.waiting.set(socket, { line, arrivals });
     } else {
-      this.waiting.delete(socket);
-      socket.off('resume', pauseAgain);
       socket.resume();
     }
     return true;
@@ -163,13 +177,10 @@ export class Arrivals {
   }
 }
 
-/** Whoever reads the body of a request lets its connection go on. */
-function pauseAgain(this: Socket): void {
-  this.pause();
-}
-
 /** Lets a limited number pass in each turn of the event loop, one address after the other. */
 class Line {
+  /** Requests that wait behind another of their connection. */
+  behind = 0;
   private readonly limit: number;
   private passed = 0;
   /** By address, the one whose turn is next first. */

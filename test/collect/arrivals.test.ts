@@ -99,6 +99,7 @@ class Connection extends EventEmitter {
 interface Request {
   readonly socket: Connection;
   destroyed: boolean;
+  destroy(): void;
 }
 
 /** A server that no socket leads to. */
@@ -118,7 +119,13 @@ function doorway(isKnown: (address: string) => boolean) {
     return connection;
   };
   const come = (remoteAddress: string, socket = join(remoteAddress)): Request => {
-    const request: Request = { socket, destroyed: false };
+    const request: Request = {
+      socket,
+      destroyed: false,
+      destroy() {
+        this.destroyed = true;
+      },
+    };
     server.emit('request', request, {});
     return request;
   };
@@ -221,13 +228,43 @@ t.test('nobody new is read while hundreds of requests wait behind others of thei
   t.same([early.isPaused(), late.isPaused()], [false, false], 'but as soon as they are few');
 });
 
+t.test('what was let go on, and is paused before it does, is not read', (t) => {
+  const { join } = doorway(() => false);
+  const connection = join('10.0.0.1');
+  let stops = 0;
+  connection.on('pause', () => {
+    stops += 1;
+  });
+  connection.emit('resume');
+  t.equal(stops, 0);
+  connection.pause();
+  connection.emit('resume');
+  t.equal(stops, 1, 'Node would have read it');
+  t.end();
+});
+
+t.test('newcomers are read though hundreds of requests of who is known wait behind others', async (t) => {
+  const { join, come } = doorway((address) => address === 'known');
+  const early = join('10.0.0.2');
+  const hasty = join('known');
+  for (let n = 0; n < 4_000; n += 1) come('known', hasty);
+  come('10.0.0.1');
+  come('10.0.0.1');
+  t.ok(early.isPaused());
+  await turn();
+  await turn();
+  t.notOk(early.isPaused());
+  t.notOk(join('10.0.0.3').isPaused());
+});
+
 t.test('where thousands wait behind others, the connection with most of them is cut', async (t) => {
   const { served, join, come } = doorway((address) => address === 'known');
   const [modest, greedy] = [join('known'), join('known')];
   for (let n = 0; n < 200; n += 1) come('known', modest);
   const before = served.length;
-  for (let n = 0; n < 9_000; n += 1) come('known', greedy);
+  const sent = Array.from({ length: 17_000 }, () => come('known', greedy));
   t.same([modest.destroyed, greedy.destroyed], [false, true]);
+  t.ok(sent.every((request) => request.destroyed || served.includes(request)));
   for (let turns = 0; turns < 10; turns += 1) await turn();
   t.equal(served.length - before, 200 - before, 'what came of it is forgotten');
   const next = come('known', modest);
