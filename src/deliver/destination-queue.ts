@@ -233,9 +233,9 @@ export class DestinationQueue {
     this.outlets.wakeAll();
   }
 
-  /** Whether deliveries wait for others to go in one request with. */
-  get gathers(): boolean {
-    return this.outlets.list.some(({ batcher }) => batcher !== null && batcher.gathered > 0);
+  /** Deliveries that wait for others to go in one request with. */
+  get gathered(): number {
+    return Math.max(0, ...this.outlets.list.map(({ batcher }) => batcher?.gathered ?? 0));
   }
 
   /** Has them wait no longer. */

@@ -7,6 +7,8 @@ const REQUESTS_LIMIT = 128;
 /** Deliveries in hand at most, over all destinations, and the characters of their bodies, as far as these are known before. */
 const HELD_LIMIT = 4_096;
 const HELD_CHARACTERS = 16_000_000;
+/** Once that is reached, a destination may have so many in hand all the same, up to twice the limits over all. */
+const RESERVED = 256;
 
 /** A destination that is served, and what is known of its work in the store. */
 interface Turn {
@@ -118,12 +120,20 @@ export class Turns {
       held += queue.held;
       characters += queue.heldCharacters;
     }
+    let isKeptOut = false;
     for (const turn of this.ready) {
-      if (planned.length >= REQUESTS_LIMIT || held >= HELD_LIMIT || characters >= HELD_CHARACTERS) break;
-      this.ready.delete(turn);
+      if (planned.length >= REQUESTS_LIMIT) break;
       const { queue, hints } = turn;
-      const fitting = Math.ceil((HELD_CHARACTERS - characters) / queue.usualCharacters);
-      const limit = Math.min(queue.room(), HELD_LIMIT - held, fitting);
+      const isFull = held >= HELD_LIMIT || characters >= HELD_CHARACTERS;
+      const times = isFull ? 2 : 1;
+      const most = Math.min(times * HELD_LIMIT - held, isFull ? RESERVED - queue.held : HELD_LIMIT);
+      const fitting = Math.ceil((times * HELD_CHARACTERS - characters) / queue.usualCharacters);
+      if (most <= 0 || fitting <= 0) {
+        isKeptOut = true;
+        continue;
+      }
+      this.ready.delete(turn);
+      const limit = Math.min(queue.room(), most, fitting);
       if (limit <= 0) {
         this.offer(queue.name);
         continue;
@@ -133,7 +143,15 @@ export class Turns {
       queue.claiming();
       planned.push({ turn, hints, request: requestOf(turn, limit) });
     }
+    if (isKeptOut) this.hurry(held);
     return planned;
+  }
+
+  /** Where most of what is in hand waits for more to go in one request with, no more can come: it waits no longer. */
+  private hurry(held: number): void {
+    const { queues } = this;
+    if (2 * queues.reduce((sum, { gathered }) => sum + gathered, 0) < held) return;
+    for (const queue of queues) queue.hurry();
   }
 
   /**

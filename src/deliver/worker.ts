@@ -402,7 +402,7 @@ export class Worker {
 
   /** A deletion waits for what is in hand, in any process: nothing about the user may come after the notice. */
   private async hurryForDeletions(): Promise<void> {
-    const gathering = this.queues().filter(({ gathers }) => gathers);
+    const gathering = this.queues().filter(({ gathered }) => gathered > 0);
     if (gathering.length === 0 || (await this.options.store.openRegulations()).length === 0) return;
     for (const queue of gathering) queue.hurry();
   }

@@ -35,7 +35,7 @@ function served(batch = { size: 500, wait: 50 }, batchMemory = { bytes: 0 }) {
     for (const resolve of waiting.splice(0)) resolve({ ...exchange, at: clock.now(), startedAt: 0, ms: 1 });
     await turn();
   };
-  return { queue, claim, turn, answer, settled };
+  return { queue, turns, claim, turn, answer, settled };
 }
 
 t.test(
@@ -82,4 +82,32 @@ t.test('a message waits for no others while the memory of batches is full: they 
   full.queue.add(claims(1, 'only'));
   await full.answer();
   t.equal(full.settled.length, 1);
+});
+
+t.test('a destination that has in hand all that may be leaves some for others, but not without end', async (t) => {
+  const { queue, turns, claim } = served();
+  queue.add(claims(4_096, 'many'));
+  t.equal(claim(), 0);
+  const wanted = (name: string, inHand = NOTHING) => {
+    turns.wake([name]);
+    return turns.next(inHand).find(({ request }) => request.destination === name)?.request.limit ?? 0;
+  };
+  const hooks = { ...queueHooks(new ManualClock(), () => {}), post: () => {} };
+  turns.add(new DestinationQueue(destination('http://127.0.0.1:9/', { name: 'erp' }), 'Rollcall', new Map(), hooks));
+  t.equal(wanted('erp'), 32, 'as many as its endpoint takes, and as many again');
+  t.equal(wanted('erp', { size: 4_095, characters: 0 }), 1);
+  t.equal(wanted('erp', { size: 4_096, characters: 0 }), 0);
+  t.equal(wanted('erp', { size: 0, characters: 2 * LIMIT }), 0);
+});
+
+t.test('a batch that is larger than all that may be in hand goes out once that is reached', async (t) => {
+  const { queue, claim, answer, settled } = served({ size: 5_000, wait: 3_600_000 });
+  queue.add(claims(4_000, 'some'));
+  t.ok(claim() > 0);
+  await answer();
+  t.equal(settled.length, 0, 'more may come');
+  queue.add(claims(96, 'more'));
+  t.equal(claim(), 0);
+  await answer();
+  t.equal(settled.length, 4_096);
 });
