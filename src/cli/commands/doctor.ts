@@ -191,7 +191,8 @@ function* connections({ destinations, sources, audiences, traits, alerts }: Conf
   const connected = new Set(destinations.flatMap((each) => (each.enabled ? each.sources : [])));
   for (const { id } of sources) if (!connected.has(id)) yield warning(id, 'no enabled destination gets its messages');
   for (const { key, source } of [...audiences, ...traits]) {
-    if (!connected.has(source)) yield warning(key, `nobody hears of it: no enabled destination is connected to ${source}`);
+    if (!connected.has(source))
+      yield warning(key, `nobody hears of it: no enabled destination is connected to ${source}`);
   }
   if (alerts.isOn && alerts.hooks.length === 0)
     yield warning('alerts', 'go nowhere: alerts.notify names no webhook, so that they are shown on the pages only');
