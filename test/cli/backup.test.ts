@@ -4,14 +4,14 @@ import { chmod, cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { program } from '../helpers/programs.ts';
 import { until } from '../helpers/until.ts';
 import { jsonLines, listen, orders, type Request, rollcall, start, workspace } from './helpers.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const MAIN = program('src/cli/main.ts');
 const DOCS = new URL('../../docs/deployment.md', import.meta.url);
 
 interface Arrival extends Request {

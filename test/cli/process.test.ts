@@ -10,9 +10,10 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { request } from 'undici';
+import { program } from '../helpers/programs.ts';
 import { type Finished, jsonLines, type Request, workspace } from './helpers.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const MAIN = program('src/cli/main.ts');
 
 interface Options {
   readonly cwd?: string;

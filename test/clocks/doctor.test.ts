@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startPostgres } from '../helpers/postgres.ts';
+import { program } from '../helpers/programs.ts';
 import { FakeClocks, skipWithoutFaketime } from './faketime.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const MAIN = program('src/cli/main.ts');
 
 t.test('doctor compares this machine’s clock with the database’s', { skip: skipWithoutFaketime }, async (t) => {
   const server = await startPostgres();

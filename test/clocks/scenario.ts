@@ -8,6 +8,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import { program } from '../helpers/programs.ts';
 import { FakeClocks } from './faketime.ts';
 
 const BACKLOG = 100;
@@ -88,7 +89,7 @@ export async function setClocks(
   writeFileSync(config, JSON.stringify(configuration(store, url)));
   const clocks = new FakeClocks(join(folder, 'clocks'), speed);
   const child = fork(
-    new URL('../crash/service.ts', import.meta.url),
+    program('test/crash/service.ts'),
     [JSON.stringify({ config, failpoint: null, syncAsOf: null, ahead: 0 })],
     {
       stdio: ['ignore', 2, 2, 'ipc'],

@@ -6,6 +6,7 @@ import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { program } from '../helpers/programs.ts';
 import { type DeletionReport, Deletions } from './deletions.ts';
 import { randomNumbers } from './fleet.ts';
 import { Ledger } from './ledger.ts';
@@ -189,7 +190,7 @@ export class Cluster {
   }
 
   private async start(): Promise<void> {
-    const process = fork(new URL('member.ts', import.meta.url), [JSON.stringify(this.memberOptions)], { execArgv: [] });
+    const process = fork(program('test/cluster/member.ts'), [JSON.stringify(this.memberOptions)], { execArgv: [] });
     const member: Member = { process, stopped: false };
     const ready = once(process, 'message').then(() => true);
     const exited = once(process, 'exit').then(() => false);

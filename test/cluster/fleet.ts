@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { DeadLetter, Orphan, Run, Store } from '../../src/store/port.ts';
+import { program } from '../helpers/programs.ts';
 import {
   fileOf,
   randomVariant,
@@ -20,7 +21,7 @@ import {
 } from './fleet-config.ts';
 import { FleetLedger } from './fleet-ledger.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url);
+const MAIN = program('src/cli/main.ts');
 /** Longest wait for what must come, in milliseconds. */
 const PATIENCE = 300_000;
 const ONCE_PATIENCE = 15_000;

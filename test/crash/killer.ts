@@ -8,6 +8,7 @@ import type { Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { DeadLetter } from '../../src/store/port.ts';
+import { program } from '../helpers/programs.ts';
 import { Ledger, LIFE_HEADER, SECRET } from './ledger.ts';
 
 const POISON = 'poison-7c1f';
@@ -40,7 +41,7 @@ class Service {
     const config = join(this.folder, 'rollcall.yaml');
     writeFileSync(config, JSON.stringify(this.config()));
     const orders = { config, failpoint: null, syncAsOf: null, ahead: (this.deaths + 1) * PAUSE, poison: this.poison };
-    const child = fork(new URL('./service.ts', import.meta.url), [JSON.stringify(orders)], {
+    const child = fork(program('test/crash/service.ts'), [JSON.stringify(orders)], {
       stdio: ['ignore', 2, 2, 'ipc'],
       execArgv: [],
       env: { ...process.env, NODE_OPTIONS: '' },

@@ -8,6 +8,7 @@ import type { Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import type { Failpoint } from '../../src/failpoint.ts';
 import { openStore } from '../../src/store/open.ts';
+import { program } from '../helpers/programs.ts';
 import { type Entry, Ledger, LIFE_HEADER, SECRET } from './ledger.ts';
 
 /** How a round ends: at a failpoint, after so many deliveries have arrived, or so long after the process was started. */
@@ -235,7 +236,7 @@ export class Scenario {
     writeFileSync(config, JSON.stringify(this.config()));
     const syncAsOf = syncs ? FIRST_DAY + this.day * DAY : null;
     const orders = { config, failpoint, syncAsOf, ahead: this.lives * PAUSE };
-    return fork(new URL('./service.ts', import.meta.url), [JSON.stringify(orders)], {
+    return fork(program('test/crash/service.ts'), [JSON.stringify(orders)], {
       stdio: ['ignore', 2, 2, 'ipc'],
       // Without the test runner's loaders, which double the time to start.
       execArgv: [],

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
+import { program } from '../helpers/programs.ts';
 import { compute, DEFINITIONS, dates, type Purchase } from './cdnow.ts';
 import { type Part, startPart } from './part.ts';
 import type { Learned, ReceiverQuestion } from './receiver-part.ts';
@@ -13,7 +13,7 @@ import type { CommandAnswer, CommandQuestion } from './sync-part.ts';
 
 const SECRET = 'a secret of the test';
 const KEYS = [...Object.keys(DEFINITIONS.audiences), ...Object.keys(DEFINITIONS.traits)];
-const COMMAND = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const COMMAND = program('src/cli/main.ts');
 
 interface RunLine {
   readonly key: string;

@@ -5,10 +5,11 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { listen, orders, workspace } from '../cli/helpers.ts';
+import { program } from '../helpers/programs.ts';
 
 const run = promisify(execFile);
 const FOLDER = fileURLToPath(new URL('../../examples/schedulers/', import.meta.url));
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const MAIN = program('src/cli/main.ts');
 
 interface Failed {
   readonly code?: number | string;

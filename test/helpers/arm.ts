@@ -1,5 +1,5 @@
 import { armFailpoint, type Failpoint, type Fault } from '../../src/failpoint.ts';
 
-// Preloaded with `node --import`: has a fault happen in a program that knows nothing of tests. FAULT is "memory commit 20".
+// Has a fault happen in a program that knows nothing of tests. FAULT is "memory commit 20".
 const [fault, name, passes] = (process.env['FAULT'] ?? '').split(' ');
 if (name !== undefined) armFailpoint(name as Failpoint, Number(passes), fault as Fault);

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { program } from './programs.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
-const ARM = new URL('./arm.ts', import.meta.url).href;
+const MAIN = program('test/helpers/armed-main.ts');
 
 export interface Ended {
   readonly stdout: string;
@@ -27,7 +26,7 @@ export interface Program {
  * @param fault - what is to happen in it, as `arm.ts` reads it
  */
 export function launch(args: readonly string[], fault = ''): Program {
-  const child = spawn(process.execPath, ['--import', ARM, '--max-old-space-size=160', MAIN, ...args], {
+  const child = spawn(process.execPath, ['--max-old-space-size=160', MAIN, ...args], {
     env: { ...process.env, NODE_OPTIONS: '', FAULT: fault },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -3,16 +3,16 @@ import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { Test } from 'tap';
 import { systemClock } from '../../../src/clock.ts';
 import type { Failpoint } from '../../../src/failpoint.ts';
 import { openStore } from '../../../src/store/open.ts';
+import { program } from '../../helpers/programs.ts';
 import { dayOf, HOUR, type Orders, type Said, START, type Step } from './crash-terms.ts';
 import { readLog } from './read-log.ts';
 
-const CHILD = fileURLToPath(new URL('./crashing.ts', import.meta.url));
+const CHILD = program('test/events/helpers/crashing.ts');
 
 /** Where a process ends within what it does with the log, and the passes there that differ. */
 interface Place {

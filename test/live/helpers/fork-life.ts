@@ -1,11 +1,11 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
+import { program } from '../../helpers/programs.ts';
 import type { Orders } from './crash-terms.ts';
 import { randomEvents } from './events.ts';
 
-const CHILD = fileURLToPath(new URL('./crashing.ts', import.meta.url));
+const CHILD = program('test/live/helpers/crashing.ts');
 const BATCH = 12;
 /** How old timestamps are at most. */
 const SPAN = 8_000;

@@ -1,15 +1,15 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { Test } from 'tap';
 import type { LoggedEvent } from '../../definitions/helpers/event.ts';
+import { program } from '../../helpers/programs.ts';
 import { isOnPostgres, storeUrl } from '../../helpers/store.ts';
 import { seeded } from './events.ts';
 import { type Answer, type Asked, type Crash, eventsOf, type Orders, payloadOf } from './random-terms.ts';
 
-const CHILD = fileURLToPath(new URL('./random-life.ts', import.meta.url));
+const CHILD = program('test/live/helpers/random-life.ts');
 const START = Date.parse('2026-03-01T12:00:00.000Z');
 const DAY = 86_400_000;
 /** Days and their edges, as the windows have them. */
