@@ -1,8 +1,8 @@
 import { readFile, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build, type Plugin } from 'esbuild';
-import { PROGRAMS } from './programs.ts';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { PROGRAMS, THREADS } from './programs.ts';
 
 /*
  * Writes each program into a folder, as one file and those that it shares with others, from sources and packages: two thirds of
@@ -10,6 +10,8 @@ import { PROGRAMS } from './programs.ts';
  */
 const [folder = ''] = process.argv.slice(2);
 const ROOT = resolve(import.meta.dirname, '../..');
+const ENTRIES: ReadonlySet<string> = new Set(PROGRAMS.map((path) => resolve(ROOT, path)));
+const BUNDLED_THREADS = resolve(import.meta.dirname, 'bundled-threads.ts');
 /** Packages that look for files of their own beside them, or that are no JavaScript. */
 const ALONE = ['@duckdb/*', '@fastify/swagger-ui', 'node-cron', 'pg-native', 'pino', 'pino-pretty'];
 
@@ -20,7 +22,8 @@ const inPlace: Plugin = {
     onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
       contents: (await readFile(path, 'utf8'))
         .replaceAll(/\bimport\.meta\.url\b/g, () => JSON.stringify(pathToFileURL(path).href))
-        .replaceAll(/\bimport\.meta\.dirname\b/g, () => JSON.stringify(dirname(path))),
+        .replaceAll(/\bimport\.meta\.dirname\b/g, () => JSON.stringify(dirname(path)))
+        .concat(ENTRIES.has(path) ? `import ${JSON.stringify(BUNDLED_THREADS)};` : ''),
       loader: 'ts',
     }));
   },
@@ -28,14 +31,12 @@ const inPlace: Plugin = {
 
 // No file of what stood here before.
 await rm(folder, { recursive: true, force: true });
-await build({
+const common: BuildOptions = {
   absWorkingDir: ROOT,
-  entryPoints: [...PROGRAMS],
   outdir: resolve(folder),
   outbase: ROOT,
   outExtension: { '.js': '.mjs' },
   bundle: true,
-  splitting: true,
   platform: 'node',
   format: 'esm',
   target: 'node22',
@@ -43,4 +44,6 @@ await build({
   plugins: [inPlace],
   banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
   logLevel: 'warning',
-});
+};
+await build({ ...common, entryPoints: [...PROGRAMS], splitting: true });
+await build({ ...common, entryPoints: [...THREADS] });

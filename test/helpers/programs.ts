@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** Programs that tests start again and again, as processes of their own. */
@@ -13,13 +13,23 @@ export const PROGRAMS = [
   'test/live/helpers/crashing.ts',
   'test/live/helpers/random-life.ts',
 ] as const;
+/** What each SQLite store starts, as threads of their own. */
+export const THREADS = ['src/store/sqlite/thread.ts', 'src/store/sqlite/check-thread.ts'] as const;
 
 /**
  * The file to run one of them by. In `npm test` that is one in which its modules stand together (`bundle-programs.ts`): it starts
  * in half of the time. A test that runs alone starts it from its sources.
  */
-export function program(path: (typeof PROGRAMS)[number]): string {
+export function program(path: (typeof PROGRAMS | typeof THREADS)[number]): string {
   const folder = process.env['TEST_PROGRAMS'];
   const bundled = folder === undefined ? '' : join(folder, path.replace(/\.ts$/, '.mjs'));
   return existsSync(bundled) ? bundled : join(ROOT, path);
+}
+
+/** The same for the script that a thread is given. */
+export function threadScript(script: string | URL): string | URL {
+  if (!(script instanceof URL) || script.protocol !== 'file:') return script;
+  const path = relative(ROOT, fileURLToPath(script));
+  const thread = THREADS.find((one) => one === path);
+  return thread === undefined ? script : pathToFileURL(program(thread));
 }

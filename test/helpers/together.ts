@@ -1,3 +1,4 @@
+import './bundled-threads.ts';
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
