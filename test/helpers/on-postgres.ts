@@ -29,10 +29,11 @@ export async function runOnPostgres(
   const name = new URL(template).pathname.slice(1);
   const urls: string[] = [];
   // Copies of a migrated database take a fifth of the time of migrating. Each is a store with an id of its own.
+  // Copying files takes the server less than half of what it takes to log each page.
   for (const [suite, count] of Object.entries(suites)) {
     for (let n = 0; n < count; n += 1) {
       const copy = `${name}_${suite.replaceAll(/\W/g, '_')}_${n}`;
-      await admin.query(`CREATE DATABASE ${copy} TEMPLATE ${name}`);
+      await admin.query(`CREATE DATABASE ${copy} TEMPLATE ${name} STRATEGY FILE_COPY`);
       urls.push(template.replace(/[^/]+$/, copy));
     }
   }
