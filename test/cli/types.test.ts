@@ -49,7 +49,9 @@ t.test('the types of a configuration compile, and with them a misspelt audience 
     join(folder, 'tsconfig.json'),
     JSON.stringify({ extends: `${root}tsconfig.json`, include: ['uses.ts', 'rollcall.d.ts'] }),
   );
-  const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', folder]).catch((error) => error);
+  const compiled = await clean(`${root}node_modules/.bin/tsc`, ['--singleThreaded', '-p', folder]).catch(
+    (error) => error,
+  );
   t.equal(compiled.stdout, '');
 });
 
@@ -96,7 +98,9 @@ t.test('they count in modules of both kinds, in a package of either kind', async
     });
     const config = join(folder, 'rollcall.yaml');
     t.equal((await rollcall(['types', '-c', config, '-o', join(folder, 'rollcall.d.ts')])).code, 0);
-    const compiled = await clean(`${root}node_modules/.bin/tsc`, ['-p', folder]).catch((error) => error);
+    const compiled = await clean(`${root}node_modules/.bin/tsc`, ['--singleThreaded', '-p', folder]).catch(
+      (error) => error,
+    );
     t.match(compiled, { stdout: '', stderr: '' }, type);
     t.equal(compiled.code, undefined, type);
   }

@@ -16,7 +16,7 @@ let dist: Promise<string> | null = null;
 async function build(): Promise<string> {
   const built = mkdtempSync(path.join(tmpdir(), 'rollcall-client-dist-'));
   process.once('exit', () => rmSync(built, { recursive: true, force: true }));
-  await clean(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--outDir', built]);
+  await clean(bin('tsc'), ['-p', 'src/client/tsconfig.build.json', '--singleThreaded', '--outDir', built]);
   return built;
 }
 
@@ -38,16 +38,20 @@ export async function packed(t: Test): Promise<string> {
 
 /** The compiler of today, and the oldest one that is at hand: are-the-types-wrong brings it. */
 export const compilers = {
-  today: bin('tsc'),
-  oldest: path.join(
-    path.dirname(createRequire(createRequire(import.meta.url).resolve('@arethetypeswrong/core')).resolve('typescript')),
-    '../bin/tsc',
-  ),
+  today: [bin('tsc'), '--singleThreaded'],
+  oldest: [
+    path.join(
+      path.dirname(
+        createRequire(createRequire(import.meta.url).resolve('@arethetypeswrong/core')).resolve('typescript'),
+      ),
+      '../bin/tsc',
+    ),
+  ],
 };
 
 /** The compiler's output for programs in the app; nothing if they are right. The types of packages are checked too. */
 export async function compile(
-  compiler: string,
+  compiler: readonly string[],
   app: string,
   programs: Readonly<Record<string, string>>,
   options: object,
@@ -58,7 +62,7 @@ export async function compile(
   const compilerOptions = { ...strict, skipDefaultLibCheck: true, target: 'es2022', ...options };
   const config = { compilerOptions, files: Object.keys(programs) };
   writeFileSync(path.join(app, 'tsconfig.json'), JSON.stringify(config));
-  return clean(process.execPath, [compiler, '-p', '.'], app).then(
+  return clean(process.execPath, [...compiler, '-p', '.'], app).then(
     ({ stdout }) => stdout,
     (error: { stdout: string }) => error.stdout,
   );

@@ -29,7 +29,16 @@ async function faults(t: Test, objects: readonly KubernetesObject[]): Promise<st
   });
   const file = join(t.testdir({}), 'objects.ts');
   writeFileSync(file, lines.join('\n'));
-  const options = ['--noEmit', '--ignoreConfig', '--module', 'nodenext', '--target', 'esnext', '--skipLibCheck'];
+  const options = [
+    '--noEmit',
+    '--ignoreConfig',
+    '--module',
+    'nodenext',
+    '--target',
+    'esnext',
+    '--skipLibCheck',
+    '--singleThreaded',
+  ];
   return clean(join(ROOT, 'node_modules/.bin/tsc'), [...options, file]).then(
     () => '',
     ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
