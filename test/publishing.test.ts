@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
@@ -107,6 +107,34 @@ t.test('the repository is named in no file that the script would leave as it is'
   );
   const naming = files.filter((file) => isOurs(file) && read(file).includes(`github.com/${own}`));
   t.same(naming.toSorted(), FILES.toSorted());
+});
+
+t.test('a release raises and publishes the root package too, which Changesets would not know', (t) => {
+  const { scripts, name, workspaces } = manifests[0];
+  const [, version] = scripts['version-packages'].split(/^node scripts\/changesets\.ts (\w+) && /);
+  t.equal(version, 'version');
+  t.match(scripts.release, / && node scripts\/changesets\.ts publish$/);
+  t.notMatch(JSON.stringify(scripts), 'npx --yes @changesets');
+  t.notOk(workspaces.includes('.'));
+  // Changesets is played here by a program that only shows what it sees.
+  const folder = t.testdir({
+    bin: {},
+    scripts: { 'changesets.ts': read('scripts/changesets.ts') },
+    'package.json': read('package.json'),
+  });
+  const seen = '#!/bin/sh\necho "$*" $(grep -A 1 workspaces package.json)\n';
+  writeFileSync(join(folder, 'bin/npx'), seen, { mode: 0o755 });
+  const env = { ...process.env, PATH: `${folder}/bin:${process.env['PATH']}` };
+  const said = execFileSync(process.execPath, [join(folder, 'scripts/changesets.ts'), 'version'], {
+    cwd: folder,
+    env,
+    encoding: 'utf8',
+  });
+  t.equal(said, '--yes @changesets/cli@2 version "workspaces": [ ".",\n');
+  t.equal(readFileSync(join(folder, 'package.json'), 'utf8'), read('package.json'), `${name} is as it was`);
+  // The action reads one of each package.
+  for (const each of FOLDERS) t.ok(existsSync(join(ROOT, each, 'CHANGELOG.md')), each);
+  t.end();
 });
 
 t.test('what carries the version besides the packages is raised with them', async (t) => {
