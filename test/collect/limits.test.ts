@@ -2,22 +2,18 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import t from 'tap';
 import { inflated, inflatedAtOnce } from '../../src/collect/body.ts';
 import { JsonBody } from '../../src/collect/json-body.ts';
 import { createHttpServer } from '../../src/http-server.ts';
+import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { authorization, NOW, startService, track } from './service.ts';
 
 const CALL = 32_768;
 const BATCH = 512_000;
 const post = { method: 'POST', headers: { authorization } } as const;
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
 
 /** JSON of exactly so many bytes. */
 function sized(value: object, bytes: number): string {
