@@ -256,12 +256,17 @@ function urlFault(value: string, protocols: readonly string[]): string | null {
   return null;
 }
 
+const SSL_MODES = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
 /** Without the value, which has a password. */
 function postgresFault(value: string): string | null {
   if (urlFault(value, ['postgres:', 'postgresql:'])) {
     return 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %23 for #, %2F for / and %3F for ? in a password';
   }
-  const limits = [...new URL(value).searchParams].filter(([name]) => name.endsWith('_timeout'));
+  const { searchParams } = new URL(value);
+  const mode = searchParams.get('sslmode');
+  if (mode !== null && !SSL_MODES.includes(mode)) return `must have one of ${SSL_MODES.join(', ')} as its sslmode`;
+  const limits = [...searchParams].filter(([name]) => name.endsWith('_timeout'));
   const [wrong] = limits.find(([, limit]) => !/^\d{1,9}$/.test(limit)) ?? [];
   return wrong === undefined ? null : `must have a whole number of milliseconds as its ${wrong}`;
 }

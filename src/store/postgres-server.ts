@@ -15,8 +15,13 @@ const LOOK = `SELECT current_setting('server_version'), current_user,
   current_setting('default_transaction_read_only') = 'on',
   CASE WHEN to_regnamespace('rollcall') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
     ELSE has_schema_privilege('rollcall', 'CREATE') AND has_schema_privilege('rollcall', 'USAGE') END,
-  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
+  (SELECT least(
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int - count(*),
+      (SELECT datconnlimit FROM pg_database WHERE datname = current_database() AND datconnlimit >= 0)
+        - count(*) FILTER (WHERE datname = current_database()),
+      (SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
+        - count(*) FILTER (WHERE usename = session_user))
+    FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
   to_regnamespace('rollcall') IS NOT NULL`;
 
 /** Looks whether a Postgres can do what a store or an engine needs; writes nothing. */
@@ -38,7 +43,7 @@ export async function examineServer({ rows, isPooled, connections }: Use): Promi
   }
   // A pooler keeps that count itself.
   if (!isPooled && Number(free) < connections) {
-    const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or put a pooler before it`;
+    const message = `has ${Math.max(0, Number(free))} connections free, and each process takes up to ${connections}. Raise max_connections, or the CONNECTION LIMIT of the database or of ${user}, or put a pooler before it`;
     remarks.push({ state: 'warning', message });
   }
   const where = isPooled ? 'behind a pooler' : `${free} connections free`;

@@ -6,6 +6,9 @@ export type Settings = Readonly<Record<string, string | number>>;
 /** Asked for as a session begins, each makes a pooler refuse it. */
 const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'] as const;
 
+/** What the driver means by them, it warns with every connection that it may mean less one day. */
+const VERIFIED = /^(prefer|require|verify-ca)$/;
+
 /** Connects to a URL. The limits in its query are set afterwards: a pooler refuses who asks for them at once. */
 export function connectionTo(url: string, settings: Settings): { config: ClientConfig; settings: Settings } {
   const parsed = URL.parse(url);
@@ -16,9 +19,11 @@ export function connectionTo(url: string, settings: Settings): { config: ClientC
     if (value !== null) given[limit] = value;
     parsed.searchParams.delete(limit);
   }
-  return Object.keys(given).length === 0
-    ? { config: { connectionString: url }, settings }
-    : { config: { connectionString: parsed.href }, settings: { ...settings, ...given } };
+  const isVerified =
+    VERIFIED.test(parsed.searchParams.get('sslmode') ?? '') && !parsed.searchParams.has('uselibpqcompat');
+  if (isVerified) parsed.searchParams.set('sslmode', 'verify-full');
+  const isChanged = isVerified || Object.keys(given).length > 0;
+  return { config: { connectionString: isChanged ? parsed.href : url }, settings: { ...settings, ...given } };
 }
 
 /**
@@ -37,11 +42,11 @@ export async function ownsSession(client: ClientBase, settings: Settings): Promi
 }
 
 /** Begins a transaction with these settings, in one round trip. They end with it. */
-export function beginWith(settings: Settings, mode = ''): string {
+export function beginWith(settings: Settings, mode = 'ISOLATION LEVEL READ COMMITTED'): string {
   // A list of schemas is written as it is given.
   const text = (value: string | number) => `'${String(value).replaceAll("'", "''")}'`;
   const set = Object.entries(settings).map(
     ([name, value]) => `SET LOCAL ${name} = ${name === 'search_path' ? value : text(value)}`,
   );
-  return [`BEGIN ${mode}`.trimEnd(), ...set].join('; ');
+  return [`BEGIN ${mode}`, ...set].join('; ');
 }

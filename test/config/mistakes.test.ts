@@ -203,6 +203,7 @@ t.test('mistakes elsewhere', async (t) => {
     ['store: 5', 'store', /must be a URL/],
     ['store: "postgres://u:with/slash@h/d"', 'store', /%2F for \/ .* in a password$/],
     ['store: postgres://u@h/d?statement_timeout=5s', 'store', /whole number of milliseconds as its statement_timeout$/],
+    ['store: postgres://u@h/d?sslmode=of', 'store', /one of disable, .* as its sslmode$/],
     ['store: "sqlite://./rollcall.db"', 'store', /must be sqlite:PATH/],
     ['network:', 'network', /is empty: give it a value, or remove it/],
     ['admin: { token: "a\\n" }', 'admin.token', /header/],

@@ -75,6 +75,24 @@ async function behindPgbouncer(): Promise<void> {
     await Promise.all([...stores.map((store) => store.close()), db.close(), guest.end()]);
   });
 
+  await t.test(
+    'transactions behind a pooler are of the kind that the store needs, whatever the database prefers',
+    async (t) => {
+      const pooler = await startPgbouncer(server.port, 'transaction');
+      t.teardown(() => pooler.stop());
+      const direct = await server.database();
+      const admin = new pg.Client(direct);
+      await admin.connect();
+      await admin.query(
+        `ALTER DATABASE ${new URL(direct).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+      );
+      await admin.end();
+      const db = new Database({ url: pooler.through(direct), clock: systemClock });
+      t.teardown(() => db.close());
+      t.same(await db.rows('SHOW transaction_isolation'), [['read committed']]);
+    },
+  );
+
   await t.test('a limit in the URL holds behind a pooler, too', async (t) => {
     const pooler = await startPgbouncer(server.port, 'transaction');
     t.teardown(() => pooler.stop());

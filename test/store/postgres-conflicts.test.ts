@@ -1,6 +1,7 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
+import { Database } from '../../src/store/postgres/database.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { seenKey } from '../../src/store/seen-key.ts';
@@ -81,3 +82,18 @@ t.test('messages that others take in, one after the other, do not use up the tri
   await second.query('COMMIT');
   t.match(await taken, { accepted: 1, duplicates: keys.length });
 });
+
+t.test(
+  'a database whose transactions are serializable unless they say otherwise gives the store none of those',
+  async (t) => {
+    const { url, holder } = await prepare(t);
+    await holder.query(
+      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+    );
+    const db = new Database({ url, clock: systemClock });
+    t.teardown(() => db.close());
+    const isolation = 'SHOW transaction_isolation';
+    t.same(await db.rows(isolation), [['read committed']]);
+    t.same(await db.transaction((session) => session.rows(isolation)), [['read committed']]);
+  },
+);

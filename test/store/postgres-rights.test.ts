@@ -72,3 +72,27 @@ t.test('a migration takes as long as it needs, whatever limit the URL sets', asy
   const { url } = await prepare(t, 'hasty');
   t.same(await migratePostgres(`${url}?statement_timeout=1`), [1]);
 });
+
+t.test('how many connections are free is said by the limits of the database and of the user, too', async (t) => {
+  const { url, admin, own } = await prepare(t, 'limited');
+  await migratePostgres(url);
+  await admin.query('GRANT rollcall TO limited');
+  const store = await open(t, own);
+  const told = async () => (await store.examine()).map(({ message }) => message);
+  t.notMatch((await told()).join(), /has \d+ connections free/);
+  await admin.query('ALTER ROLE limited CONNECTION LIMIT 3');
+  t.match((await told()).join(), /has 2 connections free.* CONNECTION LIMIT of the database or of limited/);
+  await admin.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} CONNECTION LIMIT 3`);
+  t.match((await told()).join(), /has 1 connections free/, 'the administrator has one of them');
+});
+
+t.test('every mode of TLS verifies the server, and the driver has no warning about it', async (t) => {
+  const { url } = await prepare(t, 'careful');
+  const warnings: Error[] = [];
+  const hear = (warning: Error) => void warnings.push(warning);
+  process.on('warning', hear);
+  t.teardown(() => process.off('warning', hear));
+  for (const mode of ['prefer', 'require', 'verify-ca', 'verify-full'])
+    await t.rejects(open(t, `${url}?sslmode=${mode}`), { message: /does not support SSL/ });
+  t.same(warnings, []);
+});

@@ -261,6 +261,8 @@ export class Database implements Session {
  */
 const SESSION: Settings = {
   synchronous_commit: 'on',
+  // Statements wait for each other's rows and go on with what they then are.
+  default_transaction_isolation: 'read committed',
   enable_seqscan: 'off',
   enable_bitmapscan: 'off',
   enable_mergejoin: 'off',
