@@ -57,6 +57,9 @@ interface Pending {
   callback: Callback | undefined;
 }
 
+/** Milliseconds between two looks at what plugins have handed on while a flush waits. */
+const LOOK_EVERY = 25;
+
 /** Codes of mistakes in the values, not in the call: these are reported later, not thrown. */
 const TOLD = new Set<unknown>(['too_large', 'invalid_message', 'invalid_timestamp']);
 
@@ -155,13 +158,16 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     const end = clock.now() + timeout;
     const left = () => Math.max(0, end - clock.now());
     if (close) this.#isClosed = true;
-    // What is queued already does not wait for plugins, which may be slow, or never end.
-    if (!this.#plugins.isEmpty) await Promise.all([this.#prepared(timeout), this.#client.flush({ timeout })]);
+    // What plugins have handed on does not wait for those that are slow, or never end.
+    while (!this.#plugins.isEmpty && this.#underWay.size > 0 && left() > 0) {
+      await this.#prepared(Math.min(LOOK_EVERY, left()));
+      await this.#client.flush({ timeout: left() });
+    }
     await (close ? this.#client.close({ timeout: left() }) : this.#client.flush({ timeout: left() }));
     await this.#prepared(left());
     const stuck = this.#underWay.size;
     if (close && stuck > 0)
-      this.#platform.warn(`plugins have not handed on ${stuck} messages in time: they are dropped.`);
+      this.#platform.warn(`messages that plugins have not handed on in time are dropped: ${stuck}.`);
   }
 
   /** As `flush`, and ends: messages not sent in time are given up and reported. Later calls are `call_after_close`. */
