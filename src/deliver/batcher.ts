@@ -167,9 +167,13 @@ export class Batcher {
     const waiting = new Waiting(item, this.options.memory);
     into.items.push(waiting);
     into.bytes += envelopeBytes(waiting.bytes, item.claim.id);
-    // All else waits for what is posted alone, and others for room in the memory.
-    if (item.claim.crashes >= ALONE_AFTER || this.options.memory.bytes >= MEMORY_LIMIT) into.isDue = true;
+    if (this.endsWait(item.claim)) into.isDue = true;
     this.look(into);
+  }
+
+  /** All else waits for what is posted alone, and others for room in the memory; a notice is not put off further. */
+  private endsWait({ crashes, lane }: Claim): boolean {
+    return crashes >= ALONE_AFTER || this.options.memory.bytes >= MEMORY_LIMIT || lane === 'deletion';
   }
 
   /** Gives back what may not be posted any more; with `all`, whatever it is. */

@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { receiver as receiverKit } from '../../receivers/index.ts';
+import { deletionNotice } from '../../src/message.ts';
 import { type Answer, type Received, Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
 
@@ -329,6 +330,20 @@ t.test('what has gathered is sent at once while somebody is being deleted: the n
   await rig.pass(2_000);
   await rig.settled(3);
   t.equal(receiver.requests.length, 1);
+});
+
+t.test('a deletion notice ends the wait, and takes along what has gathered', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
+  await rig.accept('shop', values(3));
+  await rig.calm();
+  const notices = ['a', 'b'].map((userId, index) => deletionNotice(userId, `r-${index}`, rig.clock.now()));
+  await rig.accept('shop', notices, { lane: 'deletion', to: ['crm'] });
+  await rig.settled(5);
+  t.same(
+    receiver.requests.map((request) => envelopeOf(request).batch.length),
+    [5],
+  );
 });
 
 t.test('a stop gives back what has gathered, uncharged', async (t) => {
