@@ -10,6 +10,7 @@ import { forScreen, type Terminal } from './terminal.ts';
  * @param untold - events that are left out
  */
 export function createLogger(level: string, { stderr }: Terminal, untold: readonly string[] = []): Logger {
+  const isRead = stderr.isTTY === true;
   const options: LoggerOptions = {
     level,
     base: null,
@@ -19,11 +20,13 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
       logMethod(parameters, log) {
         const [fields] = parameters as readonly unknown[];
         const event = fields !== null && typeof fields === 'object' && 'event' in fields ? fields.event : null;
-        if (typeof event !== 'string' || !untold.includes(event)) log.apply(this, parameters);
+        if (typeof event === 'string' && untold.includes(event)) return;
+        if (isRead && event === 'sync_run') parameters.splice(0, 1, inShort(fields as Record<string, unknown>));
+        log.apply(this, parameters);
       },
     },
   };
-  if (stderr.isTTY !== true) return pino(options, stderr);
+  if (!isRead) return pino(options, stderr);
   const destination = new Writable({
     decodeStrings: false,
     write: (lines: string, _, done) => {
@@ -32,6 +35,22 @@ export function createLogger(level: string, { stderr }: Terminal, untold: readon
     },
   });
   return pino(options, pretty({ destination, translateTime: 'SYS:HH:MM:ss', ignore: 'stage', singleLine: true }));
+}
+
+/** What people want to know of a run; `rollcall runs RUN` has the rest. */
+function inShort({
+  event,
+  id,
+  members,
+  entered,
+  exited,
+  changed,
+  sent,
+  code,
+  reason,
+}: Record<string, unknown>): object {
+  const failure = code === null ? {} : { code };
+  return { event, id, members, entered, exited, changed, sent, ...failure, ...(reason === null ? {} : { reason }) };
 }
 
 /** What has a code says itself what to do; where it was thrown helps nobody. */

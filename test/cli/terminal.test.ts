@@ -12,7 +12,10 @@ t.test('on a terminal there are progress bars, readable logs and no JSON', async
   await sync.stderr.match(/tried .*0\/2/);
   await Promise.all([sync.stop(), slow.stop()]);
   const { stdout, stderr } = await sync.finished;
-  t.match(stderr, /INFO: .*"sync_run"/);
+  t.match(
+    stderr,
+    /INFO: sync of big_spenders: done {"event":"sync_run",.*"entered":2,"exited":0,"changed":0,"sent":2}$/m,
+  );
   t.notMatch(stderr, /^{"level"/m);
   t.match(stdout, /^run +audience +action/);
 });
