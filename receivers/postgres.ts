@@ -1,7 +1,7 @@
 import type { Awaitable } from './after.ts';
 import { ignore, type PostgresClient, type PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
-import { isOurs, stateOf, storable, Table, transaction } from './postgres/table.ts';
+import { isOurs, READ_COMMITTED, stateOf, storable, Table, transaction } from './postgres/table.ts';
 import { LeaseLost, type Opening, type ReceiverStore } from './store.ts';
 
 export { type PostgresClient, type PostgresPool, postgresSchema };
@@ -49,9 +49,10 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   async function inTransaction<T>(
     given: Opening,
     work: (client: PostgresClient, opening: Opening) => Promise<T>,
+    begin = READ_COMMITTED,
   ): Promise<T> {
     const opening = await storable(given);
-    return transaction(pool, (client) => work(client, opening));
+    return transaction(pool, (client) => work(client, opening), begin);
   }
   pool.on?.('error', ignore);
   let begun = 0;
@@ -96,12 +97,13 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     transaction({ opening: given }, work) {
       type Client = Parameters<typeof work>[0];
       if (given === undefined) return transaction(pool, async (client) => work(client as Client));
-      return inTransaction(given, async (client, opening) => {
+      const marking = async (client: PostgresClient, opening: Opening) => {
         if (!isOurs(await table.lock(client, opening), opening)) throw new LeaseLost();
         // Still held, so that `done` finds what it expects.
         await table.mark(client, opening);
         return work(client as Client);
-      });
+      };
+      return inTransaction(given, marking, 'begin');
     },
   };
 }

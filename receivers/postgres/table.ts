@@ -104,12 +104,19 @@ export class Table {
   }
 }
 
-export async function transaction<T>(pool: PostgresPool, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+/** For the store's own steps, whatever is usual in the database: they lock each row that they read. */
+export const READ_COMMITTED = 'begin isolation level read committed';
+
+export async function transaction<T>(
+  pool: PostgresPool,
+  work: (client: PostgresClient) => Promise<T>,
+  begin = 'begin',
+): Promise<T> {
   const client = await pool.connect();
   client.on?.('error', ignore);
   let broken: Error | undefined;
   try {
-    await client.query('begin');
+    await client.query(begin);
     const result = await work(client);
     await client.query('commit');
     return result;

@@ -382,3 +382,16 @@ t.test('postgres: connections that break, idle or at work, do not end the proces
   await t.rejects(broken);
   t.equal(await store.begin({ key: 'after', change: undefined, holder: 'h' }), 'new');
 });
+
+t.test('postgres: requests of a database that is serializable by default get in no other way', async (t) => {
+  const pool = new pg.Pool({ connectionString: url, options: '-c default_transaction_isolation=serializable' });
+  t.teardown(() => pool.end());
+  const store = postgresStore({ pool, table: 'serial' });
+  await store.migrate();
+  const each = async (i: number) => {
+    const given = { ...opening(`k${i}`), change: { name: `n${i}`, sequence: 1 } };
+    return [await store.begin(given), await store.done(given)];
+  };
+  const ended = await Promise.all(Array.from({ length: 200 }, (_, i) => each(i)));
+  t.same(ended, Array(200).fill(['new', true]));
+});
