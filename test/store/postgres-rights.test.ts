@@ -5,6 +5,7 @@ import type { Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, message } from '../contract/store-fixture.ts';
+import { freePort } from '../helpers/free-port.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
 
 const server = await startFastPostgres();
@@ -57,6 +58,11 @@ t.test('a user who may write the tables, and owns none, is told whose they are',
   ]);
   await admin.query('GRANT rollcall TO guest');
   t.same(await failures(store), []);
+});
+
+t.test('where no database is, the error says what to look at', async (t) => {
+  const url = `postgres://rollcall@127.0.0.1:${await freePort()}/rollcall`;
+  await t.rejects(open(t, url), { code: 'store_failed', message: /Nothing listens there: start the database/ });
 });
 
 t.test('a database that could not hold every message is refused, however it was made', async (t) => {

@@ -301,6 +301,8 @@ const HINTS: ReadonlyMap<string, string> = new Map([
     '42501',
     ' The user of `store` must own the schemas rollcall and rollcall_events, and all in them: see docs/postgres.md.',
   ],
+  ['ECONNREFUSED', ' Nothing listens there: start the database, or correct `store`.'],
+  ['ENOTFOUND', ' Nobody knows that name: correct the host in `store`.'],
   ['28P01', ' Look at the user and the password in `store`.'],
   ['3D000', ' Make it with CREATE DATABASE, or correct `store`.'],
   ['53100', " Make room on the server's disk; nothing was lost."],
