@@ -39,16 +39,28 @@ async function sizes(): Promise<Record<string, number>> {
   };
 }
 
+/** Bytes of the log since the server began. */
+async function written(): Promise<number> {
+  const { rows } = await admin.query<{ bytes: number }>("SELECT (pg_current_wal_lsn() - '0/0')::float8 AS bytes");
+  return rows[0]?.bytes ?? Number.NaN;
+}
+
 console.error(`churn (${machine()})`);
 let done = 0;
 const lines: Record<string, Record<string, number>> = {};
 while (done < millions * 1e6) {
   const databaseCpu = countCpu([server.pid as number]);
+  const before = await written();
   const started = performance.now();
   await queue.deliver(step);
   done += step;
   const perSecond = Math.round(step / ((performance.now() - started) / 1_000));
-  const line = { perSecond, 'database µs': Math.round((databaseCpu() / step) * 10) / 10, ...(await sizes()) };
+  const line = {
+    perSecond,
+    'database µs': Math.round((databaseCpu() / step) * 10) / 10,
+    'WAL bytes': Math.round(((await written()) - before) / step),
+    ...(await sizes()),
+  };
   lines[`${done / 1e6} M`] = line;
   console.error(`${done / 1e6} M`, JSON.stringify(line));
 }
