@@ -150,9 +150,10 @@ const HINTS: ReadonlyMap<string, string> = new Map([
 function meaningOf(error: unknown, host: string): unknown {
   if (error instanceof RollcallError || !(error instanceof Error)) return error;
   const { code = '', type } = error as Error & { code?: string; type?: string };
-  const message = error.message.split('\n')[0] ?? '';
+  // The client takes the type's name off the end, and leaves what was before it: a full stop and a space.
+  const message = (error.message.split('\n')[0] ?? '').replace(/[.\s]+$/, '');
   if (type !== undefined && NOT_ITS_FAULT.has(code)) {
-    return new RollcallError('engine_failed', `${message}${HINTS.get(code) ?? ''}`, { cause: error });
+    return new RollcallError('engine_failed', `${message}.${HINTS.get(code) ?? ''}`, { cause: error });
   }
   // An answer of ClickHouse has a type; all else is of the way to it.
   if (type !== undefined && !UNREACHABLE.has(code)) return error;
