@@ -15,7 +15,13 @@ const BATCH = 5_000;
 /** Our own clock comes first: this is for statements whose process is gone or stalled. */
 const GRACE = 30_000;
 /** Settings of every session of ours. */
-const SETTINGS: Settings = { TimeZone: 'UTC', extra_float_digits: 0, client_min_messages: 'warning' };
+const SETTINGS: Settings = {
+  TimeZone: 'UTC',
+  extra_float_digits: 0,
+  client_min_messages: 'warning',
+  // Runs share tables: where transactions are serializable, of those at the same time one would be left.
+  default_transaction_isolation: 'read committed',
+};
 /** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
 const NOTICE_DEATH: Settings = { client_connection_check_interval: '10s' };
 /** Found last, so that tables of the same names go before. */

@@ -71,6 +71,23 @@ t.test('a user who may not create schemas works in the one that an administrator
   t.same(await engine.snapshot('club'), { version: 1, members: 1 });
 });
 
+t.test(
+  'a database whose transactions are serializable unless they say otherwise gives runs none of those',
+  async (t) => {
+    const url = await server.database();
+    const admin = new pg.Client({ connectionString: url });
+    await admin.connect();
+    t.teardown(() => admin.end());
+    await admin.query(
+      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = serializable`,
+    );
+    const engine = await openPostgres({ type: 'postgres', url });
+    t.teardown(() => engine.close());
+    const { plan } = await engine.stage(request({ sql: `select current_setting('transaction_isolation') as user_id` }));
+    t.same((await engine.changes(plan, 0, 1)).userIds, ['read committed']);
+  },
+);
+
 t.test('a server says what would keep runs from working', async (t) => {
   const { engine, reopen } = await open(t);
   t.match(await engine.examine?.(1_000), [{ state: 'warning', message: /\d+ connections free, .* up to 1000/ }, {}]);
