@@ -227,7 +227,7 @@ interface Rejected {
 
 /** The messages that a batch's answer rejects: none where it is not JSON. */
 function rejectedBy({ type, body }: Sent): readonly Rejected[] {
-  if (!/^application\/(?:[\w.+-]+\+)?json\b/i.test(type) || body === '') return [];
+  if (!/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type) || body === '') return [];
   return (JSON.parse(body) as { rejected?: Rejected[] } | null)?.rejected ?? [];
 }
 

@@ -90,6 +90,7 @@ t.test(
   async (t) => {
     const answers: Record<string, (response: ServerResponse, body: string) => void> = {
       'in plain text': (response) => response.end('ok'),
+      'in a sequence of JSON': (response) => response.setHeader('content-type', 'application/json-seq').end('\x1e{}\n'),
       'a part at a time': (response, body) => {
         const { batch = [] } = JSON.parse(body) as { batch?: unknown[] };
         const rejected = batch.map((_, index) => ({ index, code: 'deadline', retry: true })).slice(200);

@@ -48,7 +48,7 @@ const UNSAFE: Remark = {
   message: 'runs with fsync off: what was acknowledged is lost when its machine fails. Switch fsync on',
 };
 
-/** Who made the tables, where that is somebody else: parts of the log are added and dropped by their owner only. */
+/** Who made the tables, where that is somebody else: partitions of the log are added and dropped by their owner only. */
 const STRANGE_OWNER = `SELECT pg_get_userbyid(relowner), current_user FROM pg_class
   WHERE oid = to_regclass('rollcall.event') AND NOT pg_has_role(relowner, 'USAGE')`;
 const notOwned = (owner: string, user = '') =>
