@@ -138,11 +138,11 @@ t.test('what is posted alone waits for no batch: all else would wait with it', a
   await acceptAll(store, ['s1', 's2']);
   await crash(store, 2, ['s1', 's2']);
   const plain = destination(receiver.url);
-  const endpoints = plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size: 10, wait: 3_600_000 } }));
+  const wait = 3_600_000;
+  const endpoints = plain.endpoints.map((endpoint) => ({ ...endpoint, batch: { size: 10, wait } }));
   const destinations = [{ ...plain, endpoints }, destination(other.url, { name: 'erp', sources: ['erp'] })];
   const rig = await Rig.start(t, { database: store, destinations });
-  await rig.pass(STEADY + 2_000);
-  await rig.settled(2);
+  await rig.passAnswered(wait - 1, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 2);
   t.equal(receiver.requests.length, 2);
   await rig.accept('erp', [call()]);
   await rig.settled(3);
