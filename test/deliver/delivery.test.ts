@@ -13,7 +13,7 @@ t.test('one success is enough: every endpoint is posted to once, and nobody is r
   const rig = await Rig.start(t, { destinations: [destination(receivers.map(({ url }) => url))] });
   await rig.send(1);
   await rig.settled(1);
-  await rig.passAnswered(600_000);
+  await rig.passQuickly(600_000);
   t.same(rig.verdicts, ['delivered']);
   t.same(counts(receivers), [1, 1, 1]);
   const log = await rig.store.attempts({ limit: 10 });
@@ -33,7 +33,7 @@ t.test('without a success those that may be retried are, and those that refused 
   const refusing = await Receiver.start(t, status(404));
   const rig = await Rig.start(t, { destinations: [destination([flaky.url, refusing.url])] });
   await rig.send(1);
-  await rig.passAnswered(600_000, () => rig.verdicts.includes('delivered'));
+  await rig.passQuickly(600_000, () => rig.verdicts.includes('delivered'));
   t.same(rig.verdicts, ['retry', 'retry', 'retry', 'delivered']);
   t.same(counts([flaky, refusing]), [4, 1]);
 });
@@ -43,7 +43,7 @@ t.test('when all have refused it is a dead letter, with the last status and no m
   const rig = await Rig.start(t, { destinations: [destination(receivers.map(({ url }) => url))] });
   await rig.accept('shop', [message({ messageId: 'lost' })]);
   await rig.settled(1);
-  await rig.passAnswered(600_000);
+  await rig.passQuickly(600_000);
   t.same(counts(receivers), [1, 1]);
   const [letter] = await rig.deadLetters();
   t.match(letter, { messageId: 'lost', reason: 'refused', status: 422, attempts: 1 });
@@ -54,7 +54,7 @@ t.test('require all: what succeeded is not sent again, the rest is until it succ
   const flaky = await Receiver.start(t, (response, _, index) => void response.writeHead(index < 2 ? 503 : 200).end());
   const rig = await Rig.start(t, { destinations: [destination([good.url, flaky.url], { require: 'all' })] });
   await rig.send(1);
-  await rig.passAnswered(600_000, () => rig.verdicts.includes('delivered'));
+  await rig.passQuickly(600_000, () => rig.verdicts.includes('delivered'));
   t.same(counts([good, flaky]), [1, 3]);
   t.same(rig.verdicts, ['retry', 'retry', 'delivered']);
 });
@@ -74,7 +74,7 @@ t.test('require all: what waits for a dead endpoint gets there once it is back',
   }
   t.ok(rig.verdicts.includes('release'), 'none is charged a try while it is dead');
   dying.answer = status(200);
-  await rig.passAnswered(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 10);
+  await rig.passQuickly(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 10);
   t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 10);
   t.equal(good.requests.length, 10, 'what took it does not get it again');
 });
@@ -99,7 +99,7 @@ t.test('require: all: a replayed letter goes to those endpoints only that had no
   const [letter] = await rig.deadLetters();
   refusing.answer = status(200);
   t.equal(await rig.store.replay([{ id: letter?.id ?? '', body: null }]), 1);
-  await rig.passAnswered(60_000, () => rig.verdicts.includes('delivered'));
+  await rig.passQuickly(60_000, () => rig.verdicts.includes('delivered'));
   t.same(counts([refusing, good]), [2, 1]);
 });
 
@@ -205,12 +205,12 @@ t.test('a probe answered with 410 pauses the endpoint, and a person can resume i
   await rig.untilDead();
   t.match(await rig.store.endpoints(), [{ pausedAt: null, deadSince: Number }]);
   receiver.answer = status(410);
-  await rig.passAnswered(600_000, () => rig.outcomes.some(([, error]) => error === 'status_410'));
+  await rig.passQuickly(600_000, () => rig.outcomes.some(([, error]) => error === 'status_410'));
   await rig.calm();
   t.match(await rig.store.endpoints(), [{ pausedAt: Number }]);
   receiver.answer = status(200);
   await rig.store.markEndpoint({ endpoint: one.endpoints[0]!.id, destination: 'crm', pausedAt: null, deadSince: null });
-  await rig.passAnswered(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 39);
+  await rig.passQuickly(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 39);
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 1, queued: 0, heldOut: 0 }]);
 });
 
@@ -220,9 +220,9 @@ t.test('a delivery is retried for four hours and no longer, then it is a dead le
   await rig.send(1);
   await rig.settled(1);
   const firstAt = rig.settlements[0]?.attempts[0]?.at ?? 0;
-  await rig.passAnswered(RETRY_WINDOW - 60_000);
+  await rig.passQuickly(RETRY_WINDOW - 60_000);
   t.notOk(rig.verdicts.includes('dead'), 'a minute before the end it still is tried');
-  await rig.passAnswered(60_000 + 30_000, () => rig.verdicts.includes('dead'));
+  await rig.passQuickly(60_000 + 30_000, () => rig.verdicts.includes('dead'));
   await rig.calm();
   const at = rig.settlements.flatMap(({ attempts }) => attempts.map((attempt) => attempt.at - firstAt));
   t.ok(at.length > 40, `it was tried often (${at.length})`);
@@ -241,13 +241,13 @@ t.test(
     const receiver = await Receiver.start(t, (response) => void response.destroy());
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     await rig.send(40);
-    await rig.passAnswered(60_000, () => rig.verdicts.includes('retry'));
+    await rig.passQuickly(60_000, () => rig.verdicts.includes('retry'));
     await rig.calm();
     t.match(await rig.store.endpoints(), [{ deadSince: Number }]);
     await rig.send(1_000);
-    await rig.passAnswered(RETRY_WINDOW - 120_000);
+    await rig.passQuickly(RETRY_WINDOW - 120_000);
     t.same(await rig.deadLetters(), []);
-    await rig.passAnswered(300_000);
+    await rig.passQuickly(300_000);
     const letters = await rig.deadLetters();
     t.equal(letters.length, 1_040);
     t.same(new Set(letters.map(({ reason }) => reason)), new Set(['expired']));

@@ -31,7 +31,7 @@ t.test('a process that does not know a destination leaves its deliveries alone',
   const knowing = await Rig.start(t, { destinations: both, database });
   await knowing.send(200);
   const other = await Rig.start(t, { destinations: [destination(crm.url)], database });
-  await knowing.passAnswered(10 * PART);
+  await knowing.passQuickly(10 * PART);
   t.equal((await pendingOf(other, 'erp')).dead, 0);
   t.equal((await pendingOf(other, 'erp')).pending, 200);
   let taken = 0;
@@ -39,7 +39,7 @@ t.test('a process that does not know a destination leaves its deliveries alone',
     taken += 1;
     status(200)(response, ...given);
   };
-  await knowing.passAnswered(10 * PART, () => taken === 200);
+  await knowing.passQuickly(10 * PART, () => taken === 200);
   t.equal(taken, 200);
   t.same(await other.deadLetters(), []);
 });
@@ -62,7 +62,7 @@ t.test('a destination is shared among those that serve it only, and one of them 
   for (const response of open.splice(0)) response.writeHead(503).end();
   await rig.untilDead();
   const before = receiver.requests.length;
-  await rig.passAnswered(5 * PART);
+  await rig.passQuickly(5 * PART);
   t.ok(receiver.requests.length > before + 3, 'it is probed');
 });
 
@@ -102,13 +102,13 @@ t.test('what no process has known for removedAfter becomes dead letters', async 
     messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
     step: null,
   });
-  await rig.passAnswered(2 * GRACE);
+  await rig.passQuickly(2 * GRACE);
   t.equal((await pendingOf(rig, 'gone')).pending, 1, 'a disabled destination is known');
   rig.configure([crm]);
-  await rig.passAnswered(GRACE - PART);
+  await rig.passQuickly(GRACE - PART);
   t.equal((await pendingOf(rig, 'gone')).pending, 1);
   t.equal(log.count('No running process knows this destination'), 1, 'it is said once');
-  await rig.passAnswered(5 * PART);
+  await rig.passQuickly(5 * PART);
   t.match(await rig.deadLetters(), [{ destination: 'gone', reason: 'destination_removed' }]);
 });
 
@@ -122,15 +122,15 @@ t.test('time in which nothing ran does not count, nor does a step of the wall cl
     messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
     step: null,
   });
-  await first.passAnswered(GRACE / 2);
+  await first.passQuickly(GRACE / 2);
   await first.stopInTime();
   database.clock.advance(20 * GRACE);
   const second = await start();
-  await second.passAnswered(GRACE / 3);
+  await second.passQuickly(GRACE / 3);
   database.clock.jump(10 * GRACE);
-  await second.passAnswered(PART);
+  await second.passQuickly(PART);
   t.same(await pendingOf(second, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
-  await second.passAnswered(GRACE / 3);
+  await second.passQuickly(GRACE / 3);
   t.same(await pendingOf(second, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
 });
 
@@ -143,17 +143,17 @@ t.test('several processes count the time once, and go on where one of them ends'
     messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
     step: null,
   });
-  await one.passAnswered(GRACE / 2);
+  await one.passQuickly(GRACE / 2);
   const counted = async () => (await three.store.orphans())[0]?.unknownFor ?? Number.NaN;
   const half = await counted();
   t.ok(half > GRACE / 2 - 4 * PART && half <= GRACE / 2, `${half} ms`);
   await one.stopInTime();
-  await two.passAnswered(GRACE / 4);
+  await two.passQuickly(GRACE / 4);
   await two.stopInTime();
-  await three.passAnswered(GRACE / 4 - 5 * PART);
+  await three.passQuickly(GRACE / 4 - 5 * PART);
   const most = await counted();
   t.ok(most > GRACE - 12 * PART && most < GRACE, `${most} ms`);
-  await three.passAnswered(15 * PART);
+  await three.passQuickly(15 * PART);
   t.equal((await pendingOf(three, 'gone')).dead, 1);
 });
 
@@ -166,16 +166,16 @@ t.test('a command that delivers on the way buries nothing, and what it knows end
     messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
     step: null,
   });
-  await rig.passAnswered(2 * GRACE);
+  await rig.passQuickly(2 * GRACE);
   t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
   const lasting = await Rig.start(t, options);
-  await lasting.passAnswered(GRACE - 10 * PART);
+  await lasting.passQuickly(GRACE - 10 * PART);
   const gone = destination(receiver.url, { name: 'gone', enabled: false });
   const knowing = await Rig.start(t, { ...options, destinations: [gone], isLasting: false });
   await knowing.stopInTime();
-  await lasting.passAnswered(GRACE - 10 * PART);
+  await lasting.passQuickly(GRACE - 10 * PART);
   t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 1, dead: 0 });
-  await lasting.passAnswered(20 * PART);
+  await lasting.passQuickly(20 * PART);
   t.same(await pendingOf(rig, 'gone'), { destination: 'gone', pending: 0, dead: 1 });
 });
 
@@ -189,10 +189,10 @@ t.test('the longest removedAfter of the live processes counts', async (t) => {
     messages: [{ ...message(), source: 'shop', destinations: ['gone'], lane: 'live', conflict: null }],
     step: null,
   });
-  await hasty.passAnswered(GRACE - 5 * PART);
+  await hasty.passQuickly(GRACE - 5 * PART);
   t.equal((await pendingOf(hasty, 'gone')).pending, 1);
   await patient.stopInTime();
-  await hasty.passAnswered(3 * PART);
+  await hasty.passQuickly(3 * PART);
   t.equal((await pendingOf(hasty, 'gone')).dead, 1);
 });
 

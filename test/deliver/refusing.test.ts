@@ -17,14 +17,14 @@ const isRefusing = async (rig: Rig) =>
 async function sendEach(rig: Rig, from: number, count: number): Promise<void> {
   for (const each of numbered(from, count)) {
     await rig.accept('shop', [each]);
-    await rig.passAnswered(100);
+    await rig.passQuickly(100);
   }
 }
 
 /** Lets time pass until so many dead letters are written, which a busy machine does after the answer. */
 async function untilLetters(rig: Rig, count: number): Promise<void> {
   for (let tries = 0; tries < 100 && (await rig.deadLetters()).length !== count; tries += 1) {
-    await rig.passAnswered(100);
+    await rig.passQuickly(100);
   }
 }
 
@@ -44,7 +44,7 @@ for (const code of [302, 401, 403, 404, 405, 407]) {
       t.ok(await isRefusing(rig));
       t.ok(receiver.requests.length < 4 + 24, 'after twenty it gets probes only');
       const refused = [...keys(receiver, 4)];
-      await rig.passAnswered(120_000);
+      await rig.passQuickly(120_000);
       const probes = values(receiver, 4 + 20);
       t.ok(probes.length > 3 && probes.length < 20, `${probes.length} probes in two minutes`);
       t.equal(new Set(probes).size, Math.min(probes.length, 10), 'each with another message');
@@ -55,8 +55,8 @@ for (const code of [302, 401, 403, 404, 405, 407]) {
       );
       receiver.answer = status(200);
       const from = receiver.requests.length;
-      await rig.passAnswered(60_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 3 + 30);
-      await rig.passAnswered(2_000);
+      await rig.passQuickly(60_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 3 + 30);
+      await rig.passQuickly(2_000);
       t.same(new Set(values(receiver, from)), new Set(Array.from({ length: 30 }, (_, index) => index + 5)));
       t.equal(values(receiver, from).length, 30, 'each once');
       t.ok(
@@ -122,16 +122,16 @@ t.test('a restart, also in the middle of sending again, loses nothing and double
   await first.stopInTime();
   const second = await Rig.start(t, { destinations, database });
   const before = receiver.requests.length;
-  await second.passAnswered(10_000);
+  await second.passQuickly(10_000);
   t.ok(receiver.requests.length - before <= 4, 'it is still held');
   receiver.answer = status(200);
   const from = receiver.requests.length;
   await second.passUntil(() => receiver.requests.length > from);
-  await second.passAnswered(1);
+  await second.passQuickly(1);
   await second.stopInTime();
   const third = await Rig.start(t, { destinations, database });
-  await third.passAnswered(120_000, () => receiver.requests.length - from >= 40);
-  await third.passAnswered(2_000);
+  await third.passQuickly(120_000, () => receiver.requests.length - from >= 40);
+  await third.passQuickly(2_000);
   t.same(
     values(receiver, from).toSorted((a, b) => (a as number) - (b as number)),
     Array.from({ length: 40 }, (_, i) => i + 1),
@@ -151,11 +151,11 @@ for (const [what, mend] of [
     });
     const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
     await sendEach(rig, 1, 30);
-    await rig.passAnswered(200_000);
+    await rig.passQuickly(200_000);
     const from = receiver.requests.length;
     rig.configure([mend(receiver.url)]);
-    await rig.passAnswered(3_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 30);
-    await rig.passAnswered(1_000);
+    await rig.passQuickly(3_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 30);
+    await rig.passQuickly(1_000);
     t.equal(new Set(values(receiver, from)).size, 30, 'all are sent within seconds');
     t.same(await rig.store.endpoints(), []);
     t.same(await rig.deadLetters(), []);
@@ -169,8 +169,8 @@ t.test('a person who resumes it has it tried again, and what it refused is sent 
   const [state] = await rig.store.endpoints();
   receiver.answer = status(200);
   await rig.store.markEndpoint({ ...state!, refusal: { ...state!.refusal!, since: null } });
-  await rig.passAnswered(5_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 30);
-  await rig.passAnswered(2_000);
+  await rig.passQuickly(5_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 30);
+  await rig.passQuickly(2_000);
   t.same(await rig.deadLetters(), []);
   t.same(await rig.store.endpoints(), []);
 });
@@ -185,9 +185,9 @@ t.test('with any, what another endpoint took is not sent again; with all, only w
     t.equal(good.requests.length, 30, 'the other goes on');
     bad.answer = status(200);
     const from = bad.requests.length;
-    await rig.passAnswered(120_000);
+    await rig.passQuickly(120_000);
     if (require === 'any') await sendEach(rig, 31, 1);
-    await rig.passAnswered(60_000);
+    await rig.passQuickly(60_000);
     t.equal(good.requests.length, require === 'any' ? 31 : 30, 'none is sent there twice');
     if (require === 'all') t.equal(new Set(values(bad, from)).size, 30);
     t.same(await rig.deadLetters(), []);
@@ -199,12 +199,12 @@ t.test('a newer change of the same key wins', async (t) => {
   const rig = await Rig.start(t, { destinations: [destination(receiver.url)] });
   for (const [index, each] of numbered(1, 22).entries()) {
     await rig.accept('shop', [{ ...each, conflict: `a|${index}` }]);
-    await rig.passAnswered(100);
+    await rig.passQuickly(100);
   }
   await rig.accept('shop', [message({ value: 'newer', conflict: 'a|3' })]);
   receiver.answer = status(200);
   const from = receiver.requests.length;
-  await rig.passAnswered(60_000);
+  await rig.passQuickly(60_000);
   const sent = values(receiver, from);
   t.ok(sent.includes('newer'));
   t.notOk(sent.includes(4), 'the older one is not sent');
@@ -228,14 +228,14 @@ t.test('of two processes both hear of it, and what it refused is sent again once
   for (let round = 0; round < 30; round += 1) {
     await first.accept('shop', numbered(round * 2, 2));
     second.worker.wake(['crm']);
-    await first.passAnswered(500);
+    await first.passQuickly(500);
   }
-  await first.passAnswered(3_000);
+  await first.passQuickly(3_000);
   t.equal(refusing.length, 1, 'it is said once');
   const held = receiver.requests.length;
   t.ok(held < 60);
   receiver.answer = status(200);
-  await first.passAnswered(120_000);
+  await first.passQuickly(120_000);
   t.equal(new Set(values(receiver, held)).size, 60);
   t.equal(values(receiver, held).length, 60, 'each once');
   t.same(await first.deadLetters(), []);

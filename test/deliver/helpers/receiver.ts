@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
@@ -16,6 +17,17 @@ export const status =
   (code: number, headers: Record<string, string> = {}): Answer =>
   (response) =>
     void response.writeHead(code, headers).end();
+
+/** Says `moved` when a request has come to a receiver, or its attempt is over. */
+export const answers = new EventEmitter().setMaxListeners(0);
+const held = new Set<ServerResponse>();
+
+/** Requests that receivers have, and do not answer yet. */
+export function heldAnswers(): number {
+  let count = 0;
+  for (const response of held) if (!response.writableEnded) count += 1;
+  return count;
+}
 
 /** An endpoint on loopback that keeps what it received, and answers as told. */
 export class Receiver {
@@ -62,6 +74,9 @@ export class Receiver {
       const received = { method, path: url, headers, rawHeaders, body: Buffer.concat(chunks) };
       this.requests.push(received);
       this.answer(response, received, this.requests.length - 1);
+      held.add(response);
+      response.once('close', () => held.delete(response));
+      answers.emit('moved');
       for (const { count, resolve } of this.watchers) if (this.requests.length >= count) resolve();
     });
   };

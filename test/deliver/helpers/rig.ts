@@ -1,4 +1,4 @@
-import { EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import type { Test } from 'tap';
 import type { Dispatcher } from 'undici';
 import { type Accept, createAccept } from '../../../src/accept.ts';
@@ -12,6 +12,7 @@ import type { Message } from '../../../src/message.ts';
 import type { Backlog, DeadLetter, EndpointState, Settlement, Store } from '../../../src/store/port.ts';
 import { ManualClock } from '../../helpers/clock.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/database.ts';
+import { answers, heldAnswers } from './receiver.ts';
 
 /** A destination of these URLs, connected to the source `shop`. */
 export function destination(urls: string | readonly string[], options: Partial<Destination> = {}): Destination {
@@ -29,49 +30,28 @@ export function destination(urls: string | readonly string[], options: Partial<D
   };
 }
 
-/** As long as can be without the lease being lost, in milliseconds. */
+/** In milliseconds. */
 const LONG_STEP = 9_000;
 let made = 0;
 /** Attempts that are not over, of all rigs on a clock. */
-class InFlight {
-  count = 0;
-  private readonly over = new EventEmitter();
+const inFlight = new WeakMap<ManualClock, { count: number }>();
 
-  add(): void {
-    this.count += 1;
-  }
-
-  remove(): void {
-    this.count -= 1;
-    this.over.emit('one');
-  }
-
-  /** Resolves once the next is over. */
-  async next(): Promise<void> {
-    await once(this.over, 'one');
-  }
-}
-
-const inFlight = new WeakMap<ManualClock, InFlight>();
-
-function inFlightOn(clock: ManualClock): InFlight {
-  let found = inFlight.get(clock);
-  if (!found) {
-    found = new InFlight();
-    inFlight.set(clock, found);
-  }
+function inFlightOn(clock: ManualClock): { count: number } {
+  const found = inFlight.get(clock) ?? { count: 0 };
+  inFlight.set(clock, found);
   return found;
 }
 
 /** Counts the attempts that go through an agent. */
-function counted(agent: Dispatcher, attempts: InFlight): Dispatcher {
+function counted(agent: Dispatcher, attempts: { count: number }): Dispatcher {
   return agent.compose((dispatch) => (options, handler) => {
     let isOver = false;
     const over = () => {
-      if (!isOver) attempts.remove();
+      if (!isOver) attempts.count -= 1;
       isOver = true;
+      answers.emit('moved');
     };
-    attempts.add();
+    attempts.count += 1;
     const watched = new Proxy(handler, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name);
@@ -124,7 +104,7 @@ export class Rig {
   readonly settlements: Settlement[] = [];
   readonly database: TestDatabase;
   private destinations: readonly Destination[];
-  private readonly inFlight: InFlight;
+  private readonly inFlight: { readonly count: number };
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
@@ -188,10 +168,7 @@ export class Rig {
     const stopped = this.stop().finally(() => {
       done = true;
     });
-    while (!done) {
-      await this.advance(1_000);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    while (!done) await this.pass(1_000);
     await stopped;
   }
 
@@ -250,36 +227,27 @@ export class Rig {
     }
   }
 
-  /** Lets time pass in steps, so that the lease is renewed in between. */
-  async pass(ms: number, step = 1_000): Promise<void> {
-    for (let left = ms; left > 0; left -= step) {
-      await this.advance(Math.min(step, left));
-      await this.calm();
-    }
-  }
-
-  /** Lets much time pass where endpoints answer at once: no answer is cut off by a step. */
-  async passAnswered(ms: number, isReached = () => false): Promise<void> {
+  /** Lets time pass in steps, so that the lease is renewed in between. No answer is cut off by one unless a receiver holds it. */
+  async pass(ms: number, step = 1_000, isReached = () => false): Promise<void> {
     await this.answered();
-    for (let left = ms; left > 0 && !isReached(); left -= LONG_STEP) {
-      this.clock.advance(Math.min(LONG_STEP, left));
+    for (let left = ms; left > 0 && !isReached(); left -= step) {
+      this.clock.advance(Math.min(step, left));
       await this.answered();
     }
   }
 
-  /** Resolves once every attempt is answered, and what that led to is done. */
-  private async answered(): Promise<void> {
-    await this.calm();
-    while (this.attemptsInFlight > 0 || this.database.isBusy) {
-      if (!this.database.isBusy) await this.inFlight.next();
-      await this.calm();
-    }
+  /** Lets much time pass, in steps as long as they may be without the lease being lost. */
+  passQuickly(ms: number, isReached?: () => boolean): Promise<void> {
+    return this.pass(ms, LONG_STEP, isReached);
   }
 
-  /** No statement is caught by a time other than that for which it was made. */
-  private async advance(ms: number): Promise<void> {
-    await this.database.idle();
-    this.clock.advance(ms);
+  /** Resolves once every attempt is answered that a receiver does not hold, and what that led to is done. */
+  private async answered(): Promise<void> {
+    await this.calm();
+    while (this.attemptsInFlight > heldAnswers() || this.database.isBusy) {
+      if (!this.database.isBusy) await once(answers, 'moved');
+      await this.calm();
+    }
   }
 
   /** Of all rigs on this clock. */
@@ -294,7 +262,7 @@ export class Rig {
 
   /** Lets time pass until an endpoint is known to be dead. */
   async untilDead(): Promise<void> {
-    while ((await this.store.endpoints()).length === 0) await this.passAnswered(1_000);
+    while ((await this.store.endpoints()).length === 0) await this.passQuickly(1_000);
   }
 
   deadLetters(): Promise<readonly DeadLetter[]> {
