@@ -20,7 +20,7 @@ import { section } from './section.ts';
 const MOST_WEBHOOKS = 5;
 const LONGEST_WAIT = 3_600_000;
 
-const webhook = section({
+const webhookShape = {
   url: httpUrl.meta({
     description: 'Where messages are posted: http or https.',
     examples: ['https://crm.example.com/hooks'],
@@ -37,13 +37,23 @@ const webhook = section({
     .describe(
       'Puts several messages into one request. The receiver has to support batches (docs/wire.md#batches-added).',
     ),
-});
+};
+const webhook = section(webhookShape, (key): string | undefined =>
+  Object.hasOwn(destinationShape, key) ? 'belongs to the destination, beside webhooks' : undefined,
+);
+
+/** Said where there is a `webhookUrl` too, which has no room for it. */
+function inWebhooks(key: string): string | undefined {
+  if (!Object.hasOwn(webhookShape, key)) return undefined;
+  const keys = [...new Set(['url', key])].join(', ');
+  return `belongs to a webhook: webhooks is a list of { ${keys} }, in place of webhookUrl`;
+}
 
 const messageType = z.enum(MESSAGE_TYPES, {
   error: ({ input }) => `is no kind of message${suggestion(String(input), MESSAGE_TYPES)}`,
 });
 
-export const destination = section({
+const destinationShape = {
   name: label.meta({
     description: 'Names the destination in logs, dead letters and on the command line.',
     examples: ['crm'],
@@ -113,4 +123,7 @@ export const destination = section({
   rateLimit: rate
     .optional()
     .describe('The most deliveries started per `s`, `m` or `h`. In batches each message counts.'),
-}).meta({ oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }] });
+};
+export const destination = section(destinationShape, inWebhooks).meta({
+  oneOf: [{ required: ['webhooks'] }, { required: ['webhookUrl'] }],
+});
