@@ -43,21 +43,13 @@ function idleFilters({ destinations, audiences, traits }: Pick<Config, 'destinat
   return destinations.flatMap(({ sources, wants = {} }, index): readonly Mistake[] => {
     const { types, events = [], audiences: keys = [] } = wants;
     const of = (part: string, message: string) => ({ path: ['destinations', index, part], message });
-    const away = keys.flatMap((key) => sourceOf.get(key) ?? []).find((source) => !sources.includes(source));
+    const keysOf = [...Map.groupBy(keys, (key) => sourceOf.get(key) ?? '')];
     return [
       ...(events.length > 0 && types && !types.includes('track') ? [of('events', NO_TRACK)] : []),
       ...(keys.length > 0 && types && !types.includes('identify') ? [of('audiences', NO_IDENTIFY)] : []),
-      ...(away === undefined
-        ? []
-        : [
-            of(
-              'audiences',
-              unconnected(
-                keys.filter((key) => sourceOf.get(key) === away),
-                away,
-              ),
-            ),
-          ]),
+      ...keysOf.flatMap(([source, named]) =>
+        sources.includes(source) ? [] : [of('audiences', unconnected(named, source))],
+      ),
     ];
   });
 }

@@ -239,6 +239,18 @@ t.test('a filter that lets nothing through is warned of', async (t) => {
   t.match(warned('audiences: [everyone]', 'personas'), [
     /^destinations\[0\]\.audiences names everyone, but the destination is not connected to personas/,
   ]);
+  const sources = ['shop', 'personas', 'web', 'app'].map((id) => `{ id: ${id}, writeKey: ${id} }`);
+  const audiences = ['personas', 'web', 'personas', 'app'].map(
+    (source, index) => `{ name: A${index}, source: ${source}, sql: x }`,
+  );
+  const several = `sources: [${sources}]
+audiences: [${audiences}]
+destinations:
+  - { name: crm, sources: [app], audiences: [a_0, a_1, a_2, a_3], webhookUrl: "https://crm.example.com/" }`;
+  t.match(
+    parse(several).warnings.map(({ message }) => message),
+    [/^names a_0, a_2, .* to personas,/, /^names a_1, .* to web,/],
+  );
 });
 
 t.test('runs at once and their time have defaults, a module is looked up beside the file', async (t) => {
