@@ -1,5 +1,4 @@
-import cliTruncate from 'cli-truncate';
-import stringWidth from 'string-width';
+import { textWidth, truncated } from './text-width.ts';
 
 /** Characters that a column which may be cut keeps at least. */
 const NARROWEST = 12;
@@ -36,7 +35,7 @@ function fitting(
   flexible: readonly string[],
 ): readonly string[] | null {
   const lines = [header, ...rows];
-  const natural = header.map((_, column) => Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))));
+  const natural = header.map((_, column) => Math.max(...lines.map((line) => textWidth(line[column] ?? ''))));
   const widths = narrowed(natural, header, width, flexible);
   if (widths === null) return null;
   return lines.map((line) =>
@@ -59,7 +58,7 @@ function narrowed(
   flexible: readonly string[],
 ): readonly number[] | null {
   const widths = [...natural];
-  const least = (column: number) => Math.max(NARROWEST, stringWidth(header[column] ?? ''));
+  const least = (column: number) => Math.max(NARROWEST, textWidth(header[column] ?? ''));
   const excess = () => widths.reduce((sum, each) => sum + each + GAP.length, -GAP.length) - width;
   for (let over = excess(); over > 0; over = excess()) {
     const [widest] = header
@@ -72,13 +71,13 @@ function narrowed(
 }
 
 function padded(cell: string, width: number): string {
-  const cut = stringWidth(cell) > width ? cliTruncate(cell, width) : cell;
-  return cut + ' '.repeat(Math.max(0, width - stringWidth(cut)));
+  const cut = textWidth(cell) > width ? truncated(cell, width) : cell;
+  return cut + ' '.repeat(Math.max(0, width - textWidth(cut)));
 }
 
 /** `name: cell` lines, a block for each row. */
 function blocks(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widest = Math.max(...header.map((name) => stringWidth(name)));
+  const widest = Math.max(...header.map((name) => textWidth(name)));
   return rows
     .map((row) =>
       header.map((name, column) => `${padded(name, widest)}${GAP}${row[column] ?? ''}`.trimEnd()).join('\n'),

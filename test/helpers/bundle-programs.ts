@@ -42,7 +42,9 @@ const common: BuildOptions = {
   target: 'node22',
   external: ALONE,
   plugins: [inPlace],
-  banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+  banner: {
+    js: "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);",
+  },
   logLevel: 'warning',
 };
 await build({ ...common, entryPoints: [...PROGRAMS], splitting: true });

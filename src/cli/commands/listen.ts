@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
-import { type Captured, createCapture } from '../capture.ts';
+import type { Captured } from '../capture.ts';
 import type { Context } from '../context.ts';
 import { describeRequest } from '../describe-request.ts';
 import { collect, jsonOption, milliseconds, wholeNumber } from '../options.ts';
@@ -61,6 +61,7 @@ export function addListen(program: Command, context: Context): void {
 async function listen(options: ListenOptions, { terminal }: Context): Promise<void> {
   const { port, host, fail, slow, secret, maxBody } = options;
   const colour = hasColours(terminal.stdout);
+  const { createCapture } = await import('../capture.ts');
   const server = createCapture({
     secrets: secret,
     bodyLimit: maxBody,

@@ -1,4 +1,3 @@
-import cliTruncate from 'cli-truncate';
 import type { Command } from 'commander';
 import type { SyncPlan } from '../../../jobs/index.ts';
 import { planLine } from '../../admin/lines.ts';
@@ -10,6 +9,7 @@ import { hint, nowOption } from '../options.ts';
 import { pausedSince } from '../paused-since.ts';
 import { oddRows } from '../show-run.ts';
 import { count, note, print, printError, printJson, type Terminal } from '../terminal.ts';
+import { truncated } from '../text-width.ts';
 import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 
@@ -121,5 +121,5 @@ const SAMPLE_WIDTH = 80;
 function sampleLine(body: string): string {
   const { userId, traits } = JSON.parse(body) as { readonly userId: string; readonly traits: object };
   const values = Object.entries(traits).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
-  return `such as ${userId}: ${cliTruncate(values.join(', '), SAMPLE_WIDTH)}`;
+  return `such as ${userId}: ${truncated(values.join(', '), SAMPLE_WIDTH)}`;
 }
