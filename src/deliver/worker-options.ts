@@ -34,7 +34,7 @@ export type WorkerStore = Pick<
   | 'backlog'
   | 'endpoints'
   | 'markEndpoint'
-  | 'openRegulations'
+  | 'deletions'
   | 'trustsClocks'
   | 'prune'
   | 'pruneRecords'

@@ -403,7 +403,9 @@ export class Worker {
   /** A deletion waits for what is in hand, in any process: nothing about the user may come after the notice. */
   private async hurryForDeletions(): Promise<void> {
     const gathering = this.queues().filter(({ gathered }) => gathered > 0);
-    if (gathering.length === 0 || (await this.options.store.openRegulations()).length === 0) return;
+    if (gathering.length === 0) return;
+    const { epoch, settled } = await this.options.store.deletions(null);
+    if (settled === epoch) return;
     for (const queue of gathering) queue.hurry();
   }
 
