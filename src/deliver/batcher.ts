@@ -86,6 +86,8 @@ class Waiting {
 /** Messages that gather for one request. */
 interface Gathering {
   items: Waiting[];
+  /** Messages in a request at most, now: it halves when a request fails and doubles when one succeeds. */
+  limit: number;
   /** Size of the items in an envelope. */
   bytes: number;
   /** Parts of batches that were split, each to be posted by itself. */
@@ -96,8 +98,9 @@ interface Gathering {
   cancelTimer: (() => void) | null;
 }
 
-const gathering = (): Gathering => ({
+const gathering = (limit: number): Gathering => ({
   items: [],
+  limit,
   bytes: 0,
   parts: [],
   isDue: false,
@@ -112,23 +115,23 @@ const gathering = (): Gathering => ({
 export class Batcher {
   private readonly options: BatcherOptions;
   private settings: BatchOptions;
-  /** Messages in a request at most, now: it halves when a request fails and doubles when one succeeds. */
-  private limit: number;
-  private readonly firsts = gathering();
-  private readonly retries = gathering();
+  private readonly firsts: Gathering;
+  private readonly retries: Gathering;
 
   constructor(settings: BatchOptions, options: BatcherOptions) {
     this.settings = settings;
-    this.limit = settings.size;
+    this.firsts = gathering(settings.size);
+    this.retries = gathering(settings.size);
     this.options = options;
   }
 
   /** Takes changed settings: what has gathered waits by them from now on. */
   configure(settings: BatchOptions): void {
     if (isEqual(settings, this.settings)) return;
-    if (settings.size !== this.settings.size) this.limit = settings.size;
+    const isResized = settings.size !== this.settings.size;
     this.settings = settings;
     for (const each of [this.firsts, this.retries]) {
+      if (isResized) each.limit = settings.size;
       disarm(each);
       this.look(each);
     }
@@ -142,9 +145,14 @@ export class Batcher {
     }
   }
 
-  /** Messages that a request may hold now. An endpoint that is closed is probed with one. */
+  /** Messages that a request of first tries may hold now. */
   get size(): number {
-    return this.options.outlet.window.open ? this.limit : 1;
+    return this.sizeOf(this.firsts);
+  }
+
+  /** An endpoint that is closed is probed with one. */
+  private sizeOf({ limit }: Gathering): number {
+    return this.options.outlet.window.open ? limit : 1;
   }
 
   /** Messages that wait for a request. */
@@ -220,7 +228,7 @@ export class Batcher {
   private isReady(from: Gathering): boolean {
     if (from.parts.length > 0) return true;
     if (from.items.length === 0) return false;
-    return from.isDue || from.items.length >= this.size || envelopeBytes() + from.bytes > BATCH_BYTES;
+    return from.isDue || from.items.length >= this.sizeOf(from) || envelopeBytes() + from.bytes > BATCH_BYTES;
   }
 
   /** Posts what is ready, as fast as the window has places. It never rejects. */
@@ -252,9 +260,12 @@ export class Batcher {
   private next(from: Gathering): readonly Waiting[] {
     const part = from.parts.shift();
     if (part) return part;
-    const items = from.items.splice(0, fitting(from.items, this.size));
+    const items = from.items.splice(0, fitting(from.items, this.sizeOf(from)));
     from.bytes -= bytesOf(items);
+    const { isDue } = from;
     disarm(from);
+    // Of what is due, some may not have fitted.
+    from.isDue = isDue && from.items.length > 0;
     return items;
   }
 
@@ -294,7 +305,7 @@ export class Batcher {
     const denial = this.options.leave(whole, begun, first.item.claim);
     if (isTooMuch(exchange) && items.length > 1) this.split(items, from);
     else {
-      this.adapt(whole, items.length);
+      this.adapt(from, whole, items.length);
       let result = { exchange, at, denial };
       for (let index = 0; index < items.length; index += 1) {
         const own = exchanges[index] ?? exchange;
@@ -307,16 +318,23 @@ export class Batcher {
   /** Halves, each to be posted by itself: down to one message, whose answer is then its own. */
   private split(items: readonly Waiting[], from: Gathering): void {
     const half = Math.ceil(items.length / 2);
-    this.limit = Math.max(1, Math.min(this.limit, half));
+    this.shrink(from, half);
     from.parts.push(items.slice(0, half), items.slice(half));
     this.look(from);
   }
 
-  private adapt({ outcome, status }: Exchange, count: number): void {
-    if (outcome === 'success') this.limit = Math.min(this.settings.size, this.limit * 2);
-    else if (outcome === 'retry' && (status === null || status < 300 || status >= 500)) {
-      this.limit = Math.max(1, Math.min(this.limit, Math.floor(count / 2)));
+  /** What succeeds says that first tries would; what failed at its first try comes again in requests as small. */
+  private adapt(from: Gathering, { outcome, status }: Exchange, count: number): void {
+    if (outcome === 'success') {
+      for (const each of new Set([from, this.firsts])) each.limit = Math.min(this.settings.size, each.limit * 2);
+    } else if (outcome === 'retry' && (status === null || status < 300 || status >= 500)) {
+      this.shrink(from, Math.floor(count / 2));
     }
+  }
+
+  /** What fails again says nothing of first tries. */
+  private shrink(from: Gathering, size: number): void {
+    for (const each of new Set([from, this.retries])) each.limit = Math.max(1, Math.min(each.limit, size));
   }
 }
 

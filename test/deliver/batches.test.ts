@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { receiver as receiverKit } from '../../receivers/index.ts';
+import { BATCH_BYTES, envelopeBytes } from '../../src/deliver/envelope.ts';
 import { deletionNotice } from '../../src/message.ts';
 import { type Answer, type Received, Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
@@ -235,6 +236,27 @@ t.test('requests also get smaller where an answer takes nothing, or is too long 
   }
 });
 
+t.test('a message that is rejected each time it comes makes requests of others no smaller', async (t) => {
+  const { receiver, rig } = await rigWith(t, (response, request, index) => {
+    const place = valuesOf(request).indexOf(0);
+    json(200, { rejected: place < 0 ? [] : [{ index: place, code: 'handler_failed' }] })(response, request, index);
+  });
+  await rig.accept('shop', values(10));
+  await rig.passUntil(() => receiver.requests.length === 3, WAIT);
+  await rig.accept(
+    'shop',
+    values(11)
+      .slice(1)
+      .map((each, n) => ({ ...each, messageId: `later${n}` })),
+  );
+  await ended(rig, 19);
+  const sizes = receiver.requests.map(valuesOf).filter((held) => held.length !== 1 || held[0] !== 0);
+  t.same(
+    sizes.map(({ length }) => length),
+    [10, 10],
+  );
+});
+
 t.test('what is tried again is not mixed with first tries', async (t) => {
   let isFailing = true;
   const { receiver, rig } = await rigWith(t, (response) => void response.writeHead(isFailing ? 500 : 200).end());
@@ -343,6 +365,29 @@ t.test('a deletion notice ends the wait, and takes along what has gathered', asy
   t.same(
     receiver.requests.map((request) => envelopeOf(request).batch.length),
     [5],
+  );
+});
+
+t.test('nor does a notice wait that does not fit into the request with them', async (t) => {
+  const receiver = await Receiver.start(t, status(200));
+  const rig = await Rig.start(t, { destinations: [batched(receiver.url, 10, {}, HOUR)] });
+  const first = deletionNotice('a', 'r-0', rig.clock.now());
+  await rig.accept('shop', [first], { lane: 'deletion', to: ['crm'] });
+  await rig.settled(1);
+  const key = rig.settlements[0]!.claim.id;
+  const left = BATCH_BYTES - envelopeBytes() - 2 * envelopeBytes(0, key);
+  const large = [Math.floor(left / 2), Math.floor(left / 2)].map((bytes) => {
+    const { body, ...rest } = message({ value: '' });
+    return { ...rest, body: body.replace('""', `"${'x'.repeat(bytes - body.length)}"`) };
+  });
+  await rig.accept('shop', large);
+  await rig.pass(5_000);
+  t.equal(receiver.requests.length, 1);
+  await rig.accept('shop', [deletionNotice('b', 'r-1', rig.clock.now())], { lane: 'deletion', to: ['crm'] });
+  await rig.pass(5_000);
+  t.same(
+    receiver.requests.slice(1).map((request) => envelopeOf(request).batch.length),
+    [2, 1],
   );
 });
 
