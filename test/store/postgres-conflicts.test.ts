@@ -83,6 +83,24 @@ t.test('messages that others take in, one after the other, do not use up the tri
   t.match(await taken, { accepted: 1, duplicates: keys.length });
 });
 
+t.test('who has clashed with others often is not given up at the first deadlock', async (t) => {
+  const { url } = await prepare(t);
+  const db = new Database({ url, clock: systemClock });
+  t.teardown(() => db.close());
+  const failing = (failures: readonly object[]) => {
+    const left = [...failures];
+    return db.transaction(async () => {
+      const failure = left.shift();
+      if (failure) throw Object.assign(new Error('It clashes'), failure);
+      return 'done';
+    });
+  };
+  const sameId = { code: '23505', constraint: 'seen_pkey' };
+  const deadlock = { code: '40P01' };
+  t.equal(await failing([...Array.from({ length: 20 }, () => sameId), deadlock, sameId, deadlock]), 'done');
+  await t.rejects(failing(Array.from({ length: 20 }, () => deadlock)), /It clashes/);
+});
+
 t.test(
   'a database whose transactions are serializable unless they say otherwise gives the store none of those',
   async (t) => {

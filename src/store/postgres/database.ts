@@ -37,7 +37,7 @@ const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key'])
 const MESSAGE_IDS = 'seen_pkey';
 const MESSAGE_ID_RETRIES = 1_000;
 
-function retriesOf(code = '', constraint = ''): number {
+function retriesOf(code: string, constraint: string): number {
   if (code === DEMOTED) return CONNECTIONS;
   if (code === '23505' && constraint === MESSAGE_IDS) return MESSAGE_ID_RETRIES;
   return CLASHES.has(code) || (code === '23505' && CLASHING_KEYS.has(constraint)) ? RETRIES : 0;
@@ -224,12 +224,17 @@ export class Database implements Session {
 
   private async attempt<T>(work: () => Promise<T>): Promise<T> {
     if (this.closed) throw new RollcallError('store_closed', 'The store is closed.');
-    for (let tries = 1; ; tries += 1) {
+    // By what failed: who has clashed often in one way is not to be given up at the first clash of another.
+    const failures = new Map<string, number>();
+    for (;;) {
       try {
         return await work();
       } catch (error) {
-        const { code, constraint } = error as { code?: string; constraint?: string };
-        if (tries > retriesOf(code, constraint)) throw this.known(error);
+        const { code = '', constraint = '' } = error as { code?: string; constraint?: string };
+        const what = `${code} ${constraint}`;
+        const count = (failures.get(what) ?? 0) + 1;
+        failures.set(what, count);
+        if (count > retriesOf(code, constraint)) throw this.known(error);
       }
     }
   }
