@@ -1,16 +1,21 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Requests on connections that have shown a write key, and on others, that are served before everything else has its turn. */
+/**
+ * Requests that are served before everything else has its turn: on connections that have shown a write key, and on others. Of the
+ * latter, who sends one request after the other does not keep those waiting who send their first.
+ */
 const KNOWN_AT_A_TIME = 64;
 const NEW_AT_A_TIME = 1;
 /** Connections of newcomers that are read again in each turn: on most, nothing has come. */
 const READ_AT_A_TIME = 4;
 /**
  * Requests that wait behind another of their own connection. Hardly any client sends one before the last is answered, but of the
- * smallest, Node reads thousands at a time. From so many on, nothing is read of newcomers; beyond the other, the longest is cut.
+ * smallest, Node reads thousands at a time. From so many on, nothing is read of newcomers that have sent several; from many on, of no
+ * newcomer; beyond the last, the longest is cut.
  */
 const BEHIND = 256;
+const MANY_BEHIND = 4_096;
 const FAR_BEHIND = 16_384;
 
 interface Arrival {
@@ -40,9 +45,14 @@ export class Arrivals {
   private readonly serve: readonly RequestListener[];
   private readonly newcomers: Newcomers;
   private readonly known = new Line(KNOWN_AT_A_TIME);
+  private readonly first = new Line(NEW_AT_A_TIME);
   private readonly others = new Line(NEW_AT_A_TIME);
   /** Connections without a request that nothing is read of. */
+  private readonly firstUnread = new Line(READ_AT_A_TIME);
   private readonly unread = new Line(READ_AT_A_TIME);
+  /** Newcomers of whom a request has come, and those of whom a second one has. */
+  private readonly seen = new WeakSet<Socket>();
+  private readonly seenAgain = new WeakSet<Socket>();
   private readonly waiting = new Map<Socket, Waiting>();
   /** Those that are read again in this turn. */
   private readonly reading = new Set<Socket>();
@@ -58,7 +68,7 @@ export class Arrivals {
     server.on('request', (request, response) => this.arrive({ request, response }));
     server.on('connection', (socket) => {
       socket.on('resume', () => this.keepPaused(socket));
-      if (this.others.behind >= BEHIND) this.hold(socket);
+      if (this.behind >= BEHIND) this.hold(socket);
     });
   }
 
@@ -67,6 +77,7 @@ export class Arrivals {
     // It was cut in the middle of what had come of it.
     if (socket.destroyed) return void arrival.request.destroy();
     this.schedule();
+    if (!this.newcomers.isKnown(socket)) (this.seen.has(socket) ? this.seenAgain : this.seen).add(socket);
     const before = this.waiting.get(socket);
     if (before) {
       before.arrivals.push(arrival);
@@ -82,13 +93,13 @@ export class Arrivals {
     line.wait(socket);
     this.waiting.set(socket, { line, arrivals: [arrival] });
     this.unpaused.push(socket);
-    if (line === this.others) this.holdNewcomers();
+    if (line !== this.known) this.holdNewcomers();
   }
 
   /** At once: of small requests, thousands may have come. */
   private holdPipeline(socket: Socket): void {
     socket.pause();
-    if (this.known.behind + this.others.behind <= FAR_BEHIND) return;
+    if (this.known.behind + this.behind <= FAR_BEHIND) return;
     const [longest, { arrivals }] = [...this.waiting].reduce((most, one) =>
       one[1].arrivals.length > most[1].arrivals.length ? one : most,
     );
@@ -120,7 +131,7 @@ export class Arrivals {
 
   private hold(socket: Socket): void {
     socket.pause();
-    this.unread.wait(socket);
+    (this.seenAgain.has(socket) ? this.unread : this.firstUnread).wait(socket);
   }
 
   /** At the end of this turn of the event loop, before anything more is read. */
@@ -132,11 +143,14 @@ export class Arrivals {
       // Nothing more is read of who waits, its end neither: a connection that ends takes with it what nobody has looked at.
       for (const socket of this.unpaused) socket.pause();
       this.unpaused = [];
-      for (const line of [this.known, this.others]) line.begin((socket) => this.letNextIn(socket));
+      const lines = [this.known, this.first, this.others];
+      for (const line of lines) line.begin((socket) => this.letNextIn(socket));
       this.reading.clear();
-      const { behind } = this.others;
-      if (behind < BEHIND) this.unread.begin((socket) => this.readAgain(socket), behind > 0 ? 1 : READ_AT_A_TIME);
-      if ([this.known, this.others, this.unread].some(({ isWaiting }) => isWaiting)) this.schedule();
+      const { behind } = this;
+      const most = behind > 0 ? 1 : READ_AT_A_TIME;
+      if (behind < MANY_BEHIND) this.firstUnread.begin((socket) => this.readAgain(socket), most);
+      if (behind < BEHIND) this.unread.begin((socket) => this.readAgain(socket), most);
+      if ([...lines, this.firstUnread, this.unread].some(({ isWaiting }) => isWaiting)) this.schedule();
     });
   }
 
@@ -169,7 +183,13 @@ export class Arrivals {
   }
 
   private lineOf(socket: Socket): Line {
-    return this.newcomers.isKnown(socket) ? this.known : this.others;
+    if (this.newcomers.isKnown(socket)) return this.known;
+    return this.seenAgain.has(socket) ? this.others : this.first;
+  }
+
+  /** Requests of newcomers that wait behind another. */
+  private get behind(): number {
+    return this.first.behind + this.others.behind;
   }
 
   private letIn({ request, response }: Arrival): void {

@@ -216,16 +216,47 @@ t.test(
   },
 );
 
-t.test('nobody new is read while hundreds of requests wait behind others of their connections', async (t) => {
-  const { join, come } = doorway(() => false);
-  const early = join('10.0.0.2');
-  const hasty = join('10.0.0.1');
-  for (let n = 0; n < 400; n += 1) come('10.0.0.1', hasty);
-  const late = join('10.0.0.3');
-  for (let turns = 0; turns < 100; turns += 1) await turn();
-  t.same([early.isPaused(), late.isPaused()], [true, true]);
-  for (let turns = 0; turns < 100; turns += 1) await turn();
-  t.same([early.isPaused(), late.isPaused()], [false, false], 'but as soon as they are few');
+t.test(
+  'nobody who comes again is read while hundreds of requests wait behind others, and nobody new beside thousands',
+  async (t) => {
+    const { join, come } = doorway(() => false);
+    const comesAgain = join('10.0.0.2');
+    come('10.0.0.2', comesAgain);
+    await turn();
+    come('10.0.0.2', comesAgain);
+    await turn();
+    const early = join('10.0.0.4');
+    const hasty = join('10.0.0.1');
+    for (let n = 0; n < 4_400; n += 1) come('10.0.0.1', hasty);
+    const late = join('10.0.0.3');
+    for (let turns = 0; turns < 100; turns += 1) await turn();
+    const paused = () => [comesAgain, early, late].map((connection) => connection.isPaused());
+    t.same(paused(), [true, true, true]);
+    for (let turns = 0; turns < 300; turns += 1) await turn();
+    t.same(paused(), [true, false, false], 'but as soon as they are few');
+    for (let turns = 0; turns < 4_000; turns += 1) await turn();
+    t.same(paused(), [false, false, false]);
+  },
+);
+
+t.test('who is new does not wait for those who come again without a key, and is read before they are', async (t) => {
+  const { served, join, come } = doorway(() => false);
+  const crowd = Array.from({ length: 100 }, () => join('10.0.0.1'));
+  for (let round = 0; round < 2; round += 1) {
+    for (const connection of crowd) come('10.0.0.1', connection);
+    for (let turns = 0; turns < 150; turns += 1) await turn();
+  }
+  t.equal(served.length, 200);
+  for (const connection of crowd) for (let n = 0; n < 10; n += 1) come('10.0.0.1', connection);
+  const late = join('10.0.0.1');
+  t.ok(late.isPaused());
+  for (let turns = 0; turns < 4; turns += 1) await turn();
+  t.notOk(late.isPaused());
+  const request = come('10.0.0.1', late);
+  for (let turns = 0; turns < 4; turns += 1) await turn();
+  t.ok(served.includes(request));
+  for (let turns = 0; turns < 1_000; turns += 1) await turn();
+  t.equal(new Set(served).size, 1_201, 'all are served in the end');
 });
 
 t.test('what was let go on, and is paused before it does, is not read', (t) => {
