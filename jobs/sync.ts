@@ -31,6 +31,8 @@ export interface Sync extends Reading {
    * @throws RollcallError `unknown_audience`; `bad_usage` for another time where one is live
    */
   run(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
+  /** Throws as `run` does, at once, and runs nothing. */
+  check(keys: readonly string[], time: SyncTime): void;
   /** The changes that `run` would send; writes nothing. Throws as `run` does. */
   plan(keys?: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   /** The audiences and traits that are configured, with what their values are in JSON; checks definitions, runs none. */
@@ -84,10 +86,10 @@ export function createSync(options: SyncOptions): Sync {
 
   return {
     run: (keys, time = {}) => runAll(parts, keys, time),
+    check: (keys, time) => void chosen(subjects, keys, time),
     async plan(keys, time = {}) {
       const plans: SyncPlan[] = [];
-      const selected = subjects.selected(keys);
-      refuseOtherTimes(selected, time);
+      const selected = chosen(subjects, keys, time);
       for (const subject of selected) plans.push(await looks.plan(subject, time.now));
       return plans;
     },
@@ -133,6 +135,12 @@ interface RunParts {
   readonly background: Background;
 }
 
+function chosen(subjects: Subjects, keys: readonly string[] | undefined, time: SyncTime): readonly Subject[] {
+  const selected = subjects.selected(keys);
+  refuseOtherTimes(selected, time);
+  return selected;
+}
+
 /** A live audience has no other time than now. */
 function refuseOtherTimes(selected: readonly Subject[], { now }: SyncTime): void {
   const live = selected.filter(({ engine }) => engine === LIVE_ENGINE).map(({ key }) => key);
@@ -143,8 +151,7 @@ function refuseOtherTimes(selected: readonly Subject[], { now }: SyncTime): void
 async function runAll(parts: RunParts, keys: readonly string[] | undefined, time: SyncTime): Promise<SyncReport[]> {
   const { runner, orders, subjects, pauses, background } = parts;
   const reports: SyncReport[] = [];
-  const selected = subjects.selected(keys);
-  refuseOtherTimes(selected, time);
+  const selected = chosen(subjects, keys, time);
   const sync = async (subject: Subject) => {
     if (await pauses.passesOver(subject.key)) return;
     reports.push(await orders.order(subject, { action: 'sync', ...time }));

@@ -20,6 +20,7 @@ export function audienceOrderRoutes(routes: ApiRoutes, parts: AudienceParts): vo
     deed: ({ params }) => ({ action: 'audience.sync', target: params.key }),
     handle: async ({ params: { key }, body: { now }, query: { wait }, reply }) => {
       await refusePaused(parts, key);
+      sync.check([key], { now });
       return answerReport(sync, () => syncOne(sync, key, now), wait, reply);
     },
   });

@@ -20,6 +20,8 @@ import { deliveries, run } from './run-shapes.ts';
 /** The sync as the API uses it. */
 export interface Syncing {
   run(keys: readonly string[], time?: SyncTime): Promise<readonly SyncReport[]>;
+  /** Throws as `run` does, at once, and runs nothing. */
+  check(keys: readonly string[], time: SyncTime): void;
   plan(keys: readonly string[], time?: SyncTime): Promise<readonly SyncPlan[]>;
   resync(key: string, time?: SyncTime): Promise<SyncReport>;
   retire(key: string, time?: SyncTime): Promise<SyncReport>;

@@ -1,0 +1,13 @@
+import t from 'tap';
+import { startService, V1 } from './service.ts';
+
+t.test('whoever asks for another time of a live audience is refused, and not told that it has begun', async (t) => {
+  const audiences = [{ name: 'Buyers', source: 'shop', live: true, when: { performed: 'Order Completed' } }];
+  const { post, json } = await startService(t, { audiences, eventLog: { keep: '30d' } });
+  for (const wait of [false, true]) {
+    const answer = await post(`${V1}/audiences/buyers/sync?wait=${wait}`, { now: '2026-01-01T00:00:00Z' });
+    t.equal(answer.status, 400);
+    t.match(await answer.json(), { code: 'bad_usage', message: /no other time can be asked for: buyers/ });
+  }
+  t.match((await json(`${V1}/audit`)).data, [{ outcome: 'bad_usage' }, { outcome: 'bad_usage' }]);
+});
