@@ -75,6 +75,13 @@ t.test('nothing that exists is overwritten, and a second project is refused', as
   t.equal(await readFile(join(root, '.env'), 'utf8'), secrets);
 });
 
+t.test('a link in the place of rollcall.yaml is not passed over, wherever it leads', async (t) => {
+  const root = await folder(t);
+  await symlink(join(root, 'gone.yaml'), join(root, 'rollcall.yaml'));
+  t.match(await rollcall(['init', root, '--yes']), { code: 2, stderr: /has a rollcall\.yaml already/ });
+  t.same(await readdir(root), ['rollcall.yaml']);
+});
+
 t.test('an .env in another encoding stays as it is', async (t) => {
   const root = await folder(t);
   const text = Buffer.from('\ufeffMINE=1\r\n', 'utf16le');

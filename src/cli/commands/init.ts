@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { Command } from 'commander';
@@ -47,7 +47,8 @@ export function addInit(program: Command, context: Context): void {
 
 async function init(folder: string, options: InitOptions, { terminal }: Context): Promise<void> {
   const root = resolve(folder);
-  if (existsSync(join(root, 'rollcall.yaml'))) {
+  // A link that leads nowhere is there too.
+  if (writing(() => lstatSync(join(root, 'rollcall.yaml'), { throwIfNoEntry: false }))) {
     throw new RollcallError('bad_usage', `${root} has a rollcall.yaml already. Name another folder.`);
   }
   const { port, receiverPort } = options;
