@@ -82,7 +82,8 @@ class Schedule {
   private readonly options: ScheduleOptions;
   private readonly task: ScheduledTask;
   private readonly ticks: Ticks;
-  private running = false;
+  /** The tick, or the start, that the sync under way is for. */
+  private running: number | null = null;
   private again: number | null = null;
   private stopped = false;
   /** The last tick that came. */
@@ -175,22 +176,24 @@ class Schedule {
     const { key } = this.computation;
     const last = await this.lastRunAt(at);
     // Another process may have served this tick already; or this one, if it is looked at again.
-    if (last !== null && last >= at) return this.running ? undefined : this.followUp(at);
-    if (!this.running) return this.runFor(at);
+    if (last !== null && last >= at) return this.running === null ? this.followUp(at) : undefined;
+    if (this.running === null) return this.runFor(at);
     this.again = at;
-    await this.announce(`${key} is due again while its last sync still runs.`);
+    // One that began between two ticks, at a start, has not run for an interval yet.
+    if (this.missed(this.running - 1, at) > 1)
+      await this.announce(`${key} is due again while its last sync still runs.`);
   }
 
   private async runFor(at: number, isRetry = false): Promise<void> {
-    if (this.running || this.stopped) return;
-    this.running = true;
+    if (this.running !== null || this.stopped) return;
+    this.running = at;
     this.again = null;
     this.cancelLook();
     const begun = await this.options.run(this.computation, at, isRetry).catch((error) => {
       this.options.log.error({ err: error, key: this.computation.key }, 'The scheduled sync could not be run');
       return true;
     });
-    this.running = false;
+    this.running = null;
     if (this.stopped) return;
     if (begun) {
       this.announced = false;

@@ -171,6 +171,50 @@ t.test('ticks during a run make one more run after it, and people are told', asy
   waiting[1]?.();
 });
 
+t.test('a sync that a start began between two ticks is overdue once it has run for an interval', async (t) => {
+  let now = at('2026-11-30T12:00:00Z');
+  let watch = () => {};
+  let looked = () => {};
+  const over = Promise.withResolvers<boolean>();
+  const notices: string[] = [];
+  const audiences = [audience('slow', 'select', { schedule: '0 0 * 12 *', timezone: 'UTC' })];
+  const schedules = createSchedules({
+    config: () => ({ folder: '', engines: {}, traits: [], destinations: [], audiences }),
+    clock: {
+      ...systemClock,
+      now: () => now,
+      monotonic: () => 0,
+      after(_, callback) {
+        watch = callback;
+        return () => {};
+      },
+    },
+    log: { info() {}, warn() {}, error() {} },
+    async lastRunAt() {
+      // Once what follows from it is done.
+      setImmediate(() => looked());
+      return null;
+    },
+    unfinished: async () => [],
+    nextTryAt: async () => null,
+    run: () => over.promise,
+    overdue: async (_, message) => void notices.push(message),
+  });
+  const lookAt = async (time: string) => {
+    now = at(time);
+    const done = new Promise<void>((resolve) => (looked = resolve));
+    watch();
+    await done;
+  };
+  await schedules.start();
+  await lookAt('2026-12-01T00:00:10Z');
+  t.same(notices, [], 'the first tick after a start says nothing');
+  await lookAt('2026-12-02T00:00:10Z');
+  t.match(notices, [/^slow is due again while its last sync still runs/]);
+  schedules.stop();
+  over.resolve(true);
+});
+
 t.test('looking again at a tick that was served meanwhile says nothing', async (t) => {
   // Later than a busy machine needs until its schedule has begun.
   const tick = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3000);
