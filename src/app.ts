@@ -311,6 +311,11 @@ export class App {
     });
   }
 
+  /** For a command that has done all that it will: no batch waits for more. */
+  expectNoMore(): void {
+    this.worker.expectNoMore();
+  }
+
   /** Tells people what needs them, at the end of a command that does not stay. */
   alert(): Promise<void> {
     return this.alerts.once();

@@ -33,6 +33,7 @@ export async function reportRuns(
   const { terminal, setExitCode } = context;
   const { signal } = terminal;
   const { store } = app;
+  app.expectNoMore();
   const outcome = await settle(reports, { store, config, alert: () => app.alert(), progress, signal }).catch(
     (error) => {
       // An interruption closes the store.

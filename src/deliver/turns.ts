@@ -40,6 +40,8 @@ export class Turns {
   private readonly onReady: () => void;
   private readonly turns = new Map<string, Turn>();
   private readonly ready = new Set<Turn>();
+  /** Whether the store has all that is to come. */
+  private isComplete = false;
 
   /** @param onReady - called when there may be something to claim */
   constructor(clock: Clock, onReady: () => void) {
@@ -91,7 +93,11 @@ export class Turns {
   /** Puts a destination in line if it has work and room now, else sees to it that it is looked at in time. */
   offer(name: string): void {
     const turn = this.turns.get(name);
-    if (!turn?.wanted) return;
+    if (turn === undefined) return;
+    if (!turn.wanted) {
+      if (this.isComplete) turn.queue.hurry();
+      return;
+    }
     if (turn.queue.room() > 0) {
       this.ready.add(turn);
       this.onReady();
@@ -99,6 +105,12 @@ export class Turns {
     }
     const delay = turn.queue.nextRoomIn();
     if (delay !== null) this.setTimer(turn, delay);
+  }
+
+  /** Says that nothing more is to come: what has gathered waits only for what the store still has. */
+  complete(): void {
+    this.isComplete = true;
+    for (const name of this.turns.keys()) this.offer(name);
   }
 
   /** Has a destination looked at when something of it is due. */

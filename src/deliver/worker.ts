@@ -255,6 +255,11 @@ export class Worker {
     this.turns.wake(destinations);
   }
 
+  /** Says that nothing more is to come, so that no batch waits for it. */
+  expectNoMore(): void {
+    this.turns.complete();
+  }
+
   /** Gives back what has not begun, lets attempts in flight end (they are bounded), and writes what became of them. */
   stop(): Promise<void> {
     this.ended ??= this.end();

@@ -96,6 +96,30 @@ t.test('one message waits for others no longer than it may, and goes in an envel
   t.equal(envelopeOf(receiver.requests[0]!).batch.length, 1);
 });
 
+t.test('what has gathered goes out at once when nothing more is to come', async (t) => {
+  const receivers = [await Receiver.start(t, status(200)), await Receiver.start(t, status(200))] as const;
+  const [one, another] = receivers.map(({ url }) => url) as [string, string];
+  const several = batched(another, 10, { name: 'several', require: 'all' }, HOUR);
+  const endpoints = [...several.endpoints, ...batched(one, 10, { name: 'several' }, HOUR).endpoints];
+  const rig = await Rig.start(t, { destinations: [batched(one, 10, {}, HOUR), { ...several, endpoints }] });
+  await rig.send(25);
+  await rig.pass(3_000);
+  t.equal(rig.settlements.length, 40, 'the rest waits for more');
+  rig.worker.expectNoMore();
+  await rig.pass(3_000);
+  t.equal(rig.settlements.length, 50);
+  await rig.send(12);
+  await rig.pass(3_000);
+  t.equal(rig.settlements.length, 74, 'and so does what a command makes afterwards');
+  for (const { requests } of receivers) {
+    const sizes = requests.map((request) => valuesOf(request).length);
+    t.ok(
+      sizes.every((size) => size === 10 || size === 5 || size === 2),
+      `full ones before the rest: ${sizes}`,
+    );
+  }
+});
+
 t.test('each message has its own outcome: those that the answer rejects are tried again or dead', async (t) => {
   const answer: Answer = (response, request, index) => {
     const places = valuesOf(request);
