@@ -62,6 +62,7 @@ const leaves = [
   'failpoint',
   'log',
   'version',
+  'without-name',
   'destination',
   'message',
   'message-types',

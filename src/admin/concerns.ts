@@ -3,6 +3,7 @@ import type { Concern } from '../concern.ts';
 import type { AlertRules } from '../config/config.ts';
 import type { Destination } from '../destination.ts';
 import { type Backlog, type HistorySum, type OldestUntried, STEP_LENGTH, type Store, stepOf } from '../store/port.ts';
+import { withoutName } from '../without-name.ts';
 import { type EndpointStatus, statusesOf } from './endpoints.ts';
 
 interface ConcernParts {
@@ -136,7 +137,7 @@ function audienceConcern({ key, todo, lastRun, overdueSince, live }: AudienceSta
     return [{ ...about, kind: 'runHeld', run: todo.run, message: `${key} is held: ${todo.reason}` }];
   if (todo.do === 'repair') {
     const since = new Date(todo.since).toISOString();
-    const message = `${key} failed with ${todo.code}: ${todo.reason}`;
+    const message = `${key} failed with ${todo.code}: ${withoutName(key, todo.reason)}`;
     return [{ ...about, kind: 'runFailed', run: todo.run, since, message }];
   }
   return [

@@ -123,7 +123,11 @@ t.test('the doctor names what needs a person, and the command that shows more', 
   const { config } = await workspace(t, 'http://127.0.0.1:9', broken);
   await rollcall(['sync', 'broken', '--once', '-c', config]);
   t.match(await rollcall(['doctor', '-c', config]), {
-    stdout: /^warning broken: failed with sql_failed: .* rollcall runs broken -n 1 -c /m,
+    stdout: /^warning broken: failed with sql_failed: (?!broken).* rollcall runs broken -n 1 -c /m,
+  });
+  t.match((await examine(config)).find('broken'), { message: /^sql_failed: (?!broken)/ }, 'it is named once');
+  t.match(await rollcall(['audiences', '-c', config]), {
+    stderr: /^broken has failed since \S+ with sql_failed: (?!broken)/m,
   });
 });
 

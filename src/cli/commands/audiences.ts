@@ -3,6 +3,7 @@ import type { AudienceStatus } from '../../../jobs/index.ts';
 import { audienceLine } from '../../admin/lines.ts';
 import { RollcallError } from '../../errors.ts';
 import { nothingNamed } from '../../spelling.ts';
+import { withoutName } from '../../without-name.ts';
 import { asUser, cliUser } from '../as-user.ts';
 import type { Context } from '../context.ts';
 import { duration } from '../duration.ts';
@@ -159,7 +160,7 @@ function todoLine({ key, todo }: AudienceStatus, options: AppCommandOptions): st
   if (todo === null) return null;
   if (todo.do === 'retire') return `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`;
   if (todo.do === 'repair')
-    return `${key} has failed since ${new Date(todo.since).toISOString()} with ${todo.code}: ${todo.reason}`;
+    return `${key} has failed since ${new Date(todo.since).toISOString()} with ${todo.code}: ${withoutName(key, todo.reason)}`;
   const decide = `${hint(options, `approve ${todo.run}`)}, or ${hint(options, `reject ${todo.run}`)}`;
   return `${key} is held: ${todo.reason} ${decide}`;
 }

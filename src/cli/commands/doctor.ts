@@ -6,6 +6,7 @@ import type { ConcernKind } from '../../concern.ts';
 import type { Config } from '../../config/config.ts';
 import { redactUrl } from '../../destination.ts';
 import { RollcallError } from '../../errors.ts';
+import { withoutName } from '../../without-name.ts';
 import { type Context, EXIT } from '../context.ts';
 import { examineEndpoints } from '../doctor/endpoints.ts';
 import { examineEngines } from '../doctor/engines.ts';
@@ -170,8 +171,7 @@ async function* concerns({ app }: Opened, options: DoctorOptions): AsyncGenerato
     const command = FURTHER[kind]?.(subject);
     if (command === undefined) continue;
     const [said = ''] = message.split('\n', 1);
-    const about = said.startsWith(`${subject} `) ? said.slice(subject.length + 1) : said;
-    yield warning(subject, `${about.replace(/[.!]$/, '')}. ${hint(options, command)}`);
+    yield warning(subject, `${withoutName(subject, said).replace(/[.!]$/, '')}. ${hint(options, command)}`);
   }
 }
 

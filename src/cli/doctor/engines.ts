@@ -1,4 +1,5 @@
 import { RollcallError } from '../../errors.ts';
+import { withoutName } from '../../without-name.ts';
 import { count } from '../terminal.ts';
 import type { Opened } from '../with-app.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
@@ -29,7 +30,7 @@ export async function* examineEngines({ app, config }: Opened): AsyncGenerator<F
         : ok(key, count(plan?.members ?? 0, 'member'));
     } catch (error) {
       if (!(error instanceof RollcallError)) throw error;
-      yield failed(key, `${error.code}: ${error.message}`);
+      yield failed(key, `${error.code}: ${withoutName(key, error.message)}`);
     }
   }
 }
