@@ -135,6 +135,12 @@ export const STORE_CODES = {
     'Let the user write there, or name the server that takes writes.',
     '`rollcall doctor`, `mount`, `select pg_is_in_recovery()`',
   ),
+  store_missing: code(
+    503,
+    'A command found no file where the store should be, and made none.',
+    'Start Rollcall, which makes the store. If there was one, put its file back, or correct `store`.',
+    '`store` in the configuration',
+  ),
   store_closed: code(503, 'The process is stopping.', 'Try again.', 'the log: who sent SIGTERM?'),
   store_outdated: code(
     503,

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { RollcallError } from '../errors.ts';
 import { linked } from '../store/sqlite/files.ts';
 
 /** Whether the next start makes the file of the store: a log without its file is a loss, and no new store. */
@@ -13,6 +14,15 @@ export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
 /** For commands that write nothing: a store that is not there yet is an empty one, and stays unmade. */
 export function withoutMakingStore(config: Config): Config {
   return isUnmade(config) ? { ...config, store: { ...config.store, url: 'sqlite::memory:' } } : config;
+}
+
+/** What a command says that has nothing to look at. */
+export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
+  const path = store.url.slice('sqlite:'.length);
+  return new RollcallError(
+    'store_missing',
+    `There is no store at ${path}. rollcall start makes one; if there was one, put its file back, or correct \`store\`.`,
+  );
 }
 
 function isWritable(folder: string): boolean {

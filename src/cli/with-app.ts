@@ -7,6 +7,7 @@ import type { Config } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
 import { configOption, jsonOption } from './options.ts';
 import type { Terminal } from './terminal.ts';
+import { isUnmade, noStore } from './unmade-store.ts';
 
 /** Options of every command that works on the store. */
 export interface AppCommandOptions {
@@ -28,6 +29,8 @@ export interface OpenOptions {
   readonly talkative?: boolean;
   /** Events that are logged only if somebody asks, because the command tells them itself. */
   readonly untold?: readonly string[];
+  /** Makes the store where there is none; other commands say that there is none. */
+  readonly makesStore?: boolean;
   /** Adapts the configuration for this command, now and at every reload. */
   readonly adapt?: (config: Config) => Config;
   readonly onProgress?: (progress: Progress) => void;
@@ -44,7 +47,7 @@ export interface Opened {
 /** Reads the configuration, builds the service, does the work, and closes what it opened whatever happens. */
 export async function withApp<T>(
   options: AppCommandOptions,
-  { terminal, talkative = false, untold = [], adapt = (config) => config, onProgress }: OpenOptions,
+  { terminal, talkative = false, untold = [], makesStore = false, adapt = (config) => config, onProgress }: OpenOptions,
   work: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   // Loaded only here: commands that do without the service start in half the time.
@@ -55,6 +58,7 @@ export async function withApp<T>(
   ]);
   const file = resolve(options.config);
   const config = adapt(loadConfig(options.config));
+  if (!makesStore && isUnmade(config)) throw noStore(config);
   // SQL may name files; they resolve as all paths of the configuration do.
   process.chdir(config.folder);
   const asked = talkative || options.verbose || config.logLevel === 'silent';

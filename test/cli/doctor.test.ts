@@ -190,6 +190,7 @@ t.test('a test event is signed and posted as deliveries are, and the answer is e
     body: { type: 'track', event: 'Rollcall Test', userId: 'rollcall-test' },
   });
   t.equal(requests.length, 4);
+  await rollcall(['migrate', '-c', config]);
   const attempts = await rollcall(['attempts', '-c', config]);
   t.match(attempts, { stderr: /no such attempts.*rollcall endpoints/ }, 'none is in the attempt log');
   t.match(await rollcall(['sync', '--once', '-c', config]), { code: 4 });

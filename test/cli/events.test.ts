@@ -19,6 +19,7 @@ t.test('the log is counted, and files that are gone, cut off or damaged are name
     destinations: [],
   };
   writeFileSync(config, JSON.stringify(content));
+  await rollcall(['migrate', '-c', config]);
   t.match(await rollcall(['events', '-c', config]), { code: 2, stderr: /No event log is kept/ });
   writeFileSync(config, JSON.stringify({ ...content, eventLog: { path: './events' } }));
   for (const user of ['ann', 'bob', 'cid']) {

@@ -59,6 +59,7 @@ t.test('with --json a failure is an object on stdout, whatever fails', async (t)
 
 t.test('an audience that has not run yet is no mistake, and one that there is not is', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
+  await rollcall(['migrate', '-c', config]);
   t.match(await rollcall(['runs', 'big_spenders', '-c', config]), { code: 0, stderr: /no runs of big_spenders yet/ });
   t.match(await rollcall(['runs', 'nope', '-c', config]), {
     code: 2,
@@ -89,6 +90,7 @@ t.test('the example of a plan is short, and whole with --json', async (t) => {
 
 t.test('a terminal has coloured states; endpoints keep within its width', async (t) => {
   const { config } = await workspace(t, 'http://127.0.0.1:9');
+  await rollcall(['migrate', '-c', config]);
   const running = start(['endpoints', '-c', config], { tty: true, columns: 60 });
   const { stdout } = await running.finished;
   t.match(stdout, '\u001b[32mopen\u001b[39m');

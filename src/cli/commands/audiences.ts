@@ -75,7 +75,7 @@ async function turn(
   options: AppCommandOptions,
   { terminal }: Context,
 ): Promise<void> {
-  await withApp(options, { terminal }, async ({ app, config }) => {
+  await withApp(options, { terminal, makesStore: true }, async ({ app, config }) => {
     const known = [...config.audiences, ...config.traits].map(({ key }) => key);
     const unknown = keys.filter((key) => !known.includes(key));
     if (unknown.length > 0) {

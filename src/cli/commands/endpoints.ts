@@ -155,7 +155,7 @@ async function resume(names: readonly string[], options: AppCommandOptions, { te
 }
 
 async function pause(names: readonly string[], options: AppCommandOptions, { terminal }: Context): Promise<void> {
-  await withApp(options, { terminal }, async ({ app }) => {
+  await withApp(options, { terminal, makesStore: true }, async ({ app }) => {
     const deed = { action: 'endpoint.pause', target: names.join(' ') };
     const paused = await asUser(app, deed, () => pauseEndpoints(app.store, app.destinations(), names));
     for (const { destination, endpoint, state } of paused) {

@@ -52,7 +52,7 @@ async function checkUsers(users: readonly string[]): Promise<void> {
 async function forget(users: readonly string[], options: ForgetOptions, context: Context): Promise<void> {
   const { terminal, setExitCode } = context;
   await checkUsers(users);
-  await withApp(options, { terminal }, async (opened) => {
+  await withApp(options, { terminal, makesStore: true }, async (opened) => {
     const { app, config } = opened;
     const known = config.sources.map((source) => source.id);
     const unknown = options.source?.filter((id) => !known.includes(id)) ?? [];

@@ -100,7 +100,7 @@ async function serveUntilEnd(
   { terminal, hangUps }: Context & { readonly hangUps: HangUps },
   adapt: NonNullable<OpenOptions['adapt']>,
 ): Promise<void> {
-  await withApp(options, { terminal, talkative: true, adapt }, async (opened) => {
+  await withApp(options, { terminal, makesStore: true, talkative: true, adapt }, async (opened) => {
     const { app } = opened;
     await app.start({ ...roles, renames: options.yes ?? false }).catch(explainListenError);
     hangUps.answerWith(() => void reload(opened));

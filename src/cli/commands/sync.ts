@@ -60,16 +60,20 @@ async function syncOnce(keys: readonly string[], options: SyncOptions, context: 
   const { terminal } = context;
   const progress = options.quiet ? NO_PROGRESS : createProgress(terminal);
   try {
-    await withApp(options, { terminal, untold: TOLD, onProgress: progress.onProgress }, async (opened) => {
-      await opened.app.start({ collect: false, schedules: false });
-      const time = { now: options.now, renames: options.yes ?? false };
-      const deed = { action: 'audience.sync', target: keys.join(' ') || 'all' };
-      const run = () => opened.app.sync.run(keys, time);
-      const reports = await agreedTo(await asUser(opened.app, deed, run, outcomeOf), opened, context);
-      await notePaused(keys, reports, opened, context);
-      await reportRuns(reports, opened, progress, options, context);
-      await noteOrphans(opened.app, terminal, options);
-    });
+    await withApp(
+      options,
+      { terminal, makesStore: true, untold: TOLD, onProgress: progress.onProgress },
+      async (opened) => {
+        await opened.app.start({ collect: false, schedules: false });
+        const time = { now: options.now, renames: options.yes ?? false };
+        const deed = { action: 'audience.sync', target: keys.join(' ') || 'all' };
+        const run = () => opened.app.sync.run(keys, time);
+        const reports = await agreedTo(await asUser(opened.app, deed, run, outcomeOf), opened, context);
+        await notePaused(keys, reports, opened, context);
+        await reportRuns(reports, opened, progress, options, context);
+        await noteOrphans(opened.app, terminal, options);
+      },
+    );
   } finally {
     progress.stop();
   }

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { note, print } from '../terminal.ts';
 import { typesFile } from '../types-file.ts';
+import { withoutMakingStore } from '../unmade-store.ts';
 import { type AppCommandOptions, addAppOptions, withApp } from '../with-app.ts';
 import { writing } from '../writing.ts';
 
@@ -30,7 +31,7 @@ export function addTypes(program: Command, context: Context): void {
 async function types(options: TypesOptions, { terminal }: Context): Promise<void> {
   // The work is done in the configuration's folder.
   const output = options.output === undefined ? null : resolve(options.output);
-  const found = await withApp(options, { terminal }, ({ app }) => app.sync.types());
+  const found = await withApp(options, { terminal, adapt: withoutMakingStore }, ({ app }) => app.sync.types());
   const text = options.json ? found.map((each) => `${JSON.stringify(each)}\n`).join('') : typesFile(found);
   if (output === null) {
     if (text !== '') print(terminal, text.trimEnd());

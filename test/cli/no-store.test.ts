@@ -1,0 +1,37 @@
+import { join } from 'node:path';
+import t from 'tap';
+import { filesOf, jsonLines, rollcall, workspace } from './helpers.ts';
+
+/** Commands that look at what is in the store, or change it. */
+const NEED_STORE: readonly string[] = [
+  ...['audiences', 'audiences big_spenders', 'members big_spenders', 'runs', 'runs --held', 'why big_spenders ada'],
+  ...['deletions', 'messages', 'dead-letters', 'discards --source personas', 'events', 'audit', 'alerts', 'attempts'],
+  ...['endpoints', 'endpoints resume crm', 'destinations', 'destinations drop old', 'backup copy'],
+  ...['approve r1', 'reject r1', 'retire big_spenders', 'resync big_spenders'],
+  ...['resend 1-1', 'dead-letters replay --all', 'dead-letters drop --all'],
+];
+
+t.test('a command that needs a store says that there is none, and makes none', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  for (const command of NEED_STORE) {
+    const result = await rollcall([...command.split(' '), '--json', '-c', config]);
+    t.equal(result.code, 1, command);
+    t.match(jsonLines(result), [{ error: { code: 'store_missing' } }], command);
+    t.match(result.stderr, `There is no store at ${join(folder, 'rollcall.db')}. rollcall start makes one`, command);
+    t.same(await filesOf(folder), [], command);
+  }
+});
+
+t.test('what needs nothing of a store does without, and makes none', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  for (const command of [['plan'], ['types'], ['doctor'], ['config', 'check']]) {
+    t.match(await rollcall([...command, '-c', config]), { code: 0 }, command.join(' '));
+    t.same(await filesOf(folder), [], command.join(' '));
+  }
+});
+
+t.test('what is told before the first start is there at the start', async (t) => {
+  const { config } = await workspace(t, 'http://127.0.0.1:9');
+  t.match(await rollcall(['audiences', 'pause', 'big_spenders', '-c', config]), { code: 0 });
+  t.match(jsonLines(await rollcall(['audiences', '--json', '-c', config])), [{ state: 'paused' }]);
+});
