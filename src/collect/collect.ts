@@ -63,7 +63,6 @@ export const collect: FastifyPluginAsync<CollectOptions> = async (parent, option
     accepting.pass(source, messages.length, () => options.accept(source, messages));
   await parent.register(async (app) => serve(app, { ...options, accept }, limits, strangers));
   await parent.register(browsers, { ...options, accept, onKnown: (socket) => strangers.known(socket) });
-  for (const prefix of PREFIXES) await parent.register(refuseOtherMethods, { prefix });
 };
 
 async function serve(
@@ -115,7 +114,7 @@ async function serve(
       return rejected.length === 0 ? reply.type('application/json').send(DONE) : { success: true, rejected };
     };
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {
-    under.setNotFoundHandler(answerNotFound);
+    under.setNotFoundHandler(answerUnrouted(prefix));
     await answerPreflights(under);
     const documented = (schema: FastifySchema) => (prefix === '/v1' ? schema : hiddenRoute);
     const isBeacon = prefix !== '/v1';
@@ -142,20 +141,18 @@ function ipRule(request: FastifyRequest, isOfBrowsers: boolean): { readonly ip?:
   return { ip: { mode, from: isBrowser ? request.ip : null } };
 }
 
-/** A path that is there for POST alone is answered 405. */
-async function refuseOtherMethods(app: FastifyInstance): Promise<void> {
-  app.setErrorHandler(answerError);
-  // Before a body is read.
-  app.addHook('onRequest', async (request, reply) => {
+/** Paths that are there for POST alone, below each prefix. */
+const POSTED = new Set([...Object.keys(CALLS), ...BATCHES].flatMap((path) => [`/${path}`, `/${path}/`]));
+
+/** Answers what no route takes: another method, before a body is read, or another path. */
+function answerUnrouted(prefix: string): typeof answerNotFound {
+  return (request, reply) => {
+    const [path = ''] = request.url.split('?', 1);
+    if (!POSTED.has(path.slice(prefix.length))) return answerNotFound(request, reply);
     reply.header('allow', 'POST, OPTIONS');
-    throw new RollcallError('method_not_allowed', `Messages are sent with POST, not ${request.method}.`);
-  });
-  for (const path of [...Object.keys(CALLS), ...BATCHES]) {
-    for (const url of [`/${path}`, `/${path}/`]) {
-      const method = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'];
-      app.route({ method, url, schema: hiddenRoute, exposeHeadRoute: false, handler: async () => {} });
-    }
-  }
+    const refused = new RollcallError('method_not_allowed', `Messages are sent with POST, not ${request.method}.`);
+    answerError(refused, request, reply);
+  };
 }
 
 /** As `answerError`, with the source in the log. */

@@ -1,4 +1,5 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import type { InjectOptions } from 'fastify';
 import t from 'tap';
 import { authorization, basic, startService, track } from './service.ts';
 
@@ -231,9 +232,10 @@ t.test('never redirects, and answers unknown paths in JSON', async (t) => {
 
 t.test('a path that takes messages answers other methods 405, before a body is read', async (t) => {
   const { app } = startService(t);
-  for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const) {
-    for (const url of ['/v1/batch', '/v1/track/', '/v1/b', '/v1/t']) {
-      const answer = await app.inject({ method, url, ...(method === 'PUT' && { payload: '{' }) });
+  for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'LOCK']) {
+    for (const url of ['/v1/batch', '/v1/track/', '/v1/b?x=1', '/v1/t', '/beacon/v1/batch']) {
+      const options = { method, url, ...(method === 'PUT' && { payload: '{' }) };
+      const answer = await app.inject(options as InjectOptions);
       t.equal(answer.statusCode, 405, `${method} ${url}`);
       t.equal(answer.headers['allow'], 'POST, OPTIONS');
       if (method !== 'HEAD') t.match(answer.json(), { code: 'method_not_allowed', message: String, error: String });
