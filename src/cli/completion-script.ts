@@ -40,8 +40,9 @@ function entriesOf(command: Command, path: string): readonly Entry[] {
 
 const flags = ({ short, long }: Option) => [short, long].filter((flag) => flag !== undefined);
 const takesValue = ({ required, optional }: Option) => required || optional;
+const takesFile = ({ flags }: Option) => /(file|folder|path)>/.test(flags);
 
-/** After an option with choices these are completed; after one that takes another value, files. */
+/** After an option with choices these are completed; after one that takes a file, files; after others nothing. */
 function bash(entries: readonly Entry[]): string {
   const paths = entries.filter(({ path }) => path !== '').map(({ path }) => path);
   const words = entries.map(({ path, subcommands, options, choices }) => {
@@ -50,9 +51,8 @@ function bash(entries: readonly Entry[]): string {
   });
   const values = entries.flatMap(({ path, options }) =>
     options.filter(takesValue).map((option) => {
-      const given = option.argChoices?.join(' ') ?? '';
       const patterns = flags(option).map((flag) => `'${path} ${flag}'`);
-      return `    ${patterns.join('|')}) ${given === '' ? 'COMPREPLY=( $(compgen -f -- "$current") )' : `COMPREPLY=( $(compgen -W '${given}' -- "$current") )`}; return ;;`;
+      return `    ${patterns.join('|')}) ${bashValues(option)}; return ;;`;
     }),
   );
   return `# Made by \`rollcall completion\`.
@@ -77,6 +77,13 @@ complete -o default -F _rollcall rollcall
 `;
 }
 
+function bashValues(option: Option): string {
+  const { argChoices } = option;
+  if (argChoices) return `COMPREPLY=( $(compgen -W '${argChoices.join(' ')}' -- "$current") )`;
+  // Where there is no compopt, as in zsh, files are offered all the same.
+  return takesFile(option) ? 'COMPREPLY=( $(compgen -f -- "$current") )' : 'compopt +o default 2>/dev/null';
+}
+
 const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 
 function fish(entries: readonly Entry[]): string {
@@ -96,7 +103,9 @@ function fish(entries: readonly Entry[]): string {
       const value = takesValue(option)
         ? option.argChoices
           ? ` -x -a ${quoted(option.argChoices.join(' '))}`
-          : ' -r'
+          : takesFile(option)
+            ? ' -r'
+            : ' -x'
         : '';
       return `complete -c rollcall -n ${quoted(condition)}${long}${short}${value} -d ${quoted(option.description)}`;
     });

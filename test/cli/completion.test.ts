@@ -22,6 +22,8 @@ t.test('bash completes commands, subcommands, options and their choices', async 
   t.ok((await offered(script, 'rollcall', 'dead-letters', 'list', '--reason', '')).includes('tls_untrusted'));
   t.same(await offered(script, 'rollcall', 'completion', ''), ['bash', 'zsh', 'fish', '--json', '-h', '--help']);
   t.same(await offered(script, 'rollcall', 'sync', '-c', 'package.j'), ['package.json']);
+  t.same(await offered(script, 'rollcall', 'migrate', '--from', 'package.j'), ['package.json']);
+  t.same(await offered(script, 'rollcall', 'init', '--port', 'package.j'), [], 'a port is no file');
   t.same(await offered(script, 'rollcall', '-c', 'x', 'ru'), ['runs']);
 });
 
@@ -69,6 +71,8 @@ t.test('zsh takes the same script, fish has one of its own, and others are refus
   const [bash, zsh, fish] = await Promise.all(['bash', 'zsh', 'fish'].map((shell) => rollcall(['completion', shell])));
   t.ok(zsh?.stdout.endsWith(`autoload -U +X bashcompinit && bashcompinit\n${bash?.stdout}`));
   t.match(fish?.stdout, /^complete -c rollcall -f -n '__fish_use_subcommand' -a 'audiences' -d 'show each /m);
+  t.match(fish?.stdout, / -l receiver-port -x -d /);
+  t.match(fish?.stdout, / -l config -s c -r -d /);
   t.match(
     fish?.stdout,
     /seen_subcommand_from dead-letters; and not __fish_seen_subcommand_from list replay drop.* -a 'replay'/,

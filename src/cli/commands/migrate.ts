@@ -44,7 +44,7 @@ export function addMigrate(program: Command, context: Context): void {
     .description("bring the store's tables to this version, or move or restore it to Postgres")
     .addOption(configOption())
     .addOption(jsonOption())
-    .option('--from <url>', 'move this store, sqlite:PATH, or restore the copy at this path')
+    .option('--from <url|path>', 'move this store, sqlite:PATH, or restore the copy at this path')
     .option('--to <url>', 'into this empty one, postgres://USER:PASSWORD@HOST/DATABASE')
     .option('--without-event-log', 'move although logged events stay behind, in their files')
     .addHelpText('after', HELP)
