@@ -105,6 +105,7 @@ t.test('what has gathered goes out at once when nothing more is to come', async 
   await rig.send(25);
   await rig.pass(3_000);
   t.equal(rig.settlements.length, 40, 'the rest waits for more');
+  t.same(await rig.store.oldestUntried(), [], 'which no alert takes for a backlog');
   rig.worker.expectNoMore();
   await rig.pass(3_000);
   t.equal(rig.settlements.length, 50);
