@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { reset } from '../helpers/reset.ts';
 
 /** Stands between the processes and the database, to cut their connections. */
 export interface DatabaseProxy {
@@ -25,9 +26,7 @@ export async function startProxy(target: number): Promise<DatabaseProxy> {
     client.pipe(upstream).pipe(client);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const cut = () => {
-    for (const socket of sockets) socket.resetAndDestroy();
-  };
+  const cut = () => sockets.forEach(reset);
   return {
     port: (server.address() as { port: number }).port,
     cut,

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { reset } from '../helpers/reset.ts';
 
 /** A way to a server that can be cut: then nothing passes, nobody is told, and new connections get no answer. */
 export interface Valve {
@@ -34,9 +35,7 @@ export async function openValve(target: number): Promise<Valve> {
     client.pipe(upstream).pipe(client);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const reset = () => {
-    for (const socket of sockets) socket.resetAndDestroy();
-  };
+  const resetAll = () => sockets.forEach(reset);
   return {
     port: (server.address() as { port: number }).port,
     cut() {
@@ -48,10 +47,10 @@ export async function openValve(target: number): Promise<Valve> {
     },
     restore() {
       isCut = false;
-      reset();
+      resetAll();
     },
     async close() {
-      reset();
+      resetAll();
       server.close();
       await once(server, 'close');
     },
