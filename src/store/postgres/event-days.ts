@@ -1,7 +1,7 @@
 import { failpoint } from '../../failpoint.ts';
 import { dayOf } from '../../timestamp.ts';
 import { NO_DAY } from '../event-log.ts';
-import { type Database, PATIENCE } from './database.ts';
+import { type Database, PATIENCE, type Session } from './database.ts';
 
 const DAY = 86_400_000;
 /** Days that there are partitions for before they begin: so long may it last until a process prepares more. */
@@ -27,13 +27,15 @@ async function readPartitions(db: Database): Promise<Partition[]> {
 const dashed = (day: string) => `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}`;
 
 /** Changes of the partitions need the table for themselves: they give up rather than keep others waiting. */
-async function alter(db: Database, ...statements: readonly string[]): Promise<void> {
+async function alter(db: Database, work: (session: Session) => Promise<void>): Promise<void> {
   await db.transaction(async (session) => {
-    await session.run(`SET LOCAL lock_timeout = '${LOCK_WAIT}'`);
-    for (const statement of statements) {
-      await session.run(statement);
+    const run: Session['run'] = async (statement) => {
+      const changed = await session.run(statement);
       failpoint('log_altered');
-    }
+      return changed;
+    };
+    await session.run(`SET LOCAL lock_timeout = '${LOCK_WAIT}'`);
+    await work({ ...session, run });
   }, PATIENCE);
   failpoint('log_altered');
 }
@@ -47,14 +49,20 @@ export async function prepareDays(db: Database, now: number): Promise<void> {
     if (known.has(day) || !/^\d{4}-/.test(day)) continue;
     const partition = `rollcall.event_${day.replaceAll('-', '')}`;
     const next = dayOf(Date.parse(day) + DAY);
-    await alter(
-      db,
+    await alter(db, async (session) => {
       // The whole of it: who waits for a partition only has chosen the partition already.
-      'LOCK TABLE rollcall.event IN SHARE ROW EXCLUSIVE MODE',
-      `CREATE TABLE ${partition} (LIKE rollcall.event)`,
-      `WITH moved AS (DELETE FROM rollcall.event_other WHERE day = '${day}' RETURNING *) INSERT INTO ${partition} SELECT * FROM moved`,
-      `ALTER TABLE rollcall.event ATTACH PARTITION ${partition} FOR VALUES FROM ('${day}') TO ('${next}')`,
-    );
+      await session.run('LOCK TABLE rollcall.event IN SHARE ROW EXCLUSIVE MODE');
+      const [[made] = []] = await session.rows<[string | null]>('SELECT to_regclass($1)::text', [partition]);
+      // By another process, while this one waited.
+      if (made) return;
+      await session.run(`CREATE TABLE ${partition} (LIKE rollcall.event)`);
+      await session.run(
+        `WITH moved AS (DELETE FROM rollcall.event_other WHERE day = '${day}' RETURNING *) INSERT INTO ${partition} SELECT * FROM moved`,
+      );
+      await session.run(
+        `ALTER TABLE rollcall.event ATTACH PARTITION ${partition} FOR VALUES FROM ('${day}') TO ('${next}')`,
+      );
+    });
   }
 }
 
@@ -69,8 +77,14 @@ export async function firstDay(db: Database): Promise<number> {
 }
 
 export async function dropDays(db: Database, before: string): Promise<void> {
-  for (const { name, day } of await readPartitions(db))
-    if (day < before) await alter(db, `DROP TABLE rollcall.${name}`);
+  for (const { name, day } of await readPartitions(db)) {
+    if (day >= before) continue;
+    await alter(db, async (session) => {
+      // Before it looks for the partition, which another process may be dropping.
+      await session.run('LOCK TABLE ONLY rollcall.event');
+      await session.run(`DROP TABLE IF EXISTS rollcall.${name}`);
+    });
+  }
   await db.patient('DELETE FROM rollcall.event_other WHERE day < $1::date', [before]);
 }
 
