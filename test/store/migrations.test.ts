@@ -33,6 +33,15 @@ t.test('a file that a newer Rollcall made is refused and left as it is', async (
   t.match(file.prepare('PRAGMA user_version').get(), { user_version: 999 });
 });
 
+t.test('a file of a build from before the release is refused', async (t) => {
+  const path = join(t.testdir({}), 'rollcall.db');
+  await (await open(path)).close();
+  const file = new DatabaseSync(path);
+  file.exec('ALTER TABLE dead_letter DROP COLUMN taken');
+  file.close();
+  await t.rejects(open(path), { code: 'store_outdated', message: /from before the release/ });
+});
+
 t.test('both databases have the same numbers of migrations, without gaps', async (t) => {
   const numbers = (database: string) =>
     readdirSync(new URL(`../../src/store/${database}/migrations/`, import.meta.url))

@@ -7,7 +7,7 @@ import { RollcallError } from '../../errors.ts';
 import type { Context } from '../context.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { withProgress } from '../progress.ts';
-import { count, print, printJson } from '../terminal.ts';
+import { count, note, print, printJson } from '../terminal.ts';
 
 interface MigrateOptions {
   readonly config: string;
@@ -63,17 +63,18 @@ async function run({ from, to, ...options }: MigrateOptions, context: Context): 
 
 async function migrate({ config: file, json }: MigrateOptions, { terminal }: Context): Promise<void> {
   const { loadConfig } = await import('../../config/load.ts');
-  const applied = await applyMigrations(loadConfig(file).store);
+  const waiting = () => note(terminal, 'Others use the tables, such as a backup. Waiting until they are done.');
+  const applied = await applyMigrations(loadConfig(file).store, waiting);
   if (json) printJson(terminal, { applied });
   else print(terminal, applied.length > 0 ? `Applied: ${applied.join(', ')}.` : 'The tables are up to date.');
 }
 
 /** The versions applied by it; SQLite's are applied by opening it. */
-async function applyMigrations(config: StoreConfig): Promise<readonly number[]> {
+async function applyMigrations(config: StoreConfig, onWait: () => void): Promise<readonly number[]> {
   const { url } = config;
   if (!url.startsWith('sqlite:')) {
     const { migratePostgres } = await import('../../store/postgres/migrate.ts');
-    return migratePostgres(url);
+    return migratePostgres(url, onWait);
   }
   const { openStore } = await import('../../store/open.ts');
   const store = await openStore(config, systemClock);

@@ -17,6 +17,8 @@ const STATEMENT_TIMEOUT = 10_000;
 const GRACE = 2_000;
 /** For statements that pass everything that vacuum could not yet remove, in milliseconds. */
 export const PATIENCE = 600_000;
+/** Longest wait of a migration for a lock, in milliseconds: longer than it takes the server to end a vacuum for it (`deadlock_timeout`). */
+const LOCK_WAIT = 2_000;
 /** Longest wait for a connection, free or new. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
@@ -66,7 +68,7 @@ interface DatabaseOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; tests hold it still. */
   readonly time?: string;
-  /** Statements take as long as they need, as in a migration. */
+  /** Statements take as long as they need, but don't wait for others for long, as in a migration. */
   readonly patient?: boolean;
   /** Called the first time that the database finds its data or an index damaged. */
   readonly onDamaged?: (error: RollcallError) => void;
@@ -95,7 +97,7 @@ export class Database implements Session {
     this.time = new SteadiedTime(clock);
     this.now = time;
     const { config, settings } = connectionTo(url, { ...SESSION, statement_timeout: STATEMENT_TIMEOUT });
-    this.settings = patient ? { ...settings, statement_timeout: 0 } : settings;
+    this.settings = patient ? { ...settings, statement_timeout: 0, lock_timeout: LOCK_WAIT } : settings;
     const limit = Number(this.settings['statement_timeout']);
     this.pool = new pg.Pool({
       ...config,

@@ -2,59 +2,106 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { systemClock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
+import { BEFORE_010 } from '../outdated.ts';
 import { Database, type Session } from './database.ts';
 import { EVENTS_SCHEMA, eventViews } from './event-writing.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 const TUNING = new URL('tuning.sql', FOLDER);
 
+/** Bodies are sent as they are stored, once: compressing the large ones would cost more than it saves. Hashes don't compress. */
+const COMPRESSED = `SELECT attrelid::regclass::text, attname FROM pg_attribute
+  WHERE attstorage <> 'e' AND (attrelid, attname) IN (('rollcall.delivery'::regclass, 'body'), ('rollcall.seen_batch'::regclass, 'ids'))`;
+/** Pauses between two tries for a table that others use. */
+const PAUSE = 2_000;
+
 const steps = (): string[] =>
   readdirSync(FOLDER)
     .filter((file) => /^\d+_.*\.sql$/.test(file))
     .sort();
 
-/** @throws RollcallError `store_outdated` when migrations are pending, or a newer Rollcall made the tables; `store_failed` */
+/** @throws RollcallError `store_outdated` when migrations are pending, or another Rollcall made the tables; `store_failed` */
 export async function checkVersion(db: Session): Promise<void> {
-  await checkEncoding(db);
-  const version = await currentVersion(db);
-  const newest = steps().length;
-  if (version < newest) {
+  if ((await knownVersion(db)) < steps().length)
     throw new RollcallError('store_outdated', 'The database lacks migrations. Run: rollcall migrate -c FILE');
-  }
-  if (version > newest) {
-    throw new RollcallError('store_outdated', 'The database was made by a newer Rollcall. Start that version.');
-  }
 }
 
 /**
  * Brings the tables to the newest version; safe to run twice, and by two at once. Resolves to the versions applied.
  *
+ * @param onWait - called once it waits for others that use the tables
  * @throws RollcallError `store_failed`, `store_outdated`
  */
-export async function migratePostgres(url: string): Promise<readonly number[]> {
+export async function migratePostgres(url: string, onWait = () => {}): Promise<readonly number[]> {
   const db = new Database({ url, clock: systemClock, patient: true });
   const applied: number[] = [];
   try {
-    await checkEncoding(db);
+    await knownVersion(db);
     for (const schema of ['rollcall', EVENTS_SCHEMA]) await createSchema(db, schema);
     await db
       .run('CREATE TABLE IF NOT EXISTS rollcall.migration (version integer PRIMARY KEY)')
       .catch(ifCreatedMeanwhile);
     for (const [index, file] of steps().entries()) {
-      if (await applyStep(db, index + 1, readFileSync(new URL(file, FOLDER), 'utf8'))) applied.push(index + 1);
+      const sql = readFileSync(new URL(file, FOLDER), 'utf8');
+      if (await whenFree(() => applyStep(db, index + 1, sql), onWait)) applied.push(index + 1);
     }
     const [version] = (await db.rows<[string]>('SELECT version()'))[0] ?? [''];
-    if (/^PostgreSQL(?!.*-YB-)/.test(version)) await runAll(db, readFileSync(TUNING, 'utf8'));
-    await db.transaction(async (session) => {
-      // Two can't make the same view at once.
-      await session.run('LOCK TABLE rollcall.migration IN SHARE ROW EXCLUSIVE MODE');
-      for (const view of eventViews()) await session.run(view);
-    });
+    if (/^PostgreSQL(?!.*-YB-)/.test(version)) await whenFree(() => tune(db), onWait);
+    await whenFree(() => makeViews(db), onWait);
     await checkVersion(db);
     return applied;
   } finally {
     await db.close();
   }
+}
+
+/**
+ * Whoever waits for a table has all others wait behind it, accepts and claims too. So a wait ends soon (`Database.patient`), and
+ * the work is tried again until those are done who use the table, such as a backup.
+ */
+async function whenFree<T>(work: () => Promise<T>, onWait: () => void): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (((error as RollcallError).cause as { code?: string } | undefined)?.code !== '55P03') throw error;
+      if (tries === 1) onWait();
+      await systemClock.sleep(PAUSE);
+    }
+  }
+}
+
+async function tune(db: Database): Promise<void> {
+  await runAll(db, readFileSync(TUNING, 'utf8'));
+  // It keeps even readers out, so it is not done again.
+  for (const [table, column] of await db.rows<[string, string]>(COMPRESSED))
+    await db.run(`ALTER TABLE ${table} ALTER ${column} SET STORAGE EXTERNAL`);
+}
+
+function makeViews(db: Database): Promise<void> {
+  return db.transaction(async (session) => {
+    // Two can't make the same view at once.
+    await session.run('LOCK TABLE rollcall.migration IN SHARE ROW EXCLUSIVE MODE');
+    for (const view of eventViews()) await session.run(view);
+  });
+}
+
+/** The version of the tables: 0 where there are none, never one that this Rollcall cannot work with or bring up. */
+async function knownVersion(db: Session): Promise<number> {
+  await checkEncoding(db);
+  const version = await currentVersion(db);
+  if (version > steps().length)
+    throw new RollcallError('store_outdated', 'The database was made by a newer Rollcall. Start that version.');
+  if (version > 0 && !(await isSince010(db))) throw new RollcallError('store_outdated', BEFORE_010);
+  return version;
+}
+
+/** By the column that came last. On older tables several messages would get one id. */
+async function isSince010(db: Session): Promise<boolean> {
+  const [found] = await db.rows(
+    `SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('rollcall.dead_letter') AND attname = 'taken'`,
+  );
+  return found !== undefined;
 }
 
 /** One message that another encoding does not have would fail all that are written with it, each time that they are sent. */

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { RollcallError } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
+import { BEFORE_010 } from '../outdated.ts';
 import type { Connection } from './connection.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
@@ -23,6 +24,9 @@ export async function migrate(connection: Connection): Promise<void> {
   if (currentVersion(connection) > steps.length) {
     throw new RollcallError('store_outdated', 'The database was made by a newer Rollcall. Start that version.');
   }
+  // The column that came last.
+  if (!connection.get("SELECT 1 FROM pragma_table_info('dead_letter') WHERE name = 'taken'"))
+    throw new RollcallError('store_outdated', BEFORE_010);
 }
 
 function currentVersion(connection: Connection): number {

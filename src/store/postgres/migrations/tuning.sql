@@ -22,6 +22,3 @@ ALTER TABLE rollcall.seen SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum
 ALTER TABLE rollcall.seen_batch SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 1000000);
 ALTER TABLE rollcall.attempt SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 1000000);
 ALTER TABLE rollcall.delivered SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
--- Bodies are sent as they are stored, once: compressing the large ones would cost more than it saves. Hashes don't compress.
-ALTER TABLE rollcall.delivery ALTER body SET STORAGE EXTERNAL;
-ALTER TABLE rollcall.seen_batch ALTER ids SET STORAGE EXTERNAL;
