@@ -16,7 +16,7 @@ import { createReport, type Report } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
 import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
-import { Verifier } from './verifier.ts';
+import { checkNumber, Verifier } from './verifier.ts';
 import { createWork, type Work } from './work.ts';
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
@@ -142,13 +142,11 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   };
 }
 
-/** TypeScript finds these; JavaScript would answer 503 for ever, or take bodies of any size. */
+/** TypeScript finds these; JavaScript would never handle what is stored, or give up each handler at once. */
 function checkOptions(options: CoreOptions): void {
   checkHandlers(options.on);
-  for (const name of ['deadline', 'stuckAfter', 'concurrency', 'drain', 'bodyLimit'] as const) {
-    const { [name]: value = 0 } = options;
-    if (typeof value !== 'number' || !(value >= 0)) throw new TypeError(`${name} is a number, not ${value}`);
-  }
+  for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
+  checkNumber('drain', options.drain, true);
   const { ack = 'handled', store } = options;
   if (ack !== 'handled' && ack !== 'stored') throw new TypeError("ack is 'handled' or 'stored'");
   if (ack === 'stored' && !(store && 'keep' in store)) {

@@ -20,7 +20,7 @@ import type {
 import { parseMessage } from './parse.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import type { VerifiedFields } from './request.ts';
-import { Verifier, type VerifyResult } from './verifier.ts';
+import { checkNumber, Verifier, type VerifyResult } from './verifier.ts';
 
 /** A verified request, as `request.webhook` in the plugins' scope. */
 export interface Webhook {
@@ -185,6 +185,7 @@ export interface BodiesOptions {
 
 /** Parses the bodies of the scope: `request.body` becomes a `Message`, or an `UnknownMessage`; 400 for anything else. */
 export const bodies = fp<BodiesOptions>(async (scope, options) => {
+  checkNumber('bodyLimit', options.bodyLimit);
   keepRawBody(scope, options.bodyLimit ?? 1024 * 1024, {});
   scope.addHook('preValidation', (request, reply, next) => {
     const parsed = parseMessage(request.webhook?.rawBody ?? nothing);
@@ -216,6 +217,7 @@ export const receiver = fp(receive, { ...meta('receiver'), encapsulate: true });
 
 function only<K extends Kind>(kind: K): FastifyPluginAsync<KindOptions<K>> {
   const receiveOnly: FastifyPluginAsync<KindOptions<K>> = async (scope, { handler, error, ...options }) => {
+    if (typeof handler !== 'function') throw new TypeError('handler is a function');
     const on = { [kind]: handler, ...(error && { error }) } as Handlers;
     await receive(scope, { ...options, on } as ReceiverOptions);
   };

@@ -41,12 +41,24 @@ const refusals: ReadonlyMap<Fault, Reply> = new Map(
 const toList = (secrets: Secret | readonly Secret[]): readonly Secret[] =>
   Array.isArray(secrets) ? secrets : [secrets as Secret];
 
-function checkOptions({ secret, signing = 'x-signature', maxAge }: VerifyOptions): void {
+/**
+ * TypeScript finds what is no number; in JavaScript `bodyLimit: '1mb'` would be no limit.
+ *
+ * @throws TypeError naming the option
+ */
+export function checkNumber(name: string, value: unknown = 1, mayBeZero = false): void {
+  if (typeof value === 'number' && (value > 0 || (mayBeZero && value === 0))) return;
+  throw new TypeError(`${name} is a number ${mayBeZero ? 'of 0 or more' : 'above 0'}, not ${value}`);
+}
+
+function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyLimit }: VerifyOptions): void {
   if (secret === undefined || secret === null) throw new TypeError('give the shared secret, or `secret: false`');
   if (Array.isArray(secret) && secret.length === 0) throw new TypeError('give at least one shared secret');
   if (!['x-signature', 'standard', 'both'].includes(signing)) {
     throw new TypeError("signing is 'x-signature', 'standard' or 'both'");
   }
+  checkNumber('deadline', deadline);
+  checkNumber('bodyLimit', bodyLimit);
   if (maxAge === undefined) return;
   if (!(maxAge > 0)) throw new TypeError('maxAge is a number of milliseconds above 0');
   if (signing === 'x-signature' || secret === false) {

@@ -99,6 +99,19 @@ t.test("the host's own refusals keep their status, whatever its error handler do
   t.ok(limited.headers['retry-after']);
 });
 
+t.test('plugins that would do nothing, or take bodies of any size, stop the start', async (t) => {
+  const wrong = [
+    [onDelete, { handle() {} }, /^handler is a function/],
+    [signature, { bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
+    [bodies, { bodyLimit: '1mb' }, /^bodyLimit is a number above 0, not 1mb/],
+  ] as const;
+  for (const [plugin, options, message] of wrong) {
+    const app = Fastify();
+    app.register(plugin, { secret: 's', ...options } as never);
+    await t.rejects(async () => app.ready(), { name: 'TypeError', message });
+  }
+});
+
 t.test('several receivers live in one app, each with its secret, below a prefix', async (t) => {
   const app = Fastify();
   const seen: string[] = [];
