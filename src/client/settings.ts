@@ -8,7 +8,7 @@ import type { Platform } from './platform.ts';
 
 const MiB = 1024 * 1024;
 /** Timers of JavaScript hold no more than 31 bits. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Options with every default filled in. */
 export interface Settings {

@@ -291,6 +291,8 @@ t.test('options of that library', async (t) => {
       });
     }
     new Analytics({ writeKey: 'K', flushInterval: 0 });
+    const month = 30 * 24 * 60 * 60;
+    new Analytics({ writeKey: 'K', maxTotalBackoffDuration: month, flushInterval: 2 ** 31 - 1 });
     const oauthSettings = { clientId: 'x' } as never;
     t.throws(() => new Analytics({ writeKey: 'K', oauthSettings }), {
       code: 'bad_configuration',
@@ -348,6 +350,74 @@ t.test('plugins see and change messages before they are queued, in turn', async 
   const destination = { ...loaded, name: 'elsewhere', type: 'destination' as never };
   await t.rejects(analytics.register(destination), { code: 'bad_configuration', field: 'plugins' });
   t.equal(({} as { polluted?: boolean }).polluted, undefined);
+});
+
+t.test('a plugin counts for each call after its register, which nobody has waited for', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint, flushAt: 1 });
+  let finish = () => {};
+  const registered = analytics.register({
+    ...{ name: 'scrub', type: 'before', isLoaded: () => true },
+    load: () =>
+      new Promise<void>((resolve) => {
+        finish = resolve;
+      }),
+    identify: (context) => {
+      context.updateEvent('traits.email', '***');
+      return context;
+    },
+  });
+  analytics.identify({ userId: 'u', traits: { email: 'ada@example.com' } });
+  await new Promise(setImmediate);
+  finish();
+  await registered;
+  analytics.identify({ userId: 'v', traits: { email: 'bob@example.com' } });
+  await analytics.closeAndFlush();
+  t.match(
+    requests.flatMap(({ batch }) => batch),
+    [
+      { userId: 'u', traits: { email: '***' } },
+      { userId: 'v', traits: { email: '***' } },
+    ],
+  );
+});
+
+t.test('a plugin that can not be loaded holds no message back', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  const load = () => Promise.reject(new Error('no network'));
+  const registered = analytics.register({ name: 'geo', type: 'enrichment', isLoaded: () => false, load });
+  analytics.track({ userId: 'u', event: 'a' });
+  await t.rejects(registered, { message: 'no network' });
+  analytics.track({ userId: 'u', event: 'b' });
+  await analytics.closeAndFlush();
+  t.match(requests[0]?.batch.map(({ event }) => event).toSorted(), ['a', 'b']);
+});
+
+t.test('a before stops a message by returning nothing, or by cancel, as in that library', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  await analytics.register({
+    ...{ name: 'employees', type: 'before', isLoaded: () => true, load: async () => {} },
+    track: (context) => {
+      context.log('debug', 'looking at it', { event: context.event });
+      if (context.event['userId'] === 'cancelled') context.cancel();
+      return context.event['userId'] === 'employee' ? undefined : context;
+    },
+  });
+  const { calls, callback } = collect();
+  for (const userId of ['employee', 'cancelled', 'customer']) analytics.track({ userId, event: 'e' }, callback);
+  analytics.identify({ userId: 'employee' });
+  await analytics.closeAndFlush();
+  t.same(Object.fromEntries(calls.map(([error, context]) => [context?.event['userId'], (error as Error)?.message])), {
+    employee: 'the plugin employees stopped the message',
+    cancelled: 'a plugin stopped the message',
+    customer: undefined,
+  });
+  t.match(requests[0]?.batch.map(({ type, userId }) => [type, userId]).toSorted(), [
+    ['identify', 'employee'],
+    ['track', 'customer'],
+  ]);
 });
 
 t.test('with plugins too, a wrong call throws at once', async (t) => {

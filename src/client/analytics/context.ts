@@ -54,6 +54,14 @@ export class Context {
     this.#failure = failure;
   }
 
+  /** For a plugin of type `before`: stops the message. */
+  cancel(reason: unknown = new Error('a plugin stopped the message')): never {
+    throw reason;
+  }
+
+  /** Does nothing. Plugins of that library note here what they do. */
+  log(_level: string, _message: string, _extras?: object): void {}
+
   /** Sets a value within the message, for instance `updateEvent('properties.plan', 'pro')`. */
   updateEvent(path: string, value: unknown): Event {
     const keys = path.split('.');

@@ -3,8 +3,8 @@ import type { Kind } from '../message.ts';
 import { Context } from './context.ts';
 
 /**
- * Sees every message before it is queued, and may change it. A `before` that fails stops the message; an `enrichment`
- * that fails leaves it as it is.
+ * Sees every message before it is queued, and may change it. A `before` that fails, or returns no context, stops the
+ * message; an `enrichment` that does leaves it as it is.
  */
 export interface Plugin<Instance = unknown> extends Partial<Record<Kind, (context: Context) => Hooked>> {
   name: string;
@@ -24,6 +24,7 @@ export class Plugins<Instance> {
   readonly #warn: (text: string) => void;
   /** Names of those whose failure was told. */
   readonly #failed = new Set<string>();
+  readonly #loading = new Set<Promise<void>>();
   #list: Plugin<Instance>[] = [];
 
   constructor(instance: Instance, warn: (text: string) => void) {
@@ -32,11 +33,21 @@ export class Plugins<Instance> {
   }
 
   get isEmpty(): boolean {
-    return this.#list.length === 0;
+    return this.#list.length === 0 && this.#loading.size === 0;
   }
 
-  /** @throws ClientError `bad_configuration` for one that would send somewhere else; what `load` throws. */
+  /**
+   * Messages wait until the plugins are loaded, as in that library: an app need not.
+   *
+   * @throws ClientError `bad_configuration` for one that would send somewhere else; what `load` throws.
+   */
   async add(plugins: Plugin<Instance>[]): Promise<void> {
+    const added = this.#add(plugins);
+    this.#loading.add(added);
+    await added.finally(() => this.#loading.delete(added));
+  }
+
+  async #add(plugins: Plugin<Instance>[]): Promise<void> {
     for (const { name, type } of plugins) {
       if (!['before', 'enrichment', 'utility'].includes(type)) {
         const why = `the plugin ${name} is of type ${type}; destinations are Rollcall's matter`;
@@ -57,11 +68,13 @@ export class Plugins<Instance> {
 
   async run(kind: Kind, context: Context): Promise<Context> {
     let current = context;
+    if (this.#loading.size > 0) await Promise.allSettled(this.#loading);
     for (const plugin of this.#list) {
-      if (plugin.type === 'utility') continue;
+      if (plugin.type === 'utility' || !plugin[kind]) continue;
       try {
-        const next = await plugin[kind]?.(current);
+        const next = await plugin[kind](current);
         if (next instanceof Context) current = next;
+        else if (plugin.type === 'before') throw new Error(`the plugin ${plugin.name} stopped the message`);
       } catch (error) {
         if (plugin.type === 'before') throw error;
         this.#tell(plugin.name, error);

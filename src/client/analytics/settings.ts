@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import { ClientError } from '../errors.ts';
 import type { Fetch, FetchAnswer, FetchInit } from '../fetch.ts';
 import type { ClientOptions } from '../options.ts';
+import { LONGEST_TIMER } from '../settings.ts';
 
 /** A request that an {@link HTTPClient} makes. */
 export interface HTTPClientRequest {
@@ -69,12 +70,15 @@ export function clientOptions(settings: AnalyticsSettings): ClientOptions {
     flushAt: Math.max(1, flushAt ?? maxEventsInBatch ?? 15),
     flushAfter: Math.max(1, flushInterval),
     requestTimeout: httpRequestTimeout,
-    retryFor: maxTotalBackoffDuration === undefined ? undefined : maxTotalBackoffDuration * 1000,
-    closeTimeout: Math.max(60_000, flushInterval) * 1.25,
+    retryFor: maxTotalBackoffDuration === undefined ? undefined : atMost(maxTotalBackoffDuration * 1000),
+    closeTimeout: atMost(Math.max(60_000, flushInterval) * 1.25),
     fetch: disable ? nowhere : asFetch(httpClient, httpRequestTimeout),
   };
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
+
+/** The user has named another number: the limit would read as if it were that one's. */
+const atMost = (milliseconds: number) => Math.min(milliseconds, LONGEST_TIMER);
 
 /** Names here of options of the client. */
 const NAMES: Record<string, keyof AnalyticsSettings> = {
