@@ -79,6 +79,8 @@ t.test('the doctor looks at the folder of the event log, which the first events 
     t.equal(code, 1);
     t.match(find(`folder ${folder}/events`), { state: 'failed', message: /^is a file, and the event log needs it/ });
   }
+  await edit(config, /^store: .*$/m, 'store: postgres://u@127.0.0.1:1/rollcall');
+  t.equal((await examine(config)).find(`folder ${folder}/events`), undefined, 'there it is a table');
 });
 
 t.test('the doctor tries whether the proxy takes connections', async (t) => {

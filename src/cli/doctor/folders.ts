@@ -19,7 +19,8 @@ export async function* examineFolders(config: Config): AsyncGenerator<Finding> {
     use(what, dirname(path));
     yield* examineFile(what, path);
   }
-  if (config.eventLog) use('the event log', madeIn(config.eventLog.path));
+  // With a Postgres store the log is a table.
+  if (config.eventLog && config.store.url.startsWith('sqlite:')) use('the event log', madeIn(config.eventLog.path));
   for (const [folder, users] of uses) {
     const need = `${users.join(' and ')} ${users.length === 1 ? 'needs' : 'need'} it`;
     yield* examineFolder(folder, need);
