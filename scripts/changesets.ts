@@ -14,6 +14,8 @@ function replace(from: string, to: string): void {
   writeFileSync(MANIFEST, text.replace(from, to));
 }
 
+// Ctrl-C ends Changesets, which the terminal tells too; here it would leave the root in the file.
+process.on('SIGINT', () => {});
 replace(USUAL, WITH_ROOT);
 try {
   const { status } = spawnSync('npx', ['--yes', '@changesets/cli@2', ...process.argv.slice(2)], { stdio: 'inherit' });

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
@@ -132,6 +132,11 @@ t.test('a release raises and publishes the root package too, which Changesets wo
   });
   t.equal(said, '--yes @changesets/cli@2 version "workspaces": [ ".",\n');
   t.equal(readFileSync(join(folder, 'package.json'), 'utf8'), read('package.json'), `${name} is as it was`);
+  // Ctrl-C at its questions.
+  writeFileSync(join(folder, 'bin/npx'), '#!/bin/sh\nkill -INT $PPID $$\n', { mode: 0o755 });
+  const { status } = spawnSync(process.execPath, [join(folder, 'scripts/changesets.ts'), 'add'], { cwd: folder, env });
+  t.equal(status, 1);
+  t.equal(readFileSync(join(folder, 'package.json'), 'utf8'), read('package.json'), 'also after Ctrl-C');
   // The action reads one of each package.
   for (const each of FOLDERS) t.ok(existsSync(join(ROOT, each, 'CHANGELOG.md')), each);
   t.end();
