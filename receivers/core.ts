@@ -8,6 +8,7 @@ import { Job, Waiting } from './job.ts';
 import { type Held, Leases } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { computedOf, type Parsed } from './messages.ts';
+import { checkNumber } from './numbers.ts';
 import type { CoreOptions, Handlers, Log, ReceiverClock } from './options.ts';
 import { type ParsedBody, parseBody } from './parse.ts';
 import { PassingMap } from './passing.ts';
@@ -16,7 +17,7 @@ import { createReport, type Report } from './report.ts';
 import { BatchItem, OpenRequest, type VerifiedFields } from './request.ts';
 import type { Signatures } from './signatures.ts';
 import { changeOf, type Inbox, memoryStore, type ReceiverStore } from './store.ts';
-import { checkNumber, Verifier } from './verifier.ts';
+import { Verifier } from './verifier.ts';
 import { createWork, type Work } from './work.ts';
 
 /** The part of the kit that all edges share: verified bytes in, an answer out. */
@@ -142,13 +143,16 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
   };
 }
 
-/** TypeScript finds these; JavaScript would never handle what is stored, or give up each handler at once. */
+/** TypeScript finds these; JavaScript would answer 503 for ever, or never handle what is stored. */
 function checkOptions(options: CoreOptions): void {
   checkHandlers(options.on);
   for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
   checkNumber('drain', options.drain, true);
   const { ack = 'handled', store } = options;
   if (ack !== 'handled' && ack !== 'stored') throw new TypeError("ack is 'handled' or 'stored'");
+  if (store !== undefined && typeof store?.begin !== 'function') {
+    throw new TypeError('store is one that memoryStore, sqliteStore or postgresStore has made');
+  }
   if (ack === 'stored' && !(store && 'keep' in store)) {
     throw new TypeError("ack: 'stored' needs a store that keeps requests, as sqliteStore does");
   }

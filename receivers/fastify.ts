@@ -8,6 +8,7 @@ import { createDeadlines } from './deadlines.ts';
 import { headerOf, type ReadDeadline, readBody } from './incoming.ts';
 import type { MessageOf } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
+import { checkNumber } from './numbers.ts';
 import type {
   AckOptions,
   CoreOptions,
@@ -20,7 +21,7 @@ import type {
 import { parseMessage } from './parse.ts';
 import { type Reply, refusal, tooLarge, unreadable } from './reply.ts';
 import type { VerifiedFields } from './request.ts';
-import { checkNumber, Verifier, type VerifyResult } from './verifier.ts';
+import { Verifier, type VerifyResult } from './verifier.ts';
 
 /** A verified request, as `request.webhook` in the plugins' scope. */
 export interface Webhook {

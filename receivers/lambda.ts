@@ -1,19 +1,29 @@
 import type { EdgeReceiver } from './edge.ts';
 import { bodyAlreadyRead } from './reply.ts';
 
+type One = Record<string, string | undefined> | null | undefined;
+type Several = Record<string, string[] | undefined> | null | undefined;
+
 /** The parts used of the event of a function URL, of an API Gateway (both of its formats) or of a load balancer. */
 export interface LambdaEvent {
-  headers?: Record<string, string | undefined> | null;
-  multiValueHeaders?: Record<string, string[] | undefined> | null;
-  body?: string | null;
+  headers?: One;
+  multiValueHeaders?: Several;
+  body?: string | null | undefined;
   isBase64Encoded?: boolean;
   httpMethod?: string;
   path?: string;
   rawPath?: string;
   rawQueryString?: string;
-  queryStringParameters?: Record<string, string | undefined> | null;
-  multiValueQueryStringParameters?: Record<string, string[] | undefined> | null;
-  requestContext?: { http?: { method?: string }; elb?: object };
+  queryStringParameters?: One;
+  multiValueQueryStringParameters?: Several;
+  /** That of a REST API has nothing of what is used. */
+  requestContext?: object;
+}
+
+/** The parts used of `requestContext`. */
+interface RequestContext {
+  http?: { method?: string };
+  elb?: object;
 }
 
 /** The answer of such a function. */
@@ -23,11 +33,8 @@ export interface LambdaResult {
   body: string;
 }
 
-type One = Record<string, string | undefined> | null;
-type Several = Record<string, string[] | undefined> | null;
-
 /** Names with each of their values; some platforms give the last one only, some all of them, some both. */
-function pairsOf(one: One | undefined, several: Several | undefined): [name: string, value: string][] {
+function pairsOf(one: One, several: Several): [name: string, value: string][] {
   const all = Object.entries(several ?? {});
   const given = all.length > 0 ? all : Object.entries(one ?? {}).map(([name, value]) => [name, [value]] as const);
   return given.flatMap(([name, values]) =>
@@ -41,17 +48,19 @@ function headersOf({ headers, multiValueHeaders }: LambdaEvent): Headers {
   return all;
 }
 
+const contextOf = ({ requestContext }: LambdaEvent): RequestContext => requestContext ?? {};
+
 function queryOf(event: LambdaEvent): string {
-  const { rawQueryString, queryStringParameters, multiValueQueryStringParameters, requestContext } = event;
+  const { rawQueryString, queryStringParameters, multiValueQueryStringParameters } = event;
   if (rawQueryString !== undefined) return rawQueryString;
   // A REST API has decoded them, a load balancer has not.
-  const written = requestContext?.elb === undefined ? encodeURIComponent : String;
+  const written = contextOf(event).elb === undefined ? encodeURIComponent : String;
   const pairs = pairsOf(queryStringParameters, multiValueQueryStringParameters);
   return pairs.map(([name, value]) => `${written(name)}=${written(value)}`).join('&');
 }
 
 function requestOf(event: LambdaEvent): Request {
-  const method = event.requestContext?.http?.method ?? event.httpMethod ?? 'POST';
+  const method = contextOf(event).http?.method ?? event.httpMethod ?? 'POST';
   const path = event.rawPath ?? event.path ?? '/';
   const query = queryOf(event);
   const hasBody = method !== 'GET' && method !== 'HEAD';

@@ -1,4 +1,5 @@
 import type { Awaitable } from './after.ts';
+import { checkNumber } from './numbers.ts';
 import { ignore, type PostgresClient, type PostgresPool } from './postgres/pool.ts';
 import { postgresSchema } from './postgres/schema.ts';
 import { isOurs, READ_COMMITTED, stateOf, storable, Table, transaction } from './postgres/table.ts';
@@ -41,10 +42,12 @@ const PRUNE_EVERY = 1_000;
  * Remembers handled requests, and the order of changes, in one table of the app's Postgres, for all hosts.
  * A decision and the rows that it reads are one transaction; a lease ends the work of a host that crashed.
  *
- * @throws TypeError when the name of the table is not one
+ * @throws TypeError when the name of the table is not one, or `keep` or `lease` is no number
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const { pool, keep = 24 * 60 * 60 * 1000, lease = 30_000, time } = options;
+  checkNumber('keep', keep, true);
+  checkNumber('lease', lease);
   const table = new Table({ table: options.table, lease, time });
   async function inTransaction<T>(
     given: Opening,

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { checkNumber } from './numbers.ts';
 import { SqliteFile } from './sqlite/file.ts';
 import { Holds } from './sqlite/holds.ts';
 import { KeptRequests } from './sqlite/inbox.ts';
@@ -32,6 +33,8 @@ export interface SqliteStore extends Inbox {
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): SqliteStore {
   const { keep = 24 * 60 * 60 * 1000, lease = 60_000, now = Date.now } = options;
+  checkNumber('keep', keep, true);
+  checkNumber('lease', lease);
   const file = new SqliteFile(path);
   const holds = new Holds(file, { keep, lease, now });
   const requests = new KeptRequests(file, now);

@@ -1,5 +1,6 @@
 import type { Awaitable } from './after.ts';
 import type { Computed } from './messages.ts';
+import { checkNumber } from './numbers.ts';
 
 /** The change of one user's membership or trait that a request brings: changes of one name are handled in the order of their sequence. */
 export interface Change {
@@ -189,6 +190,7 @@ export interface MemoryStoreOptions {
 
 /** Memory of one process: a restart forgets what was handled, and what the order of changes was. */
 export function memoryStore({ max = 100_000, lease = 60_000, now = Date.now }: MemoryStoreOptions = {}): ReceiverStore {
+  checkNumber('lease', lease);
   const handled = new Memory<true>(max);
   const sequences = new Memory<number>(max);
 

@@ -1,6 +1,7 @@
 import { type Awaitable, after, isThenable } from './after.ts';
 import { systemClock, within } from './clock.ts';
 import { headerFault, type SignatureFault, type StandardFault, standardClaim, standardHeaders } from './headers.ts';
+import { checkNumber } from './numbers.ts';
 import type { Log, ReceiverClock, RequestHead, VerifyOptions } from './options.ts';
 import { encoded, type Reply, refusal, secretUnavailable, tooLarge, unsupportedType } from './reply.ts';
 import type { Secret } from './signature.ts';
@@ -40,16 +41,6 @@ const refusals: ReadonlyMap<Fault, Reply> = new Map(
 
 const toList = (secrets: Secret | readonly Secret[]): readonly Secret[] =>
   Array.isArray(secrets) ? secrets : [secrets as Secret];
-
-/**
- * TypeScript finds what is no number; in JavaScript `bodyLimit: '1mb'` would be no limit.
- *
- * @throws TypeError naming the option
- */
-export function checkNumber(name: string, value: unknown = 1, mayBeZero = false): void {
-  if (typeof value === 'number' && (value > 0 || (mayBeZero && value === 0))) return;
-  throw new TypeError(`${name} is a number ${mayBeZero ? 'of 0 or more' : 'above 0'}, not ${value}`);
-}
 
 function checkOptions({ secret, signing = 'x-signature', maxAge, deadline, bodyLimit }: VerifyOptions): void {
   if (secret === undefined || secret === null) throw new TypeError('give the shared secret, or `secret: false`');

@@ -499,6 +499,8 @@ t.test(
       [{ stuckAfter: 0 }, /^stuckAfter is a number above 0, not 0/],
       [{ drain: -1 }, /^drain is a number of 0 or more, not -1/],
       [{ ack: 'later' }, /^ack is 'handled' or 'stored'/],
+      [{ store: memoryStore }, /^store is one that memoryStore/],
+      [{ ack: 'stored', store: 'inbox.db' }, /^store is one that memoryStore/],
       [{ ack: 'stored' }, /^ack: 'stored' needs a store that keeps requests/],
       [{ ack: 'stored', store: memoryStore() }, /^ack: 'stored' needs a store that keeps requests/],
     ];

@@ -107,6 +107,23 @@ for (const [name, open] of Object.entries(transactions)) {
   }
 }
 
+t.test('times that are no numbers, as those of a configuration, are refused at once', async (t) => {
+  const pool = new pg.Pool({ connectionString: url });
+  t.teardown(() => pool.end());
+  const made = {
+    memory: (times: object) => memoryStore(times),
+    sqlite: (times: object) => sqliteStore(':memory:', times),
+    postgres: (times: object) => postgresStore({ pool, ...times }),
+  };
+  for (const [name, make] of Object.entries(made)) {
+    for (const lease of ['30s', 0]) {
+      t.throws(() => make({ lease }), { name: 'TypeError', message: `lease is a number above 0, not ${lease}` }, name);
+    }
+    if (name === 'memory') continue;
+    t.throws(() => make({ keep: '1d' }), { name: 'TypeError', message: 'keep is a number of 0 or more, not 1d' }, name);
+  }
+});
+
 t.test('sqlite: a transaction whose work returns a promise is refused and writes nothing', async (t) => {
   const store = sqliteStore(':memory:');
   t.teardown(() => store.close());

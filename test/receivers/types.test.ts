@@ -3,6 +3,8 @@ import { clean, root } from './helpers/clean.ts';
 
 const head = `import Fastify from 'fastify';
 import { createReceiver, onDelete, receiver } from '../../../receivers/index.ts';
+import { createReceiver as createEdgeReceiver } from '../../../receivers/edge.ts';
+import { lambdaHandler } from '../../../receivers/lambda.ts';
 import { sqliteStore } from '../../../receivers/sqlite.ts';
 const app = Fastify();
 `;
@@ -36,6 +38,19 @@ app.register(receiver, {
 });
 app.register(onDelete, { path: '/', secret: 's', handler: (m) => m.userId.length });
 createReceiver({ secret: ['a', 'b'], on: {} });
+
+// As @types/aws-lambda has them.
+type Names<Value> = { [name: string]: Value | undefined };
+interface Rest {
+  headers: Names<string>; multiValueHeaders: Names<string[]>; queryStringParameters: Names<string> | null;
+  body: string | null; isBase64Encoded: boolean; requestContext: { accountId: string; httpMethod: string };
+}
+interface Balancer {
+  headers?: Names<string> | undefined; multiValueHeaders?: Names<string[]> | undefined; body: string | null;
+  isBase64Encoded: boolean; requestContext: { elb: { targetGroupArn: string } };
+}
+const handler = lambdaHandler(createEdgeReceiver({ secret: 's', on: {} }));
+export const handlers: [(event: Rest, context: object) => Promise<unknown>, (event: Balancer) => Promise<unknown>] = [handler, handler];
 `;
 
 t.test('right uses compile; a wrong name or a missing secret does not', async (t) => {
