@@ -394,6 +394,22 @@ t.test('a plugin that can not be loaded holds no message back', async (t) => {
   t.match(requests[0]?.batch.map(({ event }) => event).toSorted(), ['a', 'b']);
 });
 
+t.test('a plugin that leaves keeps no message that it still has', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  await analytics.register({
+    ...{ name: 'slow', type: 'enrichment', isLoaded: () => true, load: async () => {} },
+    track: async (context) => {
+      await new Promise(setImmediate);
+      return context;
+    },
+  });
+  analytics.track({ userId: 'u', event: 'a' });
+  await analytics.deregister('slow');
+  await analytics.closeAndFlush();
+  t.match(requests[0]?.batch, [{ event: 'a' }]);
+});
+
 t.test('a before stops a message by returning nothing, or by cancel, as in that library', async (t) => {
   const { endpoint, requests } = await service(t);
   const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });

@@ -80,6 +80,8 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   #awaited = 0;
   /** Messages with plugins, or whose callback comes in the next turn. */
   #underWay = new Set<Promise<void>>();
+  /** Messages that plugins have not handed on. */
+  #withPlugins = 0;
   /** Of the call that is being made. */
   #callback: Callback | undefined;
   #isClosed = false;
@@ -159,15 +161,14 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     const left = () => Math.max(0, end - clock.now());
     if (close) this.#isClosed = true;
     // What plugins have handed on does not wait for those that are slow, or never end.
-    while (!this.#plugins.isEmpty && this.#underWay.size > 0 && left() > 0) {
+    while (this.#withPlugins > 0 && left() > 0) {
       await this.#prepared(Math.min(LOOK_EVERY, left()));
       await this.#client.flush({ timeout: left() });
     }
     await (close ? this.#client.close({ timeout: left() }) : this.#client.flush({ timeout: left() }));
     await this.#prepared(left());
-    const stuck = this.#underWay.size;
-    if (close && stuck > 0)
-      this.#platform.warn(`messages that plugins have not handed on in time are dropped: ${stuck}.`);
+    if (close && this.#withPlugins > 0)
+      this.#platform.warn(`messages that plugins have not handed on in time are dropped: ${this.#withPlugins}.`);
   }
 
   /** As `flush`, and ends: messages not sent in time are given up and reported. Later calls are `call_after_close`. */
@@ -202,11 +203,15 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   #prepare(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
     check(kind, message);
     const context = new Context(this.#event(kind, message));
-    const queued = this.#plugins.run(kind, context).then(({ event }) => {
-      this.#enqueue(kind, event as AnyMessage, callback);
-    });
     const codeOf = (reason: unknown) => (reason instanceof ClientError ? 'delivery_failure' : 'unknown');
-    this.#own(queued.catch((reason) => this.#fail(codeOf(reason), reason, context, callback)));
+    this.#withPlugins += 1;
+    const handedOn = this.#plugins
+      .run(kind, context)
+      .then(({ event }) => this.#enqueue(kind, event as AnyMessage, callback))
+      .finally(() => {
+        this.#withPlugins -= 1;
+      });
+    this.#own(handedOn.catch((reason) => this.#fail(codeOf(reason), reason, context, callback)));
   }
 
   #enqueue(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
