@@ -28,8 +28,11 @@ export function starterFiles(starter: Starter): ReadonlyMap<string, string> {
   return files;
 }
 
-/** Files that must not be committed. */
-export const IGNORED: readonly string[] = ['.env', 'node_modules/', 'rollcall.db*', 'audiences.duckdb*'];
+/** Files that must not be committed: they have secrets, or ids of users. */
+export const IGNORED: readonly string[] = [
+  ...['.env', 'node_modules/', 'rollcall.db*', 'audiences.duckdb*'],
+  ...['receiver.db*', 'events/'],
+];
 
 const configuration = ({
   port,

@@ -66,7 +66,7 @@ t.test('nothing that exists is overwritten, and a second project is refused', as
   t.equal(await readFile(join(root, 'orders.csv'), 'utf8'), 'mine');
   t.equal(
     await readFile(join(root, '.gitignore'), 'utf8'),
-    '.env\ndist\nnode_modules/\nrollcall.db*\naudiences.duckdb*\n',
+    '.env\ndist\nnode_modules/\nrollcall.db*\naudiences.duckdb*\nreceiver.db*\nevents/\n',
   );
   const secrets = await readFile(join(root, '.env'), 'utf8');
   const second = await rollcall(['init', root, '--yes']);
