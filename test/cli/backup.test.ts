@@ -99,7 +99,8 @@ function missing(arrivals: readonly Arrival[]): number[] {
 
 t.test('a backup of a running service, restored as documented, sends exactly what is missing', async (t) => {
   const before = await listen(t);
-  const { folder, config } = await workspace(t, before.url, 'log: { level: info }\n');
+  const { folder, config } = await workspace(t, before.url, `log: { level: "\${LEVEL}" }\n`);
+  await writeFile(join(folder, '.env'), 'LEVEL=info\n');
   const text = await readFile(config, 'utf8');
   const configure = (crm: string, late: string) =>
     writeFile(
