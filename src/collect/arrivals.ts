@@ -17,6 +17,10 @@ const READ_AT_A_TIME = 4;
 const BEHIND = 256;
 const MANY_BEHIND = 4_096;
 const FAR_BEHIND = 16_384;
+/** Requests of a connection that are served although none shows a write key. If as many wait behind them, it is cut. */
+const KEYLESS = 8;
+/** How many that were cut count no more, in each turn: to read them took as long as if they were still there. */
+const CUT_FORGOTTEN = 4;
 
 interface Arrival {
   readonly request: IncomingMessage;
@@ -27,6 +31,8 @@ interface Arrival {
 interface Waiting {
   readonly line: Line;
   readonly arrivals: Arrival[];
+  /** Requests that were let in since they wait. */
+  readonly served: number;
 }
 
 interface Newcomers {
@@ -57,6 +63,8 @@ export class Arrivals {
   /** Those that are read again in this turn. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
+  /** Requests of newcomers that were cut. */
+  private cutBefore = 0;
   private scheduled = false;
 
   /** Takes the place of what the server does with a request. */
@@ -91,7 +99,7 @@ export class Arrivals {
       return;
     }
     line.wait(socket);
-    this.waiting.set(socket, { line, arrivals: [arrival] });
+    this.waiting.set(socket, { line, arrivals: [arrival], served: 0 });
     this.unpaused.push(socket);
     if (line !== this.known) this.holdNewcomers();
   }
@@ -99,14 +107,12 @@ export class Arrivals {
   /** At once: of small requests, thousands may have come. */
   private holdPipeline(socket: Socket): void {
     socket.pause();
-    if (this.known.behind + this.behind <= FAR_BEHIND) return;
+    if (this.known.behind + this.first.behind + this.others.behind <= FAR_BEHIND) return;
     const [longest, { arrivals }] = [...this.waiting].reduce((most, one) =>
       one[1].arrivals.length > most[1].arrivals.length ? one : most,
     );
     this.forget(longest);
-    longest.destroy();
-    // Node would make an error for each, with its stack.
-    for (const { request } of arrivals) request.destroy();
+    cut(longest, arrivals);
   }
 
   /** Who reads the body of a request lets its connection go on, and one that is paused before it has resumed is read all the same. */
@@ -146,28 +152,36 @@ export class Arrivals {
       const lines = [this.known, this.first, this.others];
       for (const line of lines) line.begin((socket) => this.letNextIn(socket));
       this.reading.clear();
+      this.cutBefore = Math.max(0, this.cutBefore - CUT_FORGOTTEN);
       const { behind } = this;
       const most = behind > 0 ? 1 : READ_AT_A_TIME;
       if (behind < MANY_BEHIND) this.firstUnread.begin((socket) => this.readAgain(socket), most);
       if (behind < BEHIND) this.unread.begin((socket) => this.readAgain(socket), most);
-      if ([...lines, this.firstUnread, this.unread].some(({ isWaiting }) => isWaiting)) this.schedule();
+      const isAnyoneWaiting = [...lines, this.firstUnread, this.unread].some(({ isWaiting }) => isWaiting);
+      if (isAnyoneWaiting || this.cutBefore > 0) this.schedule();
     });
   }
 
   /** Whether there was anything to let in. */
   private letNextIn(socket: Socket): boolean {
-    const { arrivals } = this.waiting.get(socket) ?? {};
-    const next = arrivals?.[0];
-    if (arrivals === undefined || next === undefined) return false;
+    const waiting = this.waiting.get(socket);
+    const next = waiting?.arrivals[0];
+    if (waiting === undefined || next === undefined) return false;
+    const { arrivals } = waiting;
+    const served = waiting.served + 1;
     this.forget(socket);
     if (socket.destroyed || next.request.destroyed) return false;
     arrivals.shift();
     this.letIn(next);
-    if (arrivals.length > 0) {
+    const isKeyless = served >= KEYLESS && !this.newcomers.isKnown(socket);
+    if (isKeyless && arrivals.length >= KEYLESS) {
+      this.cutBefore += arrivals.length;
+      cut(socket, arrivals);
+    } else if (arrivals.length > 0) {
       const line = this.lineOf(socket);
       line.wait(socket);
       line.behind += arrivals.length - 1;
-      this.waiting.set(socket, { line, arrivals });
+      this.waiting.set(socket, { line, arrivals, served });
     } else {
       socket.resume();
     }
@@ -187,14 +201,20 @@ export class Arrivals {
     return this.seenAgain.has(socket) ? this.others : this.first;
   }
 
-  /** Requests of newcomers that wait behind another. */
+  /** Requests of newcomers that wait behind another, or did. */
   private get behind(): number {
-    return this.first.behind + this.others.behind;
+    return this.first.behind + this.others.behind + this.cutBefore;
   }
 
   private letIn({ request, response }: Arrival): void {
     for (const listener of this.serve) listener.call(this.server, request, response);
   }
+}
+
+function cut(socket: Socket, arrivals: readonly Arrival[]): void {
+  socket.destroy();
+  // Node would make an error for each, with its stack.
+  for (const { request } of arrivals) request.destroy();
 }
 
 /** Lets a limited number pass in each turn of the event loop, one address after the other. */
