@@ -17,9 +17,9 @@ const READ_AT_A_TIME = 4;
 const BEHIND = 256;
 const MANY_BEHIND = 4_096;
 const FAR_BEHIND = 16_384;
-/** Requests of a connection that are served although none shows a write key. If as many wait behind them, it is cut. */
+/** Requests of a connection that are served although none shows a write key. It is cut if as many wait behind them. */
 const KEYLESS = 8;
-/** How many that were cut count no more, in each turn: to read them took as long as if they were still there. */
+/** Requests that were cut count as if they still waited, since reading them took time. In each turn so many are forgotten. */
 const CUT_FORGOTTEN = 4;
 
 interface Arrival {
@@ -63,7 +63,7 @@ export class Arrivals {
   /** Those that are read again in this turn. */
   private readonly reading = new Set<Socket>();
   private unpaused: Socket[] = [];
-  /** Requests of newcomers that were cut. */
+  /** Requests of newcomers that were cut, as far as they still count. */
   private cutBefore = 0;
   private scheduled = false;
 
