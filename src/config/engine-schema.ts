@@ -10,8 +10,12 @@ const concurrency = (runs: number) =>
       'The most runs at once: 2 for duckdb, 4 for others. The rest wait. `plan`, `why` and deletions have two places more.',
     );
 
-/** Of ClickHouse: with others a run would compute in another time zone, or go on before what it wrote is there. */
-const OWN_SETTINGS = ['session_timezone', 'async_insert', 'mutations_sync', 'lightweight_deletes_sync'];
+/**
+ * Of ClickHouse: with others a run would compute in another time zone, go on before what it wrote is there, or take the rows within
+ * a limit for all of them.
+ */
+const OWN_SETTINGS =
+  /^(session_timezone|async_insert|mutations_sync|lightweight_deletes_sync|skip_unavailable_shards|\w+_overflow_mode(_leaf)?)$/;
 
 export const engine = z.discriminatedUnion(
   'type',
@@ -56,7 +60,7 @@ export const engine = z.discriminatedUnion(
           z.union([z.string(), z.number(), z.boolean()], 'must be text, a number, true or false'),
         )
         .superRefine((settings, context) => {
-          for (const name of OWN_SETTINGS.filter((name) => Object.hasOwn(settings, name))) {
+          for (const name of Object.keys(settings).filter((name) => OWN_SETTINGS.test(name))) {
             context.addIssue({ code: 'custom', path: [name], message: 'is set by Rollcall itself: remove it' });
           }
         })

@@ -161,6 +161,20 @@ t.test('settings of the engine go with each query, and none of what Rollcall rel
   );
 });
 
+t.test('what goes beyond a limit of the profile fails, and is never a part of the rows', async (t) => {
+  const { reopen } = await open(t);
+  const sql = 'select toString(number) as user_id from numbers(20000)';
+  const limits = [
+    { max_rows_to_group_by: 100, group_by_overflow_mode: 'any' },
+    { max_rows_to_read: 5000, max_block_size: 1000, read_overflow_mode: 'break' },
+    { max_rows_to_sort: 5000, max_block_size: 1000, sort_overflow_mode: 'break' },
+  ];
+  for (const settings of limits) {
+    const engine = await reopen({ settings: { max_threads: 1, ...settings } });
+    await t.rejects(engine.stage(request({ sql })), { message: /Limit for/ }, Object.keys(settings).join());
+  }
+});
+
 t.test('large joins spill, by the algorithms that can', async (t) => {
   const { reopen } = await open(t);
   for (const join_algorithm of ['grace_hash', 'full_sorting_merge']) {

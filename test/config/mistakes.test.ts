@@ -190,6 +190,16 @@ t.test('mistakes elsewhere', async (t) => {
       /itself/,
     ],
     [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { group_by_overflow_mode: any } } }',
+      'engines.lake.settings.group_by_overflow_mode',
+      /itself/,
+    ],
+    [
+      'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { skip_unavailable_shards: 1 } } }',
+      'engines.lake.settings.skip_unavailable_shards',
+      /itself/,
+    ],
+    [
       'engines: { lake: { type: clickhouse, url: "https://h:8443", settings: { "a b": 1 } } }',
       'engines.lake.settings.a b',
       /name of a setting/,

@@ -1,4 +1,5 @@
-import { createRequire } from 'node:module';
+import { readFile } from 'node:fs/promises';
+import { createRequire, findPackageJSON } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ClickhouseConfig } from '../../../src/config/config.ts';
@@ -9,8 +10,7 @@ import { literal } from './types.ts';
 /** The part of `@clickhouse/client` that is used. It is installed by whoever has such an engine. */
 interface Client {
   query(request: Request & { readonly format: 'JSONCompactEachRow' }): Promise<{
-    json(): Promise<unknown[][]>;
-    stream(): AsyncIterable<readonly { json(): unknown[] }[]> & { destroy(): void };
+    stream(): AsyncIterable<readonly { readonly text: string }[]> & { destroy(): void };
   }>;
   command(request: Request): Promise<unknown>;
   close(): Promise<void>;
@@ -27,10 +27,28 @@ interface Package {
 }
 
 const PACKAGE = '@clickhouse/client';
+/** Older ones take an INSERT for done that failed after its first progress, and answers of 20 minutes for too long. */
+const OLDEST = [1, 21] as const;
 /** Our own clock comes first: this is for statements whose process is gone or stalled. Milliseconds. */
 const GRACE = 30_000;
 /** Longest statement beside definitions, in milliseconds. */
 const STATEMENT = 600_000;
+
+/** Where a limit is met or a shard is away, profiles may prefer the rows that are there: the missing ones would leave. */
+const WHOLE_OR_NOTHING = {
+  read_overflow_mode: 'throw',
+  read_overflow_mode_leaf: 'throw',
+  group_by_overflow_mode: 'throw',
+  sort_overflow_mode: 'throw',
+  result_overflow_mode: 'throw',
+  timeout_overflow_mode: 'throw',
+  timeout_overflow_mode_leaf: 'throw',
+  set_overflow_mode: 'throw',
+  join_overflow_mode: 'throw',
+  transfer_overflow_mode: 'throw',
+  distinct_overflow_mode: 'throw',
+  skip_unavailable_shards: 0,
+} as const;
 
 /** Settings that every statement of ours relies on, whatever the user's profile says. */
 const SETTINGS = {
@@ -44,8 +62,15 @@ const SETTINGS = {
   output_format_json_quote_decimals: 0,
   // Proxies cut connections on which nothing comes for long.
   send_progress_in_http_headers: 1,
-  http_headers_progress_interval_ms: '20000',
+  // Servers from 23.9 to 25.10 would write an error that comes late as one row more.
+  http_write_exception_in_output_format: 0,
+  ...WHOLE_OR_NOTHING,
 } as const;
+
+/** Between two headers of progress, in milliseconds. */
+const PROGRESS = 20_000;
+/** Node drops headers beyond 2,000, and the one that says that the query failed comes last. */
+const PROGRESS_HEADERS = 1_000;
 
 /** One client's way to a ClickHouse. */
 export interface Session {
@@ -75,10 +100,16 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
     application: 'rollcall',
     // The server ends it first.
     request_timeout: Math.min(longest + GRACE, 2 ** 31 - 1),
+    max_response_headers_size: PROGRESS_HEADERS * 1_024,
     log: { level: 127 },
   });
   const limit = options.timeout === undefined ? STATEMENT : options.timeout + GRACE;
-  const clickhouse_settings = { max_execution_time: Math.ceil(limit / 1_000), ...settings, ...SETTINGS };
+  const clickhouse_settings = {
+    max_execution_time: Math.ceil(limit / 1_000),
+    ...settings,
+    ...SETTINGS,
+    http_headers_progress_interval_ms: String(Math.max(PROGRESS, Math.ceil(longest / PROGRESS_HEADERS))),
+  };
   const host = URL.parse(url)?.host ?? 'the server';
 
   /** Ends a statement by its id as soon as the signal aborts, wherever it is by then. */
@@ -98,16 +129,19 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   return {
     database: `\`${database}\``,
     rows: (query, signal) =>
-      killable(signal, async (query_id) =>
-        (await client.query({ query, query_id, format, clickhouse_settings })).json(),
-      ),
+      killable(signal, async (query_id) => {
+        const result = await client.query({ query, query_id, format, clickhouse_settings });
+        const rows: unknown[][] = [];
+        for await (const batch of result.stream()) rows.push(...batch.map(toRow));
+        return rows;
+      }),
     async *stream(query) {
       const result = await killable(undefined, (query_id) =>
         client.query({ query, query_id, format, clickhouse_settings }),
       );
       const rows = result.stream();
       try {
-        for await (const batch of rows) if (batch.length > 0) yield batch.map((row) => row.json());
+        for await (const batch of rows) if (batch.length > 0) yield batch.map(toRow);
       } catch (error) {
         throw meaningOf(error, host);
       } finally {
@@ -120,12 +154,26 @@ export async function openSession(config: ClickhouseConfig, options: SessionOpti
   };
 }
 
+/** How servers before 25.11 write an error that comes late: as the last line of the answer. */
+const LATE_ERROR = /^Code: (?<code>\d+)\. DB::\w*Exception: (?<message>.*?)\((?<type>[A-Z_]{3,})\)/;
+
+function toRow({ text }: { readonly text: string }): unknown[] {
+  try {
+    return JSON.parse(text) as unknown[];
+  } catch {
+    const { message = text, ...of } = LATE_ERROR.exec(text)?.groups ?? {};
+    throw Object.assign(new Error(message), of);
+  }
+}
+
 /** The package beside the configuration, or one that Rollcall finds itself. */
 async function load(folder: string): Promise<Package> {
   const places = [join(folder, 'rollcall.yaml'), import.meta.url];
   for (const place of places) {
     try {
-      return (await import(pathToFileURL(createRequire(place).resolve(PACKAGE)).href)) as Package;
+      const file = createRequire(place).resolve(PACKAGE);
+      await refuseOld(place);
+      return (await import(pathToFileURL(file).href)) as Package;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code !== 'MODULE_NOT_FOUND') throw error;
@@ -134,6 +182,16 @@ async function load(folder: string): Promise<Package> {
   throw new RollcallError(
     'engine_unreachable',
     `An engine of type clickhouse needs the package ${PACKAGE}. Install it beside the configuration: npm install ${PACKAGE}`,
+  );
+}
+
+async function refuseOld(place: string): Promise<void> {
+  const { version } = JSON.parse(await readFile(findPackageJSON(PACKAGE, place) ?? '', 'utf8')) as { version: string };
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
+  throw new RollcallError(
+    'engine_unreachable',
+    `${PACKAGE} is ${version}, which takes some failed statements for done. Install ${OLDEST.join('.')} or newer: npm install ${PACKAGE}@latest`,
   );
 }
 
@@ -157,9 +215,11 @@ function meaningOf(error: unknown, host: string): unknown {
   }
   // An answer of ClickHouse has a type; all else is of the way to it.
   if (type !== undefined && !UNREACHABLE.has(code)) return error;
-  return new RollcallError('engine_unreachable', `Can't work with ClickHouse at ${host}: ${message || code}.`, {
-    cause: error,
-  });
+  const said = message || code;
+  // A redirect has no text, and a proxy sends a page.
+  const why =
+    said === '' || said.startsWith('<') ? 'what answers is not ClickHouse. Is a proxy in between?' : `${said}.`;
+  return new RollcallError('engine_unreachable', `Can't work with ClickHouse at ${host}: ${why}`, { cause: error });
 }
 
 /** How ClickHouse complains of files that end too early. */

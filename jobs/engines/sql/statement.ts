@@ -1,13 +1,13 @@
 import { RollcallError } from '../../../src/errors.ts';
 
 /** Strings, quoted names, comments and dollar quotes, within which nothing has a meaning; then what has. */
-const TOKENS = tokens(/[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'/);
-/** Where a backslash escapes in every string. */
-const ESCAPED_TOKENS = tokens(/'(?:[^'\\]|\\[\s\S]|'')*'|`(?:[^`\\]|\\[\s\S])*`/);
+const TOKENS = tokens(/[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'/, /--/);
+/** Where a backslash escapes in every string, and `#` begins a comment. */
+const ESCAPED_TOKENS = tokens(/'(?:[^'\\]|\\[\s\S]|'')*'|`(?:[^`\\]|\\[\s\S])*`/, /--|#[ !]/);
 
-function tokens(text: RegExp): RegExp {
+function tokens(text: RegExp, comment: RegExp): RegExp {
   const quoted = `(?<quoted>${text.source}|"(?:[^"]|"")*"|\\$(?<tag>\\w*)\\$[\\s\\S]*?\\$\\k<tag>\\$)`;
-  const blank = String.raw`(?<blank>--[^\n]*|\/\*[\s\S]*?\*\/|\s+)`;
+  const blank = String.raw`(?<blank>(?:${comment.source})[^\n]*|\/\*[\s\S]*?\*\/|\s+)`;
   return new RegExp(String.raw`${quoted}|${blank}|(?<now>\$now\b)|(?<end>;)|(?<code>\w+|[\s\S])`, 'g');
 }
 

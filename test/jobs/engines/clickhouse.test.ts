@@ -17,6 +17,20 @@ t.test('without the client, which only this engine needs, it says what to instal
   await t.rejects(opening, { code: 'engine_unreachable', message: /npm install @clickhouse\/client/ });
 });
 
+t.test('a client is refused that takes statements for done which failed', async (t) => {
+  const client = (version: string) => ({
+    'package.json': JSON.stringify({ version, main: 'index.js' }),
+    'index.js': 'exports.createClient = () => ({ query() { throw new Error("tried") }, close() {} });',
+  });
+  const opening = (version: string) => {
+    const folder = t.testdir({ node_modules: { '@clickhouse': { client: client(version) } } });
+    const config = { type: 'clickhouse', url: 'http://127.0.0.1:1', database: 'rollcall', settings: {} } as const;
+    return openClickhouse(config, { folder, clock: systemClock });
+  };
+  await t.rejects(opening('1.20.9'), { code: 'engine_unreachable', message: /is 1\.20\.9.*1\.21 or newer/ });
+  for (const version of ['1.21.0', '2.0.0']) await t.rejects(opening(version), { message: /tried/ }, version);
+});
+
 t.test('types are known through what is around them', async (t) => {
   t.equal(bare('LowCardinality(Nullable(String))'), 'String');
   t.same(jsonType('Array(Nullable(UInt64))'), { type: 'number', isList: true });
@@ -27,7 +41,7 @@ t.test('types are known through what is around them', async (t) => {
   t.equal(jsonText('x', 'Array(AggregateFunction(uniq, UInt8))'), null);
 });
 
-t.test('a backslash escapes in strings and quoted names', async (t) => {
+t.test('a backslash escapes in strings and quoted names, and # begins a comment', async (t) => {
   const sql = "select 'it\\'s; $now' as `a\\`;$now`, $now -- ; $now\n;";
   t.equal(singleStatement(sql, 'NOW', true), "select 'it\\'s; $now' as `a\\`;$now`, NOW -- ; $now\n");
   t.throws(
@@ -36,4 +50,10 @@ t.test('a backslash escapes in strings and quoted names', async (t) => {
     'elsewhere it does not',
   );
   t.throws(() => singleStatement('select 1; select 2', 'NOW', true), { code: 'sql_failed' });
+  t.equal(singleStatement("select 1 # it's; one\n;#! $now", 'NOW', true), "select 1 # it's; one\n#! $now");
+  t.throws(
+    () => singleStatement('select 1 # 2; select 3', 'NOW'),
+    { code: 'sql_failed' },
+    'elsewhere # is an operator',
+  );
 });
