@@ -9,6 +9,7 @@ import { type Held, Leases } from './leases.ts';
 import { LinkedList } from './linked.ts';
 import { computedOf, type Parsed } from './messages.ts';
 import { checkNumber } from './numbers.ts';
+import { isObject } from './objects.ts';
 import type { CoreOptions, Handlers, Log, ReceiverClock } from './options.ts';
 import { type ParsedBody, parseBody } from './parse.ts';
 import { PassingMap } from './passing.ts';
@@ -145,6 +146,7 @@ export function createCore(options: CoreOptions, signatures: Signatures, hasOwnT
 
 /** TypeScript finds these; JavaScript would answer 503 for ever, or never handle what is stored. */
 function checkOptions(options: CoreOptions): void {
+  if (!isObject(options)) throw new TypeError('give the options of the receiver: { secret, on }');
   checkHandlers(options.on);
   for (const name of ['stuckAfter', 'concurrency'] as const) checkNumber(name, options[name]);
   checkNumber('drain', options.drain, true);

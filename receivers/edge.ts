@@ -38,7 +38,7 @@ const STUCK_AFTER = 60_000;
  * @throws TypeError when the secret is missing or empty, or with `ack: 'stored'`
  */
 export function createReceiver(options: EdgeOptions): EdgeReceiver {
-  if ((options as CoreOptions).ack === 'stored') {
+  if ((options as CoreOptions | undefined)?.ack === 'stored') {
     throw new TypeError(
       "ack: 'stored' needs a process that works on after the answer: there is none on an edge runtime",
     );
@@ -47,7 +47,7 @@ export function createReceiver(options: EdgeOptions): EdgeReceiver {
   const log = options.log ?? consoleLog;
   return {
     handle(request, context) {
-      const response = respond(core, request, log);
+      const response = respond(core, request, log, context);
       waitUntil(context, () => response.then(() => core.settled()));
       return response;
     },

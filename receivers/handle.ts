@@ -34,21 +34,33 @@ function bytesIn(given: unknown): Buffer | undefined {
   return given instanceof Uint8Array ? Buffer.from(given.buffer, given.byteOffset, given.byteLength) : undefined;
 }
 
-const fromNode = (request: HostRequest): Incoming => ({
-  method: request.method,
-  url: request.originalUrl ?? request.url ?? '',
-  header: (name) => headerOf(request.headers, name),
-  async read(limit, deadline) {
-    const given = bytesIn(request.rawBody) ?? (typeof request.body === 'string' ? undefined : bytesIn(request.body));
-    if (given !== undefined) return given.length > limit ? undefined : given;
-    return new Promise((resolve, reject) => {
-      readBody(request, limit, deadline, (error, body) => (error === undefined ? resolve(body) : reject(error)));
-    });
-  },
-});
+/** @throws TypeError for a request of a framework: it has no body to read, and its deadline would find no stream */
+function fromNode(request: HostRequest): Incoming {
+  if (typeof request?.on !== 'function') {
+    throw new TypeError(
+      'hooks.node takes what node:http has: context.req and context.res in Koa; Fastify has a plugin',
+    );
+  }
+  return {
+    method: request.method,
+    url: request.originalUrl ?? request.url ?? '',
+    header: (name) => headerOf(request.headers, name),
+    async read(limit, deadline) {
+      const given = bytesIn(request.rawBody) ?? (typeof request.body === 'string' ? undefined : bytesIn(request.body));
+      if (given !== undefined) return given.length > limit ? undefined : given;
+      return new Promise((resolve, reject) => {
+        readBody(request, limit, deadline, (error, body) => (error === undefined ? resolve(body) : reject(error)));
+      });
+    },
+  };
+}
+
+/** A response of Fastify, which would wait for ever for its own `send`. */
+type HostResponse = ServerResponse & { raw?: ServerResponse };
 
 /** Writes an answer, unless the host has given one: a late write would end the process of most hosts. */
-function answer(response: ServerResponse, { status, headers, body }: reply.Reply): void {
+function answer(given: HostResponse, { status, headers, body }: reply.Reply): void {
+  const { raw: response = given } = given;
   if (response.headersSent || response.writableEnded) throw new Error('the host has answered the webhook itself');
   // The sender hung up: there is nobody to answer, and anyone can do that.
   if (response.destroyed) return;
@@ -67,7 +79,7 @@ export function createReceiver(options: StandaloneOptions): Receiver {
   const log = options.log ?? consoleLog;
   const resumed = core.resume(log).catch((error) => core.report(error, { stage: 'store' }, log));
   return {
-    handle: (request) => respond(core, request, log),
+    handle: (request: Request, beside?: unknown) => respond(core, request, log, beside),
     node(request, response) {
       receive(core, () => fromNode(request), log)
         .then((given) => answer(response, given))

@@ -75,11 +75,14 @@ function requestOf(event: LambdaEvent): Request {
 /**
  * A handler for AWS Lambda. The platform freezes the process once the answer is out: handlers have to be done by then,
  * and the receiver needs a `store` that all instances share.
+ *
+ * @throws TypeError when it is given no receiver
  */
 export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: LambdaEvent) => Promise<LambdaResult> {
+  if (typeof receiver?.handle !== 'function') throw new TypeError('give what createReceiver has made');
   return async (event) => {
     // A mapping template has parsed it, or it is no event of these: not the sender's fault.
-    if (typeof (event.body ?? '') !== 'string') {
+    if (typeof (event?.body ?? '') !== 'string') {
       const { status, headers, body } = bodyAlreadyRead;
       return { statusCode: status, headers, body };
     }
@@ -87,7 +90,7 @@ export function lambdaHandler(receiver: Pick<EdgeReceiver, 'handle'>): (event: L
     try {
       request = requestOf(event);
     } catch {
-      // A method or header that no request can have.
+      // No event, or a method or header that no request can have.
       const body = JSON.stringify({ code: 'bad_request', message: 'not a request' });
       return { statusCode: 400, headers: { 'content-type': 'application/json; charset=utf-8' }, body };
     }

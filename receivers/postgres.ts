@@ -42,9 +42,12 @@ const PRUNE_EVERY = 1_000;
  * Remembers handled requests, and the order of changes, in one table of the app's Postgres, for all hosts.
  * A decision and the rows that it reads are one transaction; a lease ends the work of a host that crashed.
  *
- * @throws TypeError when the name of the table is not one, or `keep` or `lease` is no number
+ * @throws TypeError when `pool` is none, the name of the table is not one, or `keep` or `lease` is no number
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
+  if (typeof options?.pool?.connect !== 'function') {
+    throw new TypeError('pool is a Pool of pg: postgresStore({ pool: new pg.Pool(…) })');
+  }
   const { pool, keep = 24 * 60 * 60 * 1000, lease = 30_000, time } = options;
   checkNumber('keep', keep, true);
   checkNumber('lease', lease);

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { joined } from './bytes.ts';
 import type { Core } from './core.ts';
 import { AlreadyRead, type ReadDeadline, TooSlow } from './incoming.ts';
@@ -57,19 +58,36 @@ export async function receive(core: Core, incoming: () => Incoming, log: Log): P
   }
 }
 
-export const fromRequest = (request: Request): Incoming => ({
-  method: request.method,
-  url: request.url.replace(/^[a-z]+:\/\/[^/]*/i, ''),
-  header: (name) => request.headers.get(name) ?? undefined,
-  async read(limit, deadline) {
-    if (request.bodyUsed || request.body?.locked) throw new AlreadyRead();
-    return request.body === null ? joined([], 0) : collect(request.body, limit, deadline);
-  },
-});
+/** @throws TypeError for what is no `Request` */
+export function fromRequest(request: Request): Incoming {
+  if (typeof request?.headers?.get !== 'function') {
+    throw new TypeError(
+      'this takes a Request: in Express and node:http mount hooks.node, in Hono give context.req.raw',
+    );
+  }
+  return {
+    method: request.method,
+    url: request.url.replace(/^[a-z]+:\/\/[^/]*/i, ''),
+    header: (name) => request.headers.get(name) ?? undefined,
+    async read(limit, deadline) {
+      if (request.bodyUsed || request.body?.locked) throw new AlreadyRead();
+      return request.body === null ? joined([], 0) : collect(request.body, limit, deadline);
+    },
+  };
+}
 
-/** Answers one request of a host that speaks `Request` and `Response`. */
-export async function respond(core: Core, request: Request, log: Log): Promise<Response> {
+const isNodeResponse = (given: unknown): given is ServerResponse =>
+  typeof (given as Partial<ServerResponse> | undefined)?.writeHead === 'function';
+
+/**
+ * Answers one request of a host that speaks `Request` and `Response`.
+ *
+ * @param beside - what the host gives beside the request
+ */
+export async function respond(core: Core, request: Request, log: Log, beside?: unknown): Promise<Response> {
   const { status, headers, body } = await receive(core, () => fromRequest(request), log);
+  // Mounted in place of `node`: such a host looks at no Response, and its client would wait for ever.
+  if (isNodeResponse(beside) && !beside.headersSent) beside.writeHead(status, headers).end(body);
   return new Response(body, { status, headers });
 }
 

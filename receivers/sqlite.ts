@@ -30,8 +30,12 @@ export interface SqliteStore extends Inbox {
 /**
  * Remembers handled requests, and with `ack: 'stored'` the requests themselves, durably, in a SQLite file that only its
  * owner may read.
+ *
+ * @throws TypeError when it is given no file, or `keep` or `lease` is no number
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): SqliteStore {
+  // SQLite takes the empty name for a file that is gone with the process.
+  if (typeof path !== 'string' || path === '') throw new TypeError("give the file of the store, or ':memory:'");
   const { keep = 24 * 60 * 60 * 1000, lease = 60_000, now = Date.now } = options;
   checkNumber('keep', keep, true);
   checkNumber('lease', lease);

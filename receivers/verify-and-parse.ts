@@ -2,6 +2,7 @@ import { systemClock } from './clock.ts';
 import { createDeadlines } from './deadlines.ts';
 import type { BodyFault, Message, UnknownMessage } from './messages.ts';
 import { nodeSignatures } from './node-signatures.ts';
+import { isObject } from './objects.ts';
 import type { Log, VerifyOptions } from './options.ts';
 import { parseBody } from './parse.ts';
 import { check, consoleLog, fromRequest } from './receive.ts';
@@ -44,6 +45,7 @@ export interface RefusedRequest {
 export function createVerifyAndParse(
   options: VerifyOptions & { log?: Log },
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
+  if (!isObject(options)) throw new TypeError('give the options: { secret }');
   const { log = consoleLog, deadline = 4500, clock = systemClock } = options;
   const verifier = new Verifier(options, nodeSignatures);
   const reads = createDeadlines(clock);

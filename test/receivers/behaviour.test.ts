@@ -1,8 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import t from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
+import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
 import {
   createReceiver,
+  createVerifyAndParse,
   type Failure,
   memoryStore,
   type ReceiverStore,
@@ -506,6 +508,11 @@ t.test(
     ];
     for (const [options, message] of wrong) {
       t.throws(() => createReceiver({ secret, on: {}, ...options } as never), { name: 'TypeError', message });
+    }
+    for (const given of [undefined, null, 'the secret']) {
+      for (const create of [createReceiver, createEdgeReceiver, createVerifyAndParse]) {
+        t.throws(() => create(given as never), { name: 'TypeError', message: /^(give the options|on is an object)/ });
+      }
     }
     class Shop {
       orders = [];

@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
+import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
 import { createReceiver, type Failure, memoryStore, receiver, type StandaloneOptions } from '../../receivers/index.ts';
 import { createSender, signed, webhook } from '../../receivers/testing.ts';
 import { hosts, listen, silent } from './helpers/hosts.ts';
@@ -138,6 +139,20 @@ t.test(
   },
 );
 
+t.test('node: a request of a framework does not end the process, and is answered 500', async (t) => {
+  const { options, next } = faults();
+  const hooks = createReceiver(options);
+  const app = Fastify();
+  app.post('/hooks', hooks.node as never);
+  t.after(() => app.close());
+  const url = `${await listen(app)}/hooks`;
+  t.match(await createSender({ url, secret: 'another' }).send(webhook('track')), {
+    status: 500,
+    body: /internal_error/,
+  });
+  t.equal((await next()).stage, 'host');
+});
+
 t.test('request: a body that is locked or used is the fault of the host, not of the sender', async (t) => {
   const { options, next } = faults();
   const hooks = createReceiver(options);
@@ -163,6 +178,19 @@ t.test('request: a host whose request throws is answered 500, and handle does no
   t.equal((await hooks.handle(broken)).status, 500);
   t.equal((await next()).stage, 'host');
 });
+
+for (const [name, create] of Object.entries({ createReceiver, createEdgeReceiver })) {
+  t.test(`${name}: handle mounted in place of node is answered 500, and says what to mount`, async (t) => {
+    const said: unknown[] = [];
+    const hooks = create({ secret, log: silent, on: { error: (error) => void said.push(error) } });
+    const mounted = hooks.handle as (...given: unknown[]) => Promise<Response>;
+    const url = await serve(t, (request, response) => void mounted(request, response));
+    t.match(await post(url, body('track')), { status: 500, body: { code: 'internal_error' } });
+    const answered = { headersSent: true, writeHead: () => t.fail('the host has answered already') };
+    t.equal((await mounted({}, answered)).status, 500);
+    t.match(said, [/mount hooks.node/, /mount hooks.node/]);
+  });
+}
 
 for (const [edge, host] of Object.entries(hosts)) {
   t.test(

@@ -71,6 +71,8 @@ t.test('lambda: a body that a mapping template has parsed is not the fault of th
 t.test('lambda: an event that is no request is answered, whatever it has', async (t) => {
   const handler = lambdaHandler(createReceiver({ secret, log: silent, on: {} }));
   for (const event of [
+    undefined,
+    null,
     {},
     { headers: null, body: null },
     { requestContext: { http: { method: 'GET' } } },
@@ -82,4 +84,9 @@ t.test('lambda: an event that is no request is answered, whatever it has', async
     const { statusCode } = await handler(event);
     t.ok(statusCode >= 400 && statusCode < 500, `${JSON.stringify(event)}: ${statusCode}`);
   }
+});
+
+t.test('lambda: options in place of a receiver are refused at once', async (t) => {
+  for (const given of [undefined, { secret, on: {} }])
+    t.throws(() => lambdaHandler(given as never), { name: 'TypeError', message: 'give what createReceiver has made' });
 });

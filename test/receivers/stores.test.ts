@@ -124,6 +124,15 @@ t.test('times that are no numbers, as those of a configuration, are refused at o
   }
 });
 
+t.test('a store that is given no pool, or no file, is refused at once', async (t) => {
+  const pool = new pg.Pool({ connectionString: url });
+  t.teardown(() => pool.end());
+  for (const given of [undefined, {}, pool, { pool: url }, { pool: {} }])
+    t.throws(() => postgresStore(given as never), { name: 'TypeError', message: /^pool is a Pool of pg: / });
+  for (const given of [undefined, {}, ''])
+    t.throws(() => sqliteStore(given as never), { name: 'TypeError', message: /^give the file of the store/ });
+});
+
 t.test('sqlite: a transaction whose work returns a promise is refused and writes nothing', async (t) => {
   const store = sqliteStore(':memory:');
   t.teardown(() => store.close());
