@@ -1,3 +1,4 @@
+import { on } from 'node:events';
 import t from 'tap';
 import { Analytics, ClientError, type Context, DeliveryError, type Loss } from '../../src/client/index.ts';
 import { ManualClock } from './manual-clock.ts';
@@ -392,6 +393,26 @@ t.test('a plugin that can not be loaded holds no message back', async (t) => {
   analytics.track({ userId: 'u', event: 'b' });
   await analytics.closeAndFlush();
   t.match(requests[0]?.batch.map(({ event }) => event).toSorted(), ['a', 'b']);
+});
+
+t.test('a plugin that fails where nobody waits for it is told, and does not end the process', async (t) => {
+  const { endpoint, requests } = await service(t);
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  const warned = async (text: string) => {
+    for await (const [{ message }] of on(process, 'warning')) if (message.includes(text)) return;
+  };
+  const fail = () => Promise.reject(new Error('no network'));
+  const geo = { name: 'geo', type: 'enrichment', isLoaded: () => true, load: fail } as const;
+  let told = warned('register of geo failed: Error: no network');
+  analytics.register(geo);
+  await told;
+  await analytics.register({ ...geo, load: async () => {}, unload: fail });
+  told = warned('deregister of geo failed: Error: no network');
+  analytics.deregister('geo');
+  await told;
+  analytics.track({ userId: 'u', event: 'a' });
+  await analytics.closeAndFlush();
+  t.match(requests[0]?.batch, [{ event: 'a' }]);
 });
 
 t.test('a plugin that leaves keeps no message that it still has', async (t) => {

@@ -177,16 +177,21 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   }
 
   /** Adds plugins that see every message before it is queued. */
-  async register(...plugins: Plugin<this>[]): Promise<void> {
-    await this.#plugins.add(plugins);
+  register(...plugins: Plugin<this>[]): Promise<void> {
     const names = plugins.map(({ name }) => name);
-    this.#tell(() => this.emit('register', names));
+    return this.#changed('register', names, this.#plugins.add(plugins));
   }
 
   /** Takes plugins out by their names. */
-  async deregister(...names: string[]): Promise<void> {
-    await this.#plugins.remove(names);
-    this.#tell(() => this.emit('deregister', names));
+  deregister(...names: string[]): Promise<void> {
+    return this.#changed('deregister', names, this.#plugins.remove(names));
+  }
+
+  /** An app need not wait for plugins: one that fails is told, and does not end the process. */
+  #changed(how: 'register' | 'deregister', names: string[], change: Promise<void>): Promise<void> {
+    const changed = change.then(() => this.#tell(() => this.emit(how, names)));
+    changed.catch((error) => this.#platform.warn(`${how} of ${names.join(', ')} failed: ${error}`));
+    return changed;
   }
 
   #dispatch(kind: Kind, message: AnyMessage, callback: Callback | undefined): void {
