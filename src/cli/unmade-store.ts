@@ -1,14 +1,14 @@
-import { accessSync, constants, existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { RollcallError } from '../errors.ts';
-import { linked } from '../store/sqlite/files.ts';
+import { linked, markerOf } from '../store/sqlite/files.ts';
 
-/** Whether the next start makes the file of the store: a log without its file is a loss, and no new store. */
+/** Whether the next start makes the store: a log without its file, or an empty file that was in use, is a loss, and no new store. */
 export function isUnmade({ store }: Pick<Config, 'store'>): boolean {
   if (!store.url.startsWith('sqlite:') || store.url === 'sqlite::memory:') return false;
   const path = linked(store.url.slice('sqlite:'.length));
-  return !existsSync(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
+  return isBlank(path) && !existsSync(`${path}-wal`) && isWritable(dirname(path));
 }
 
 /** For commands that write nothing: a store that is not there yet is an empty one, and stays unmade. */
@@ -23,6 +23,12 @@ export function noStore({ store }: Pick<Config, 'store'>): RollcallError {
     'store_missing',
     `There is no store at ${path}. rollcall start makes one; if there was one, put its file back, or correct \`store\`.`,
   );
+}
+
+function isBlank(path: string): boolean {
+  if (!existsSync(path)) return true;
+  const file = statSync(path);
+  return file.isFile() && file.size === 0 && !existsSync(markerOf(path));
 }
 
 function isWritable(folder: string): boolean {

@@ -1,3 +1,4 @@
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { filesOf, jsonLines, rollcall, workspace } from './helpers.ts';
@@ -20,6 +21,21 @@ t.test('a command that needs a store says that there is none, and makes none', a
     t.match(result.stderr, `There is no store at ${join(folder, 'rollcall.db')}. rollcall start makes one`, command);
     t.same(await filesOf(folder), [], command);
   }
+});
+
+t.test('an empty file is no store yet, and stays one', async (t) => {
+  const { folder, config } = await workspace(t, 'http://127.0.0.1:9');
+  const store = join(folder, 'rollcall.db');
+  writeFileSync(store, '');
+  for (const command of ['runs', 'plan', 'doctor']) {
+    const { code, stderr } = await rollcall([command, '-c', config]);
+    t.equal(code, command === 'runs' ? 1 : 0, command);
+    if (code === 1) t.match(stderr, `There is no store at ${store}`);
+    t.same(await filesOf(folder), ['rollcall.db'], command);
+    t.equal(statSync(store).size, 0, command);
+  }
+  writeFileSync(`${store}-id`, 'in use');
+  t.match(await rollcall(['runs', '-c', config]), { code: 1, stderr: /^store_damaged: / });
 });
 
 t.test('what needs nothing of a store does without, and makes none', async (t) => {
