@@ -132,7 +132,7 @@ export class Batcher {
     this.settings = settings;
     for (const each of [this.firsts, this.retries]) {
       if (isResized) each.limit = settings.size;
-      disarm(each);
+      cancelWait(each);
       this.look(each);
     }
   }
@@ -340,9 +340,13 @@ export class Batcher {
 
 /** Has what comes next wait in full. */
 function disarm(from: Gathering): void {
+  cancelWait(from);
+  from.isDue = false;
+}
+
+function cancelWait(from: Gathering): void {
   from.cancelTimer?.();
   from.cancelTimer = null;
-  from.isDue = false;
 }
 
 const count = ({ items, parts }: Gathering) => items.length + parts.reduce((sum, part) => sum + part.length, 0);

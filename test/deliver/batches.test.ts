@@ -5,8 +5,11 @@ import * as fc from 'fast-check';
 import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { receiver as receiverKit } from '../../receivers/index.ts';
+import { Batcher } from '../../src/deliver/batcher.ts';
 import { BATCH_BYTES, envelopeBytes } from '../../src/deliver/envelope.ts';
 import { deletionNotice } from '../../src/message.ts';
+import type { Claim } from '../../src/store/port.ts';
+import { ManualClock } from '../helpers/clock.ts';
 import { type Answer, type Received, Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig, type RigOptions } from './helpers/rig.ts';
 
@@ -343,6 +346,45 @@ t.test('what has gathered follows a changed size or wait', async (t) => {
     await rig.settled(3);
     t.equal(receiver.requests.length, 1);
   }
+});
+
+t.test('what is due stays due while settings change: a notice that waits for a place waits no further', async (t) => {
+  const posted: string[][] = [];
+  const places: (() => void)[] = [];
+  const batcher = new Batcher(
+    { size: 2, wait: HOUR },
+    {
+      clock: new ManualClock(),
+      outlet: {
+        window: { open: true, begun: 0 },
+        enter: () => new Promise((resolve) => places.push(() => resolve(null))),
+        withdraw: () => {},
+      },
+      memory: { bytes: 0 },
+      mayPost: () => true,
+      post: (claims) => {
+        posted.push(claims.map(({ id }) => id));
+        return new Promise(() => {});
+      },
+      leave: () => null,
+      secrets: () => [],
+      onRoom: () => {},
+    },
+  );
+  const add = (id: string, lane: Claim['lane']) => {
+    const claim = { id, lane, body: '{}', tries: 0, crashes: 0 } as unknown as Claim;
+    batcher.add({ claim, generation: 1, done: () => {} });
+  };
+  add('a', 'live');
+  add('b', 'live');
+  add('gone', 'deletion');
+  batcher.configure({ size: 2, wait: 2 * HOUR });
+  for (const count of [1, 2]) {
+    places.shift()?.();
+    await new Promise(setImmediate);
+    t.equal(posted.length, count);
+  }
+  t.same(posted, [['a', 'b'], ['gone']]);
 });
 
 t.test('an unchanged configuration that is loaded again puts nothing off', async (t) => {
