@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -14,12 +14,12 @@ function replace(from: string, to: string): void {
   writeFileSync(MANIFEST, text.replace(from, to));
 }
 
-// Ctrl-C ends Changesets, which the terminal tells too; here it would leave the root in the file.
+// A signal ends Changesets, which the terminal tells of Ctrl-C itself; here it would leave the root in the file.
 process.on('SIGINT', () => {});
+process.on('SIGTERM', () => changesets.kill());
 replace(USUAL, WITH_ROOT);
-try {
-  const { status } = spawnSync('npx', ['--yes', '@changesets/cli@2', ...process.argv.slice(2)], { stdio: 'inherit' });
+process.on('exit', () => replace(WITH_ROOT, USUAL));
+const changesets = spawn('npx', ['--yes', '@changesets/cli@2', ...process.argv.slice(2)], { stdio: 'inherit' });
+changesets.on('exit', (status) => {
   process.exitCode = status ?? 1;
-} finally {
-  replace(WITH_ROOT, USUAL);
-}
+});

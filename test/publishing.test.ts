@@ -137,6 +137,11 @@ t.test('a release raises and publishes the root package too, which Changesets wo
   const { status } = spawnSync(process.execPath, [join(folder, 'scripts/changesets.ts'), 'add'], { cwd: folder, env });
   t.equal(status, 1);
   t.equal(readFileSync(join(folder, 'package.json'), 'utf8'), read('package.json'), 'also after Ctrl-C');
+  const untilTold = '#!/bin/sh\ntrap "exit 3" TERM\nkill -TERM $PPID\nfor i in $(seq 300); do sleep 0.1; done\n';
+  writeFileSync(join(folder, 'bin/npx'), untilTold, { mode: 0o755 });
+  const told = spawnSync(process.execPath, [join(folder, 'scripts/changesets.ts'), 'add'], { cwd: folder, env });
+  t.equal(told.status, 3, 'SIGTERM ends Changesets first');
+  t.equal(readFileSync(join(folder, 'package.json'), 'utf8'), read('package.json'), 'also after SIGTERM');
   // The action reads one of each package.
   for (const each of FOLDERS) t.ok(existsSync(join(ROOT, each, 'CHANGELOG.md')), each);
   t.end();
