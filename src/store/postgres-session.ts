@@ -3,6 +3,9 @@ import type { ClientBase, ClientConfig } from 'pg';
 /** Settings of a session, by name. */
 export type Settings = Readonly<Record<string, string | number>>;
 
+/** What a role or a database has set must change neither what SQL means nor how days and times are written. */
+export const PLAIN: Settings = { standard_conforming_strings: 'on', DateStyle: 'ISO' };
+
 /** Asked for as a session begins, each makes a pooler refuse it. */
 const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'] as const;
 

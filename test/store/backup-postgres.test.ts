@@ -8,6 +8,7 @@ import { systemClock } from '../../src/clock.ts';
 import { EventLogKeeper } from '../../src/events/keeper.ts';
 import { type BackupOptions, backup } from '../../src/store/copy/backup.ts';
 import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
+import type { TableLog } from '../../src/store/event-log.ts';
 import type { Regulation, Store } from '../../src/store/port.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
@@ -57,6 +58,11 @@ const options = (folder: string, url: string, store: Store): BackupOptions => ({
   folder: join(folder, 'copy'),
   clock,
 });
+
+function tableOf({ events }: Store): TableLog {
+  if (events.kind !== 'table') throw new Error('The log is in files.');
+  return events;
+}
 
 async function query<T extends pg.QueryResultRow>(url: string, sql: string): Promise<T[]> {
   const client = new pg.Client({ connectionString: url });
@@ -296,6 +302,15 @@ await t.test('a restored log is without who was deleted since the copy, and keep
   const to = await server.database();
   await restorePostgres({ folder: join(folder, 'copy', 'store.postgres'), to });
   t.same(await users(to), ['1', '2', '3'], 'the copy has them');
+  const byOthers = await server.database();
+  await restorePostgres({ folder: join(folder, 'copy', 'store.postgres'), to: byOthers });
+  await query(byOthers, "DELETE FROM rollcall.meta WHERE key = 'restored'");
+  await query(
+    byOthers,
+    /SELECT setval[^`]*/.exec(readFileSync(join(import.meta.dirname, '../../docs/postgres.md'), 'utf8'))?.[0] ?? '',
+  );
+  await keeper(await openedStore(t, byOthers)).start();
+  t.same(await users(byOthers), ['2'], 'so is one that other tools restored, by the SQL of the docs');
   const restored = await openedStore(t, to);
   now += HOUR;
   await log(restored, '4', 'cid');
@@ -303,6 +318,38 @@ await t.test('a restored log is without who was deleted since the copy, and keep
   t.same(await users(to), ['2', '4'], 'what came later stays');
   const [hashes = ''] = readFileSync(join(folder, 'events', 'deletions.jsonl'), 'utf8').match(/"hashes":.*/) ?? [];
   t.ok(hashes !== '' && !hashes.includes('ann'), 'no id is kept');
+});
+
+await t.test('settings of a database change neither its copies nor the days of its log', async (t) => {
+  const folder = t.testdir({});
+  const url = await server.database();
+  const name = new URL(url).pathname.slice(1);
+  for (const setting of ["DateStyle = 'SQL, DMY'", 'standard_conforming_strings = off']) {
+    await query(url, `ALTER DATABASE ${name} SET ${setting}`);
+  }
+  await migratePostgres(url);
+  const store = await openedStore(t, url);
+  const log = tableOf(store);
+  const at = '2026-03-02T12:00:00.000Z';
+  const body = JSON.stringify({
+    type: 'track',
+    event: 'A',
+    messageId: '1',
+    userId: 'ann',
+    timestamp: at,
+    receivedAt: at,
+  });
+  await log.prepare(Date.parse(at));
+  await store.accept({ messages: [message({ messageId: '1', userId: 'ann', body })], step: null, logged: true });
+  const march = { events: 1, from: '2026-03-02', to: '2026-03-02' };
+  t.match(await log.summary(), march);
+  await backup(options(folder, url, store));
+  const to = await server.database();
+  await restorePostgres({ folder: join(folder, 'copy', 'store.postgres'), to });
+  const restored = await openedStore(t, to);
+  t.match(await tableOf(restored).summary(), march);
+  await log.dropBefore('2026-03-03');
+  t.match(await log.summary(), { events: 0 });
 });
 
 await t.test('a backup that fails, is cut off or given up leaves nothing, and the next one is whole', async (t) => {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { RollcallError } from '../../../src/errors.ts';
-import { beginWith, connectionTo, ownsSession, type Settings } from '../../../src/store/postgres-session.ts';
+import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../../../src/store/postgres-session.ts';
 import type { Session } from '../sql/session.ts';
 import { createCanceller } from './cancel.ts';
 import { valueType } from './dialect.ts';
@@ -21,6 +21,9 @@ const SETTINGS: Settings = {
   client_min_messages: 'warning',
   // Runs share tables: where transactions are serializable, of those at the same time one would be left.
   default_transaction_isolation: 'read committed',
+  ...PLAIN,
+  IntervalStyle: 'postgres',
+  quote_all_identifiers: 'off',
 };
 /** How soon the server notices that the process that asked is gone, where it can: servers before 14 know no such setting. */
 const NOTICE_DEATH: Settings = { client_connection_check_interval: '10s' };

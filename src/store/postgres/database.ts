@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.ts';
 import { type ErrorCode, RollcallError } from '../../errors.ts';
 import type { Remark } from '../../remark.ts';
 import { examineServer, quoted } from '../postgres-server.ts';
-import { beginWith, connectionTo, ownsSession, type Settings } from '../postgres-session.ts';
+import { beginWith, connectionTo, ownsSession, PLAIN, type Settings } from '../postgres-session.ts';
 import { SteadiedTime } from '../steadied-time.ts';
 
 /**
@@ -267,6 +267,7 @@ export class Database implements Session {
  * scan it once it holds a million rows. Commits are on disk before they return, whatever the server's default is.
  */
 const SESSION: Settings = {
+  ...PLAIN,
   synchronous_commit: 'on',
   // Statements wait for each other's rows and go on with what they then are.
   default_transaction_isolation: 'read committed',

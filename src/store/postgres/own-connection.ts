@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { RollcallError } from '../../errors.ts';
-import { beginWith, connectionTo, ownsSession } from '../postgres-session.ts';
+import { beginWith, connectionTo, ownsSession, PLAIN } from '../postgres-session.ts';
 import { storeError } from './database.ts';
 
 /** Timeouts that would end a long statement or transaction, whoever has set them. */
@@ -41,9 +41,9 @@ export async function onOwnConnection<T>(
     );
     await Promise.race([client.connect(), over]);
     const { rows } = await client.query<{ name: string }>(TIMEOUTS);
-    const none = Object.fromEntries(rows.map(({ name }) => [name, 0]));
-    await ownsSession(client, none);
-    return await work(client, async (mode) => void (await client.query(beginWith(none, mode))));
+    const settings = { ...PLAIN, ...Object.fromEntries(rows.map(({ name }) => [name, 0])) };
+    await ownsSession(client, settings);
+    return await work(client, async (mode) => void (await client.query(beginWith(settings, mode))));
   } catch (error) {
     if (signal?.aborted) throw new RollcallError('stopping', 'Stopped before it was done.', { cause: error });
     throw storeError(error);

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { openPostgres } from '../../../jobs/engines/postgres/postgres.ts';
-import { type EngineFixture, engineContract, request, settle, usersSql } from '../../contract/engine.ts';
+import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
 import { startFastPostgres } from '../../helpers/postgres.ts';
 
@@ -87,6 +87,21 @@ t.test(
     t.same((await engine.changes(plan, 0, 1)).userIds, ['read committed']);
   },
 );
+
+t.test('settings of a database change neither what SQL means nor what values are told', async (t) => {
+  const url = await server.database();
+  const admin = new pg.Client({ connectionString: url });
+  await admin.connect();
+  t.teardown(() => admin.end());
+  const name = new URL(url).pathname.slice(1);
+  const settings = ['standard_conforming_strings = off', 'quote_all_identifiers = on', 'IntervalStyle = sql_standard'];
+  for (const setting of settings) await admin.query(`ALTER DATABASE ${name} SET ${setting}`);
+  const engine = await openPostgres({ type: 'postgres', url });
+  t.teardown(() => engine.close());
+  const sql = `select 'a\\' as user_id, ';\\t' as text, interval '1 day 2 hours' as long`;
+  const { plan } = await engine.stage(request({ kind: 'trait', sql }));
+  t.same(told(await engine.changes(plan, 0, 1)), [['a\\', { text: ';\\t', long: '1 day 02:00:00' }]]);
+});
 
 t.test('a server says what would keep runs from working', async (t) => {
   const { engine, reopen } = await open(t);
