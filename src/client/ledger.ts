@@ -1,3 +1,5 @@
+import { callHost } from './call-host.ts';
+
 /** Why messages will not arrive. */
 export type LossReason =
   /** The queue was full at the call. */
@@ -91,10 +93,9 @@ export class Ledger {
         return parsed;
       },
     };
-    try {
-      listener(told);
-    } catch (error) {
-      this.#warn(`onLoss threw: ${error}`);
-    }
+    callHost(
+      () => listener(told),
+      (error) => this.#warn(`onLoss threw: ${error}`),
+    );
   }
 }

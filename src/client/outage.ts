@@ -1,3 +1,4 @@
+import { callHost } from './call-host.ts';
 import type { Clock } from './clock.ts';
 
 /** A failed request that will be made again. */
@@ -90,11 +91,10 @@ export class Outage {
   }
 
   #tell(onRetry: (retry: Retry) => void, retry: Retry): void {
-    try {
-      onRetry(retry);
-    } catch (error) {
-      this.#options.warn(`onRetry threw: ${error}`);
-    }
+    callHost(
+      () => onRetry(retry),
+      (error) => this.#options.warn(`onRetry threw: ${error}`),
+    );
   }
 }
 

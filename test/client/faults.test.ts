@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
-import { Client, type ClientOptions, type Loss } from '../../src/client/index.ts';
+import { Analytics, Client, type ClientOptions, type Loss } from '../../src/client/index.ts';
 import { collectGarbage } from '../helpers/collect-garbage.ts';
 import { ManualClock } from './manual-clock.ts';
 import { deadEndpoint, service, success } from './service.ts';
@@ -300,6 +300,35 @@ t.test('an onLoss that throws harms neither host nor client', async (t) => {
   track('a', 'b');
   t.same(await client.close(), { sent: 1, failed: 1, dropped: 0 });
   t.match((await warned)[0], { name: 'RollcallWarning', message: /in onLoss/ });
+});
+
+t.test('functions of the host that reject later end no process', async (t) => {
+  const warned: string[] = [];
+  const hear = ({ message }: Error) => void warned.push(message);
+  process.on('warning', hear);
+  t.teardown(() => process.off('warning', hear));
+  const fail = (what: string) => async () => {
+    throw new Error(`in ${what}`);
+  };
+  const { endpoint } = await service(t, (r, n) => (n === 0 ? r.reset() : r.reply(400, success)));
+  const hooks = { onLoss: fail('onLoss'), onRetry: fail('onRetry') };
+  const client = new Client('KEY', { endpoint, ...hooks });
+  client.track({ userId: 'u', event: 'a' });
+  t.same(await client.close(), { sent: 0, failed: 1, dropped: 0 });
+  const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
+  const heard: string[] = [];
+  analytics.once('error', fail('once')).on('error', fail('a listener'));
+  analytics.on('error', () => void heard.push('the next listener'));
+  analytics.track({ userId: 'u', event: 'a' }, fail('a callback'));
+  await analytics.closeAndFlush();
+  await new Promise(setImmediate);
+  t.same(heard, ['the next listener']);
+  for (const what of ['onLoss', 'onRetry', 'once', 'a listener', 'a callback']) {
+    t.ok(
+      warned.some((text) => text.includes(`threw: Error: in ${what}`)),
+      what,
+    );
+  }
 });
 
 t.test('without onLoss the first loss for each reason is a process warning', async (t) => {

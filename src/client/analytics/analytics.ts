@@ -1,3 +1,4 @@
+import { callHost } from '../call-host.ts';
 import { BaseClient } from '../client.ts';
 import type { Clock } from '../clock.ts';
 import { ClientError } from '../errors.ts';
@@ -88,7 +89,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** @internal */
   constructor(settings: AnalyticsSettings, platform: Platform) {
-    super();
+    super((error) => platform.warn(`a callback or listener threw: ${error}`));
     const options = clientOptions(settings);
     this.#settings = settings;
     this.#platform = platform;
@@ -102,7 +103,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     }
     if (settings.maxRateLimitDuration !== undefined) platform.warn('maxRateLimitDuration has no effect here.');
     this.ready = Promise.resolve().then(() => {
-      this.#tell(() => this.emit('register', ['Rollcall']));
+      this.emit('register', ['Rollcall']);
     });
     // Taken out of the object, as in `const { track } = analytics`, they work as well.
     this.identify = this.identify.bind(this);
@@ -189,7 +190,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** An app need not wait for plugins: one that fails is told, and does not end the process. */
   #changed(how: 'register' | 'deregister', names: string[], change: Promise<void>): Promise<void> {
-    const changed = change.then(() => this.#tell(() => this.emit(how, names)));
+    const changed = change.then(() => void this.emit(how, names));
     changed.catch((error) => this.#platform.warn(`${how} of ${names.join(', ')} failed: ${error}`));
     return changed;
   }
@@ -248,7 +249,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     const loss: LossFacts = { outcome: 'dropped', reason: 'closed', count: 1, message: 'the client is closed' };
     if (onLoss) this.#tell(() => onLoss({ ...loss, messages: [event] }));
     else if (!this.hears('call_after_close')) this.#platform.warn(`a ${kind} after closeAndFlush() is dropped.`);
-    this.#tell(() => this.emit('call_after_close', event));
+    this.emit('call_after_close', event);
   }
 
   /** Waits for plugins and callbacks, for `timeout` at most. */
@@ -295,30 +296,30 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
     if (loss) this.#fail('delivery_failure', new DeliveryError(loss), context, callback);
     else {
       if (callback) this.#tell(() => callback(undefined, context));
-      if (this.hears(kind)) this.#tell(() => this.emit(kind, context));
+      if (this.hears(kind)) this.emit(kind, context);
     }
   }
 
   #fail(code: string, reason: unknown, context: Context, callback: Callback | undefined): void {
     context.setFailedDelivery({ reason });
     if (callback) this.#tell(() => callback(reason, context));
-    if (this.hears('error')) this.#tell(() => this.emit('error', { code, reason, ctx: context }));
+    if (this.hears('error')) this.emit('error', { code, reason, ctx: context });
     else if (!(reason instanceof DeliveryError) && !callback) this.#platform.warn(`a message is dropped: ${reason}`);
   }
 
   #drained(): void {
-    if (this.#pending.length === 0 && this.#underWay.size === 0) this.#tell(() => this.emit('drained'));
+    if (this.#pending.length === 0 && this.#underWay.size === 0) this.emit('drained');
   }
 
   #observe(transport: Transport, url: string): Transport {
     return {
       post: async (body) => {
         const request = { url, method: 'POST', headers: { 'content-type': 'application/json' } };
-        if (this.hears('http_request')) this.#tell(() => this.emit('http_request', { ...request, body: text(body) }));
+        if (this.hears('http_request')) this.emit('http_request', { ...request, body: text(body) });
         const answer = await this.#held(() => transport.post(body));
         if ('status' in answer && this.hears('http_response')) {
           const { status, headers = {}, body } = answer;
-          this.#tell(() => this.emit('http_response', { url, status, headers, body }));
+          this.emit('http_response', { url, status, headers, body });
         }
         return answer;
       },
@@ -338,12 +339,8 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   }
 
   /** Calls what is the host's, whose errors must not stop the client. */
-  #tell(call: () => void): void {
-    try {
-      call();
-    } catch (error) {
-      this.#platform.warn(`a callback or listener threw: ${error}`);
-    }
+  #tell(call: () => unknown): void {
+    callHost(call, (error) => this.#platform.warn(`a callback or listener threw: ${error}`));
   }
 }
 

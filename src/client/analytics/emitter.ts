@@ -1,6 +1,14 @@
+import { callHost } from '../call-host.ts';
+
 /** Calls listeners by the name of an event, with the arguments that `Events` gives for it. */
 export class Emitter<Events extends Record<keyof Events, unknown[]>> {
+  readonly #failed: (error: unknown) => void;
   readonly #listeners = new Map<keyof Events, Set<(...args: never) => void>>();
+
+  /** @param failed - called when a listener throws, or rejects later */
+  constructor(failed: (error: unknown) => void) {
+    this.#failed = failed;
+  }
 
   on<Name extends keyof Events>(name: Name, listener: (...args: Events[Name]) => void): this {
     const listeners = this.#listeners.get(name) ?? new Set();
@@ -11,7 +19,7 @@ export class Emitter<Events extends Record<keyof Events, unknown[]>> {
   once<Name extends keyof Events>(name: Name, listener: (...args: Events[Name]) => void): this {
     const once = (...args: Events[Name]) => {
       this.off(name, once);
-      listener(...args);
+      return listener(...args);
     };
     return this.on(name, once);
   }
@@ -24,7 +32,7 @@ export class Emitter<Events extends Record<keyof Events, unknown[]>> {
   /** Unlike in Node, an `error` that nobody listens to is no exception. */
   emit<Name extends keyof Events>(name: Name, ...args: Events[Name]): this {
     for (const listener of [...(this.#listeners.get(name) ?? [])]) {
-      (listener as (...args: Events[Name]) => void)(...args);
+      callHost(() => (listener as (...args: Events[Name]) => void)(...args), this.#failed);
     }
     return this;
   }
