@@ -1,6 +1,6 @@
 import { createCore } from './core.ts';
 import type { CoreOptions, Handlers, Log } from './options.ts';
-import { consoleLog, respond } from './receive.ts';
+import { logOf, respond } from './receive.ts';
 import type { ReceiverStore } from './store.ts';
 import { webSignatures } from './web-signatures.ts';
 
@@ -44,7 +44,7 @@ export function createReceiver(options: EdgeOptions): EdgeReceiver {
     );
   }
   const core = createCore({ stuckAfter: STUCK_AFTER, ...options }, webSignatures, true);
-  const log = options.log ?? consoleLog;
+  const log = logOf(options);
   return {
     handle(request, context) {
       const response = respond(core, request, log, context);

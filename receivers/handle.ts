@@ -3,7 +3,7 @@ import { createCore } from './core.ts';
 import { headerOf, readBody } from './incoming.ts';
 import { nodeSignatures } from './node-signatures.ts';
 import type { CoreOptions, Log } from './options.ts';
-import { consoleLog, type Incoming, receive, respond } from './receive.ts';
+import { type Incoming, logOf, receive, respond } from './receive.ts';
 import type * as reply from './reply.ts';
 
 /** Options of a receiver outside Fastify. */
@@ -76,7 +76,7 @@ function answer(given: HostResponse, { status, headers, body }: reply.Reply): vo
  */
 export function createReceiver(options: StandaloneOptions): Receiver {
   const core = createCore(options, nodeSignatures);
-  const log = options.log ?? consoleLog;
+  const log = logOf(options);
   const resumed = core.resume(log).catch((error) => core.report(error, { stage: 'store' }, log));
   return {
     handle: (request: Request, beside?: unknown) => respond(core, request, log, beside),

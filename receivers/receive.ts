@@ -13,10 +13,24 @@ export interface Incoming extends RequestHead {
   read(limit: number, deadline: ReadDeadline): Promise<Buffer | undefined>;
 }
 
-export const consoleLog: Log = {
+const consoleLog: Log = {
   warn: (fields, message) => console.warn(message, fields),
   error: (fields, message) => console.error(message, fields),
 };
+
+/** The host's log. Whether it fails, at once or later, neither an answer nor the process depends on it. */
+export function logOf({ log = consoleLog }: { log?: Log }): Log {
+  const safely =
+    (level: keyof Log): Log[typeof level] =>
+    async (fields, message) => {
+      try {
+        await log[level](fields, message);
+      } catch {
+        // There is nowhere left to say it.
+      }
+    };
+  return { warn: safely('warn'), error: safely('error') };
+}
 
 /** Verified bytes, or the answer to a request that can't be trusted. */
 export type Checked = ({ rawBody: Buffer } & Trusted) | { ok: false; reply: reply.Reply };

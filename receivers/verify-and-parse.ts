@@ -5,7 +5,7 @@ import { nodeSignatures } from './node-signatures.ts';
 import { isObject } from './objects.ts';
 import type { Log, VerifyOptions } from './options.ts';
 import { parseBody } from './parse.ts';
-import { check, consoleLog, fromRequest } from './receive.ts';
+import { check, fromRequest, logOf } from './receive.ts';
 import type { Reply } from './reply.ts';
 import { Verifier } from './verifier.ts';
 
@@ -46,7 +46,8 @@ export function createVerifyAndParse(
   options: VerifyOptions & { log?: Log },
 ): (request: Request) => Promise<VerifiedRequest | RefusedRequest> {
   if (!isObject(options)) throw new TypeError('give the options: { secret }');
-  const { log = consoleLog, deadline = 4500, clock = systemClock } = options;
+  const { deadline = 4500, clock = systemClock } = options;
+  const log = logOf(options);
   const verifier = new Verifier(options, nodeSignatures);
   const reads = createDeadlines(clock);
   const core = {

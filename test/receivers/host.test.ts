@@ -5,7 +5,14 @@ import Fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
 import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
-import { createReceiver, type Failure, memoryStore, receiver, type StandaloneOptions } from '../../receivers/index.ts';
+import {
+  createReceiver,
+  createVerifyAndParse,
+  type Failure,
+  memoryStore,
+  receiver,
+  type StandaloneOptions,
+} from '../../receivers/index.ts';
 import { createSender, signed, webhook } from '../../receivers/testing.ts';
 import { hosts, listen, silent } from './helpers/hosts.ts';
 import { body, post, secret } from './helpers/samples.ts';
@@ -229,6 +236,28 @@ t.test('a log that throws fails no answer', async (t) => {
   const request = new Request('http://localhost/hooks', { method: 'POST', headers, body: bytes });
   t.equal((await hooks.handle(request)).status, 500);
 });
+
+for (const [when, fail] of Object.entries({
+  'at once': () => {
+    throw new Error('disk full');
+  },
+  later: () => Promise.reject(new Error('disk full')),
+})) {
+  t.test(`a log that fails ${when} changes no answer to anyone, and does not end the process`, async (t) => {
+    const options = { secret, on: { track: fail }, log: { warn: fail, error: fail } };
+    for (const [key, status] of [
+      ['another', 401],
+      [secret, 500],
+    ] as const) {
+      const made = signed(body('track'), key);
+      const request = () => new Request('http://localhost/hooks', { method: 'POST', ...made });
+      for (const create of [createReceiver, createEdgeReceiver])
+        t.equal((await create(options).handle(request())).status, status);
+      t.equal((await createVerifyAndParse(options)(request())).ok, status === 500);
+    }
+    await new Promise(setImmediate);
+  });
+}
 
 /** Begins an upload that never ends; resolves to the status line, or to nothing when it is cut off. */
 function idleUpload(url: string): { readonly answer: Promise<string> } {
