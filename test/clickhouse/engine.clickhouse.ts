@@ -161,20 +161,6 @@ t.test('settings of the engine go with each query, and none of what Rollcall rel
   );
 });
 
-t.test('what goes beyond a limit of the profile fails, and is never a part of the rows', async (t) => {
-  const { reopen } = await open(t);
-  const sql = 'select toString(number) as user_id from numbers(20000)';
-  const limits = [
-    { max_rows_to_group_by: 100, group_by_overflow_mode: 'any' },
-    { max_rows_to_read: 5000, max_block_size: 1000, read_overflow_mode: 'break' },
-    { max_rows_to_sort: 5000, max_block_size: 1000, sort_overflow_mode: 'break' },
-  ];
-  for (const settings of limits) {
-    const engine = await reopen({ settings: { max_threads: 1, ...settings } });
-    await t.rejects(engine.stage(request({ sql })), { message: /Limit for/ }, Object.keys(settings).join());
-  }
-});
-
 t.test('large joins spill, by the algorithms that can', async (t) => {
   const { reopen } = await open(t);
   for (const join_algorithm of ['grace_hash', 'full_sorting_merge']) {
@@ -291,6 +277,38 @@ t.test('SQL that is interrupted has ended in ClickHouse, too', async (t) => {
   stop.abort(new Error('enough'));
   await t.rejects(staging, { message: 'enough' });
   t.equal(runs(), 0);
+});
+
+t.test('settings of a profile change neither tables nor columns nor what a plan shows', async (t) => {
+  const settings = {
+    data_type_default_nullable: 1,
+    empty_result_for_aggregation_by_empty_set: 1,
+    describe_include_subcolumns: 1,
+    enable_named_columns_in_function_tuple: 1,
+  };
+  const url = await front.database();
+  const config = { type: 'clickhouse', url, database: 'profiled_rollcall', settings } as const;
+  const engine = await openClickhouse(config, { folder, clock: systemClock });
+  t.teardown(() => engine.close());
+  const wanted = request({ kind: 'trait', key: 'x', sql: "select 'a' as user_id, map('b', 1) as x" });
+  const { entered, sample } = await engine.preview(wanted, 5);
+  t.same([entered, told(sample)], [1, [['a', { x: { b: 1 } }]]]);
+  await settle(engine, wanted);
+  t.same(await engine.snapshot('x'), { version: 1, members: 1 });
+});
+
+t.test('what goes beyond a limit of the profile fails, and is never a part of the rows', async (t) => {
+  const { reopen } = await open(t);
+  const sql = 'select toString(number) as user_id from numbers(20000)';
+  const limits = [
+    { max_rows_to_group_by: 100, group_by_overflow_mode: 'any' },
+    { max_rows_to_read: 5000, max_block_size: 1000, read_overflow_mode: 'break' },
+    { max_rows_to_sort: 5000, max_block_size: 1000, sort_overflow_mode: 'break' },
+  ];
+  for (const settings of limits) {
+    const engine = await reopen({ settings: { max_threads: 1, ...settings } });
+    await t.rejects(engine.stage(request({ sql })), { message: /Limit for/ }, Object.keys(settings).join());
+  }
 });
 
 // The last: once the server within this process was read only, it stays so.

@@ -60,6 +60,10 @@ const SETTINGS = {
   max_query_size: 64 * 1024 * 1024,
   output_format_json_quote_64bit_integers: 1,
   output_format_json_quote_decimals: 0,
+  // Our tables have keys that are never null, a count of nothing is 0, and columns are told without what they are made of.
+  data_type_default_nullable: 0,
+  empty_result_for_aggregation_by_empty_set: 0,
+  describe_include_subcolumns: 0,
   // Proxies cut connections on which nothing comes for long.
   send_progress_in_http_headers: 1,
   // Servers from 23.9 to 25.10 would write an error that comes late as one row more.

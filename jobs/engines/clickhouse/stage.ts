@@ -53,7 +53,9 @@ export async function previewPlan(
     const groups = await session.rows(groupsOf(`(${query})`, `, ${rows}`), request.signal);
     const sample = groups
       .filter(([was, now, folded]) => (was || now) && !folded)
-      .flatMap((group) => (group[5] as [unknown, string, boolean, string | null][]).slice(0, size))
+      .flatMap((group) => (group[5] as object[]).slice(0, size))
+      // Some servers name what is in a tuple: then it comes as an object.
+      .map((row) => Object.values(row) as [unknown, string, boolean, string | null])
       .map(([n, ...rest]) => [whole(n), ...rest] as const)
       .sort(([a], [b]) => a - b);
     return { ...counted(request, snapshot, groups, described, newest), sample: toBatch(sample) };
