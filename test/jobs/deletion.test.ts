@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../jobs/engines/duckdb/duckdb.ts';
@@ -94,16 +95,17 @@ function deleter(rig: Rig, sync: Sync): Regulations {
 class Play {
   readonly posts: Post[] = [];
   private readonly rig: Rig;
-  private readonly engine: Engine;
+  /** Each process has a session of its own. */
+  private readonly open: () => Promise<Engine>;
   private readonly plan: History;
   private readonly key: string;
   private time: number;
   /** When the request was finished, and what had been posted by then. */
   private finished: { readonly at: number; readonly posts: number } | null = null;
 
-  constructor(rig: Rig, engine: Engine, plan: History, key: string) {
+  constructor(rig: Rig, open: () => Promise<Engine>, plan: History, key: string) {
     this.rig = rig;
-    this.engine = engine;
+    this.open = open;
     this.plan = plan;
     this.key = key;
     this.time = rig.time();
@@ -113,7 +115,7 @@ class Play {
     const { rig, plan } = this;
     const { store } = rig;
     rig.config.destinations = NAMES.slice(0, plan.isConnectedLater ? 1 : 2).map((name) => destination(name));
-    const other = rig.another({ openEngine: async () => ({ ...this.engine, close: async () => {} }) });
+    const other = rig.another({ openEngine: this.open });
     this.define(plan.before);
     this.tick();
     await other.run();
@@ -166,7 +168,7 @@ class Play {
 
   /** The process that syncs: at its call `at` the other one deletes. */
   private async sync(deletion: () => Promise<void>): Promise<void> {
-    const { rig, plan, engine } = this;
+    const { rig, plan, open } = this;
     const calls = new Map<string, number>();
     /** Before and after each call. */
     const pass = async (call: string) => {
@@ -189,11 +191,15 @@ class Play {
           };
         },
       });
-    const paged: Engine = { ...engine, changes: (id, after) => engine.changes(id, after, 2) };
+    const openAround = async (): Promise<Engine> => {
+      const engine = await open();
+      const paged: Engine = { ...engine, changes: (id, after) => engine.changes(id, after, 2) };
+      return { ...around(paged), close: engine.close };
+    };
     const sync = rig.another({
       store: around<Store>(rig.store),
       accept: around({ accept: rig.accept }).accept,
-      openEngine: async () => ({ ...around(paged), close: async () => {} }),
+      openEngine: openAround,
     });
     const done = plan.action === 'run' ? await sync.run() : [await sync[plan.action](this.key)];
     for (const { error } of done) assert.equal(error, null);
@@ -289,12 +295,12 @@ class Play {
   }
 }
 
-async function survives(t: Test, engine: Engine, numRuns: number): Promise<void> {
+async function survives(t: Test, open: () => Promise<Engine>, numRuns: number): Promise<void> {
   const rig = await createRig(t);
   let histories = 0;
   const play = async (plan: History) => {
     histories += 1;
-    await new Play(rig, engine, plan, `club_${histories}`).perform();
+    await new Play(rig, open, plan, `club_${histories}`).perform();
   };
   await fc.assert(fc.asyncProperty(history, play), { numRuns, seed: SEED, examples: [[BEGINNING]] });
   t.comment(`${histories} deletions at any moment`);
@@ -302,16 +308,18 @@ async function survives(t: Test, engine: Engine, numRuns: number): Promise<void>
 }
 
 t.test('whenever a user is deleted, nothing that was computed before is sent after, with DuckDB', async (t) => {
-  const memory = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: 1 } as const;
-  const engine = await openDuckdb(memory, { folder: t.testdirName, clock: systemClock });
-  t.teardown(() => engine.close());
-  await survives(t, engine, runs(20));
+  const folder = t.testdir({});
+  const file = { type: 'duckdb', path: join(folder, 'engine.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const open = () => openDuckdb(file, { folder, clock: systemClock });
+  // It stays open from one session to the next.
+  const kept = await open();
+  t.teardown(() => kept.close());
+  await survives(t, open, runs(20));
 });
 
 t.test('whenever a user is deleted, nothing that was computed before is sent after, with Postgres', async (t) => {
   const server = await startFastPostgres();
   t.teardown(() => server.stop());
-  const engine = await openPostgres({ type: 'postgres', url: await server.database() });
-  t.teardown(() => engine.close());
-  await survives(t, engine, runs(6));
+  const url = await server.database();
+  await survives(t, () => openPostgres({ type: 'postgres', url }), runs(6));
 });
