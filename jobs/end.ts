@@ -4,9 +4,6 @@ import type { RunContext } from './context.ts';
 import type { Debt } from './debts.ts';
 import { areBack } from './room.ts';
 
-/** Runs looked at for deliveries that are still under way. */
-const RECENT = 100;
-
 type Place = Pick<RunContext, 'store' | 'config' | 'subject'>;
 
 /** Whether a destination has to hear of the end once more: some of it, or of what came before, died on the way. */
@@ -37,12 +34,7 @@ async function isSettled({ store, clock, config }: RunContext, record: AudienceR
   return lapsed.length === 0 && (await isAllDelivered(store, key));
 }
 
-/** Whether nothing that was sent of an audience is still on its way, or dead. */
+/** Whether nothing that was sent of an audience is still on its way, or dead. A delivery that was replayed belongs to no run. */
 export async function isAllDelivered(store: RunContext['store'], key: string): Promise<boolean> {
-  if ((await store.deadLetters({ conflictPrefix: conflictKey(key, ''), limit: 1 })).length > 0) return false;
-  for (const { id } of await store.runs({ key, states: ['done'], limit: RECENT })) {
-    const { deliveries, delivered, dead, superseded } = await store.runProgress(id);
-    if (deliveries > delivered + dead + superseded) return false;
-  }
-  return true;
+  return !(await store.hasUndelivered(conflictKey(key, '')));
 }

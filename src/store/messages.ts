@@ -158,6 +158,8 @@ export interface MessageRecords {
    */
   boundDelivered(bytes: number, limit: number): Promise<number>;
   deadLetters(filter: DeadLetterFilter): Promise<readonly DeadLetter[]>;
+  /** Whether any delivery or dead letter has a conflict key that begins so. */
+  hasUndelivered(conflictPrefix: string): Promise<boolean>;
   /** As `deadLetters`, newest ids first where asked for. It looks at a bounded part of them, so that a page may be short. */
   deadLetterPage(filter: DeadLetterFilter, newestFirst: boolean): Promise<DeadLetterPage>;
   /** Adds samples, in the order of time; of each source the newest 200 are kept. */

@@ -110,6 +110,25 @@ export const letterCases: Cases = {
       all.map(({ id }) => id),
     );
   },
+  'what has a conflict key is undelivered while it waits, is in flight, dead or replayed, and no longer once it is delivered':
+    async (t, store) => {
+      const owner = await store.join(TTL);
+      const isThere = () => store.hasUndelivered('aud|');
+      await accept(store, message({ conflict: 'audience|u1' }));
+      await accept(store, message({ conflict: null }));
+      t.notOk(await isThere(), 'others are');
+      await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
+      await accept(store, message({ conflict: 'aud|u1' }));
+      t.ok(await isThere());
+      const claims = await claim(store, owner);
+      t.ok(await isThere());
+      await settle(store, owner, claims, REFUSED);
+      t.ok(await isThere());
+      await store.replay((await letters(store)).map(({ id }) => ({ id, body: null })));
+      t.ok(await isThere());
+      await settle(store, owner, await claim(store, owner), { kind: 'delivered' });
+      t.notOk(await isThere());
+    },
   'letters that an endpoint refused which refuses everything are queued again in steps, as they are and in order of acceptance':
     async (t, store, fixture) => {
       const owner = await store.join(TTL);

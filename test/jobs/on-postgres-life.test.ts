@@ -9,5 +9,5 @@ await runOnPostgres(t, {
   'jobs/replay': 8,
   'jobs/schedule': 8,
   'jobs/snapshot': 6,
-  'jobs/told': 14,
+  'jobs/told': 15,
 });

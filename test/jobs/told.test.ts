@@ -180,6 +180,26 @@ t.test('an end that died is offered again', async (t) => {
   t.same(await rig.store.audiences(), []);
 });
 
+t.test('an end that died, was replayed and died once more is offered again', async (t) => {
+  const { rig, run, deliver, held } = await createWorld(t);
+  rig.config.audiences = [audience('a', list('1'))];
+  await run();
+  rig.config.audiences = [];
+  await rig.sync.retire('a');
+  const refusedByMail = ({ destination }: Claim): Verdict => (destination === 'mail' ? REFUSED : { kind: 'delivered' });
+  await deliver(refusedByMail);
+  const letters = await rig.store.deadLetters({ limit: 10 });
+  t.equal(await rig.store.replay(letters.map(({ id }) => ({ id, body: null }))), 1);
+  tick(rig);
+  t.same(await rig.sync.run(), [], 'while the replay waits');
+  await deliver(refusedByMail);
+  t.same(held('mail'), { 'a 1': true });
+  t.match(await run(), [{ action: 'withdraw', key: 'a', destinations: ['mail'], sent: 1 }]);
+  t.same(held('mail'), {});
+  await run();
+  t.same(await rig.store.audiences(), [], 'then it is forgotten');
+});
+
 t.test('a changed source leaves no dead letter behind, and why shows them', async (t) => {
   const { rig, run, held } = await createWorld(t);
   const both = ['personas', 'shop'];

@@ -32,6 +32,15 @@ export function deadLetters(session: Session, filter: DeadLetterFilter): Promise
   return found(session, filter, range, raw('ASC'));
 }
 
+/** One statement: between two, a letter that is replayed would be in neither table. */
+export async function hasUndelivered({ rows, dialect }: Session, conflictPrefix: string): Promise<boolean> {
+  const isOfThese = dialect.startsWith(raw('conflict'), conflictPrefix);
+  const found = await rows(sql`
+    SELECT 1 WHERE EXISTS (SELECT 1 FROM rollcall.delivery WHERE ${isOfThese})
+      OR EXISTS (SELECT 1 FROM rollcall.dead_letter WHERE ${isOfThese})`);
+  return found.length > 0;
+}
+
 export async function deadLetterPage(
   session: Session,
   filter: DeadLetterFilter,

@@ -21,7 +21,7 @@ import { countOrphans, orphans, owners, publish, rosters } from './fleet.ts';
 import { addHistory, history, historySums, pruneHistory } from './history.ts';
 import { boundDelivered } from './kept-messages.ts';
 import { releaseLease, renewLease, takeLease } from './leases.ts';
-import { deadLetterPage, deadLetters } from './letters.ts';
+import { deadLetterPage, deadLetters, hasUndelivered } from './letters.ts';
 import {
   addLiveAudience,
   commitLive,
@@ -102,7 +102,7 @@ const RECORDS = {
   ...{ regulations, confirmNotices, confirmed },
   ...{ saveRegulation, stripRegulation, regulation, openRegulations, deletions, excluded, told, suppress },
   hashKey: async ({ hashKey }) => hashKey,
-  ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage },
+  ...{ endpoints, markEndpoint, backlog, attempts, attemptPage, deadLetters, deadLetterPage, hasUndelivered },
   ...{ messagePage, message, pruneDelivered, boundDelivered },
   ...{ saveDiscards, discards, discardPage, forgetDiscards },
   ...{ owners, publish, rosters, orphans, countOrphans },
