@@ -33,6 +33,17 @@ t.test('a file that a newer Rollcall made is refused and left as it is', async (
   t.match(file.prepare('PRAGMA user_version').get(), { user_version: 999 });
 });
 
+t.test('a database of another program is refused and left as it is, whatever its version', async (t) => {
+  for (const version of [0, 1, 999]) {
+    const path = join(t.testdir({}), 'shop.db');
+    const file = new DatabaseSync(path);
+    file.exec(`CREATE TABLE orders (id integer); PRAGMA user_version = ${version}`);
+    await t.rejects(open(path), { code: 'store_failed', message: /another program: it has a table "orders"/ });
+    t.match(file.prepare('SELECT name FROM sqlite_schema').all(), [{ name: 'orders' }]);
+    file.close();
+  }
+});
+
 t.test('a file of a build from before the release is refused', async (t) => {
   const path = join(t.testdir({}), 'rollcall.db');
   await (await open(path)).close();

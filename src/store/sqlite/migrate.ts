@@ -6,8 +6,13 @@ import type { Connection } from './connection.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 
-/** Brings the schema to the newest version, each step in a transaction of its own. */
+/**
+ * Brings the schema to the newest version, each step in a transaction of its own.
+ *
+ * @throws RollcallError `store_failed` for a database of another program, `store_outdated`
+ */
 export async function migrate(connection: Connection): Promise<void> {
+  refuseOfOthers(connection);
   const steps = readdirSync(FOLDER)
     .filter((file) => file.endsWith('.sql'))
     .sort();
@@ -27,6 +32,15 @@ export async function migrate(connection: Connection): Promise<void> {
   // The column that came last.
   if (!connection.get("SELECT 1 FROM pragma_table_info('dead_letter') WHERE name = 'taken'"))
     throw new RollcallError('store_outdated', BEFORE_010);
+}
+
+/** Our tables among those of another program would be lost with its file, and its tables with ours. */
+function refuseOfOthers(connection: Connection): void {
+  const tables = connection.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
+  const [first] = tables;
+  if (first === undefined || tables.some(({ name }) => name === 'dead_letter')) return;
+  const what = `The file is a database of another program: it has a table ${JSON.stringify(first.name)}`;
+  throw new RollcallError('store_failed', `${what}. Name a file in \`store\` that is Rollcall's own.`);
 }
 
 function currentVersion(connection: Connection): number {
