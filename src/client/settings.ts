@@ -30,6 +30,9 @@ export interface Settings {
 
 /** @throws ClientError `bad_configuration`, naming the option. */
 export function resolve(options: ClientOptions, platform: Platform): Settings {
+  requireObject('options', options);
+  for (const name of ['path', 'spool'] as const) requireType(name, options[name], 'string');
+  for (const name of ['onLoss', 'onRetry', 'fetch'] as const) requireType(name, options[name], 'function');
   return {
     endpoint: batchUrl(options.endpoint ?? platform.defaultEndpoint(), options.path),
     flushAt: number('flushAt', options.flushAt ?? options.size, 20, 1),
@@ -46,6 +49,22 @@ export function resolve(options: ClientOptions, platform: Platform): Settings {
     fetch: options.fetch,
     clock: options.clock ?? platform.clock,
   };
+}
+
+/**
+ * For callers without types: a text in place of the options would be passed over, and with it the endpoint.
+ *
+ * @throws ClientError `bad_configuration`
+ */
+export function requireObject(name: string, given: unknown): void {
+  if (typeof given !== 'object' || given === null) {
+    throw new ClientError('bad_configuration', `${name} must be an object`, name);
+  }
+}
+
+function requireType(name: string, given: unknown, type: 'string' | 'function'): void {
+  if (given === undefined || typeof given === type) return;
+  throw new ClientError('bad_configuration', `${name} must be a ${type}`, name);
 }
 
 function batchUrl(endpoint: string | undefined, path = '/v1/batch'): URL {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { Client, ClientError } from '../../src/client/index.ts';
+import { Analytics, Client, ClientError } from '../../src/client/index.ts';
 import { version } from '../../src/client/version.ts';
 import { ManualClock } from './manual-clock.ts';
 import { service } from './service.ts';
@@ -207,6 +207,13 @@ t.test('options that cannot be right are refused by name', (t) => {
   t.throws(() => new Client(''), { code: 'bad_configuration', field: 'writeKey' });
   t.throws(() => new Client('k', { endpoint: 'ftp://x' }), { code: 'bad_configuration', field: 'endpoint' });
   t.throws(() => new Client('k', { endpoint: 'nonsense' }), { code: 'bad_configuration', field: 'endpoint' });
+  for (const options of ['http://127.0.0.1:1', null] as never[]) {
+    t.throws(() => new Client('k', options), { code: 'bad_configuration', field: 'options' });
+    t.throws(() => new Analytics(options), { code: 'bad_configuration', field: 'settings' });
+  }
+  for (const name of ['path', 'spool', 'onLoss', 'onRetry', 'fetch']) {
+    t.throws(() => new Client('k', { [name]: 1 }), { code: 'bad_configuration', field: name });
+  }
   for (const name of ['flushAt', 'flushAfter', 'maxQueueCount', 'maxQueueBytes', 'requestTimeout'] as const) {
     for (const value of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
       t.throws(() => new Client('k', { [name]: value }), { code: 'bad_configuration', field: name });

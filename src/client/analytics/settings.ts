@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import { ClientError } from '../errors.ts';
 import type { Fetch, FetchAnswer, FetchInit } from '../fetch.ts';
 import type { ClientOptions } from '../options.ts';
-import { LONGEST_TIMER } from '../settings.ts';
+import { LONGEST_TIMER, requireObject } from '../settings.ts';
 
 /** A request that an {@link HTTPClient} makes. */
 export interface HTTPClientRequest {
@@ -54,6 +54,7 @@ export interface AnalyticsSettings
 
 /** @throws ClientError `bad_configuration`, naming the option. */
 export function clientOptions(settings: AnalyticsSettings): ClientOptions {
+  requireObject('settings', settings);
   if (settings.oauthSettings !== undefined) {
     throw new ClientError(
       'bad_configuration',
