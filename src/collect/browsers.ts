@@ -76,10 +76,10 @@ export const browsers: FastifyPluginAsync<BrowserOptions> = async (parent, optio
     return cached(reply).send(rudderConfig(source));
   };
   await scope('/v1/projects', (app) => {
-    app.get('/:key/settings', { schema: settingsRoute() }, settings);
+    app.get('/:key/settings', settingsRoute(), settings);
   });
   await scope('/sourceConfig', (app) => {
-    app.get('/', { schema: sourceConfigRoute() }, sourceConfig);
+    app.get('/', sourceConfigRoute(), sourceConfig);
   });
   await parent.register(pixels, options);
 };

@@ -1,15 +1,8 @@
-import type {
-  FastifyError,
-  FastifyInstance,
-  FastifyPluginAsync,
-  FastifyRequest,
-  FastifySchema,
-  RouteHandlerMethod,
-  RouteShorthandOptions,
-} from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { Clock } from '../clock.ts';
 import { RollcallError } from '../errors.ts';
 import { answerError, answerNotFound, knownError, statusOf } from '../http-errors.ts';
+import { type Documented, HIDDEN } from '../http-schemas.ts';
 import type { IpRule } from '../ip.ts';
 import type { Envelope } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
@@ -23,7 +16,7 @@ import { type CollectLimits, DEFAULT_LIMITS } from './limits.ts';
 import type { CollectOptions } from './options.ts';
 import { limitRate, sourceOf } from './rate-limit.ts';
 import { RefusalLog } from './refusal-log.ts';
-import { batchRoute, callRoute, hiddenRoute } from './schemas.ts';
+import { batchRoute, callRoute } from './schemas.ts';
 import { Strangers } from './strangers.ts';
 
 /** Single calls by the paths of all clients; browsers use one letter. */
@@ -116,15 +109,14 @@ async function serve(
   const routes = async (under: FastifyInstance, { prefix }: { readonly prefix: string }) => {
     under.setNotFoundHandler(answerUnrouted(prefix));
     await answerPreflights(under);
-    const documented = (schema: FastifySchema) => (prefix === '/v1' ? schema : hiddenRoute);
     const isBeacon = prefix !== '/v1';
     for (const [path, type] of Object.entries(CALLS)) {
-      const schema = path === type ? documented(callRoute(type)) : hiddenRoute;
-      post(under, path, { bodyLimit: limits.callBytes, schema }, call(type, isBeacon || path.length === 1));
+      const docs = path === type && !isBeacon ? callRoute(type) : HIDDEN;
+      post(under, path, limits.callBytes, docs, call(type, isBeacon || path.length === 1));
     }
     for (const path of BATCHES) {
-      const schema = path === 'batch' ? documented(batchRoute()) : hiddenRoute;
-      post(under, path, { bodyLimit: limits.batchBytes, schema }, batch(isBeacon));
+      const docs = path === 'batch' && !isBeacon ? batchRoute() : HIDDEN;
+      post(under, path, limits.batchBytes, docs, batch(isBeacon));
     }
   };
   for (const prefix of PREFIXES) await app.register(routes, { prefix });
@@ -169,7 +161,13 @@ function createFailureAnswer(clock: Pick<Clock, 'monotonic'>): typeof answerErro
 }
 
 /** With and without a final slash: a redirect would lose the message, as clients don't follow it. */
-function post(app: FastifyInstance, path: string, options: RouteShorthandOptions, handler: RouteHandlerMethod): void {
-  app.post(`/${path}`, options, handler);
-  app.post(`/${path}/`, { ...options, schema: hiddenRoute }, handler);
+function post(
+  app: FastifyInstance,
+  path: string,
+  bodyLimit: number,
+  docs: Documented,
+  handler: RouteHandlerMethod,
+): void {
+  app.post(`/${path}`, { ...docs, bodyLimit }, handler);
+  app.post(`/${path}/`, { ...HIDDEN, bodyLimit }, handler);
 }

@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { knownError, statusOf } from '../http-errors.ts';
+import { HIDDEN } from '../http-schemas.ts';
 import type { MessageType } from '../message-types.ts';
 import { readCall } from './batch.ts';
 import { reportRequest } from './discarded.ts';
@@ -59,8 +60,8 @@ export const pixels: FastifyPluginAsync<BrowserOptions> = async (
           return image(reply);
         };
         // Who looks by HEAD whether there is an image, such as a scanner of e-mails, has not seen it.
-        app.get(`/${type}`, { schema: pixelRoute(type), exposeHeadRoute: false }, handler);
-        app.get(`/${type}.gif`, { schema: { hide: true }, exposeHeadRoute: false }, handler);
+        app.get(`/${type}`, { ...pixelRoute(type), exposeHeadRoute: false }, handler);
+        app.get(`/${type}.gif`, { ...HIDDEN, exposeHeadRoute: false }, handler);
       }
     },
     { prefix: '/v1/pixel' },

@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import * as z from 'zod';
-import { errorAnswer, jsonSchema } from '../http-schemas.ts';
+import { type Documented, documented, errorAnswer, jsonSchema } from '../http-schemas.ts';
 import { messageSchemas } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
@@ -47,39 +47,40 @@ function itemSchema<Type extends ClientType>(type: Type) {
   return messageSchemas[type].extend({ type: z.literal(type), timestamp });
 }
 
-/** For the other paths of the same route. */
-export const hiddenRoute: FastifySchema = { hide: true };
-
-export function callRoute(type: ClientType): FastifySchema {
-  return collectRoute(`One ${type} message`, messageSchemas[type].extend({ timestamp, ...travel }), done);
+export function callRoute(type: ClientType): Documented {
+  return documented(() =>
+    collectRoute(`One ${type} message`, messageSchemas[type].extend({ timestamp, ...travel }), done),
+  );
 }
 
-export function batchRoute(): FastifySchema {
-  return collectRoute('Many messages', batch, done.extend({ rejected: z.array(rejected).optional() }));
+export function batchRoute(): Documented {
+  return documented(() =>
+    collectRoute('Many messages', batch, done.extend({ rejected: z.array(rejected).optional() })),
+  );
 }
 
-export function settingsRoute(): FastifySchema {
-  return getRoute('What analytics-next asks of its `cdnURL`', 'Where to send.', {
+export function settingsRoute(): Documented {
+  return getRoute('What analytics-next asks of its `cdnURL`', 'Where to send.', () => ({
     params: jsonSchema(z.object({ key: z.string().describe('A write key.') })),
-  });
+  }));
 }
 
-export function sourceConfigRoute(): FastifySchema {
-  return getRoute("What Rudder's library for browsers asks of its `configUrl`", 'Whether to send.', {
+export function sourceConfigRoute(): Documented {
+  return getRoute("What Rudder's library for browsers asks of its `configUrl`", 'Whether to send.', () => ({
     security: [{ writeKey: [] }, {}],
     querystring: jsonSchema(z.object({ writeKey: z.string().optional().describe('Where no header has it.') })),
-  });
+  }));
 }
 
-export function pixelRoute(type: ClientType): FastifySchema {
+export function pixelRoute(type: ClientType): Documented {
   const data = z.string().describe(`A ${type} message with its \`writeKey\`, as JSON in Base64.`);
-  return getRoute(`One ${type} message in the address of an image`, 'Durable; an image of one pixel.', {
+  return getRoute(`One ${type} message in the address of an image`, 'Durable; an image of one pixel.', () => ({
     querystring: jsonSchema(z.object({ data, writeKey: z.string().optional() })),
-  });
+  }));
 }
 
-function getRoute(summary: string, description: string, asked: FastifySchema): FastifySchema {
-  return { summary, tags: ['Browsers'], ...asked, response: { 200: { description } } };
+function getRoute(summary: string, description: string, asked: () => FastifySchema): Documented {
+  return documented(() => ({ summary, tags: ['Browsers'], ...asked(), response: { 200: { description } } }));
 }
 
 function collectRoute(summary: string, body: z.ZodType, answer: z.ZodType): FastifySchema {

@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { RollcallError } from '../errors.ts';
 import { answerError } from '../http-errors.ts';
-import { checkedPart, errorAnswer, jsonSchema } from '../http-schemas.ts';
+import { checkedPart, documented, errorAnswer, jsonSchema } from '../http-schemas.ts';
 import { type Confirmed, REGULATION_TYPES, type Regulation, type RegulationType } from '../store/port.ts';
 import { subjectIds } from './subjects.ts';
 
@@ -78,14 +78,14 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
     const filed = { type: regulationType, sources, userIds };
     return { data: { regulateId: await options.fileRegulation(filed, request) } };
   };
-  const schema = {
-    ...documentation('File a deletion request', filed),
-    body: jsonSchema(requestBody),
-  };
-  app.post('/regulations', { schema, bodyLimit: MAX_BYTES }, (request) => file(request, null));
+  const filing = (summary: string) =>
+    documented(() => ({ ...documentation(summary, filed), body: jsonSchema(requestBody) }));
+  app.post('/regulations', { ...filing('File a deletion request'), bodyLimit: MAX_BYTES }, (request) =>
+    file(request, null),
+  );
   app.post<{ Params: { id: string } }>(
     '/regulations/sources/:id',
-    { schema: { ...schema, summary: 'File a deletion request for one source' }, bodyLimit: MAX_BYTES },
+    { ...filing('File a deletion request for one source'), bodyLimit: MAX_BYTES },
     async (request) => {
       const { id } = request.params;
       if (!options.hasSource(id)) throw new RollcallError('not_found', `There is no source ${id}.`);
@@ -94,7 +94,7 @@ export const regulations: FastifyPluginAsync<RegulationsOptions> = async (app, o
   );
   app.get<{ Params: { id: string } }>(
     '/regulations/:id',
-    { schema: documentation('What became of a deletion request', found) },
+    documented(() => documentation('What became of a deletion request', found)),
     async ({ params }) => {
       const regulation = await options.findRegulation(params.id);
       if (regulation === null) throw new RollcallError('not_found', `There is no regulation ${params.id}.`);

@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { answerError } from '../../http-errors.ts';
+import { HIDDEN } from '../../http-schemas.ts';
 import type { Audit } from '../audit.ts';
 import type { Gate } from '../guard.ts';
 import { type AlertParts, alertRoutes } from './alerts.ts';
@@ -94,7 +95,5 @@ async function document(app: FastifyInstance, { serviceName, version }: SessionP
       components: { securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } } },
     },
   });
-  app.get('/openapi.json', { schema: { hide: true } }, () =>
-    (app as FastifyInstance & { management(): object }).management(),
-  );
+  app.get('/openapi.json', HIDDEN, () => (app as FastifyInstance & { management(): object }).management());
 }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
+import { documented } from '../../http-schemas.ts';
 import type { Logger } from '../../log.ts';
 import type { HistoryFilter, Store } from '../../store/port.ts';
 import { type ApiRoutes, failures } from './route.ts';
@@ -66,7 +67,7 @@ interface Listener {
  */
 export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
   const stream = new Stream(parts);
-  const schema = {
+  const docs = documented(() => ({
     summary: 'Server-sent events that say what has changed',
     description: `Each is \`{"topics":[…]}\` of ${TOPICS.join(', ')}; one a second at most.`,
     tags: ['Events'],
@@ -78,8 +79,8 @@ export function eventRoutes({ app, gate }: ApiRoutes, parts: EventParts): void {
       },
       ...failures('read'),
     },
-  };
-  app.get('/events', { schema, exposeHeadRoute: false, onRequest: gate.guard('read') }, (_request, reply) => {
+  }));
+  app.get('/events', { ...docs, exposeHeadRoute: false, onRequest: gate.guard('read') }, (_request, reply) => {
     if (stream.isFull)
       throw new RollcallError('overloaded', `${LISTENERS} pages are open already. Close one, or try again later.`);
     reply.hijack();

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { Right } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
-import { checkedPart, errorAnswer, jsonSchema } from '../../http-schemas.ts';
+import { checkedPart, documented, errorAnswer, jsonSchema } from '../../http-schemas.ts';
 import { suggestion } from '../../spelling.ts';
 import type { Audit } from '../audit.ts';
 import type { Caller, Gate } from '../guard.ts';
@@ -59,8 +59,8 @@ export function reading<
   P extends z.ZodType = typeof NOTHING,
   Q extends z.ZodType = typeof NOTHING,
 >({ app, gate }: ApiRoutes, path: string, options: RouteOptions<P, Q, typeof NOTHING, A>): void {
-  const schema = documentation(options, 'read');
-  app.get(path, { schema, onRequest: gate.guard('read') }, async (request, reply) => {
+  const docs = documented(() => documentation(options, 'read'));
+  app.get(path, { ...docs, onRequest: gate.guard('read') }, async (request, reply) => {
     reply.header('cache-control', 'no-store');
     refuseUnknown(options.query ?? NOTHING, request.query, 'query');
     return options.handle({ ...asked(options, request), body: {}, caller: gate.caller(request), request, reply });
@@ -82,7 +82,8 @@ export function ordering<
   },
 ): void {
   const { may = 'operate' } = options;
-  app.post(path, { schema: documentation(options, may), onRequest: gate.guard(may) }, async (request, reply) => {
+  const docs = documented(() => documentation(options, may));
+  app.post(path, { ...docs, onRequest: gate.guard(may) }, async (request, reply) => {
     const caller = gate.caller(request);
     const { query = NOTHING, body = NOTHING } = options;
     refuseUnknown(query, request.query, 'query');

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { RIGHTS } from '../../config/config.ts';
 import { RollcallError } from '../../errors.ts';
-import { jsonSchema } from '../../http-schemas.ts';
+import { documented, jsonSchema } from '../../http-schemas.ts';
 import type { Gate } from '../guard.ts';
 import type { Session } from '../session.ts';
 import { type ApiRoutes, failures } from './route.ts';
@@ -37,13 +37,14 @@ export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, 
     service: serviceName(),
     version,
   });
-  app.get('/session', { schema: documentation('Who this is') }, async (request, reply) => {
+  const docs = (summary: string) => documented(() => documentation(summary));
+  app.get('/session', docs('Who this is'), async (request, reply) => {
     reply.header('cache-control', 'no-store');
     return answer(identified(gate, request));
   });
   app.post(
     '/session',
-    { schema: { ...documentation('Sign a browser in with a token'), body: jsonSchema(signIn) } },
+    documented(() => ({ ...documentation('Sign a browser in with a token'), body: jsonSchema(signIn) })),
     async (request, reply) => {
       const given = signIn.safeParse(request.body);
       if (!given.success) throw new RollcallError('invalid_request', 'token: must be text');
@@ -53,7 +54,7 @@ export function sessionRoutes({ app, gate }: ApiRoutes, { session, serviceName, 
       return answer(token);
     },
   );
-  app.delete('/session', { schema: documentation('Sign a browser out') }, async (request, reply) => {
+  app.delete('/session', docs('Sign a browser out'), async (request, reply) => {
     reply.header('set-cookie', session.end(request));
     return answer(null);
   });
