@@ -113,6 +113,12 @@ export class ManualClock implements Clock {
     this.time += ms;
   }
 
+  /** Milliseconds until the next timer is due among those of such lengths; infinite if none is set. */
+  untilDue(isMeant: (ms: number) => boolean): number {
+    const meant = [...this.timers].filter(({ ms }) => isMeant(ms));
+    return Math.min(...meant.map(({ at }) => at)) - this.elapsed;
+  }
+
   /** Timers of this length that are set. */
   count(ms: number): number {
     return [...this.timers].filter((timer) => timer.ms === ms).length;

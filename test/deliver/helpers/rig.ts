@@ -30,28 +30,47 @@ export function destination(urls: string | readonly string[], options: Partial<D
   };
 }
 
-/** In milliseconds. */
+/** A step in which much time passes, in milliseconds: such that the lease is renewed in between. */
 const LONG_STEP = 9_000;
+/** So many at most become one; fewer where the time of orphans counts, of which a worker counts a minute at a time. */
+const MOST_STEPS = 33;
+const COUNTED_STEPS = 6;
+/** Lengths of the timers of a worker's rounds, and how many of each it has set: it polls, tells that it lives, and keeps house. */
+const ROUNDS: ReadonlyMap<number, number> = new Map([
+  [1_000, 1],
+  [5_000, 1],
+  [30_000, 2],
+]);
 let made = 0;
-/** Attempts that are not over, of all rigs on a clock. */
-const inFlight = new WeakMap<ManualClock, { count: number }>();
 
-function inFlightOn(clock: ManualClock): { count: number } {
-  const found = inFlight.get(clock) ?? { count: 0 };
-  inFlight.set(clock, found);
+/** What the rigs on a clock have in common. */
+interface Shared {
+  /** That are not over. */
+  attempts: number;
+  /** Workers that run. */
+  workers: number;
+  /** By how much leases are longer than the workers know, in milliseconds. */
+  leaseMore: number;
+}
+
+const shares = new WeakMap<ManualClock, Shared>();
+
+function sharedOn(clock: ManualClock): Shared {
+  const found = shares.get(clock) ?? { attempts: 0, workers: 0, leaseMore: 0 };
+  shares.set(clock, found);
   return found;
 }
 
 /** Counts the attempts that go through an agent. */
-function counted(agent: Dispatcher, attempts: { count: number }): Dispatcher {
+function counted(agent: Dispatcher, shared: Shared): Dispatcher {
   return agent.compose((dispatch) => (options, handler) => {
     let isOver = false;
     const over = () => {
-      if (!isOver) attempts.count -= 1;
+      if (!isOver) shared.attempts -= 1;
       isOver = true;
       answers.emit('moved');
     };
-    attempts.count += 1;
+    shared.attempts += 1;
     const watched = new Proxy(handler, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name);
@@ -104,7 +123,8 @@ export class Rig {
   readonly settlements: Settlement[] = [];
   readonly database: TestDatabase;
   private destinations: readonly Destination[];
-  private readonly inFlight: { readonly count: number };
+  private readonly shared: Shared;
+  private readonly mostSteps: number;
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
@@ -115,13 +135,18 @@ export class Rig {
     this.database = database;
     this.store = store;
     this.destinations = options.destinations;
-    this.inFlight = inFlightOn(clock);
+    this.shared = sharedOn(clock);
+    this.mostSteps = options.removedAfter === undefined ? MOST_STEPS : COUNTED_STEPS;
     const agent = counted(
       createAgent({ allow: ['127.0.0.0/8'], ca: [], proxy: null, ...options.network }),
-      this.inFlight,
+      this.shared,
     );
+    const seen = options.workerStore?.(store) ?? store;
+    const workerStore: WorkerStore = Object.assign(Object.create(seen), {
+      heartbeat: (owner: number, ttl: number) => seen.heartbeat(owner, ttl + this.shared.leaseMore),
+    });
     this.worker = new Worker({
-      store: options.workerStore?.(store) ?? store,
+      store: workerStore,
       clock,
       agent,
       serviceName: 'Rollcall',
@@ -140,6 +165,7 @@ export class Rig {
     });
     this.accept = createAccept(store, () => this.destinations, this.worker);
     this.end = async () => {
+      this.shared.workers -= 1;
       await this.worker.stop();
       if (!options.database) await database.close();
       await agent.destroy();
@@ -150,6 +176,7 @@ export class Rig {
     const database = options.database ?? (await testDatabase(t, new ManualClock()));
     const rig = new Rig(options, database, await database.open());
     t.teardown(() => rig.stopInTime());
+    rig.shared.workers += 1;
     await rig.worker.start(options.isLasting);
     // Its first look into the database is over.
     await rig.calm();
@@ -236,9 +263,31 @@ export class Rig {
     }
   }
 
-  /** Lets much time pass, in steps as long as they may be without the lease being lost. */
-  passQuickly(ms: number, isReached?: () => boolean): Promise<void> {
-    return this.pass(ms, LONG_STEP, isReached);
+  /** Lets much time pass, in long steps. Those in which no worker has anything due but its rounds become one. */
+  async passQuickly(ms: number, isReached = () => false): Promise<void> {
+    const { clock, shared } = this;
+    await this.answered();
+    shared.leaseMore = LONG_STEP * MOST_STEPS;
+    for (let left = ms; left > 0 && !isReached(); ) {
+      // The first gives each worker the longer lease.
+      const steps = left === ms ? 1 : this.stepsUntilDue;
+      const time = Math.min(left, steps * LONG_STEP);
+      const last = Math.min(time, LONG_STEP);
+      clock.stall(time - last);
+      clock.advance(last);
+      left -= time;
+      await this.answered();
+    }
+    shared.leaseMore = 0;
+  }
+
+  /** Long steps until something is due besides the workers' rounds. */
+  private get stepsUntilDue(): number {
+    const { attempts, workers } = this.shared;
+    if (attempts > 0) return 1;
+    const isRound = (ms: number) => this.clock.count(ms) <= workers * (ROUNDS.get(ms) ?? 0);
+    const due = this.clock.untilDue((ms) => !isRound(ms));
+    return Math.max(1, Math.min(this.mostSteps, Math.ceil(due / LONG_STEP)));
   }
 
   /** Resolves once every attempt is answered that a receiver does not hold, and what that led to is done. */
@@ -252,7 +301,7 @@ export class Rig {
 
   /** Of all rigs on this clock. */
   get attemptsInFlight(): number {
-    return this.inFlight.count;
+    return this.shared.attempts;
   }
 
   /** Lets time pass, in steps, until something is reached. */
