@@ -2,6 +2,7 @@ import pg from 'pg';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { emptyTables } from '../helpers/database.ts';
+import { keptConnections } from '../helpers/kept-connections.ts';
 import { type OpenFixture, START, StandingClock } from './store-fixture.ts';
 
 /** Stores over one migrated database, emptied each time, whose clock is held still. */
@@ -13,6 +14,8 @@ export async function postgresFixtures(
   await admin.connect();
   await admin.query('CREATE TABLE public.clock (ms bigint)');
   await admin.query('INSERT INTO public.clock VALUES (0)');
+  // A pooler keeps them itself.
+  const connections = url === direct ? { Client: keptConnections() } : {};
   const open: OpenFixture = async () => {
     await emptyTables(admin);
     await admin.query(`UPDATE public.clock SET ms = ${START}`);
@@ -22,7 +25,7 @@ export async function postgresFixtures(
       clock,
       async open({ maxQueued = 1_000, skew = 0 } = {}) {
         const time = '(SELECT ms FROM public.clock)';
-        const store = await openPostgresStore({ url, maxQueued, clock: clock.ahead(skew), time });
+        const store = await openPostgresStore({ url, maxQueued, clock: clock.ahead(skew), time, ...connections });
         opened.push(store);
         return store;
       },

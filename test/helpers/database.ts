@@ -4,6 +4,7 @@ import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { ManualClock } from './clock.ts';
+import { keptConnections } from './kept-connections.ts';
 import { isOnPostgres, storeUrl } from './store.ts';
 import { startLocalThread, startSharedThread } from './store-threads.ts';
 
@@ -39,7 +40,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       const [first] = opened;
       if (first && !postgres && path === ':memory:') return first;
       const store = await (postgres
-        ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME })
+        ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME, Client })
         : openSqliteStore({
             path,
             maxQueued,
@@ -66,7 +67,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       while (underWay.size > 0) await Promise.allSettled(underWay);
     },
     async close() {
-      closing ??= Promise.all(opened.map((store) => store.close())).then(() => postgres?.end());
+      closing ??= Promise.all(opened.map((store) => store.close()));
       await closing;
     },
   };
@@ -79,7 +80,7 @@ let url: string | null = null;
 const POSTGRES_TIME = '(SELECT ms FROM public.clock)';
 
 /** Empties the store's tables that were ever written to, but for its identity, in a tenth of the time that a new database takes. */
-export async function emptyTables(client: pg.Client): Promise<void> {
+export async function emptyTables(client: pg.Client | pg.Pool): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT relname AS name FROM pg_class
      WHERE relnamespace = 'rollcall'::regnamespace AND relkind = 'r' AND relname NOT IN ('meta', 'migration')
@@ -89,12 +90,17 @@ export async function emptyTables(client: pg.Client): Promise<void> {
   await client.query("UPDATE rollcall.meta SET value = '0' WHERE key = 'deletion_epoch'");
 }
 
+const Client = keptConnections();
+let admin: pg.Pool | null = null;
+
 async function emptyPostgres() {
   url ??= storeUrl();
-  const client = new pg.Client(url);
-  await client.connect();
-  await emptyTables(client);
-  await client.query('DROP TABLE IF EXISTS public.clock; CREATE TABLE public.clock AS SELECT 0::bigint AS ms');
+  if (admin === null) {
+    admin = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
+    await admin.query('CREATE TABLE public.clock AS SELECT 0::bigint AS ms');
+  }
+  const pool = admin;
+  await emptyTables(pool);
   let time = 0;
   let telling: Promise<void> | null = null;
   return {
@@ -104,13 +110,12 @@ async function emptyPostgres() {
       return time;
     },
     tellTime(ms: number): Promise<void> {
-      telling ??= client.query('UPDATE public.clock SET ms = $1', [ms]).then(() => {
+      telling ??= pool.query('UPDATE public.clock SET ms = $1', [ms]).then(() => {
         time = ms;
         telling = null;
       });
       return telling;
     },
-    end: () => client.end(),
   };
 }
 

@@ -68,6 +68,8 @@ interface DatabaseOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; tests hold it still. */
   readonly time?: string;
+  /** What connections are made of; tests keep them. */
+  readonly Client?: typeof pg.Client;
   /** Statements take as long as they need, but don't wait for others for long, as in a migration. */
   readonly patient?: boolean;
   /** Called the first time that the database finds its data or an index damaged. */
@@ -82,7 +84,6 @@ export class Database implements Session {
   /** The database's time as far as this process counts it: where it starts from is of no importance, its steps would be. */
   readonly time: SteadiedTime;
   private readonly pool: pg.Pool;
-  private readonly names = new Map<string, string>();
   private readonly settings: Settings;
   /** Whether transactions come to any session, so that none may rely on what another has left there; null until it is known. */
   private pooled: boolean | null = null;
@@ -91,7 +92,7 @@ export class Database implements Session {
   /** The database's report of damage, if there was one. */
   damage: RollcallError | null = null;
 
-  constructor({ url, clock, time = DATABASE_TIME, patient = false, onDamaged = () => {} }: DatabaseOptions) {
+  constructor({ url, clock, time = DATABASE_TIME, Client, patient = false, onDamaged = () => {} }: DatabaseOptions) {
     this.onDamaged = onDamaged;
     this.clock = clock;
     this.time = new SteadiedTime(clock);
@@ -101,6 +102,7 @@ export class Database implements Session {
     const limit = Number(this.settings['statement_timeout']);
     this.pool = new pg.Pool({
       ...config,
+      ...(Client ? { Client } : {}),
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,
@@ -253,10 +255,10 @@ export class Database implements Session {
   /** Each statement is prepared once per connection, under a name; by a pooler's sessions, each time. */
   private statement(text: string, values: readonly unknown[]) {
     if (this.pooled) return { text, values: values as unknown[], rowMode: 'array' as const };
-    let name = this.names.get(text);
+    let name = NAMES.get(text);
     if (name === undefined) {
-      name = `s${this.names.size}`;
-      this.names.set(text, name);
+      name = `s${NAMES.size}`;
+      NAMES.set(text, name);
     }
     return { name, text, values: values as unknown[], rowMode: 'array' as const };
   }
@@ -279,6 +281,9 @@ const SESSION: Settings = {
   // A process that is stopped in a transaction must not hold its locks.
   idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
 };
+
+/** Of prepared statements, by their text. */
+const NAMES = new Map<string, string>();
 
 const INT8 = 20;
 

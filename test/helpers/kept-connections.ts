@@ -1,0 +1,53 @@
+import type { Socket } from 'node:net';
+import pg from 'pg';
+
+/** Gets an error or null, of which the types of pg name one at a time. */
+type Done = (failure: never, client: never) => void;
+
+/**
+ * What a pool makes its connections of, all to one database, so that those of a store that is closed go to the next: to make
+ * one, and to plan each statement on it, takes the server longer than many a test.
+ */
+export function keptConnections(): typeof pg.Client {
+  const kept: KeptClient[] = [];
+
+  class KeptClient extends pg.Client {
+    private isMade = false;
+
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      const client = kept.pop();
+      // biome-ignore lint/correctness/noConstructorReturn: a pool asks for a new one, whichever it gets.
+      if (client) return client;
+    }
+
+    override async connect(done?: Done): Promise<pg.Client> {
+      const failure = this.isMade ? null : await super.connect().then(() => null, asIs);
+      this.isMade = failure === null;
+      this.socket.ref();
+      done?.(failure as never, this as never);
+      return this;
+    }
+
+    override async end(done?: Done): Promise<void> {
+      // One that broke says so, and one that failed amid a transaction is as new.
+      const failure = await this.query('ROLLBACK').then(() => null, asIs);
+      // Those of the pool that had it.
+      this.removeAllListeners();
+      this.on('error', () => undefined);
+      if (failure) await super.end();
+      else {
+        this.socket.unref();
+        kept.push(this);
+      }
+      done?.(null as never, this as never);
+    }
+
+    private get socket(): Socket {
+      return this.connection.stream as Socket;
+    }
+  }
+  return KeptClient;
+}
+
+const asIs = (failure: Error) => failure;
