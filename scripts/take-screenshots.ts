@@ -5,9 +5,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, type BrowserContextOptions, chromium } from 'playwright-core';
-import { CHROMIUM, settled } from '../test/admin/browser.ts';
+import type { Browser, BrowserContextOptions } from 'playwright-core';
+import { settled } from '../test/admin/browser.ts';
 import { type Estate, people, startEstate } from '../test/admin/estate.ts';
+import { launchBrowser } from '../test/helpers/chromium.ts';
 
 const OUT = join(import.meta.dirname, '../docs/pages');
 const MINUTE = 60_000;
@@ -100,7 +101,7 @@ async function take(browser: Browser, address: string, { name, path, options }: 
 
 const folder = await mkdtemp(join(tmpdir(), 'rollcall-pictures-'));
 const estate = await startEstate(folder);
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
+const browser = await launchBrowser();
 try {
   await fill(estate);
   for (const picture of PICTURES) await take(browser, estate.address, picture);

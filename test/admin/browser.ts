@@ -1,22 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
 
-export const CHROMIUM = '/usr/bin/chromium';
 /** Longer than anything takes on a busy machine, in milliseconds. */
 const PATIENCE = 300_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** For tap: why browser tests are skipped, or false. */
-export const withoutBrowser: string | false = existsSync(CHROMIUM) ? false : 'chromium is not installed';
-
-export async function startBrowser(t: Test): Promise<Browser> {
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'];
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
-  t.teardown(() => browser.close());
-  return browser;
-}
 
 export interface Visit {
   readonly page: Page;

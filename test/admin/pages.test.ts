@@ -2,8 +2,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readPageFiles } from '../../src/admin/page-files.ts';
+import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { until } from '../helpers/until.ts';
-import { axeFindings, settled, startBrowser, type Visit, visit, withoutBrowser } from './browser.ts';
+import { axeFindings, settled, type Visit, visit } from './browser.ts';
 import { type Estate, people, startEstate } from './estate.ts';
 import { questions } from './questions.ts';
 
@@ -92,7 +93,8 @@ t.test('how the files are served', async (t) => {
 });
 
 t.test('in a browser', { skip: withoutBrowser }, async (t) => {
-  const browser = await startBrowser(t);
+  const browser = await launchBrowser();
+  t.teardown(() => browser.close());
 
   await t.test('with everything in trouble', async (t) => {
     const estate = await troubled(t);

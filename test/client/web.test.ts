@@ -1,18 +1,17 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import vm from 'node:vm';
 import fc from 'fast-check';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { byteLength, TextBatch } from '../../src/client/web/batch.ts';
 import { startService } from '../collect/service.ts';
+import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 import { packed, root } from './packed.ts';
-
-const CHROMIUM = '/usr/bin/chromium';
 
 const app = await packed(t);
 
@@ -121,12 +120,9 @@ t.test('bytes are counted as UTF-8 has them, and no body is over its limit', (t)
   t.end();
 });
 
-t.test('in Chromium', { skip: existsSync(CHROMIUM) ? false : 'chromium is not installed' }, async (t) => {
+t.test('in Chromium', { skip: withoutBrowser }, async (t) => {
   const { text } = await bundle('browser');
-  const browser = await chromium.launch({
-    executablePath: CHROMIUM,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  });
+  const browser = await launchBrowser();
   t.teardown(() => browser.close());
 
   t.test('a page sends what it has when the user leaves', async (t) => {

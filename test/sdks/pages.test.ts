@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { createApp } from '../../examples/web/app.ts';
 import { startApp, writeConfig } from '../collect/running.ts';
+import { launchBrowser, withoutBrowser } from '../helpers/chromium.ts';
 
-const CHROMIUM = '/usr/bin/chromium';
 const libraries = join(import.meta.dirname, 'node_modules');
 const missing = [
-  ...(existsSync(CHROMIUM) ? [] : ['chromium is not installed']),
+  ...(withoutBrowser ? [withoutBrowser] : []),
   ...(existsSync(join(libraries, '@segment/analytics-next'))
     ? []
     : ['the libraries are not installed: npm run test:sdks']),
@@ -82,10 +82,7 @@ async function checkPage(t: Test, browser: Browser, path: string, leave: (page: 
 }
 
 t.test('the pages of examples/web', { skip: missing.join('; ') || false }, async (t) => {
-  const browser = await chromium.launch({
-    executablePath: CHROMIUM,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  });
+  const browser = await launchBrowser();
   t.teardown(() => browser.close());
   const leave = (page: Page) => page.click('#leave');
   await t.test('analytics-next, left on a slow device', (t) =>
