@@ -151,12 +151,12 @@ t.test('in a browser', { skip: withoutBrowser }, async (t) => {
   });
 });
 
-async function messages(t: Test, { page, go, complaints }: Visit, { app, send }: Estate): Promise<void> {
+async function messages(t: Test, { page, show, complaints }: Visit, { app, send }: Estate): Promise<void> {
   await send({ type: 'track', event: 'Page Printed', userId: 'somebody', messageId: 'printed' });
   // The page does not search again by itself.
   const isDelivered = { messageId: 'printed', destination: 'crm', outcome: 'success' } as const;
   await until(async () => (await app.store.attempts({ ...isDelivered, limit: 1 })).length > 0);
-  await go('/messages');
+  await show('/messages');
   await page.getByLabel('Event').fill('Page Printed');
   await page.getByLabel('State').selectOption('delivered');
   const row = page.locator('tbody tr', { hasText: /Page Printed.*crm.*delivered/s });
@@ -173,7 +173,7 @@ async function messages(t: Test, { page, go, complaints }: Visit, { app, send }:
   t.same(complaints, []);
 }
 
-async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate): Promise<void> {
+async function charts(t: Test, { page, go, show, complaints }: Visit, { app }: Estate): Promise<void> {
   const minute = 60_000;
   const now = Date.now();
   const all = { subject: 'all', name: '' } as const;
@@ -183,7 +183,7 @@ async function charts(t: Test, { page, go, complaints }: Visit, { app }: Estate)
       { subject: 'audience', name: 'big_spenders', members: 100 + n, counts: { runs: 1 } },
     ]);
   }
-  await go('/');
+  await show('/');
   const passed = page.getByRole('group', {
     name: /^Messages and deliveries per minute.*accepted: now .*highest 3M; delivered: /s,
   });
@@ -246,12 +246,13 @@ async function overview(t: Test, { page, go, complaints }: Visit, { address }: E
  *
  * @param searched - pages of a list that are searched for serious faults, beside those of one thing
  */
-async function everyPage(t: Test, { page, go, complaints }: Visit, searched: readonly string[]): Promise<void> {
-  const endpoint = await linkOn(page, go, '/endpoints', 'ads');
-  const message = await linkOn(page, go, '/dead-letters', 'track');
+async function everyPage(t: Test, { page, go, show, complaints }: Visit, searched: readonly string[]): Promise<void> {
+  await go('/');
+  const endpoint = await linkOn(page, show, '/endpoints', 'ads');
+  const message = await linkOn(page, show, '/dead-letters', 'track');
   const further = ['/audiences/big_spenders', '/audiences/big_spenders/members/user-0010', '/audiences/broken'];
   for (const path of [...PAGES, ...further, endpoint, message, '/audiences/nobody', '/messages?userId=nobody']) {
-    await go(path);
+    await show(path);
     if (searched.includes(path) || !PAGES.includes(path)) t.same(await axeFindings(page), [], path);
     const [width, room] = (await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')) as number[];
     t.ok((width as number) <= (room as number), `${path} is ${width} wide on ${room}`);
@@ -351,8 +352,8 @@ async function endpoint(t: Test, { page, go }: Visit, { app }: Estate): Promise<
   t.match(await row.innerText(), /ads.*refusing.*0 %.*of \d+.* m?s/s);
 }
 
-async function deletions(t: Test, { page, go }: Visit, { app, address }: Estate): Promise<void> {
-  await go('/deletions');
+async function deletions(t: Test, { page, show }: Visit, { app, address }: Estate): Promise<void> {
+  await show('/deletions');
   await page.getByText('Nobody has asked for a deletion.').waitFor();
   const body = JSON.stringify({ regulationType: 'DELETE_ONLY', subjectType: 'USER_ID', subjectIds: ['user-0002'] });
   const headers = { 'content-type': 'application/json' };
@@ -506,7 +507,7 @@ async function manyNeeds(t: Test, { page, go }: Visit, { app, spenders }: Estate
   t.equal(await page.locator('tbody tr').count(), 11);
 }
 
-async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
+async function signIn(t: Test, { page, go, show, complaints }: Visit): Promise<void> {
   await go('/endpoints?find=app-99');
   await until(async () => (await page.title()) === 'Sign in · Rollcall');
   t.same(await axeFindings(page), []);
@@ -518,11 +519,11 @@ async function signIn(t: Test, { page, go, complaints }: Visit): Promise<void> {
   await page.getByRole('table').waitFor();
   t.equal(await page.locator('tbody tr').count(), 11, 'app-99 and app-990 to app-999');
   t.equal(await page.evaluate('document.cookie'), '', 'no script sees the session');
-  await go('/endpoints');
+  await show('/endpoints');
   t.equal(await page.locator('tbody tr').count(), 100, 'a part of a thousand');
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.locator('tbody tr').nth(199).waitFor();
-  await go('/audiences');
+  await show('/audiences');
   t.equal(await page.locator('tbody tr').count(), 306);
   t.same(await axeFindings(page), []);
   await go('/audiences/big_spenders');
