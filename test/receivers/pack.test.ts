@@ -26,8 +26,9 @@ t.test('the package works when it is packed and installed in an empty app', asyn
   // Outside the checkout, whose node_modules would be found otherwise.
   const dir = await mkdtemp(join(tmpdir(), 'receivers-'));
   t.after(() => rm(dir, { recursive: true }));
+  let tarball: string;
   try {
-    await installPacked(dir);
+    tarball = await installPacked(dir);
   } catch (error) {
     const { stderr } = error as { stderr?: string };
     if (!noNetwork.test(stderr ?? '')) throw error;
@@ -55,8 +56,7 @@ t.test('the package works when it is packed and installed in an empty app', asyn
   });
 
   t.test('and publint and are-the-types-wrong find nothing', async (t) => {
-    const receivers = join(root, 'receivers');
-    await t.resolves(clean(bin('publint'), ['--strict'], receivers));
-    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'node16'], receivers));
+    await t.resolves(clean(bin('publint'), ['--strict', tarball]));
+    await t.resolves(clean(bin('attw'), [tarball, '--profile', 'node16']));
   });
 });

@@ -44,14 +44,15 @@ export interface PackedResult {
   kinds: string[];
 }
 
-/** Packs the kit and installs the package and Fastify in an empty app; throws what npm says. */
-export async function installPacked(dir: string): Promise<void> {
+/** Packs the kit and installs the package and Fastify in an empty app; throws what npm says. Resolves to the path of the package. */
+export async function installPacked(dir: string): Promise<string> {
   await clean('npm', ['pack', '--pack-destination', dir], join(root, 'receivers'));
   const [tarball = ''] = (await readdir(dir)).filter((name) => name.endsWith('.tgz'));
   await writeFile(join(dir, 'package.json'), '{"name":"empty-app","private":true,"type":"module"}');
   await writeFile(join(dir, 'app.js'), app);
   const quiet = ['--prefer-offline', '--no-audit', '--no-fund', '--no-package-lock'];
   await clean('npm', ['install', ...quiet, `./${tarball}`, 'fastify@5'], dir);
+  return join(dir, tarball);
 }
 
 /** Runs the app on a Node of choice. */
