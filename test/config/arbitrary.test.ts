@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { ConfigurationError } from '../../src/config/mistakes.ts';
+import { anyCharacter } from '../helpers/any-character.ts';
 import { EXAMPLE, EXAMPLE_ENV, parse } from './helpers.ts';
 
 /** With a setting of each form, beside those of the example. */
@@ -48,7 +49,7 @@ function outcome(file: unknown): 'taken' | 'refused' {
 t.test('whatever stands in one place of the file, it is taken or refused with a reason', async (t) => {
   const anything = fc.oneof(
     fc.jsonValue(),
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
     fc.integer(),
     fc.constantFrom('', '${X}', '0'),
   );
@@ -64,7 +65,7 @@ t.test('whatever stands in one place of the file, it is taken or refused with a 
 
 t.test('any text is a configuration or a mistake', async (t) => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+    fc.property(fc.string({ unit: anyCharacter, maxLength: 200 }), (text) => {
       try {
         parse(text);
       } catch (error) {
