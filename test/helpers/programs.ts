@@ -12,6 +12,7 @@ export const PROGRAMS = [
   'test/helpers/armed-main.ts',
   'test/live/helpers/crashing.ts',
   'test/live/helpers/random-life.ts',
+  'test/receivers/fleet/app.ts',
 ] as const;
 /** What each SQLite store starts, as threads of their own. */
 export const THREADS = ['src/store/sqlite/thread.ts', 'src/store/sqlite/check-thread.ts'] as const;

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
+import { program } from '../../helpers/programs.ts';
 import type { AppOptions } from './app.ts';
 
 /** One app of the fleet, which may be killed, started again, and stopped for a while. */
@@ -47,7 +48,7 @@ export class Fleet {
   }
 
   private async startOne(): Promise<Member> {
-    const process = fork(new URL('app.ts', import.meta.url), [JSON.stringify(this.options)], { execArgv: [] });
+    const process = fork(program('test/receivers/fleet/app.ts'), [JSON.stringify(this.options)], { execArgv: [] });
     const events = new EventEmitter();
     process.on('message', (message) => {
       if (message === 'began' || message === 'ended') events.emit(message);
