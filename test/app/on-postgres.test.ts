@@ -9,7 +9,7 @@ await runOnPostgres(t, {
   'cli/dead-letters': 4,
   'cli/destinations': 3,
   'cli/process': 2,
-  'cli/replay-letters': 8,
+  'cli/replay-letters': 1,
   'cli/service': 5,
   'cli/sync': 8,
   'collect/whole': 9,

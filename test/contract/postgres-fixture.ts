@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { emptyTables } from '../helpers/database.ts';
 import { keptConnections } from '../helpers/kept-connections.ts';
+import { emptyTables } from '../helpers/store.ts';
 import { type OpenFixture, START, StandingClock } from './store-fixture.ts';
 
 /** Stores over one migrated database, emptied each time, whose clock is held still. */

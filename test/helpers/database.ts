@@ -1,11 +1,9 @@
-import pg from 'pg';
 import type { Test } from 'tap';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { ManualClock } from './clock.ts';
-import { keptConnections } from './kept-connections.ts';
-import { isOnPostgres, storeUrl } from './store.ts';
+import { emptyPostgres, isOnPostgres } from './store.ts';
 import { startLocalThread, startSharedThread } from './store-threads.ts';
 
 /** An empty database whose time is that of a test's clock. */
@@ -30,7 +28,7 @@ interface Options {
 /** Such a database, closed with the test at the latest. On Postgres the tests of a file use one after the other. */
 export async function testDatabase(t: Test, clock: ManualClock, options: Options = {}): Promise<TestDatabase> {
   const { maxQueued = 1_000_000, path = ':memory:' } = options;
-  const postgres = isOnPostgres ? await emptyPostgres() : null;
+  const postgres = isOnPostgres ? await timedPostgres() : null;
   const opened: Store[] = [];
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<unknown> | null = null;
@@ -40,7 +38,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       const [first] = opened;
       if (first && !postgres && path === ':memory:') return first;
       const store = await (postgres
-        ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME, Client })
+        ? openPostgresStore({ ...postgres.access, maxQueued, clock, time: POSTGRES_TIME })
         : openSqliteStore({
             path,
             maxQueued,
@@ -67,7 +65,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       while (underWay.size > 0) await Promise.allSettled(underWay);
     },
     async close() {
-      closing ??= Promise.all(opened.map((store) => store.close()));
+      closing ??= Promise.all(opened.map((store) => store.close())).then(postgres?.giveBack);
       await closing;
     },
   };
@@ -75,44 +73,23 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
   return database;
 }
 
-/** The database of this file's tests. */
-let url: string | null = null;
 const POSTGRES_TIME = '(SELECT ms FROM public.clock)';
 
-/** Empties the store's tables that were ever written to, but for its identity, in a tenth of the time that a new database takes. */
-export async function emptyTables(client: pg.Client | pg.Pool): Promise<void> {
-  const { rows } = await client.query<{ name: string }>(
-    `SELECT relname AS name FROM pg_class
-     WHERE relnamespace = 'rollcall'::regnamespace AND relkind = 'r' AND relname NOT IN ('meta', 'migration')
-       AND pg_relation_size(oid) > 0`,
-  );
-  await client.query(rows.map(({ name }) => `DELETE FROM rollcall.${name}`).join(';'));
-  await client.query("UPDATE rollcall.meta SET value = '0' WHERE key = 'deletion_epoch'");
-}
-
-const Client = keptConnections();
-let admin: pg.Pool | null = null;
-
-async function emptyPostgres() {
-  url ??= storeUrl();
-  if (admin === null) {
-    admin = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
-    await admin.query('CREATE TABLE public.clock AS SELECT 0::bigint AS ms');
-  }
-  const pool = admin;
-  await emptyTables(pool);
-  // As in a new table: the test before may have ended hours later than this one begins.
-  await pool.query('UPDATE public.clock SET ms = 0');
+async function timedPostgres() {
+  const { url, Client, admin, giveBack } = await emptyPostgres();
+  // Made anew it would have every statement planned anew.
+  await admin.query('CREATE TABLE IF NOT EXISTS public.clock AS SELECT 0::bigint AS ms');
   let time = 0;
   let telling: Promise<void> | null = null;
   return {
-    url,
+    access: { url, Client },
+    giveBack,
     /** The time by its clock. */
     get time() {
       return time;
     },
     tellTime(ms: number): Promise<void> {
-      telling ??= pool.query('UPDATE public.clock SET ms = $1', [ms]).then(() => {
+      telling ??= admin.query('UPDATE public.clock SET ms = $1', [ms]).then(() => {
         time = ms;
         telling = null;
       });

@@ -11,7 +11,7 @@ const TIMEOUT = 1_190_000;
 /**
  * Runs test files, which run on SQLite otherwise, once more on Postgres: one after the other in a process of their own.
  *
- * @param suites - the number of stores that each needs
+ * @param suites - the number of stores that each needs at once
  * @param timeout - longest run of all that a file names, and of each of them, in milliseconds
  */
 export async function runOnPostgres(

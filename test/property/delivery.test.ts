@@ -129,7 +129,10 @@ class World {
       await this.rig.pass(4_000, 4_000);
     }
     for (const rig of [...this.retired, this.rig]) await rig.stopInTime();
-    await this.database.close();
+  }
+
+  close(): Promise<void> {
+    return this.database.close();
   }
 
   private async change(user: string): Promise<void> {
@@ -152,8 +155,12 @@ t.test(
         fc.constantFrom(1, 2, 100),
         async (steps, maxQueued) => {
           const world = await World.create(t, receiver, maxQueued);
-          for (const each of steps) await world.perform(t, each);
-          await world.finish();
+          try {
+            for (const each of steps) await world.perform(t, each);
+            await world.finish();
+          } finally {
+            await world.close();
+          }
           for (const [user, latest] of world.latest) {
             const accepted = world.model.accepted.get(user) ?? [];
             const isRising = accepted.every((value, place) => place === 0 || value >= (accepted[place - 1] ?? 0));
