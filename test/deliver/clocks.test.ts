@@ -42,7 +42,7 @@ for (const { name, ms } of STEPS) {
     await rig.calm();
     rig.clock.jump(ms);
     receiver.answer = status(200);
-    await rig.pass(115_000);
+    await rig.passQuickly(115_000);
     t.equal(receiver.requests.length, 3, 'not before');
     await rig.pass(7_000);
     await rig.settled(6);
@@ -81,9 +81,9 @@ for (const { name, ms } of STEPS) {
 t.test('a clock that goes wrong by a second in every minute changes nothing', async (t) => {
   const { receiver, rig } = await backlog(t);
   for (let minute = 0; minute < 10; minute += 1) {
-    for (let second = 0; second < 60; second += 1) {
-      rig.clock.jump(17);
-      await rig.pass(1_000);
+    for (let second = 0; second < 60; second += 3) {
+      rig.clock.jump(50);
+      await rig.pass(3_000, 3_000);
     }
   }
   t.same(await reasons(rig), []);

@@ -158,7 +158,7 @@ t.test('410 pauses the endpoint until a person resumes it, over restarts', async
   t.type(state?.pausedAt, 'number');
   await rig.send(3);
   await rig.settled(4);
-  await rig.pass(60_000);
+  await rig.passQuickly(60_000);
   t.equal(gone.requests.length, 1, 'no probe goes to it');
   t.same((await rig.store.attempts({ outcome: 'skipped', limit: 1 }))[0]?.error, 'endpoint_paused');
 
@@ -184,7 +184,7 @@ t.test('deliveries wait uncharged while the only endpoint is paused, and go out 
   await rig.settled(1);
   t.same(rig.verdicts, ['dead'], 'what was answered with 410 is refused');
   await rig.send(5);
-  await rig.pass(120_000);
+  await rig.passQuickly(120_000);
   t.equal(gone.requests.length, 1);
   gone.answer = status(200);
   await rig.store.markEndpoint({ endpoint: one.endpoints[0]!.id, destination: 'crm', pausedAt: null, deadSince: null });
@@ -274,7 +274,7 @@ for (const [form, header] of [
         .end();
     await rig.send(1);
     await rig.settled(1);
-    await rig.pass(89_000);
+    await rig.passQuickly(89_000);
     t.equal(receiver.requests.length, 1);
     await rig.pass(2_000);
     await rig.settled(2);
