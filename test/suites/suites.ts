@@ -23,7 +23,7 @@ export const SUITES = {
   '1-jobs': filesOf('jobs'),
   '1-live': filesOf('live'),
   '1-on-postgres-app': ['app/on-postgres.test.ts'],
-  '1-on-postgres-life': ['jobs/on-postgres-life.test.ts'],
+  '1-on-postgres-jobs': ['jobs/on-postgres.test.ts'],
   '1-on-postgres-live': ['live/on-postgres.test.ts'],
   '1-store-more': filesOf('store', /^[^p]/),
   '2-app': ['alerts', 'app', 'deletion'].flatMap((folder) => filesOf(folder)),
@@ -34,7 +34,6 @@ export const SUITES = {
   '2-events': ['events', 'examples', 'deploy', 'next', 'sdks'].flatMap((folder) => filesOf(folder)),
   '2-jobs-engines': filesOf('jobs/engines'),
   '2-on-postgres-deliver': ['deliver/on-postgres.test.ts'],
-  '2-on-postgres-jobs': ['jobs/on-postgres.test.ts'],
   '2-property': ['property', '.'].flatMap((folder) => filesOf(folder)),
   '2-receivers': filesOf('receivers'),
   '3-cluster': filesOf('cluster', /^c/),
@@ -45,6 +44,5 @@ export const SUITES = {
   '3-on-postgres-cdnow': ['definitions/cdnow-on-postgres.test.ts'],
   '3-on-postgres-deletion': ['jobs/deletion-on-postgres.test.ts'],
   '3-on-postgres-events': ['events/on-postgres.test.ts'],
-  '3-on-postgres-faults': ['deliver/on-postgres-faults.test.ts'],
   '3-store': filesOf('store', /^p/),
 } as const;

@@ -1,4 +1,4 @@
 import { runTogether } from '../helpers/together.ts';
 import { SUITES } from './suites.ts';
 
-await runTogether(SUITES['2-on-postgres-jobs']);
+await runTogether(SUITES['1-on-postgres-jobs']);
