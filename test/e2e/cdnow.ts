@@ -25,13 +25,12 @@ export function readPurchases(oneIn: number): readonly Purchase[] | null {
   if (!existsSync(FILE)) return null;
   return readFileSync(FILE, 'utf8')
     .split('\n')
-    .filter((line) => /^\s*\d/.test(line))
+    .filter((line) => /^\s*\d/.test(line) && Number.parseInt(line, 10) % every === 0)
     .map((line) => {
       const [customer = '', date = '', , dollars = ''] = line.trim().split(/\s+/);
       const day = Date.parse(`${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}T00:00:00Z`);
       return { customer, day, cents: Math.round(Number(dollars) * 100) };
-    })
-    .filter(({ customer }) => Number(customer) % every === 0);
+    });
 }
 
 /** Definitions for Rollcall, over a table `orders` (user_id, day, amount), in words of both engines. */
