@@ -285,9 +285,15 @@ class Play {
     );
   }
 
-  /** The next history begins with an empty queue, and a user whom nobody keeps out. */
+  /** The next history begins with an empty queue, a user whom nobody keeps out, and no audience that knows the user. */
   private async cleanUp(): Promise<void> {
     const { store } = this.rig;
+    const fence = await store.takeLease(`sync:${this.key}`, 60_000);
+    assert.ok(fence);
+    await store.forgetAudience(this.key, fence);
+    const engine = await this.open();
+    await engine.drop(this.key);
+    await engine.close();
     await store.suppress([VICTIM], null, false);
     await store.drop((await store.deadLetters({ limit: 1000 })).map(({ id }) => id));
     this.tick();
