@@ -25,7 +25,7 @@ async function sampleOf(session: Session, table: string, size: number): Promise<
   const some = (condition: string) =>
     `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
   const all = ['now AND NOT was', 'was AND NOT now', 'was = now'].map(some).join(' UNION ALL ');
-  return toBatch(await session.byColumn(`SELECT * FROM (${all}) AS sample ORDER BY n`));
+  return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
 
 /** Runs the definition and compares it with the snapshot, into this table. */
@@ -127,9 +127,19 @@ async function count(session: Session, request: StageRequest, table: string, sna
 export async function readChanges(session: Session, plan: string, after: number, limit: number): Promise<ChangeBatch> {
   const rows = `SELECT n, user_id, now, value FROM ${planTable(plan)} WHERE user_id IS NOT NULL AND n > ${after}`;
   // The bounded range reads no further than it must; forgotten users may have left it empty.
-  const near = toBatch(await session.byColumn(`${rows} AND n <= ${after + limit} ORDER BY n`));
+  const near = await readBatch(session, `${rows} AND n <= ${after + limit} ORDER BY n`, limit);
   if (near.positions.length > 0) return near;
-  return toBatch(await session.byColumn(`${rows} ORDER BY n LIMIT ${limit}`));
+  return readBatch(session, `${rows} ORDER BY n LIMIT ${limit}`, limit);
+}
+
+/** Of more rows than these, reading by column costs less. */
+const FEW = 1_000;
+
+/** @param most - how many rows there may be */
+async function readBatch(session: Session, sql: string, most: number): Promise<ChangeBatch> {
+  if (most > FEW) return toBatch(await session.byColumn(sql));
+  const rows = await session.rows(sql);
+  return toBatch([0, 1, 2, 3].map((column) => rows.map((row) => row[column])));
 }
 
 function toBatch([positions, userIds, present, values]: readonly unknown[][]): ChangeBatch {

@@ -65,22 +65,21 @@ async function tryCreate(session: Session, tuned: readonly string[]): Promise<vo
   for (const statement of [...REGISTRY, ...tuned]) await session.run(statement);
 }
 
+/** Where it may write, `prepare` has seen to it. */
+async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> {
+  return writable || hasRegistry(session);
+}
+
 /** Sessions that have found the tables; nobody takes them away. */
 const found = new WeakSet<Session>();
 
-/** Where it may write, `prepare` has seen to it. */
-async function isPrepared({ session, writable }: SqlDatabase): Promise<boolean> {
-  if (writable || found.has(session)) return true;
-  if (!(await hasRegistry(session))) return false;
-  found.add(session);
-  return true;
-}
-
 /** Whether Rollcall has been here before. */
 export async function hasRegistry(session: Session): Promise<boolean> {
+  if (found.has(session)) return true;
   const tables = await session.rows(
     `SELECT 1 FROM information_schema.tables WHERE table_schema = 'rollcall' AND table_name = 'plans'`,
   );
+  if (tables.length > 0) found.add(session);
   return tables.length > 0;
 }
 
