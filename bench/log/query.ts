@@ -5,7 +5,7 @@ import { type DuckdbSession, openSession } from '../../jobs/engines/duckdb/sessi
 import { readStatement } from '../../jobs/engines/sql/statement.ts';
 import { eventLogFor } from '../../jobs/event-log.ts';
 import { systemClock } from '../../src/clock.ts';
-import { DUCKDB_VIEWS, eventViews } from '../../src/store/events/views.ts';
+import { ALL_VIEWS, DUCKDB_VIEWS, eventViews } from '../../src/store/events/views.ts';
 import { openStore } from '../../src/store/open.ts';
 import { peakMemoryMb } from '../harness.ts';
 import { type History, NOW } from './history.ts';
@@ -30,7 +30,7 @@ async function show(session: DuckdbSession): Promise<void> {
   const engine = { type: 'duckdb', path: ':memory:', memoryLimit: null, threads: null, concurrency: 1 } as const;
   const eventLog = { keep: 1, path: history.folder, sources: null };
   const log = eventLogFor(engine, { eventLog, store: { url: 'sqlite:', maxQueued: 1 } }, store);
-  if (log.eventLog) await eventsOf(session, log.eventLog).show();
+  if (log.eventLog) await eventsOf(session, log.eventLog).show(ALL_VIEWS);
 }
 
 const short = {

@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import t from 'tap';
 import { isOnPostgres } from '../helpers/store.ts';
 import { loggingService, membersOf, send } from './helpers/logging-app.ts';
@@ -68,6 +70,7 @@ t.test('the views have the columns that the documentation promises', async (t) =
       sql: `select user_id from users where (traits ->> 'email') = 'z@y.example' and (traits ->> 'plan') = 'pro'`,
     },
     { name: 'everything', sql: `select message_id as user_id from events` },
+    { name: 'loud', sql: `select user_id from TRACKS join Users using (user_id) where event = 'A'` },
   ];
   const app = await service.open(audiences);
   await app.start({ collect: true, schedules: false });
@@ -122,6 +125,7 @@ t.test('the views have the columns that the documentation promises', async (t) =
     people: 2,
     traits: 1,
     everything: 13,
+    loud: 1,
   };
   for (const [key, members] of Object.entries(expected)) t.equal(await membersOf(app, key), members, key);
 });
@@ -135,6 +139,22 @@ t.test('only sources that are named are logged, and never what syncs send', asyn
   await send(app, [order('ann', '2')], 'personas-key');
   t.equal(await membersOf(app, 'everyone'), 1);
   t.equal(await membersOf(app, 'everyone'), 1);
+});
+
+const skip = isOnPostgres ? 'of DuckDB alone' : false;
+t.test('macros of the file may read views that the SQL does not name', { skip }, async (t) => {
+  const service = loggingService(t);
+  const instance = await DuckDBInstance.create(join(service.folder, 'audiences.duckdb'));
+  const connection = await instance.connect();
+  await connection.run(`CREATE TABLE tracks (user_id varchar);
+    CREATE MACRO active() AS TABLE SELECT user_id FROM tracks;
+    DROP TABLE tracks`);
+  connection.closeSync();
+  instance.closeSync();
+  const app = await service.open([{ name: 'active', sql: 'select user_id from active() join users using (user_id)' }]);
+  await app.start({ collect: true, schedules: false });
+  await send(app, [order('ann', '1')]);
+  t.equal(await membersOf(app, 'active'), 1);
 });
 
 t.test('short definitions read the log', async (t) => {

@@ -1,6 +1,6 @@
 import { eventsOf as tailEvents } from '../../../src/store/events/columns.ts';
 import { readable } from '../../../src/store/events/readable.ts';
-import { DUCKDB_VIEWS, EVENT_COLUMNS, eventViews } from '../../../src/store/events/views.ts';
+import { ALL_VIEWS, DUCKDB_VIEWS, EVENT_COLUMNS, eventViews } from '../../../src/store/events/views.ts';
 import type { LoggedEvents } from '../../event-log.ts';
 import { literal, name } from '../sql/plan-query.ts';
 import type { SqlDatabase } from '../sql/session.ts';
@@ -14,16 +14,23 @@ const TAIL = 'rollcall_tail';
 /** How DuckDB says that a file is not there. */
 const GONE = /No files found|No such file|Cannot open file|Could not open file/;
 
+/** How it says that there is no such view. */
+const LACKING = new RegExp(`Table with name (${[...ALL_VIEWS].join('|')}) does not exist`, 'i');
+
 /** The log as a session sees it. */
 export function eventsOf(session: DuckdbSession, log: LoggedEvents): NonNullable<SqlDatabase['events']> {
   return {
-    show: () => showEvents(session, log),
+    show: (views) => showEvents(session, log, views),
+    isLacking: (error) => error instanceof Error && LACKING.test(error.message),
     isReplaced: (error) => error instanceof Error && error.message.includes(log.folder) && GONE.test(error.message),
   };
 }
 
-/** All that is shown is temporary, and seen by this session only: the log's files, and a copy of its tail. */
-async function showEvents(session: DuckdbSession, log: LoggedEvents): Promise<void> {
+/**
+ * All that is shown is temporary, and seen by this session only: the log's files, and a copy of its tail. Of the views only what
+ * is named, and what that reads: to make all of them takes longer than most definitions.
+ */
+async function showEvents(session: DuckdbSession, log: LoggedEvents, views: ReadonlySet<string>): Promise<void> {
   await session.run(`CREATE OR REPLACE TEMP TABLE ${PARTS} (source VARCHAR, bodies VARCHAR)`);
   const files = await log.read({
     restart: () => session.run(`DELETE FROM ${PARTS}`),
@@ -33,14 +40,20 @@ async function showEvents(session: DuckdbSession, log: LoggedEvents): Promise<vo
   await session.run(`CREATE OR REPLACE TEMP TABLE ${TAIL} AS ${tailEvents(PARTS)}`);
   await session.run(`DROP TABLE temp.${PARTS}`);
   const taken = await ownNames(session);
-  for (const view of [{ name: 'events', query: () => allEvents(files) }, ...eventViews(DUCKDB_VIEWS)]) {
-    await session.run(
-      `CREATE OR REPLACE TEMP VIEW ${PREFIX}${view.name} AS ${view.query((other) => `${PREFIX}${other}`)}`,
-    );
-    if (!taken.has(view.name)) {
-      await session.run(`CREATE OR REPLACE TEMP VIEW ${view.name} AS FROM ${PREFIX}${view.name}`);
-    }
-  }
+  const named = [...views].filter((name) => !taken.has(name));
+  const needed = new Set(named.map((name) => (name.startsWith(PREFIX) ? name : `${PREFIX}${name}`)));
+  const all = [{ name: 'events', query: () => allEvents(files) }, ...eventViews(DUCKDB_VIEWS)];
+  // Each comes after those that it reads.
+  const statements = all.toReversed().flatMap(({ name, query }) => {
+    if (!needed.has(`${PREFIX}${name}`)) return [];
+    const own = query((other) => {
+      needed.add(`${PREFIX}${other}`);
+      return `${PREFIX}${other}`;
+    });
+    const short = named.includes(name) ? [`CREATE OR REPLACE TEMP VIEW ${name} AS FROM ${PREFIX}${name}`] : [];
+    return [...short, `CREATE OR REPLACE TEMP VIEW ${PREFIX}${name} AS ${own}`];
+  });
+  for (const statement of statements.toReversed()) await session.run(statement);
 }
 
 /** Names of tables and views that the file of the engine has. */

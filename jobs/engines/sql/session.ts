@@ -26,10 +26,12 @@ export interface SqlDatabase {
   readonly writable: boolean;
   /** The event log, where there is one that has to be shown to each session. */
   readonly events?: {
-    /** Shows it as it is now. */
-    show(): Promise<void>;
+    /** Shows it as it is now, by views of these names. */
+    show(views: ReadonlySet<string>): Promise<void>;
     /** Whether SQL failed because what was shown has been replaced meanwhile. */
     isReplaced(error: unknown): boolean;
+    /** Whether SQL failed for want of one of its views. */
+    isLacking(error: unknown): boolean;
   };
   /** Why a definition failed for want of rows in a file that it reads; null where it is something else. */
   emptySource?(error: Error, sql: string): Promise<string | null>;

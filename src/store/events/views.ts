@@ -60,9 +60,12 @@ export const EVENT_COLUMNS = [
   ...['received_at', 'day', 'source', 'properties', 'traits', 'context'],
 ] as const;
 
-const NAMED = new RegExp(`\\b(rollcall_)?(${LOG_VIEWS.join('|')})\\b`, 'i');
+const NAMED = new RegExp(`\\b(rollcall_)?(${LOG_VIEWS.join('|')})\\b`, 'gi');
 
-/** Whether some SQL may read the log: it may also name a table of its own so. */
-export function mayReadLog(sql: string): boolean {
-  return NAMED.test(sql);
+/** All names of the log's views. */
+export const ALL_VIEWS: ReadonlySet<string> = new Set(LOG_VIEWS.flatMap((name) => [name, `rollcall_${name}`]));
+
+/** Names of the log's views, in lower case, that some SQL has: it may also name tables of its own so. */
+export function namedViews(sql: string): ReadonlySet<string> {
+  return new Set(sql.match(NAMED)?.map((found) => found.toLowerCase()));
 }

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../../../src/clock.ts';
 import { EventLogKeeper } from '../../../src/events/keeper.ts';
 import type { MessageType } from '../../../src/message-types.ts';
 import type { FileLog } from '../../../src/store/event-log.ts';
+import { namedViews } from '../../../src/store/events/views.ts';
 import { openStore } from '../../../src/store/open.ts';
 import type { NewMessage, Store } from '../../../src/store/port.ts';
 
@@ -87,7 +88,7 @@ export async function keptLog(t: Test, { keep = 400 * DAY, folder = t.testdir({}
         const config = { eventLog: { keep, path, sources: null }, store: { url: 'sqlite:', maxQueued: 1 } };
         const { eventLog } = eventLogFor(engine, config, store);
         if (!eventLog) throw new Error('no log');
-        await eventsOf(session, eventLog).show();
+        await eventsOf(session, eventLog).show(namedViews(sql));
         return await session.rows(sql);
       } finally {
         await session.close();

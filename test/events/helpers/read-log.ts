@@ -32,7 +32,7 @@ async function fromFiles(url: string, path: string): Promise<readonly unknown[][
     const config = { eventLog: { keep: 1, path, sources: null }, store: { url: 'sqlite:', maxQueued: 1 } };
     const { eventLog } = eventLogFor(engine, config, store);
     if (!eventLog) throw new Error('no log');
-    await eventsOf(session, eventLog).show();
+    await eventsOf(session, eventLog).show(new Set(['events']));
     return await session.rows(`${CONTENTS} events GROUP BY ALL`);
   } finally {
     await session.close();

@@ -10,6 +10,9 @@ import type { Config } from '../../../src/config/config.ts';
 import type { Store } from '../../../src/store/port.ts';
 import { resultOf } from '../../definitions/helpers/engines.ts';
 
+/** What short definitions read. */
+const VIEWS = new Set(['events', 'tracks', 'identifies', 'identities'].map((name) => `rollcall_${name}`));
+
 /** The result of definitions' SQL over the log of a store, without audiences and their runs. */
 export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 'store' | 'engines'>) {
   const engine = config.engines['lake'];
@@ -31,7 +34,7 @@ export async function openSql(store: Store, config: Pick<Config, 'eventLog' | 's
     : ([postgresDialect, 'postgres', 'rollcall_events.'] as const);
   return {
     /** Reads the log as it is now, where that has to be done before it is asked. */
-    read: async () => log?.show(),
+    read: async () => log?.show(VIEWS),
     answer: (kind: 'audience' | 'trait', definition: Definition, other: (key: string) => Definition, now: number) =>
       resultOf(session, dialect, kind, compile(definition, type, other), now),
     /** How many user ids there are. */
