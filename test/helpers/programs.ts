@@ -14,8 +14,9 @@ export const PROGRAMS = [
   'test/live/helpers/random-life.ts',
   'test/receivers/fleet/app.ts',
 ] as const;
-/** What each SQLite store starts, as threads of their own. */
-export const THREADS = ['src/store/sqlite/thread.ts', 'src/store/sqlite/check-thread.ts'] as const;
+const STORE_THREAD = 'src/store/sqlite/thread.ts';
+/** What each SQLite store starts, as threads of their own, and what tests have in its place. */
+export const THREADS = [STORE_THREAD, 'src/store/sqlite/check-thread.ts', 'test/helpers/store-host.ts'] as const;
 
 /**
  * The file to run one of them by. In `npm test` that is one in which its modules stand together (`bundle-programs.ts`): it starts
@@ -29,8 +30,16 @@ export function program(path: (typeof PROGRAMS | typeof THREADS)[number]): strin
 
 /** The same for the script that a thread is given. */
 export function threadScript(script: string | URL): string | URL {
-  if (!(script instanceof URL) || script.protocol !== 'file:') return script;
-  const path = relative(ROOT, fileURLToPath(script));
-  const thread = THREADS.find((one) => one === path);
+  const thread = threadOf(script);
   return thread === undefined ? script : pathToFileURL(program(thread));
+}
+
+export function isStoreThread(script: string | URL): boolean {
+  return threadOf(script) === STORE_THREAD;
+}
+
+function threadOf(script: string | URL) {
+  if (!(script instanceof URL) || script.protocol !== 'file:') return undefined;
+  const path = relative(ROOT, fileURLToPath(script));
+  return THREADS.find((one) => one === path);
 }
