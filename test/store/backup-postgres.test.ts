@@ -31,6 +31,7 @@ import {
   settlement,
 } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
+import { until } from '../helpers/until.ts';
 
 const server = await startFastPostgres();
 const clock = systemClock;
@@ -44,8 +45,7 @@ async function openedStore(t: Test, url: string): Promise<Store> {
 }
 
 async function emptyStore(t: Test): Promise<{ url: string; store: Store }> {
-  const url = await server.database();
-  await migratePostgres(url);
+  const url = await server.store();
   return { url, store: await openedStore(t, url) };
 }
 
@@ -85,10 +85,12 @@ async function holdTable(url: string, lock: string): Promise<() => Promise<void>
 async function waitingFor(url: string, ms = 0): Promise<number> {
   const sql = `SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
     AND query LIKE 'LOCK TABLE%' AND clock_timestamp() - query_start > ${ms} * interval '1 ms'`;
-  for (;;) {
-    const [found] = await query<{ pid: number }>(url, sql);
-    if (found) return found.pid;
-  }
+  let found: { pid: number } | undefined;
+  await until(async () => {
+    [found] = await query<{ pid: number }>(url, sql);
+    return found !== undefined;
+  });
+  return found?.pid ?? 0;
 }
 
 const numberOf = (id: string) => Number.parseInt(id.slice(id.lastIndexOf('-') + 1), 36);

@@ -7,7 +7,6 @@ import { App } from '../../src/app.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { openStore } from '../../src/store/open.ts';
-import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { startInbox, writeConfig } from '../collect/running.ts';
 import { codeOf } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
@@ -43,12 +42,6 @@ async function serve(t: Test, url: string) {
   return { app, inbox, ready };
 }
 
-async function migrated(): Promise<string> {
-  const url = await postgres.database();
-  await migratePostgres(url);
-  return url;
-}
-
 async function query(url: string, sql: string): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();
@@ -59,7 +52,7 @@ async function query(url: string, sql: string): Promise<void> {
 const longTime = () => new Promise<void>((resolve) => clock.after(LONGER_THAN_A_LEASE, resolve));
 
 t.test('while the database is away intake answers 503, and then everything goes on by itself', { skip }, async (t) => {
-  const { app, inbox, ready } = await serve(t, await migrated());
+  const { app, inbox, ready } = await serve(t, await postgres.store());
   const post = async () => {
     const response = await fetch(`${app.address}/v1/track`, {
       method: 'POST',
@@ -90,7 +83,7 @@ t.test('while the database is away intake answers 503, and then everything goes 
 const openAt = (url: string) => openStore({ url, maxQueued: 1 }, systemClock);
 
 t.test('a start ends while the database is away', { skip }, async (t) => {
-  const url = await migrated();
+  const url = await postgres.store();
   await postgres.halt();
   t.equal(await codeOf(openAt(url)), 'store_failed');
   await postgres.resume();
@@ -99,12 +92,12 @@ t.test('a start ends while the database is away', { skip }, async (t) => {
 
 t.test('a mistake about the database ends the start with its error', { skip }, async (t) => {
   await query(await postgres.database(), "CREATE ROLE locked LOGIN PASSWORD 'right'");
-  const newer = await migrated();
+  const newer = await postgres.store();
   await query(newer, 'INSERT INTO rollcall.migration VALUES (999)');
   const wrong = {
-    password: new URL(await migrated()),
-    user: new URL(await migrated()),
-    name: new URL(await migrated()),
+    password: new URL(await postgres.store()),
+    user: new URL(await postgres.store()),
+    name: new URL(await postgres.store()),
   };
   Object.assign(wrong.password, { username: 'locked', password: 'wrong' });
   wrong.user.username = 'nobody';

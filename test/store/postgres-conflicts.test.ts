@@ -2,7 +2,6 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import { Database } from '../../src/store/postgres/database.ts';
-import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { seenKey } from '../../src/store/seen-key.ts';
 import { accept, change, claimOne, message, REFUSED, settle } from '../contract/store-fixture.ts';
@@ -13,8 +12,7 @@ t.teardown(() => server.stop());
 
 /** A store, a session that holds locks, and one that sees how many wait for them. */
 async function prepare(t: Test) {
-  const url = await server.database();
-  await migratePostgres(url);
+  const url = await server.store();
   const store = await openPostgresStore({ url, maxQueued: 100, clock: systemClock });
   const [holder, watcher] = [new pg.Client(url), new pg.Client(url)];
   await Promise.all([holder.connect(), watcher.connect()]);

@@ -1,7 +1,6 @@
 import pg from 'pg';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { accept, backlogOf, claimOne, message } from '../contract/store-fixture.ts';
 import { startFastPostgres } from '../helpers/postgres.ts';
@@ -11,8 +10,7 @@ t.teardown(() => server.stop());
 
 /** A delivery of a user, claimed; and another session, which has begun to set its state and goes on when told. */
 async function scene(state: 'ready' | 'claimed') {
-  const url = await server.database();
-  await migratePostgres(url);
+  const url = await server.store();
   const store = await openPostgresStore({ url, maxQueued: 100, clock: systemClock });
   const owner = await store.join(60_000);
   await accept(store, message({ userId: 'gone' }));

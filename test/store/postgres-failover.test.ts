@@ -1,7 +1,6 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { startProxy } from '../cluster/proxy.ts';
 import { accept, backlogOf, change, claim, codeOf, DELIVERED, message, settlement } from '../contract/store-fixture.ts';
@@ -14,8 +13,7 @@ t.teardown(() => server.stop());
 const notOurs = server.pid === null ? 'the server of TEST_DATABASE_URL is not ours to change' : false;
 
 async function scene(t: Test) {
-  const direct = await server.database();
-  await migratePostgres(direct);
+  const direct = await server.store();
   const admin = new pg.Client(direct);
   await admin.connect();
   const proxy = await startProxy(server.port);

@@ -26,12 +26,6 @@ const TTL = 20_000;
 const server = await startFastPostgres();
 const skip = server.pid === null ? 'the server is not ours to stop' : false;
 
-async function migrated(): Promise<string> {
-  const url = await server.database();
-  await migratePostgres(url);
-  return url;
-}
-
 async function open(t: Test, url: string, clock: Clock = systemClock): Promise<Store> {
   const store = await openPostgresStore({ url, maxQueued: 100_000, clock });
   t.teardown(() => store.close());
@@ -76,7 +70,7 @@ await t.test(
   'a store goes on by itself after the database crashed, and knows what was acknowledged',
   { skip },
   async (t) => {
-    const store = await open(t, await migrated());
+    const store = await open(t, await server.store());
     await accept(store, message());
     await server.halt();
     t.equal(await codeOf(accept(store, message())), 'store_failed');
@@ -99,7 +93,7 @@ async function lockTable(url: string, table: string): Promise<() => Promise<void
 await t.test(
   'a statement that takes too long fails as busy, writes nothing, and does not spoil what follows',
   async (t) => {
-    const url = await migrated();
+    const url = await server.store();
     const store = await open(t, `${url}?statement_timeout=1000`);
     const owner = await store.join(TTL);
     await accept(store, message(), message());
@@ -124,7 +118,7 @@ await t.test(
 );
 
 await t.test('when all connections of a process are in use, what waits too long fails as busy', async (t) => {
-  const url = await migrated();
+  const url = await server.store();
   const store = await open(t, url);
   const owner = await store.join(TTL);
   const unlock = await lockTable(url, 'owner');
@@ -136,7 +130,7 @@ await t.test('when all connections of a process are in use, what waits too long 
 });
 
 await t.test('when the server has no connection left, everything fails as busy until it has', async (t) => {
-  const url = new URL(await migrated());
+  const url = new URL(await server.store());
   const admin = new pg.Client(url.href);
   await admin.connect();
   t.teardown(() => admin.end());
@@ -184,7 +178,7 @@ async function unanswered(
 }
 
 await t.test('claims whose answer was lost with the connection come back', async (t) => {
-  const url = new URL(await migrated());
+  const url = new URL(await server.store());
   const proxy = await startProxy(server.port);
   t.teardown(() => proxy.close());
   const near = await open(t, url.href);
@@ -226,7 +220,7 @@ async function claimed(url: URL): Promise<number> {
 }
 
 await t.test('the clocks of processes may differ by hours', async (t) => {
-  const url = await migrated();
+  const url = await server.store();
   const HOUR = 3_600_000;
   const at = (skew: number): Clock => ({ ...systemClock, now: () => Date.now() + skew });
   const [ahead, behind] = [await open(t, url, at(HOUR)), await open(t, url, at(-HOUR))];
@@ -244,7 +238,7 @@ await t.test('the clocks of processes may differ by hours', async (t) => {
 });
 
 await t.test('an id that holds U+0000 does not spoil the batch that it comes in', async (t) => {
-  const store = await open(t, await migrated());
+  const store = await open(t, await server.store());
   const odd = message({ userId: 'a\0b', messageId: 'm\0', body: '{"userId":"a\\u0000b"}' });
   await accept(store, odd, message(), change('k\0', { userId: '\0' }));
   const owner = await store.join(TTL);
@@ -258,7 +252,7 @@ await t.test('an id that holds U+0000 does not spoil the batch that it comes in'
 });
 
 await t.test('accepts that come at once share a few transactions', async (t) => {
-  const url = await migrated();
+  const url = await server.store();
   const store = await open(t, url);
   const client = new pg.Client(url);
   await client.connect();
@@ -272,7 +266,7 @@ await t.test('accepts that come at once share a few transactions', async (t) => 
 });
 
 await t.test('no everyday statement scans a table, however it is filled', async (t) => {
-  const url = await migrated();
+  const url = await server.store();
   const store = await open(t, url);
   const client = new pg.Client(url);
   await client.connect();
@@ -313,7 +307,8 @@ await t.test('no everyday statement scans a table, however it is filled', async 
 });
 
 await t.test('no look of a page or a scrape scans a table that grows', async (t) => {
-  const url = await migrated();
+  const url = await server.database();
+  await migratePostgres(url);
   const store = await open(t, url);
   const client = new pg.Client(url);
   await client.connect();

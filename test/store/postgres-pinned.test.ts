@@ -8,7 +8,6 @@ import type { Context } from '../../src/store/postgres/context.ts';
 import { countersOf } from '../../src/store/postgres/counters.ts';
 import { Cursors } from '../../src/store/postgres/cursors.ts';
 import { Database } from '../../src/store/postgres/database.ts';
-import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { Parts } from '../../src/store/postgres/parts.ts';
 import { Seldom } from '../../src/store/postgres/seldom.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
@@ -33,8 +32,7 @@ const HOUR = 3_600_000;
 
 /** A database whose time moves when told, an idle transaction that pins its rows, and a process's claims. */
 async function scene(t: Test) {
-  const url = await server.database();
-  await migratePostgres(url);
+  const url = await server.store();
   const [admin, idle] = [new pg.Client(url), new pg.Client(url)];
   await Promise.all([admin.connect(), idle.connect()]);
   const clock = new StandingClock();

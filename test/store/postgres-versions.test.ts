@@ -11,8 +11,7 @@ t.teardown(() => server.stop());
 
 /** A new database of this version, and a session of somebody else in it. */
 async function migrated(t: Test) {
-  const url = await server.database();
-  await migratePostgres(url);
+  const url = await server.store();
   const other = new pg.Client(url);
   await other.connect();
   t.teardown(() => other.end());
