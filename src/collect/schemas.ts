@@ -73,10 +73,10 @@ export function sourceConfigRoute(): Documented {
 }
 
 export function pixelRoute(type: ClientType): Documented {
-  const data = z.string().describe(`A ${type} message with its \`writeKey\`, as JSON in Base64.`);
-  return getRoute(`One ${type} message in the address of an image`, 'Durable; an image of one pixel.', () => ({
-    querystring: jsonSchema(z.object({ data, writeKey: z.string().optional() })),
-  }));
+  return getRoute(`One ${type} message in the address of an image`, 'Durable; an image of one pixel.', () => {
+    const data = z.string().describe(`A ${type} message with its \`writeKey\`, as JSON in Base64.`);
+    return { querystring: jsonSchema(z.object({ data, writeKey: z.string().optional() })) };
+  });
 }
 
 function getRoute(summary: string, description: string, asked: () => FastifySchema): Documented {
