@@ -15,6 +15,8 @@ import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 const BATCH = 5000;
 /** Rows read at once: each read costs as much as a thousand of them, but values may be long. */
 const READ = { audience: 4 * BATCH, trait: BATCH };
+/** Engines may read a short rest in a cheaper way than much. */
+const SHORT_READ = 1000;
 /** 132 bits. */
 const HASH_LENGTH = 22;
 /** Failures of the store that pass: the sync waits. */
@@ -40,7 +42,7 @@ export async function sendPlan(
   const lane = laneOf(run);
   let sent = run.sent;
   let { cursor } = run;
-  const parts = messagesOf(engine, run.id, Number(cursor ?? 0), READ[staged.kind], toMessage);
+  const parts = messagesOf(engine, staged, Number(cursor ?? 0), toMessage);
   let next = parts.next();
   try {
     for (let part = (await next).value; part; part = (await next).value) {
@@ -187,18 +189,20 @@ interface Part {
 /** What is left of a plan behind a position. While its parts are sent, the rows of the next ones are read. */
 async function* messagesOf(
   engine: RunContext['engine'],
-  plan: string,
+  { plan, kind, total }: Staged,
   behind: number,
-  read: number,
   toMessage: ToMessage,
 ): AsyncGenerator<Part, undefined> {
-  let next = engine.changes(plan, behind, read);
+  // A hint: positions have gaps, so rows may be left where this counts none.
+  const read = (after: number) =>
+    engine.changes(plan, after, Math.min(READ[kind], Math.max(SHORT_READ, total - after)));
+  let next = read(behind);
   try {
     for (;;) {
       const rows = await next;
       const last = rows.positions.at(-1);
       if (last === undefined) return;
-      next = engine.changes(plan, last, read);
+      next = read(last);
       next.catch(() => {});
       for (let from = 0; from < rows.positions.length; from += BATCH) yield partOf(rows, from, toMessage);
     }

@@ -77,7 +77,7 @@ const found = new WeakSet<Session>();
 export async function hasRegistry(session: Session): Promise<boolean> {
   if (found.has(session)) return true;
   const tables = await session.rows(
-    `SELECT 1 FROM information_schema.tables WHERE table_schema = 'rollcall' AND table_name = 'plans'`,
+    `SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'rollcall' AND tablename = 'plans'`,
   );
   if (tables.length > 0) found.add(session);
   return tables.length > 0;
