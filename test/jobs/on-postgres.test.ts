@@ -3,6 +3,7 @@ import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 // Tests of the sync with its store on Postgres; the engines have theirs in test/jobs/engines.
 await runOnPostgres(t, {
+  'jobs/deletion': 2,
   'jobs/expect': 1,
   'jobs/forget': 1,
   'jobs/full-queue': 1,

@@ -1,4 +1,0 @@
-import { runTogether } from '../helpers/together.ts';
-import { SUITES } from './suites.ts';
-
-await runTogether(SUITES['3-deliver']);
