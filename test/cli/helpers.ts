@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import type { Test } from 'tap';
 import { runProgram } from '../../src/cli/program.ts';
-import '../helpers/kept-threads.ts';
 import { storeUrl } from '../helpers/store.ts';
 
 export interface Finished {

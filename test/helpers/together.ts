@@ -1,4 +1,5 @@
 import './bundled-threads.ts';
+import './kept-threads.ts';
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
