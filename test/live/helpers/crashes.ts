@@ -16,6 +16,9 @@ const BREATH = 20;
 /** Lives after which other people come: by then those before are merged into few. */
 const GENERATION = 3;
 
+/** By the database's clock. An owner that ended long ago is forgotten, so theirs ends just now. */
+const NOW = '(extract(epoch FROM statement_timestamp()) * 1000)::bigint';
+
 type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
 /** Live audiences that live through many crashes while events come in. */
@@ -128,6 +131,7 @@ export class LiveCrashes {
     const client = new pg.Client(this.url);
     await client.connect();
     await client.query('UPDATE rollcall.lease SET lease_until = 0');
+    await client.query(`UPDATE rollcall.owner SET lease_until = ${NOW}`);
     await client.end();
   }
 }
