@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import t from 'tap';
 import { startPostgres } from '../helpers/postgres.ts';
-import { DAMAGES, type Damage, damageRound } from './damage.ts';
+import { DAMAGES, type Damage, damageRound, endBefore, leaveStore } from './damage.ts';
 import { randomNumbers } from './random.ts';
 import { Scenario, type ScenarioOptions } from './scenario.ts';
 
@@ -54,7 +54,10 @@ await atRandom('SQLite in batches', 50, { isBatched: true });
 const random = randomNumbers(SEED);
 for (const damage of Object.keys(DAMAGES) as Damage[]) {
   await t.test(`a store is not served as if nothing had happened: ${damage}, 5 times`, async (t) => {
-    for (let round = 1; round <= 5; round += 1) await damageRound(t, damage, random);
+    for (let round = 1; round <= 5; round += 1) {
+      const left = await leaveStore(endBefore(damage, random));
+      await damageRound(t, damage, random, left).finally(() => left.remove());
+    }
   });
 }
 

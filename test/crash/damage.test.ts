@@ -1,10 +1,12 @@
 import t from 'tap';
-import { damageRound } from './damage.ts';
+import { damageRound, leaveStore } from './damage.ts';
 import { randomNumbers } from './random.ts';
 
 // `npm run test:crash` is the long version; test/store/sqlite-damage.test.ts has every sort of damage.
+const left = await leaveStore('SIGKILL');
+t.teardown(() => left.remove());
 for (const damage of ['ten pages are overwritten', 'it is emptied', 'its folder is gone'] as const) {
   t.test(`the program does not serve a store as if nothing had happened: ${damage}`, async (t) => {
-    await damageRound(t, damage, randomNumbers(7));
+    await damageRound(t, damage, randomNumbers(7), left);
   });
 }

@@ -1,6 +1,6 @@
 import {
   closeSync,
-  copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -22,8 +22,6 @@ import { Ledger, SECRET } from './ledger.ts';
 
 const PAGE = 8_192;
 const MESSAGES = 600;
-/** The program's files of the store. */
-const SUFFIXES = ['', '-wal', '-shm', '-id'] as const;
 
 /** Damage done to a store while nobody has it open; `random(n)` is a whole number from 1 to n. */
 export const DAMAGES = {
@@ -78,42 +76,71 @@ const SAID: Partial<Record<Damage, RegExp>> = {
   'it is gone, but not its log': /store_damaged.*is gone, while its log/s,
 };
 
-/** Takes messages that can't be delivered yet, is killed, has its store damaged, must refuse to go on as if nothing had happened; and with the store put back delivers all. */
-export async function damageRound(t: Test, damage: Damage, random: (most: number) => number): Promise<void> {
+/** A store with messages that could not be delivered yet, as its process left it. */
+export interface Left {
+  readonly folder: string;
+  readonly ids: readonly string[];
+  remove(): void;
+}
+
+/** @param signal - what ends the process: killed, it leaves a log beside its store */
+export async function leaveStore(signal: 'SIGKILL' | 'SIGTERM'): Promise<Left> {
+  const folder = mkdtempSync(join(tmpdir(), 'rollcall-left-'));
+  const config = join(folder, 'rollcall.yaml');
+  mkdirSync(join(folder, 'data'));
+  writeFileSync(config, configuration(NOTHING_LISTENS));
+  const { child, address, ended } = launch(['start', '-c', config]);
+  try {
+    const ids: string[] = [];
+    const url = (await address) ?? '';
+    for (let sent = 0; sent < MESSAGES; sent += 20) ids.push(...(await sendBatch(url, sent)));
+    return { folder, ids, remove: () => rmSync(folder, { recursive: true }) };
+  } finally {
+    child.kill(signal);
+    await ended;
+  }
+}
+
+/** With a log beside the store or without, as it happens, unless the damage needs one. */
+export function endBefore(damage: Damage, random: (most: number) => number): 'SIGKILL' | 'SIGTERM' {
+  const needsLog = damage.includes('log') && damage !== 'it is emptied, with no trace of its log';
+  return needsLog || random(2) === 1 ? 'SIGKILL' : 'SIGTERM';
+}
+
+/** With its store damaged, it must refuse to go on as if nothing had happened; and with the store put back delivers all. */
+export async function damageRound(
+  t: Test,
+  damage: Damage,
+  random: (most: number) => number,
+  left: Left,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-damage-'));
   const ledger = new Ledger(false);
   const port = await ledger.listen();
   const config = join(folder, 'rollcall.yaml');
   const path = join(folder, 'data', 'rollcall.db');
-  const saved = join(folder, 'saved.db');
   const running: Program[] = [];
   const start = () => {
     const program = launch(['start', '-c', config]);
     running.push(program);
     return program;
   };
-  const stop = async ({ child, ended }: Program, signal: NodeJS.Signals) => {
-    child.kill(signal);
+  const stop = async ({ child, ended }: Program) => {
+    child.kill('SIGTERM');
     return ended;
   };
+  const putStore = () => {
+    rmSync(dirname(path), { recursive: true, force: true });
+    cpSync(join(left.folder, 'data'), dirname(path), { recursive: true });
+  };
   try {
-    mkdirSync(dirname(path));
-    writeFileSync(config, configuration(NOTHING_LISTENS));
-    const first = start();
-    const acknowledged: string[] = [];
-    const address = (await first.address) ?? '';
-    for (let sent = 0; sent < MESSAGES; sent += 20) acknowledged.push(...(await sendBatch(address, sent)));
-    // With a log beside it or without, as the process ends.
-    const needsLog = damage.includes('log') && damage !== 'it is emptied, with no trace of its log';
-    await stop(first, needsLog || random(2) === 1 ? 'SIGKILL' : 'SIGTERM');
-    for (const suffix of SUFFIXES) if (existsSync(path + suffix)) copyFileSync(path + suffix, saved + suffix);
+    putStore();
     DAMAGES[damage](path, random);
-
     writeFileSync(config, configuration(port));
-    const second = start();
-    const found = await Promise.race([refusal(second), whole(second, ledger, acknowledged)]);
-    const ended = await stop(second, 'SIGTERM');
-    t.equal(acknowledged.length, MESSAGES);
+    const first = start();
+    const found = await Promise.race([refusal(first), whole(first, ledger, left.ids)]);
+    const ended = await stop(first);
+    t.equal(left.ids.length, MESSAGES);
     if (found === 'whole') t.comment(`${damage}: what was hit held nothing, and all was delivered`);
     else {
       t.comment(`${damage}: ${found === 'refused' ? 'it did not start' : 'it answers 503'}`);
@@ -123,15 +150,11 @@ export async function damageRound(t: Test, damage: Damage, random: (most: number
       if (found !== 'refused') t.same(found, REFUSED);
     }
 
-    mkdirSync(dirname(path), { recursive: true });
-    for (const suffix of SUFFIXES) {
-      rmSync(path + suffix, { force: true });
-      if (existsSync(saved + suffix)) copyFileSync(saved + suffix, path + suffix);
-    }
-    const third = start();
-    await third.address;
-    while (!acknowledged.every((id) => ledger.messages.has(id))) await ledger.accepted(1);
-    const last = await stop(third, 'SIGTERM');
+    putStore();
+    const second = start();
+    await second.address;
+    while (!left.ids.every((id) => ledger.messages.has(id))) await ledger.accepted(1);
+    const last = await stop(second);
     t.same(
       [last.code, logged(last).filter(({ level }) => Number(level) >= 50)],
       [0, []],
