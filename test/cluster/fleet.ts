@@ -188,7 +188,7 @@ export class FleetRun {
   /** Ends the load, brings all to one configuration that has everything, and waits for what was acknowledged. */
   async settle(): Promise<void> {
     await this.endLoad();
-    for (const member of this.members) await this.change(member, WHOLE, 'restart');
+    for (const member of this.members) if (member.variant !== WHOLE) await this.change(member, WHOLE, 'restart');
     await this.until(() => this.missing().length + this.astray().length === 0);
   }
 
