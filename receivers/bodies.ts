@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { isObject, pageKeys } from './objects.ts';
 
 /** The seven kinds of message, as the `type` field of a webhook body spells them. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JsonObject, Kind } from './bodies.ts';
 import { isObject, pageKeys } from './objects.ts';
 

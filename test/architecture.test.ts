@@ -320,6 +320,15 @@ t.test('SQLite is opened in store/ only', async (t) => {
   t.same(uses([...service, ...jobs], /'node:sqlite'/, inFolder('src/store')), []);
 });
 
+t.test('zod is imported as a namespace: bundlers keep the messages of all its languages otherwise', async (t) => {
+  const all = [...service, ...jobs, ...receivers];
+  t.same(
+    uses(all, /import [^*;]*from 'zod'|import\('zod'\)/, () => false),
+    [],
+  );
+  t.ok(all.some(({ imports }) => imports.includes('zod')));
+});
+
 t.test('the tables of the store and those of an engine in the same database have different names', async (t) => {
   const schema = readFileSync(new URL('../src/store/postgres/migrations/001_initial.sql', import.meta.url), 'utf8');
   const ofStore = [...schema.matchAll(/CREATE TABLE rollcall\.(\w+)/g)].map(([, name = '']) => name);

@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander';
 import { CONCERNS } from '../../concern.ts';
 import type { AlertsConfig, Config } from '../../config/config.ts';
-import { ERROR_CODES } from '../../error-codes.ts';
-import { type ErrorCode, RollcallError } from '../../errors.ts';
+import { RollcallError } from '../../errors.ts';
 import { type Context, EXIT } from '../context.ts';
 import { describeFilter, filtersOf } from '../filters.ts';
 import { configOption, jsonOption, tokenOption } from '../options.ts';
@@ -123,20 +122,10 @@ async function reload({ config: file, json, token: given }: ReloadOptions, { ter
 
 /** In the service's words, where it is one that speaks. */
 async function refusal(status: number, answer: string, url: string): Promise<RollcallError> {
-  const error = await errorIn(answer);
+  const { errorIn } = await import('../error-answer.ts');
+  const error = errorIn(answer);
   if (error === null) return new RollcallError('not_found', `What answers at ${url} is no Rollcall: status ${status}.`);
   return new RollcallError(error.code, `The service did not apply it: ${error.message}`);
-}
-
-async function errorIn(answer: string): Promise<{ readonly code: ErrorCode; readonly message: string } | null> {
-  const z = await import('zod');
-  const codes = Object.keys(ERROR_CODES) as ErrorCode[];
-  try {
-    // One of another version may know codes that this one does not.
-    return z.object({ code: z.enum(codes).catch('internal_error'), message: z.string() }).parse(JSON.parse(answer));
-  } catch {
-    return null;
-  }
 }
 
 /** A service that listens on every address is asked on this machine's own. */

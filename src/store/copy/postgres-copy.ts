@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32, gunzipSync, gzipSync } from 'node:zlib';
 import pg from 'pg';
-import { z } from 'zod';
+import * as z from 'zod';
 import { RollcallError } from '../../errors.ts';
 
 /** Called with the rows of a table that are done, of how many. */

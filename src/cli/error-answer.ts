@@ -1,0 +1,18 @@
+import * as z from 'zod';
+import { ERROR_CODES } from '../error-codes.ts';
+import type { ErrorCode } from '../errors.ts';
+
+const error = z.object({
+  // A service of another version may know codes that this one does not.
+  code: z.enum(Object.keys(ERROR_CODES) as ErrorCode[]).catch('internal_error'),
+  message: z.string(),
+});
+
+/** The error that a service answered with; null if what answered speaks no such language. */
+export function errorIn(answer: string): { readonly code: ErrorCode; readonly message: string } | null {
+  try {
+    return error.parse(JSON.parse(answer));
+  } catch {
+    return null;
+  }
+}
