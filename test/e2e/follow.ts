@@ -62,8 +62,8 @@ function writeConfig(folder: string, url: string, engine: object): string {
 
 /** Syncs as of each date and compares runs and the receiver's state with what plain TypeScript makes of the purchases. */
 export async function follow(t: Test, folder: string, purchases: readonly Purchase[], engine: object): Promise<void> {
-  const receiver = startPart<ReceiverQuestion, Learned>(t, './receiver-part.ts');
-  const commands = startPart<CommandQuestion, CommandAnswer>(t, './sync-part.ts');
+  const receiver = startPart<ReceiverQuestion, Learned>(t, 'test/e2e/receiver-part.ts');
+  const commands = startPart<CommandQuestion, CommandAnswer>(t, 'test/e2e/sync-part.ts');
   const look = () => receiver.ask({ secret: SECRET });
   let learned = await look();
   const config = writeConfig(folder, learned.url, engine);

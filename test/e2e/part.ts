@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Test } from 'tap';
+import { type Program, program } from '../helpers/programs.ts';
 
 /** A process of its own, which answers one question after the other. */
 export interface Part<Question, Answer> {
@@ -8,9 +9,9 @@ export interface Part<Question, Answer> {
 }
 
 /** Without the test runner's hooks into every promise, which would cost more than the work itself. */
-export function startPart<Question extends object, Answer>(t: Test, file: string): Part<Question, Answer> {
+export function startPart<Question extends object, Answer>(t: Test, file: Program): Part<Question, Answer> {
   const env = { ...process.env, NODE_OPTIONS: '' };
-  const child = fork(new URL(file, import.meta.url), [], { execArgv: [], env, serialization: 'advanced' });
+  const child = fork(program(file), [], { execArgv: [], env, serialization: 'advanced' });
   t.teardown(() => child.kill('SIGKILL'));
   const over = once(child, 'exit').then(([code]) => {
     throw new Error(`${file} ended with ${code}.`);

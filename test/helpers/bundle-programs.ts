@@ -12,10 +12,10 @@ const [folder = ''] = process.argv.slice(2);
 const ROOT = resolve(import.meta.dirname, '../..');
 const ENTRIES: ReadonlySet<string> = new Set(PROGRAMS.map((path) => resolve(ROOT, path)));
 const BUNDLED_THREADS = resolve(import.meta.dirname, 'bundled-threads.ts');
-/** Packages that look for files of their own beside them, or that are no JavaScript. */
-const ALONE = ['@duckdb/*', '@fastify/swagger-ui', 'node-cron', 'pg-native', 'pino', 'pino-pretty'];
+/** Packages that are no JavaScript, or are found by their names when they are needed. */
+const ALONE = ['@duckdb/*', 'node-cron', 'pg-native', 'pino-pretty'];
 
-/** Migrations, pages and threads are found beside the sources. */
+/** Migrations, pages and threads are found beside the sources, and files of packages beside their modules. */
 const inPlace: Plugin = {
   name: 'in place',
   setup({ onLoad }) {
@@ -25,6 +25,9 @@ const inPlace: Plugin = {
         .replaceAll(/\bimport\.meta\.dirname\b/g, () => JSON.stringify(dirname(path)))
         .concat(ENTRIES.has(path) ? `import ${JSON.stringify(BUNDLED_THREADS)};` : ''),
       loader: 'ts',
+    }));
+    onLoad({ filter: /\/node_modules\/(@fastify\/swagger-ui|pino|thread-stream)\/.*\.js$/ }, async ({ path }) => ({
+      contents: (await readFile(path, 'utf8')).replaceAll(/\b__dirname\b/g, () => JSON.stringify(dirname(path))),
     }));
   },
 };
@@ -45,6 +48,9 @@ const common: BuildOptions = {
   banner: {
     js: "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);",
   },
+  // Each start reads all of it. Names stay, for whoever reads a stack.
+  minifyWhitespace: true,
+  lineLimit: 200,
   logLevel: 'warning',
 };
 await build({ ...common, entryPoints: [...PROGRAMS], splitting: true });

@@ -8,12 +8,15 @@ export const PROGRAMS = [
   'src/cli/main.ts',
   'test/cluster/member.ts',
   'test/crash/service.ts',
+  'test/e2e/receiver-part.ts',
+  'test/e2e/sync-part.ts',
   'test/events/helpers/crashing.ts',
   'test/helpers/armed-main.ts',
   'test/live/helpers/crashing.ts',
   'test/live/helpers/random-life.ts',
   'test/receivers/fleet/app.ts',
 ] as const;
+export type Program = (typeof PROGRAMS)[number];
 const STORE_THREAD = 'src/store/sqlite/thread.ts';
 /** What each SQLite store starts, as threads of their own, and what tests have in its place. */
 export const THREADS = [STORE_THREAD, 'src/store/sqlite/check-thread.ts', 'test/helpers/store-host.ts'] as const;
@@ -22,7 +25,7 @@ export const THREADS = [STORE_THREAD, 'src/store/sqlite/check-thread.ts', 'test/
  * The file to run one of them by. In `npm test` that is one in which its modules stand together (`bundle-programs.ts`): it starts
  * in half of the time. A test that runs alone starts it from its sources.
  */
-export function program(path: (typeof PROGRAMS | typeof THREADS)[number]): string {
+export function program(path: Program | (typeof THREADS)[number]): string {
   const folder = process.env['TEST_PROGRAMS'];
   const bundled = folder === undefined ? '' : join(folder, path.replace(/\.ts$/, '.mjs'));
   return existsSync(bundled) ? bundled : join(ROOT, path);
