@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { openEngine } from '../../../jobs/engines/open.ts';
 import { App } from '../../../src/app.ts';
 import { type Clock, systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
@@ -70,6 +71,12 @@ export function loggingService(t: Test): LoggingService {
         log: pino({ level: process.env['LOGLEVEL'] ?? 'silent' }, pino.destination(2)),
         clock,
       });
+      const { lake } = parsed.engines;
+      if (lake?.type === 'duckdb') {
+        // To open and close its file takes DuckDB longer than most runs of a test: it stays open until the test ends.
+        const engine = await openEngine(lake, { folder, clock });
+        t.teardown(() => engine.close());
+      }
       t.teardown(() => app.close());
       return app;
     },
