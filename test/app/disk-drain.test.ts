@@ -39,6 +39,12 @@ function smallDisk(t: Test): string {
   return folder;
 }
 
+/** How often this process has a file open. */
+function handlesOn(path: string): number {
+  const listed = execFileSync('find', [`/proc/${process.pid}/fd`, '-lname', path], { encoding: 'utf8' });
+  return listed.split('\n').length - 1;
+}
+
 /** Takes whatever room is left. */
 function fill(folder: string): () => void {
   const file = join(folder, 'other');
@@ -180,6 +186,7 @@ t.test('a start on a full disk delivers, and is ready once there is room', { ski
   const empty = fill(folder);
   const { app, send, ready, resume } = await service(folder, receiver.port);
   t.teardown(() => app.close());
+  t.equal(handlesOn(join(folder, 'rollcall.db')), 1, 'the try that had no room has closed the file');
   let answer = await send();
   for (let tries = 0; answer.status === 200 && tries < 100; tries += 1) answer = await send();
   t.match(answer, { status: 503, code: 'store_full', retryAfter: /^\d+$/ });

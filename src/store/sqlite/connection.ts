@@ -33,6 +33,15 @@ export class Connection implements Statements {
 
   constructor(path: string) {
     this.database = new DatabaseSync(path, { timeout: LOCK_WAIT });
+    try {
+      this.configure();
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  private configure(): void {
     // Rows carry their bodies; larger pages take a tenth of the CPU off (see docs/decisions.md).
     this.exec(`PRAGMA page_size = ${PAGE_SIZE}`);
     this.exec('PRAGMA journal_mode = WAL');

@@ -47,10 +47,7 @@ export async function serve(port: MessagePort, data: ThreadData): Promise<void> 
   let connection: Connection;
   try {
     checkFiles(data.path);
-    const opened = await reserve.opening(async () => {
-      const connection = new Connection(data.path);
-      return { connection, reply: await open(connection, data) };
-    });
+    const opened = await reserve.opening(() => openConnection(data));
     connection = opened.connection;
     port.postMessage(opened.reply);
   } catch (error) {
@@ -119,6 +116,16 @@ function movable(operations: readonly Operation[], results: readonly OperationRe
     const isClaim = 'verb' in operation && operation.verb === 'claim' && 'value' in result;
     return isClaim ? movableClaims((result.value as VerbResult<'claim'>).claims) : [];
   });
+}
+
+async function openConnection(data: ThreadData): Promise<{ connection: Connection; reply: ThreadReply }> {
+  const connection = new Connection(data.path);
+  try {
+    return { connection, reply: await open(connection, data) };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
 }
 
 async function open(connection: Connection, { path, identity }: ThreadData): Promise<ThreadReply> {
