@@ -213,7 +213,11 @@ async function madeOnce(name: string, make: (folder: string) => Promise<unknown>
 }
 
 async function launch(data: string): Promise<ChildProcess> {
-  const server = spawn(await bin('postgres'), ['-D', data], { ...user, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] });
+  const server = spawn(await bin('postgres'), ['-D', data], {
+    ...user,
+    cwd: data,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   process.once('exit', () => server.kill('SIGQUIT'));
   const log: string[] = [];
   const lines = createInterface({ input: server.stderr });
