@@ -1,4 +1,5 @@
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { pino } from 'pino';
@@ -23,7 +24,11 @@ const clock: Clock = {
 const START = Date.now();
 const LONGER_THAN_A_LEASE = 25_000;
 
-const hba = join(t.testdir({}), 'hba.conf');
+// Not in the checkout, which the server's user may not be let into.
+const folder = mkdtempSync(join(tmpdir(), 'rollcall-hba-'));
+chmodSync(folder, 0o755);
+t.teardown(() => rmSync(folder, { recursive: true }));
+const hba = join(folder, 'hba.conf');
 writeFileSync(hba, 'host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n');
 chmodSync(hba, 0o644);
 const postgres = await startFastPostgres([`hba_file = '${hba}'`]);
