@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, mkdtemp, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { chown, lstat, mkdtemp, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -179,14 +179,18 @@ async function findBinaries(): Promise<string> {
     },
   );
   if (isOpen) return packaged;
-  const copy = await madeOnce(`binaries-${await versionOf(packaged)}`, (folder) => run('cp', ['-a', PACKAGED, folder]));
+  const copy = await madeOnce(`binaries-${await versionOf(packaged)}`, 0, (folder) =>
+    run('cp', ['-r', '--preserve=mode,links', PACKAGED, folder]),
+  );
   return join(copy, 'bin');
 }
 
 /** A data folder as `initdb` makes it, which takes six times as long as a copy. */
 async function initialised(): Promise<string> {
   const folder = dirname(await bin('postgres'));
-  return madeOnce(`initdb-${user.uid ?? process.getuid?.()}-${await versionOf(folder)}`, async (data) => {
+  const owner = user.uid ?? process.getuid?.();
+  return madeOnce(`initdb-${owner}-${await versionOf(folder)}`, owner, async (data) => {
+    if (user.uid !== undefined) await chown(dirname(data), user.uid, user.gid);
     const options = ['-U', 'rollcall', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
     await run(await bin('initdb'), ['-D', data, ...options], { ...user, cwd: dirname(data) });
   });
@@ -197,18 +201,27 @@ async function versionOf(folder: string): Promise<string> {
   return stdout.trim().replaceAll(/[^\w.]+/g, '-');
 }
 
-/** A folder that is made once on this machine, by whoever needs it first. */
-async function madeOnce(name: string, make: (folder: string) => Promise<unknown>): Promise<string> {
+/**
+ * A folder that is made once on this machine, by whoever needs it first.
+ *
+ * @param owner - user who owns it then: what somebody else has put there is not run
+ */
+async function madeOnce(
+  name: string,
+  owner: number | undefined,
+  make: (folder: string) => Promise<unknown>,
+): Promise<string> {
   const folder = join(tmpdir(), `rollcall-${name}`);
-  if (existsSync(folder)) return folder;
-  const own = await mkdtemp(join(tmpdir(), `rollcall-${name}-`));
-  if (user.uid !== undefined) await chown(own, user.uid, user.gid);
-  await make(join(own, 'made'));
-  // Another process may have been faster: its folder is as good.
-  await rename(join(own, 'made'), folder).catch((error: NodeJS.ErrnoException) => {
-    if (!existsSync(folder)) throw error;
-  });
-  await rm(own, { recursive: true, force: true });
+  if (!existsSync(folder)) {
+    const own = await mkdtemp(join(tmpdir(), `rollcall-${name}-`));
+    await make(join(own, 'made'));
+    // Another process may have been faster: its folder is as good.
+    await rename(join(own, 'made'), folder).catch((error: NodeJS.ErrnoException) => {
+      if (!existsSync(folder)) throw error;
+    });
+    await rm(own, { recursive: true, force: true });
+  }
+  if ((await lstat(folder)).uid !== owner) throw new Error(`${folder} belongs to somebody else. Remove it.`);
   return folder;
 }
 

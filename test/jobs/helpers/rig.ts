@@ -64,7 +64,7 @@ export async function createRig(
   options: { readonly engine?: EngineConfig; readonly maxQueued?: number } = {},
 ): Promise<Rig> {
   const folder = t.testdir({});
-  // Neither timers nor idle connections keep the process alive, so that a test that waits could end it.
+  // Callbacks of the clock and idle connections keep no process alive, so that a test that waits for them could end it.
   const awake = setInterval(() => {}, 60_000);
   t.teardown(() => clearInterval(awake));
   let now = Date.parse('2026-03-01T12:00:00Z');
