@@ -76,8 +76,12 @@ export interface Order {
   readonly asOf: number;
   /** The tick that it is for: nothing is computed when a run began since, unless that failed and is due again. */
   readonly tick?: number | undefined;
-  /** The audience that this one was until now: it ends with the first sync of the new name. */
-  readonly former?: Subject | null;
+  /**
+   * Finds the audience that this one was until now: it ends with the first sync of the new name. Asked once others can see the run.
+   *
+   * @throws RollcallError `older_configuration` where that one is a newer configuration's
+   */
+  readonly former?: () => Promise<Subject | null>;
   /** Whether a person agreed to a change of the name. */
   readonly renames?: boolean | undefined;
 }

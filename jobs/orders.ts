@@ -54,6 +54,12 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
     return runner.underLease(subject, work, patience);
   }
 
+  async function formerSelf(subject: Subject): Promise<Subject | null> {
+    const former = await subjects.formerSelf(subject);
+    if (former) await runner.generations.check(former.key, null);
+    return former;
+  }
+
   /** Decides about a run in the engine that it was staged in. */
   async function decide(id: string, states: readonly RunState[], work: Decision): Promise<SyncReport> {
     const asked = await store.run(id);
@@ -73,8 +79,12 @@ export function createOrders({ store, clock, runner, subjects }: OrdersOptions):
   return {
     order(subject, { action, now, tick, renames, isRetry = false, patience = PATIENCE }) {
       const work = async (onRun: OnRun) => {
-        const former = action === 'sync' ? await subjects.formerSelf(subject) : null;
-        await perform(subject, { action, now, tick, former, renames }, onRun, patience);
+        const asked = { action, now, tick, renames };
+        if (action !== 'sync') return perform(subject, asked, onRun, patience);
+        const former = () => formerSelf(subject);
+        // Also before there is a run: an older configuration has no reason to leave one that failed.
+        await former();
+        await perform(subject, { ...asked, former }, onRun, patience);
       };
       return runner.report(subject, work, isRetry);
     },

@@ -47,21 +47,14 @@ interface RunOrder {
   readonly asOf: number;
   readonly destinations: readonly string[];
   readonly epoch: number;
-  readonly renamedFrom?: string | undefined;
 }
 
-export function newRun(
-  { clock, subject }: RunPlace,
-  { renamedFrom, ...order }: RunOrder,
-  record: AudienceRecord,
-  startedAt: number,
-): Run {
+export function newRun({ clock, subject }: RunPlace, order: RunOrder, record: AudienceRecord, startedAt: number): Run {
   return {
     id: `${startedAt.toString(36)}-${clock.token(4)}`,
     key: subject.key,
     kind: subject.kind,
     ...order,
-    ...(renamedFrom === undefined ? {} : { renamedFrom }),
     state: 'staged',
     phase: 'stage',
     first: order.action === 'sync' && isFirst(record),

@@ -12,7 +12,7 @@ import { isAhead } from './schedule.ts';
 import { sendPlan } from './send.ts';
 import { missing } from './snapshot.ts';
 import { recordOf, recordUnopened, stageRun } from './staging.ts';
-import { orphan } from './subjects.ts';
+import { mayBeBelieved, orphan } from './subjects.ts';
 import { failingSince, nextTryAt } from './tries.ts';
 import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfinished.ts';
 
@@ -140,7 +140,7 @@ async function endFormer(context: RunContext, key: string, asOf: number, onRun: 
   const { store, config } = context;
   const record = await store.audience(key);
   const isBack = computations(config()).some((computation) => computation.key === key);
-  if (!record || record.endedAt !== null || isBack) return;
+  if (!record || isBack || !(await mayBeBelieved(record, store))) return;
   await context.beside(orphan(record), (beside) => performOpened(beside, { action: 'retire', asOf }, onRun));
 }
 

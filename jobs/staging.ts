@@ -1,6 +1,6 @@
 import { failpoint } from '../src/failpoint.ts';
 import type { AudienceRecord, Run } from '../src/store/port.ts';
-import { newRecord, type Order, type RunContext, type RunPlace } from './context.ts';
+import { newRecord, type Order, type RunContext, type RunPlace, type Subject } from './context.ts';
 import type { Debt } from './debts.ts';
 import { isAllDelivered } from './end.ts';
 import type { Action, Staged } from './engines/port.ts';
@@ -41,7 +41,7 @@ interface Staging extends Pick<Order, 'asOf' | 'former' | 'renames'> {
 
 export async function stageRun(context: RunContext, order: Staging, known: AudienceRecord): Promise<Run> {
   const { store, clock, lease, subject } = context;
-  const { asOf, debt, former } = order;
+  const { asOf, debt } = order;
   // Before all else: users whose deletion is not over by now are left out of what is computed, and no run that knows of a
   // deletion seems to have begun before its end.
   const { settled } = await store.deletions(null);
@@ -51,15 +51,18 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   const action = isOtherKind ? 'resync' : order.action;
   const record = await recordAtStart(context, debt, known, startedAt);
   const destinations = debt ? [debt.destination] : scopeOf(action, known, subject, context.config().destinations);
-  const of = { action, asOf, destinations, epoch: settled, renamedFrom: former?.key };
-  const run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
+  const of = { action, asOf, destinations, epoch: settled };
+  let run: Run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
   // People who look see that it computes. A run that the process does not survive has failed.
-  await store.saveRun(run, lease.fence);
+  await store.saveRun(run, lease.fence, known);
   try {
+    // After its own record, for those of two processes that begin one definition under two names: one of them sees the other.
+    const former = (await order.former?.()) ?? null;
+    if (former) run = { ...run, renamedFrom: former.key };
     const staged = await stage(context, run, order, known);
     failpoint('sync_stage');
     await checkColumns(context, staged.columns);
-    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order) : null;
+    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order, former) : null;
     return await saveStaged(context, withCounts(run, staged), reason, record);
   } catch (error) {
     const since = await failingSince(store, run).catch(() => run.startedAt);
@@ -135,9 +138,13 @@ async function saveStaged(context: RunContext, run: Run, reason: string | null, 
 }
 
 /** Why a person has to decide first: a source that is not to be believed, too large a change, or a new name. */
-async function whyHeld({ subject, engine }: RunContext, staged: Staged, order: Staging): Promise<string | null> {
+async function whyHeld(
+  { subject, engine }: RunContext,
+  staged: Staged,
+  { asOf, renames }: Staging,
+  former: Subject | null,
+): Promise<string | null> {
   const { definition } = subject;
-  const { former, asOf, renames } = order;
   if (!definition) return null;
   if (staged.frozen) return staged.frozen;
   const judge = (counts: Staged) => disbelief(counts, definition.expect, asOf) ?? holdReason(counts, definition.guard);

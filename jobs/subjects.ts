@@ -52,9 +52,7 @@ export function createSubjects(
 
   async function orphans(): Promise<readonly AudienceRecord[]> {
     const found: AudienceRecord[] = [];
-    for (const record of await unconfigured()) {
-      if (record.endedAt === null && (await mayBeBelieved(record, store))) found.push(record);
-    }
+    for (const record of await unconfigured()) if (await mayBeBelieved(record, store)) found.push(record);
     return found;
   }
 
@@ -88,10 +86,15 @@ export function createSubjects(
   };
 }
 
-/** Whether some destination may have heard of it: its first sync may have failed before, time and again. */
-async function mayBeBelieved({ key, version }: AudienceRecord, store: Pick<Store, 'runs'>): Promise<boolean> {
-  if (version > 0) return true;
-  return (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 1 })).length > 0;
+/** Whether some destination may hear or have heard of it: its first sync may be under way, or have failed time and again. */
+export async function mayBeBelieved(
+  { key, version, endedAt }: AudienceRecord,
+  store: Pick<Store, 'runs'>,
+): Promise<boolean> {
+  if (version > 0 && endedAt === null) return true;
+  const unfinished = await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 100 });
+  // What ended may begin anew; its other runs only tell of the end.
+  return unfinished.some(({ action }) => endedAt === null || action === 'sync' || action === 'resync');
 }
 
 function unknownAudience(keys: readonly string[], known: readonly string[]): RollcallError {

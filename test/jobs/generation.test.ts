@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Log } from '../../jobs/context.ts';
+import { type OpenEngine, openEngine } from '../../jobs/engines/open.ts';
 import type { Sync } from '../../jobs/index.ts';
 import { audience, createRig, destination, type Rig, type TestConfig, values } from './helpers/rig.ts';
 
@@ -7,11 +8,15 @@ const OLD = "select unnest(['ann', 'bob']) as user_id";
 const NEW = "select unnest(['bob', 'cyd']) as user_id";
 
 /** A process with a configuration of its own, and what it logged. */
-function process(rig: Rig, changes: Partial<TestConfig>): { readonly sync: Sync; readonly said: string[] } {
+function process(
+  rig: Rig,
+  changes: Partial<TestConfig>,
+  open?: OpenEngine,
+): { readonly sync: Sync; readonly said: string[] } {
   const config = { ...rig.config, ...changes };
   const said: string[] = [];
   const log: Log = { info() {}, warn: (_fields, text) => void said.push(text), error() {} };
-  return { sync: rig.another({ config: () => config, log }), said };
+  return { sync: rig.another({ config: () => config, log, ...(open ? { openEngine: open } : {}) }), said };
 }
 
 const codes = async (sync: Sync, keys?: readonly string[]) =>
@@ -141,6 +146,69 @@ t.test('a renamed audience does not come back under its old name, nor twice unde
     (await rig.store.audiences()).filter(({ endedAt }) => endedAt === null).map(({ key }) => key),
     ['old_name'],
   );
+});
+
+/** An engine that computes nothing before it is told to. */
+function createHalted() {
+  const computing = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const open: OpenEngine = async (config, options) => {
+    const engine = await openEngine(config, options);
+    const stage: typeof engine.stage = async (request) => {
+      computing.resolve();
+      await goOn.promise;
+      return engine.stage(request);
+    };
+    return { ...engine, stage };
+  };
+  return { open, computing: computing.promise, goOn: goOn.resolve };
+}
+
+/** By audience and user, as the destination knows by now. */
+async function lastTold(rig: Rig): Promise<Record<string, unknown>> {
+  const told = (await rig.deliver()).get('crm') ?? [];
+  return Object.fromEntries(
+    told.flatMap(({ userId, traits }) => Object.entries(traits).map(([key, value]) => [`${key} ${userId}`, value])),
+  );
+}
+
+t.test('a definition that two processes begin at once under two names ends under the newer one', async (t) => {
+  const rig = await createRig(t);
+  for (const life of ['first', 'second']) {
+    const halted = createHalted();
+    const old = process(rig, { audiences: [audience('old_name', OLD)] }, halted.open);
+    await old.sync.configured();
+    const begun = codes(old.sync);
+    await halted.computing;
+    const next = process(rig, { audiences: [audience('new_name', OLD)] });
+    await next.sync.configured();
+    rig.onProgress = ({ key, phase }) => {
+      if (key === 'new_name' && phase === 'stage') halted.goOn();
+    };
+    t.same([await codes(next.sync), await begun], [['done'], ['done']]);
+    const wanted = { 'old_name ann': false, 'old_name bob': false, 'new_name ann': true, 'new_name bob': true };
+    t.same(await lastTold(rig), wanted, `the ${life} life`);
+    t.same(await codes(old.sync), ['older_configuration']);
+    t.same(await next.sync.orphans(), []);
+    await next.sync.retire('new_name');
+    await rig.deliver();
+  }
+});
+
+t.test('an older configuration begins no audience that a newer one is computing under another name', async (t) => {
+  const rig = await createRig(t);
+  const old = process(rig, { audiences: [audience('old_name', OLD)] });
+  await old.sync.configured();
+  const halted = createHalted();
+  const next = process(rig, { audiences: [audience('new_name', OLD)] }, halted.open);
+  await next.sync.configured();
+  const begun = codes(next.sync);
+  await halted.computing;
+  t.same(await codes(old.sync), ['older_configuration']);
+  t.same(await rig.store.runs({ key: 'old_name', limit: 1 }), []);
+  halted.goOn();
+  t.same(await begun, ['done']);
+  t.same(await lastTold(rig), { 'new_name ann': true, 'new_name bob': true });
 });
 
 t.test('a reload makes a process the newest again, with what it says now', async (t) => {
