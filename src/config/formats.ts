@@ -228,7 +228,7 @@ export const headers = z
       if (names.length > 5) context.addIssue(`has ${names.length} headers; 5 are allowed`);
       const seen = new Set<string>();
       for (const name of names) {
-        const fault = headerFault(name, value[name] ?? '', seen);
+        const fault = headerFault(name, value[name], seen);
         if (fault) context.addIssue({ code: 'custom', path: [name], message: fault });
         seen.add(name.toLowerCase());
       }
@@ -238,11 +238,12 @@ export const headers = z
   )
   .meta({ title: 'map of headers', examples: [{ 'x-env': 'prod' }] });
 
-function headerFault(name: string, value: string, seen: ReadonlySet<string>): string | null {
+function headerFault(name: string, value: unknown, seen: ReadonlySet<string>): string | null {
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return 'is not a header name';
   if (RESERVED_HEADERS.has(name.toLowerCase())) return 'is set by Rollcall or by the connection and cannot be replaced';
   if (seen.has(name.toLowerCase())) return 'is given twice: upper and lower case make no difference';
-  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return 'has a character that headers cannot carry, such as a newline';
+  if (typeof value === 'string' && !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+    return 'has a character that headers cannot carry, such as a newline';
   return null;
 }
 
