@@ -213,7 +213,16 @@ export class InboxWorker {
   async #failed(request: KeptRequest, error: unknown): Promise<void> {
     const { store, clock } = this.#parts;
     const { key, tries } = request;
-    if (this.#isLast(request)) await store.giveUp(key, String(error).slice(0, REASON_LIMIT));
+    if (this.#isLast(request)) await store.giveUp(key, reasonOf(error));
     else await store.tryAgain(key, clock.now() + (WAITS[tries] as number));
+  }
+}
+
+/** Handlers may throw anything, such as an object without a prototype. */
+function reasonOf(thrown: unknown): string {
+  try {
+    return String(thrown).slice(0, REASON_LIMIT);
+  } catch {
+    return 'The handler threw something that can not be made text of.';
   }
 }

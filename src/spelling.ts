@@ -3,9 +3,10 @@ import { closestMatch } from 'leven';
 /** Names listed where none is close. */
 const LISTED = 20;
 
-/** `. Did you mean …?`, or which ones there are. */
-export function suggestion(given: string, known: readonly string[]): string {
-  const match = closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
+/** `. Did you mean …?`, or which ones there are; nothing is close to what is no text. */
+export function suggestion(given: unknown, known: readonly string[]): string {
+  const text = typeof given === 'string' ? given : '';
+  const match = closestMatch(text, known, { maxDistance: Math.max(2, Math.floor(text.length / 3)) });
   if (match !== undefined) return `. Did you mean ${match}?`;
   if (known.length === 0) return '';
   return `. There is: ${known.slice(0, LISTED).join(', ')}${known.length > LISTED ? ', …' : ''}`;

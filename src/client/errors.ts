@@ -30,3 +30,12 @@ export class ClientError extends Error {
     this.field = field;
   }
 }
+
+/** What was thrown, as text: code of the host may throw anything, such as an object without a prototype. */
+export function textOf(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return 'something that can not be made text of';
+  }
+}

@@ -1,4 +1,5 @@
 import { type Clock, deadline } from './clock.ts';
+import { textOf } from './errors.ts';
 import type { Answer, Body, Transport } from './platform.ts';
 
 /** The options of a `fetch` that are used. */
@@ -79,7 +80,7 @@ export class FetchTransport implements Transport {
       const text = await head.text?.().catch(() => '');
       return known(head, text ?? '');
     } catch (error) {
-      return { error: error instanceof Error ? error : new Error(String(error)) };
+      return { error: error instanceof Error ? error : new Error(textOf(error)) };
     }
   }
 }

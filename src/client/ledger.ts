@@ -1,4 +1,5 @@
 import { callHost } from './call-host.ts';
+import { textOf } from './errors.ts';
 
 /** Why messages will not arrive. */
 export type LossReason =
@@ -95,7 +96,7 @@ export class Ledger {
     };
     callHost(
       () => listener(told),
-      (error) => this.#warn(`onLoss threw: ${error}`),
+      (error) => this.#warn(`onLoss threw: ${textOf(error)}`),
     );
   }
 }

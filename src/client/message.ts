@@ -1,5 +1,5 @@
 import type { Clock } from './clock.ts';
-import { ClientError, type ClientErrorCode } from './errors.ts';
+import { ClientError, type ClientErrorCode, textOf } from './errors.ts';
 
 /** Largest message in bytes of UTF-8 JSON, as sent. */
 export const MAX_MESSAGE_BYTES = 32_000;
@@ -124,7 +124,7 @@ function stringify(type: Kind, fields: object): string {
     return text.includes('{}') ? JSON.stringify(fields, (_, value) => plain(value)) : text;
   } catch (cause) {
     if (cause instanceof ClientError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = cause instanceof Error ? cause.message : textOf(cause);
     throw new ClientError('invalid_message', `${type} cannot be written as JSON: ${why}`, undefined, { cause });
   }
 }

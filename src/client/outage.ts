@@ -1,5 +1,6 @@
 import { callHost } from './call-host.ts';
 import type { Clock } from './clock.ts';
+import { textOf } from './errors.ts';
 
 /** A failed request that will be made again. */
 export interface Retry {
@@ -93,7 +94,7 @@ export class Outage {
   #tell(onRetry: (retry: Retry) => void, retry: Retry): void {
     callHost(
       () => onRetry(retry),
-      (error) => this.#options.warn(`onRetry threw: ${error}`),
+      (error) => this.#options.warn(`onRetry threw: ${textOf(error)}`),
     );
   }
 }

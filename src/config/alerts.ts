@@ -26,7 +26,7 @@ const AFTER: Readonly<Record<ConcernKind, number>> = {
 
 const format = z
   .enum(ALERT_FORMATS, {
-    error: ({ input }) => `is no form of notice${suggestion(String(input), ALERT_FORMATS)}`,
+    error: ({ input }) => `is no form of notice${suggestion(input, ALERT_FORMATS)}`,
   })
   .optional()
   .describe(

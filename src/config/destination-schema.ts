@@ -50,7 +50,7 @@ function inWebhooks(key: string): string | undefined {
 }
 
 const messageType = z.enum(MESSAGE_TYPES, {
-  error: ({ input }) => `is no kind of message${suggestion(String(input), MESSAGE_TYPES)}`,
+  error: ({ input }) => `is no kind of message${suggestion(input, MESSAGE_TYPES)}`,
 });
 
 const destinationShape = {

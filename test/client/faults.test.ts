@@ -310,6 +310,7 @@ t.test('functions of the host that reject later end no process', async (t) => {
   const fail = (what: string) => async () => {
     throw new Error(`in ${what}`);
   };
+  const failWithoutText = () => Promise.reject(Object.create(null));
   const { endpoint } = await service(t, (r, n) => (n === 0 ? r.reset() : r.reply(400, success)));
   const hooks = { onLoss: fail('onLoss'), onRetry: fail('onRetry') };
   const client = new Client('KEY', { endpoint, ...hooks });
@@ -317,7 +318,7 @@ t.test('functions of the host that reject later end no process', async (t) => {
   t.same(await client.close(), { sent: 0, failed: 1, dropped: 0 });
   const analytics = new Analytics({ writeKey: 'KEY', host: endpoint });
   const heard: string[] = [];
-  analytics.once('error', fail('once')).on('error', fail('a listener'));
+  analytics.once('error', fail('once')).on('error', fail('a listener')).on('error', failWithoutText);
   analytics.on('error', () => void heard.push('the next listener'));
   analytics.track({ userId: 'u', event: 'a' }, fail('a callback'));
   await analytics.closeAndFlush();
@@ -329,6 +330,7 @@ t.test('functions of the host that reject later end no process', async (t) => {
       what,
     );
   }
+  t.ok(warned.some((text) => text.includes('threw: something that can not be made text of')));
 });
 
 t.test('without onLoss the first loss for each reason is a process warning', async (t) => {

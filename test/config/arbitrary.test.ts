@@ -10,7 +10,10 @@ import { EXAMPLE, EXAMPLE_ENV, parse } from './helpers.ts';
 const example = {
   ...parseYaml(EXAMPLE),
   ...{ delivery: { removedAfter: '1d' }, messages: { keep: '7 days', maxSize: '1GB' }, eventLog: { keep: '400d' } },
-  alerts: { notify: ['https://a.example.com/'], rules: { deadLetters: { after: '1m', moreThan: 3 }, runHeld: false } },
+  alerts: {
+    notify: ['https://a.example.com/', { url: 'https://b.example.com/', format: 'json' }],
+    rules: { deadLetters: { after: '1m', moreThan: 3 }, runHeld: false },
+  },
   traits: [
     {
       ...{ name: 'Orders', source: 'shop', live: true },
@@ -19,6 +22,7 @@ const example = {
   ],
 };
 example.destinations[0].rateLimit = '100/s';
+example.destinations[0].types = ['identify'];
 example.destinations[0].webhooks[0].batch = { size: 500, wait: '200ms' };
 
 /** Paths of every value in the example. */

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../receivers/clock.ts';
 import { createReceiver as createEdgeReceiver } from '../../receivers/edge.ts';
 import {
@@ -409,7 +409,7 @@ t.test("ack 'stored' answers at once, tries again by itself, and takes up the re
   store.close();
 });
 
-t.test("ack 'stored' gives up after its tries and keeps the request", async (t) => {
+async function giveUp(t: Test, thrown: unknown, reason: string | RegExp): Promise<void> {
   const clock = manualClock();
   const store = sqliteStore(':memory:', { now: clock.now });
   const failures: Failure[] = [];
@@ -418,7 +418,7 @@ t.test("ack 'stored' gives up after its tries and keeps the request", async (t) 
     store,
     clock,
     on: {
-      track: () => Promise.reject(new Error('never')),
+      track: () => Promise.reject(thrown),
       error: (_, failure) => void failures.push(failure),
     },
   });
@@ -434,10 +434,15 @@ t.test("ack 'stored' gives up after its tries and keeps the request", async (t) 
     [false, false, false, false, false, true],
   );
   t.same(await store.due(10, []), []);
-  t.match(await store.givenUp(10), [{ tries: 6, reason: 'Error: never' }]);
+  t.match(await store.givenUp(10), [{ tries: 6, reason }]);
   t.match(await send(body), { stored: true }, 'the sender may bring it again');
   await close();
   store.close();
+}
+
+t.test("ack 'stored' gives up after its tries and keeps the request", async (t) => {
+  await giveUp(t, new Error('never'), 'Error: never');
+  await giveUp(t, Object.create(null), /can not be made text of/);
 });
 
 t.test('a mismatch says in the log what is wrong and which usual mistake fits', async (t) => {

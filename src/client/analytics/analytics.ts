@@ -1,7 +1,7 @@
 import { callHost } from '../call-host.ts';
 import { BaseClient } from '../client.ts';
 import type { Clock } from '../clock.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, textOf } from '../errors.ts';
 import type { Follower } from '../follower.ts';
 import type { LossFacts } from '../ledger.ts';
 import {
@@ -89,7 +89,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** @internal */
   constructor(settings: AnalyticsSettings, platform: Platform) {
-    super((error) => platform.warn(`a callback or listener threw: ${error}`));
+    super((error) => platform.warn(`a callback or listener threw: ${textOf(error)}`));
     const options = clientOptions(settings);
     this.#settings = settings;
     this.#platform = platform;
@@ -191,7 +191,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
   /** An app need not wait for plugins: one that fails is told, and does not end the process. */
   #changed(how: 'register' | 'deregister', names: string[], change: Promise<void>): Promise<void> {
     const changed = change.then(() => void this.emit(how, names));
-    changed.catch((error) => this.#platform.warn(`${how} of ${names.join(', ')} failed: ${error}`));
+    changed.catch((error) => this.#platform.warn(`${how} of ${names.join(', ')} failed: ${textOf(error)}`));
     return changed;
   }
 
@@ -340,7 +340,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** Calls what is the host's, whose errors must not stop the client. */
   #tell(call: () => unknown): void {
-    callHost(call, (error) => this.#platform.warn(`a callback or listener threw: ${error}`));
+    callHost(call, (error) => this.#platform.warn(`a callback or listener threw: ${textOf(error)}`));
   }
 }
 

@@ -1,4 +1,4 @@
-import { ClientError } from '../errors.ts';
+import { ClientError, textOf } from '../errors.ts';
 import type { Kind } from '../message.ts';
 import { Context } from './context.ts';
 
@@ -87,6 +87,6 @@ export class Plugins<Instance> {
   #tell(name: string, error: unknown): void {
     if (this.#failed.has(name)) return;
     this.#failed.add(name);
-    this.#warn(`the plugin ${name} failed, and messages go out without it: ${error}`);
+    this.#warn(`the plugin ${name} failed, and messages go out without it: ${textOf(error)}`);
   }
 }
