@@ -62,7 +62,8 @@ export function createBackground({ options, runner, orders, subjects, pauses }: 
     settle: async ({ key }) => {
       if ((await pauses.of(key)) !== null) return true;
       const order = { action: 'settle', patience: NO_PATIENCE } as const;
-      return (await orders.order(await subjects.find(key), order)).error === null;
+      const { error } = await orders.order(await subjects.find(key), order);
+      return error === null || error.code === 'run_in_progress';
     },
   });
 

@@ -6,7 +6,9 @@ import { debtsOf } from './debts.ts';
 import { hasEngine } from './open-engines.ts';
 import { areBack } from './room.ts';
 
-/** How often destinations are looked for that are behind, in milliseconds. */
+/** How soon after a start or a reload destinations are first looked for that are behind: what is due by schedule goes first. */
+const FIRST = 5_000;
+/** How often they are looked for, in milliseconds. */
 const INTERVAL = 60_000;
 /** How often the end of an audience is looked at for what died on the way, in milliseconds. */
 const SELDOM = 60 * 60_000;
@@ -16,7 +18,7 @@ interface CatchUpOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Store;
-  /** Tells destinations that are behind what they lack; resolves to whether that went well. */
+  /** Tells destinations that are behind what they lack; resolves to false if that is not to be tried again soon. */
   readonly settle: (record: AudienceRecord) => Promise<boolean>;
 }
 
@@ -46,8 +48,8 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
     }
   }
 
-  function next(): void {
-    cancel = clock.after(INTERVAL, async () => {
+  function next(wait = INTERVAL): void {
+    cancel = clock.after(wait, async () => {
       if (!looking) {
         looking = true;
         await look().catch((error) =>
@@ -63,7 +65,7 @@ export function createCatchUps({ config, clock, log, store, settle }: CatchUpOpt
     start() {
       cancel();
       stopped = false;
-      next();
+      next(FIRST);
     },
     stop() {
       stopped = true;
