@@ -223,6 +223,6 @@ function reasonOf(thrown: unknown): string {
   try {
     return String(thrown).slice(0, REASON_LIMIT);
   } catch {
-    return 'The handler threw something that can not be made text of.';
+    return 'The handler threw something that cannot be turned into text.';
   }
 }

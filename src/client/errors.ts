@@ -36,6 +36,6 @@ export function textOf(thrown: unknown): string {
   try {
     return String(thrown);
   } catch {
-    return 'something that can not be made text of';
+    return 'something that cannot be turned into text';
   }
 }

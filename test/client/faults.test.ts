@@ -330,7 +330,7 @@ t.test('functions of the host that reject later end no process', async (t) => {
       what,
     );
   }
-  t.ok(warned.some((text) => text.includes('threw: something that can not be made text of')));
+  t.ok(warned.some((text) => text.includes('threw: something that cannot be turned into text')));
 });
 
 t.test('without onLoss the first loss for each reason is a process warning', async (t) => {

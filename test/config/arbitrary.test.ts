@@ -67,7 +67,7 @@ t.test('whatever stands in one place of the file, it is taken or refused with a 
   t.strictSame([...seen].toSorted(), ['refused', 'taken']);
 });
 
-t.test('in no place does an object that cannot be made text of end in anything but a reason', async (t) => {
+t.test('in no place does an object that cannot be turned into text end in anything but a reason', async (t) => {
   const object = { toString: false, valueOf: false };
   for (const path of paths(example)) {
     for (const value of [object, [object], { any: object }, { any: [object] }, { 'x-env': object }]) {

@@ -442,7 +442,7 @@ async function giveUp(t: Test, thrown: unknown, reason: string | RegExp): Promis
 
 t.test("ack 'stored' gives up after its tries and keeps the request", async (t) => {
   await giveUp(t, new Error('never'), 'Error: never');
-  await giveUp(t, Object.create(null), /can not be made text of/);
+  await giveUp(t, Object.create(null), /cannot be turned into text/);
 });
 
 t.test('a mismatch says in the log what is wrong and which usual mistake fits', async (t) => {
