@@ -6,7 +6,7 @@ import { isAllDelivered } from './end.ts';
 import type { Action, Staged } from './engines/port.ts';
 import { disbelief } from './expect.ts';
 import { asRename, holdReason, renameReason } from './guard.ts';
-import { failed, newRun, scopeOf, withCounts } from './run-record.ts';
+import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot.ts';
 import { checkColumns } from './taken-columns.ts';
 import { withinTime } from './time-limit.ts';
@@ -54,7 +54,7 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
   const of = { action, asOf, destinations, epoch: settled };
   let run: Run = { ...newRun(context, of, known, startedAt), toVersion: await lastVersion(store, known) };
   // People who look see that it computes. A run that the process does not survive has failed.
-  await store.saveRun(run, lease.fence, known);
+  await store.saveRun(run, lease.fence, { ...known, definitionHash: record.definitionHash });
   try {
     // After its own record, for those of two processes that begin one definition under two names: one of them sees the other.
     const former = (await order.former?.()) ?? null;
@@ -88,6 +88,7 @@ async function recordAtStart(
     formerColumns: isKnownToAll ? [] : known.formerColumns,
     engine: subject.engine,
     source: subject.source,
+    definitionHash: isFirst(known) ? (subject.definition?.hash ?? known.definitionHash) : known.definitionHash,
     lastRunAt: debt && known.endedAt === null ? known.lastRunAt : startedAt,
     // Above all that was ever sent: in an earlier life of the audience, and by the clock where the store itself is new. One above
     // the last is what a replay after the audience's end was sent with.

@@ -50,10 +50,15 @@ export function createSubjects(
     return (await store.audiences()).filter(({ key }) => !known.has(key));
   }
 
-  async function orphans(): Promise<readonly AudienceRecord[]> {
+  async function believed(): Promise<readonly AudienceRecord[]> {
     const found: AudienceRecord[] = [];
     for (const record of await unconfigured()) if (await mayBeBelieved(record, store)) found.push(record);
     return found;
+  }
+
+  /** Nobody has heard of one that is computed for the first time, or whose process died of it. */
+  async function orphans(): Promise<readonly AudienceRecord[]> {
+    return (await believed()).filter(({ endedAt, lastRunAt }) => endedAt === null && lastRunAt !== null);
   }
 
   return {
@@ -78,7 +83,7 @@ export function createSubjects(
     async formerSelf({ key, definition }) {
       const own = await store.audience(key);
       if (own && !isFirst(own)) return null;
-      const former = (await orphans()).find((record) => record.definitionHash === definition?.hash);
+      const former = (await believed()).find((record) => record.definitionHash === definition?.hash);
       return former ? orphan(former) : null;
     },
     orphans,
