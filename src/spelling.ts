@@ -5,11 +5,14 @@ const LISTED = 20;
 
 /** `. Did you mean …?`, or which ones there are; nothing is close to what is no text. */
 export function suggestion(given: unknown, known: readonly string[]): string {
-  const text = typeof given === 'string' ? given : '';
-  const match = closestMatch(text, known, { maxDistance: Math.max(2, Math.floor(text.length / 3)) });
+  const match = typeof given === 'string' ? closest(given, known) : undefined;
   if (match !== undefined) return `. Did you mean ${match}?`;
   if (known.length === 0) return '';
   return `. There is: ${known.slice(0, LISTED).join(', ')}${known.length > LISTED ? ', …' : ''}`;
+}
+
+function closest(given: string, known: readonly string[]): string | undefined {
+  return closestMatch(given, known, { maxDistance: Math.max(2, Math.floor(given.length / 3)) });
 }
 
 /** A sentence that says what there is not, and what was probably meant. */

@@ -1,9 +1,16 @@
-/** Calls what is the host's: whatever it throws, or rejects with later, must not stop the client, or end the process. */
-export function callHost(call: () => unknown, failed: (error: unknown) => void): void {
+import { textOf } from './errors.ts';
+
+/**
+ * Calls what is the host's: whatever it throws, or rejects with later, must not stop the client, or end the process.
+ *
+ * @param failed - gets that as text
+ */
+export function callHost(call: () => unknown, failed: (why: string) => void): void {
+  const tell = (error: unknown) => failed(textOf(error));
   try {
     const given = call();
-    if (given instanceof Promise) given.catch(failed);
+    if (given instanceof Promise) given.catch(tell);
   } catch (error) {
-    failed(error);
+    tell(error);
   }
 }

@@ -1,5 +1,4 @@
 import { callHost } from './call-host.ts';
-import { textOf } from './errors.ts';
 
 /** Why messages will not arrive. */
 export type LossReason =
@@ -96,7 +95,7 @@ export class Ledger {
     };
     callHost(
       () => listener(told),
-      (error) => this.#warn(`onLoss threw: ${textOf(error)}`),
+      (why) => this.#warn(`onLoss threw: ${why}`),
     );
   }
 }

@@ -1,6 +1,5 @@
 import { callHost } from './call-host.ts';
 import type { Clock } from './clock.ts';
-import { textOf } from './errors.ts';
 
 /** A failed request that will be made again. */
 export interface Retry {
@@ -94,7 +93,7 @@ export class Outage {
   #tell(onRetry: (retry: Retry) => void, retry: Retry): void {
     callHost(
       () => onRetry(retry),
-      (error) => this.#options.warn(`onRetry threw: ${textOf(error)}`),
+      (why) => this.#options.warn(`onRetry threw: ${why}`),
     );
   }
 }

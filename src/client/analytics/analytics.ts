@@ -89,7 +89,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** @internal */
   constructor(settings: AnalyticsSettings, platform: Platform) {
-    super((error) => platform.warn(`a callback or listener threw: ${textOf(error)}`));
+    super((why) => platform.warn(`a callback or listener threw: ${why}`));
     const options = clientOptions(settings);
     this.#settings = settings;
     this.#platform = platform;
@@ -340,7 +340,7 @@ export class BaseAnalytics<Events extends object = AnyEvents> extends Emitter<An
 
   /** Calls what is the host's, whose errors must not stop the client. */
   #tell(call: () => unknown): void {
-    callHost(call, (error) => this.#platform.warn(`a callback or listener threw: ${textOf(error)}`));
+    callHost(call, (why) => this.#platform.warn(`a callback or listener threw: ${why}`));
   }
 }
 

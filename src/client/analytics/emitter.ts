@@ -2,11 +2,11 @@ import { callHost } from '../call-host.ts';
 
 /** Calls listeners by the name of an event, with the arguments that `Events` gives for it. */
 export class Emitter<Events extends Record<keyof Events, unknown[]>> {
-  readonly #failed: (error: unknown) => void;
+  readonly #failed: (why: string) => void;
   readonly #listeners = new Map<keyof Events, Set<(...args: never) => void>>();
 
   /** @param failed - called when a listener throws, or rejects later */
-  constructor(failed: (error: unknown) => void) {
+  constructor(failed: (why: string) => void) {
     this.#failed = failed;
   }
 
