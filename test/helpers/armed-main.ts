@@ -1,4 +1,4 @@
 import './arm.ts';
 
-// Only then: in one file (`bundle-programs.ts`) the order of imports is not that of their lines.
+// At this place its end is waited for in the bundle, too (`bundle-programs.ts`).
 await import('../../src/cli/main.ts');

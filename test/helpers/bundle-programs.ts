@@ -8,9 +8,9 @@ import { PROGRAMS, THREADS } from './programs.ts';
  * Writes the programs that tests start into one script, from sources and packages, and their threads into files: two thirds of
  * the time in which a process starts goes into finding a thousand modules.
  */
-const [, , path] = process.argv;
-if (path === undefined) throw new Error('Name the folder. What stands there is removed.');
-const folder = resolve(path);
+const [, , target] = process.argv;
+if (target === undefined) throw new Error('Name the folder. What stands there is removed.');
+const folder = resolve(target);
 const ROOT = resolve(import.meta.dirname, '../..');
 const ENTRIES: ReadonlySet<string> = new Set(PROGRAMS.map((path) => resolve(ROOT, path)));
 const BUNDLED_THREADS = resolve(import.meta.dirname, 'bundled-threads.ts');
@@ -33,15 +33,16 @@ const inPlace: Plugin = {
   },
 };
 
-/** Programs wait at their top level, which scripts can't. */
+/** Programs wait at their top level, which scripts can't. One that imports another waits for its end, as it would without this. */
 function asFunction(program: string): string {
   const imports: string[] = [];
   const rest = program
     .replace(/^#!.*/, '')
-    .replaceAll(/^import [^;]*;$/gm, (line) => {
-      imports.push(line);
+    .replaceAll(/^import [^;]*;$/gm, (statement) => {
+      imports.push(statement);
       return '';
     })
+    .replaceAll(/^await (import\(.*\));$/gm, 'await (await $1).ended;')
     .replaceAll(/^export /gm, '');
   imports.push(`import ${JSON.stringify(BUNDLED_THREADS)};`);
   return `${imports.join('\n')}\nexport const ended = (async () => {${rest}})();`;

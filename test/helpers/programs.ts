@@ -22,8 +22,8 @@ const STORE_THREAD = 'src/store/sqlite/thread.ts';
 export const THREADS = [STORE_THREAD, 'src/store/sqlite/check-thread.ts', 'test/helpers/store-host.ts'] as const;
 
 /**
- * The file to run one of them by. In `npm test` that is one in which its modules stand together (`bundle-programs.ts`): it starts
- * in half of the time. A test that runs alone starts it from its sources.
+ * The file to run one of them by. In `npm test` that is one that `bundle-programs.ts` has made, which starts in half of
+ * the time. A test that runs alone starts it from its sources.
  */
 export function program(path: Program | (typeof THREADS)[number]): string {
   const folder = process.env['TEST_PROGRAMS'];
