@@ -97,7 +97,7 @@ t.test('notices of deletions wait for a disabled destination without the four ho
   const { rig, enable } = await disabledWithNotices(t, receiver);
   receiver.answer = status(200);
   enable();
-  await rig.passQuickly(600_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 2);
+  await rig.passQuickly(600_000, () => rig.delivered() === 2);
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
@@ -133,7 +133,7 @@ t.test('a new endpoint of a destination gets what is pending, one that is gone d
   await rig.settled(2);
   const [first, second] = [await Receiver.start(t), await Receiver.start(t)];
   rig.configure([destination([first.url, second.url], { require: 'all' })]);
-  await rig.passQuickly(60_000, () => rig.verdicts.filter((kind) => kind === 'delivered').length === 2);
+  await rig.passQuickly(60_000, () => rig.delivered() === 2);
   t.same(
     [failing, first, second].map(({ requests }) => requests.length),
     [2, 2, 2],

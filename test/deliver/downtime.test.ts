@@ -29,9 +29,7 @@ t.test('after a downtime an endpoint that is back gets all that it was never tri
   const { receiver, store, tried, start } = await stopped(t);
   receiver.answer = status(200);
   const rig = await start();
-  await rig.passUntil(
-    () => rig.settlements.filter(({ verdict }) => verdict.kind === 'delivered').length >= 200 - tried,
-  );
+  await rig.passUntil(() => rig.delivered() >= 200 - tried);
   await rig.pass(60_000);
   const letters = await store.deadLetters({ limit: 1_000 });
   t.ok(letters.length <= tried, 'only of those that were tried before');

@@ -6,9 +6,6 @@ import { testDatabase } from '../helpers/database.ts';
 import { Receiver, status } from './helpers/receiver.ts';
 import { destination, message, Rig } from './helpers/rig.ts';
 
-const delivered = (rig: Rig, name: string) =>
-  rig.settlements.filter(({ claim, verdict }) => claim.destination === name && verdict.kind === 'delivered').length;
-
 for (const [kind, answer] of [
   ['hangs', () => {}],
   ['always answers 500', status(500)],
@@ -24,7 +21,7 @@ for (const [kind, answer] of [
     ];
     const rig = await Rig.start(t, { destinations });
     await rig.send(500);
-    await rig.until(() => names.every((name) => delivered(rig, name) === 500));
+    await rig.until(() => names.every((name) => rig.delivered(name) === 500));
     t.equal(good.requests.length, 4 * 500, 'the others have everything while no time has passed');
     t.ok(bad.requests.length <= 500);
     const from = rig.clock.now();
@@ -68,7 +65,7 @@ t.test('a dead endpoint that recovers is not stormed: it gets one, then two, the
   t.same(await rig.store.endpoints(), [], 'and it is known to be alive');
   receiver.answer = status(200);
   for (const response of open.splice(0)) response.end();
-  await rig.passQuickly(600_000, () => delivered(rig, 'crm') === 1_000);
+  await rig.passQuickly(600_000, () => rig.delivered('crm') === 1_000);
   t.same(await rig.backlogOf(0), [{ destination: 'crm', pending: 0, dead: 0, queued: 0, heldOut: 0 }]);
 });
 
@@ -81,7 +78,7 @@ t.test('thousands of destinations are all served, in turn', async (t) => {
   await rig.accept('even', [message(), message()]);
   await rig.accept('odd', [message()]);
   // Some of so many connections at once may fail, and come again.
-  await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length === 3_000);
+  await rig.passUntil(() => rig.delivered() === 3_000);
   const perPath = new Map<string, number>();
   for (const { path } of receiver.requests) perPath.set(path, (perPath.get(path) ?? 0) + 1);
   t.equal(perPath.size, 2_000);
@@ -109,13 +106,13 @@ t.test('a full destination harms no other of its source: it alone gets its messa
   const log = { ...silentLogger, warn: said(logged), info: said(logged) } as unknown as Logger;
   const rig = await Rig.start(t, { destinations, database, log });
   for (let call = 0; call < 160; call += 1) await rig.send(1);
-  await rig.until(() => delivered(rig, 'good') === 160);
+  await rig.until(() => rig.delivered('good') === 160);
   const counters = async () => (await rig.store.backlog()).find((row) => row.destination === 'bad');
   t.match(await counters(), { pending: 100, dead: 60, queued: 100, heldOut: 60 });
   await rig.passUntil(() => logged.some((line) => line.startsWith('The queue is full')));
 
   takes = true;
-  await rig.passUntil(() => delivered(rig, 'bad') === 160);
+  await rig.passUntil(() => rig.delivered('bad') === 160);
   await rig.passUntil(() => logged.some((line) => line.startsWith('The queue has drained')));
   while (((await counters())?.pending ?? 0) > 0) await rig.pass(1_000);
   t.match(await counters(), { pending: 0, dead: 0, queued: 0, heldOut: 0 });

@@ -286,7 +286,7 @@ t.test(
     await second.pass(4_000);
     t.equal(second.settlements.length, 0, 'nobody takes the claims while the lease runs');
     // The four that had not begun are given back, or taken over, with the others.
-    await second.passUntil(() => second.verdicts.filter((kind) => kind === 'delivered').length === 20);
+    await second.passUntil(() => second.delivered() === 20);
     t.equal(new Set(keysOf(receiver)).size, 20, 'all of them, with the same keys');
     isStopped = false;
     await first.pass(30_000);
@@ -324,7 +324,7 @@ t.test('a process that was stopped for a minute posts nothing of its old claims 
     'and nothing is settled',
   );
   await store.leave(owner);
-  await rig.passUntil(() => rig.verdicts.filter((kind) => kind === 'delivered').length >= 40);
+  await rig.passUntil(() => rig.delivered() >= 40);
   await rig.stopInTime();
 });
 

@@ -17,12 +17,11 @@ async function flow(t: Parameters<typeof Rig.start>[0], statusOf: Judge, failing
     message({ value: index % 100 < failing ? 'bad' : 'good' }),
   );
   await rig.accept('shop', messages);
-  const delivered = () => rig.verdicts.filter((kind) => kind === 'delivered').length;
   let peak = 0;
   let rounds = 0;
   // All that is in flight is here each time.
   await rig.pass(0);
-  for (; delivered() < 1_000; rounds += 1) {
+  for (; rig.delivered() < 1_000; rounds += 1) {
     peak = Math.max(peak, open.length);
     rig.clock.advance(200);
     for (const { response, code } of open.splice(0)) response.writeHead(code).end();

@@ -115,15 +115,14 @@ t.test('one process probes a dead endpoint, and all deliver once it lives', asyn
   t.ok((probes[1] ?? 0) >= 3 && (probes[1] ?? 0) <= 20, `the other made ${probes[1]}`);
   const open: ServerResponse[] = [];
   receiver.answer = (response) => void open.push(response);
-  const delivered = (rig: Rig) => rig.settlements.filter(({ verdict }) => verdict.kind === 'delivered').length;
-  const seen = () => delivered(a) + delivered(b);
+  const seen = () => a.delivered() + b.delivered();
   while (seen() < 200) {
     // Every answer takes a second, in which the other hears that it lives.
     await a.pass(1_000);
     for (const response of open.splice(0)) response.end();
   }
   t.same(await a.store.endpoints(), []);
-  t.ok(delivered(a) > 0 && delivered(b) > 0, `${delivered(a)} and ${delivered(b)}`);
+  t.ok(a.delivered() > 0 && b.delivered() > 0, `${a.delivered()} and ${b.delivered()}`);
 });
 
 t.test('two processes keep to one rate limit', async (t) => {

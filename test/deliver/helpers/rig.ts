@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import countBy from 'lodash/countBy.js';
 import type { Test } from 'tap';
 import type { Dispatcher } from 'undici';
 import { type Accept, createAccept } from '../../../src/accept.ts';
@@ -41,6 +42,8 @@ const ROUNDS: ReadonlyMap<number, number> = new Map([
   [5_000, 1],
   [30_000, 2],
 ]);
+/** Many times as many steps as any test needs: one that stands still is told from one that is slow. */
+const MOST_PASSES = 5_000;
 let made = 0;
 
 /** What the rigs on a clock have in common. */
@@ -125,6 +128,8 @@ export class Rig {
   private destinations: readonly Destination[];
   private readonly shared: Shared;
   private readonly mostSteps: number;
+  /** The ids of what was delivered, by destination. */
+  private readonly deliveredIds = new Map<string, Set<string>>();
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
@@ -160,6 +165,7 @@ export class Rig {
       ...(options.onRefusing ? { onRefusing: options.onRefusing } : {}),
       onSettled: (settlement) => {
         this.settlements.push(settlement);
+        this.noteDelivered(settlement);
         for (const look of this.watchers) look();
       },
     });
@@ -214,6 +220,18 @@ export class Rig {
 
   get verdicts(): string[] {
     return this.settlements.map(({ verdict }) => verdict.kind);
+  }
+
+  /** Deliveries that were delivered, to one destination or to all. One that had to be posted again counts once. */
+  delivered(destination?: string): number {
+    if (destination !== undefined) return this.deliveredIds.get(destination)?.size ?? 0;
+    return [...this.deliveredIds.values()].reduce((sum, ids) => sum + ids.size, 0);
+  }
+
+  private noteDelivered({ claim, verdict }: Settlement): void {
+    if (verdict.kind !== 'delivered') return;
+    const ids = this.deliveredIds.get(claim.destination) ?? new Set<string>();
+    this.deliveredIds.set(claim.destination, ids.add(claim.id));
   }
 
   /** Attempts of all settlements so far: outcome and cause. */
@@ -304,9 +322,20 @@ export class Rig {
     return this.shared.attempts;
   }
 
-  /** Lets time pass, in steps, until something is reached. */
+  /** Lets time pass, in steps, until something is reached. Throws when it is not reached in `MOST_PASSES` of them. */
   async passUntil(isReached: () => boolean, step = 1_000): Promise<void> {
-    while (!isReached()) await this.pass(step, step);
+    for (let passes = 0; !isReached(); passes += 1) {
+      if (passes === MOST_PASSES) throw await this.standstill(isReached);
+      await this.pass(step, step);
+    }
+  }
+
+  private async standstill(isReached: () => boolean): Promise<Error> {
+    const backlog = (await this.store.backlog()).filter(({ pending, dead }) => pending + dead > 0).slice(0, 5);
+    const kinds = countBy(this.verdicts);
+    return new Error(
+      `Not reached in ${MOST_PASSES} steps: ${isReached}. Settled: ${JSON.stringify(kinds)}, ${this.delivered()} different ones delivered; not delivered: ${JSON.stringify(backlog)}`,
+    );
   }
 
   /** Lets time pass until an endpoint is known to be dead. */
