@@ -29,6 +29,7 @@ for (const { name, ms } of STEPS) {
     await rig.send(10);
     const recovered = rig.clock.monotonic();
     await rig.passUntil(() => rig.delivered() === 110);
+    t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 110, 'each once');
     t.ok(rig.clock.monotonic() - recovered < 6 * 60_000, 'no later than backoff allows');
     t.same(await reasons(rig), []);
   });
@@ -88,6 +89,7 @@ t.test('a clock that goes wrong by a second in every minute changes nothing', as
   t.same(await reasons(rig), []);
   receiver.answer = status(200);
   await rig.passUntil(() => rig.delivered() === 100);
+  t.equal(rig.verdicts.filter((kind) => kind === 'delivered').length, 100, 'each once');
   t.same(await reasons(rig), []);
 });
 

@@ -128,8 +128,6 @@ export class Rig {
   private destinations: readonly Destination[];
   private readonly shared: Shared;
   private readonly mostSteps: number;
-  /** The ids of what was delivered, by destination. */
-  private readonly deliveredIds = new Map<string, Set<string>>();
   private readonly watchers = new Set<() => void>();
   private readonly end: () => Promise<void>;
   private ended: Promise<void> | null = null;
@@ -165,7 +163,6 @@ export class Rig {
       ...(options.onRefusing ? { onRefusing: options.onRefusing } : {}),
       onSettled: (settlement) => {
         this.settlements.push(settlement);
-        this.noteDelivered(settlement);
         for (const look of this.watchers) look();
       },
     });
@@ -224,14 +221,9 @@ export class Rig {
 
   /** Deliveries that were delivered, to one destination or to all. One that had to be posted again counts once. */
   delivered(destination?: string): number {
-    if (destination !== undefined) return this.deliveredIds.get(destination)?.size ?? 0;
-    return [...this.deliveredIds.values()].reduce((sum, ids) => sum + ids.size, 0);
-  }
-
-  private noteDelivered({ claim, verdict }: Settlement): void {
-    if (verdict.kind !== 'delivered') return;
-    const ids = this.deliveredIds.get(claim.destination) ?? new Set<string>();
-    this.deliveredIds.set(claim.destination, ids.add(claim.id));
+    const isOne = ({ claim, verdict }: Settlement) =>
+      verdict.kind === 'delivered' && (destination ?? claim.destination) === claim.destination;
+    return new Set(this.settlements.filter(isOne).map(({ claim }) => claim.id)).size;
   }
 
   /** Attempts of all settlements so far: outcome and cause. */
@@ -332,9 +324,9 @@ export class Rig {
 
   private async standstill(isReached: () => boolean): Promise<Error> {
     const backlog = (await this.store.backlog()).filter(({ pending, dead }) => pending + dead > 0).slice(0, 5);
-    const kinds = countBy(this.verdicts);
+    const [settled, left] = [countBy(this.verdicts), backlog].map((value) => JSON.stringify(value));
     return new Error(
-      `Not reached in ${MOST_PASSES} steps: ${isReached}. Settled: ${JSON.stringify(kinds)}, ${this.delivered()} different ones delivered; not delivered: ${JSON.stringify(backlog)}`,
+      `Not reached in ${MOST_PASSES} steps: ${isReached}. Settlements: ${settled}; deliveries delivered: ${this.delivered()}; backlog: ${left}`,
     );
   }
 
