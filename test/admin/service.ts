@@ -77,7 +77,7 @@ export async function startService(
   const folder = t.testdir();
   const text = JSON.stringify({
     ...CONFIG,
-    store: storeUrl(),
+    store: storeUrl(t),
     engines: { lake: { type: 'duckdb', path: `${folder}/audiences.duckdb` } },
     ...over,
   });

@@ -10,7 +10,6 @@ import { App } from '../../src/app.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { launch } from '../helpers/program.ts';
-import { storeUrl } from '../helpers/store.ts';
 import { until } from '../helpers/until.ts';
 
 type Track = TrackBody;
@@ -55,7 +54,7 @@ const about = (event: string, kind: string) => (notice: Track) =>
   notice.event === event && (notice.properties as { kind?: string }).kind === kind;
 
 const config = (url: string, more: object = {}) => ({
-  store: storeUrl(),
+  store: 'sqlite:./rollcall.db',
   listen: { host: '127.0.0.1', port: 0 },
   network: { allow: ['127.0.0.0/8'] },
   sources: [{ id: 'shop', writeKey: 'key' }],

@@ -5,7 +5,6 @@ import t from 'tap';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { storeUrl } from '../helpers/store.ts';
 
 const CALLS = 160;
 
@@ -48,7 +47,7 @@ t.test(
     const badPort = await freePort();
     const lines: string[] = [];
     const text = JSON.stringify({
-      store: { url: storeUrl(), maxQueued: 100 },
+      store: { url: 'sqlite:./rollcall.db', maxQueued: 100 },
       listen: { host: '127.0.0.1', port: 0 },
       network: { allow: ['127.0.0.0/8'] },
       sources: [{ id: 'shop', writeKey: 'key' }],

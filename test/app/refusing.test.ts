@@ -5,7 +5,6 @@ import t, { type Test } from 'tap';
 import { endpointStatuses } from '../../src/admin/endpoints.ts';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
-import { storeUrl } from '../helpers/store.ts';
 
 /** Listens on loopback, and answers as `statusOf` says. */
 async function listen(t: Test, statusOf: (body: Record<string, unknown>) => number): Promise<number> {
@@ -42,7 +41,7 @@ t.test(
       return 200;
     });
     const text = JSON.stringify({
-      store: storeUrl(),
+      store: 'sqlite:./rollcall.db',
       listen: { host: '127.0.0.1', port: 0 },
       network: { allow: ['127.0.0.0/8'] },
       notify: { url: `http://127.0.0.1:${notify}/?token=hush` },

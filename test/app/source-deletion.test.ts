@@ -1,16 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { type Inbox, startApp, startInbox, type Webhook } from '../collect/running.ts';
 import { storeUrl } from '../helpers/store.ts';
 import { until } from '../helpers/until.ts';
 
 /** Two audiences of the same people: `club` speaks as `personas`, `loyal` as `loyalty`. */
-function writeConfig(folder: string, inbox: Inbox): string {
+function writeConfig(t: Test, folder: string, inbox: Inbox): string {
   const sql = "select user_id from read_csv('members.csv', header = true, all_varchar = true)";
   const audience = (name: string, source: string) => ({ name, source, sql, guard: { allowEmpty: true } });
   const config = {
-    store: storeUrl(),
+    store: storeUrl(t),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: ['personas', 'loyalty', 'shop'].map((id) => ({ id, writeKey: `WK_${id}` })),
@@ -35,7 +35,7 @@ const told = ({ type, userId, traits }: Webhook) => `${type} ${userId} ${JSON.st
 t.test('a deletion for one source takes the user out of its audiences and leaves the others alone', async (t) => {
   const folder = t.testdir({ 'members.csv': 'user_id\nu1\nu2\n' });
   const inbox = await startInbox(t);
-  const app = await startApp(t, writeConfig(folder, inbox));
+  const app = await startApp(t, writeConfig(t, folder, inbox));
   inbox.status = 503;
   await app.sync.run();
 

@@ -6,7 +6,6 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { App } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/load.ts';
-import { storeUrl } from '../helpers/store.ts';
 
 /** A service, and an endpoint that answers when it is told to. */
 async function service(t: Test) {
@@ -21,7 +20,7 @@ async function service(t: Test) {
     receiver.closeAllConnections();
   });
   const config = JSON.stringify({
-    store: storeUrl(),
+    store: 'sqlite:./rollcall.db',
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: [{ id: 'shop', writeKey: 'key' }],

@@ -6,7 +6,7 @@ import { jsonLines, rollcall } from './helpers.ts';
 
 t.test('what clients lose is counted, and shown without ids', async (t) => {
   const inbox = await startInbox(t);
-  const config = writeConfig(t.testdir(), inbox, { shop: { connected: true }, web: { connected: true } });
+  const config = writeConfig(t, inbox, { shop: { connected: true }, web: { connected: true } });
   const app = await startApp(t, config);
   const post = (writeKey: string, batch: object[]) =>
     fetch(`${app.address}/v1/batch`, { method: 'POST', body: JSON.stringify({ batch, writeKey }) });

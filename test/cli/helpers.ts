@@ -143,7 +143,7 @@ export async function workspace(t: Test, url: string, more = ''): Promise<{ fold
   const config = join(folder, 'rollcall.yaml');
   await writeFile(
     config,
-    `${more.includes('store:') ? '' : `store: ${storeUrl()}`}
+    `${more.includes('store:') ? '' : `store: ${storeUrl(t)}`}
 network: { allow: [127.0.0.0/8] }
 listen: { port: 0 }
 sources: [{ id: personas, writeKey: personas-key }]

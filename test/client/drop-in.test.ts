@@ -90,7 +90,7 @@ const app = await packed(t);
 /** The real service, and what its one destination gets. */
 async function running(t: Test) {
   const inbox = await startInbox(t);
-  const service = await startApp(t, writeConfig(t.testdir(), inbox, { shop: { connected: true } }));
+  const service = await startApp(t, writeConfig(t, inbox, { shop: { connected: true } }));
   return { inbox, env: { ...process.env, HOST: service.address } };
 }
 

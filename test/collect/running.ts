@@ -53,19 +53,19 @@ export async function startInbox(t: Test): Promise<Inbox> {
 
 /** A configuration file whose sources are connected to an inbox as they say. */
 export function writeConfig(
-  folder: string,
+  t: Test,
   inbox: Inbox,
   sources: Readonly<Record<string, { readonly connected: boolean; readonly rateLimit?: string }>>,
 ): string {
   const connected = Object.entries(sources).flatMap(([id, source]) => (source.connected ? [id] : []));
   const config = {
-    store: storeUrl(),
+    store: storeUrl(t),
     listen: { host: '127.0.0.1', port: 0 },
     network: { allow: ['127.0.0.0/8'] },
     sources: Object.entries(sources).map(([id, { connected, ...source }]) => ({ id, writeKey: `WK_${id}`, ...source })),
     destinations: [{ name: 'app', sources: connected, sharedSecret: SECRET, webhooks: [{ url: inbox.url }] }],
   };
-  const file = join(folder, 'rollcall.yaml');
+  const file = join(t.testdir(), 'rollcall.yaml');
   writeFileSync(file, JSON.stringify(config));
   return file;
 }

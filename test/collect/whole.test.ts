@@ -12,7 +12,7 @@ const shopOnly = { shop: { connected: true } };
 
 t.test('what is collected arrives as signed webhooks, in full', async (t) => {
   const inbox = await startInbox(t);
-  const app = await startApp(t, writeConfig(t.testdir(), inbox, shopOnly));
+  const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const folder = join(import.meta.dirname, '../../../shared/captures');
   const file = existsSync(folder) ? readdirSync(folder).find((name) => name.startsWith('python.')) : undefined;
   const batch = file
@@ -31,10 +31,7 @@ t.test('what is collected arrives as signed webhooks, in full', async (t) => {
 
 t.test('the same message sent many times, at once and later, arrives once', async (t) => {
   const inbox = await startInbox(t);
-  const app = await startApp(
-    t,
-    writeConfig(t.testdir(), inbox, { shop: { connected: true }, web: { connected: true } }),
-  );
+  const app = await startApp(t, writeConfig(t, inbox, { shop: { connected: true }, web: { connected: true } }));
   const same = { ...track, messageId: 'the-same' };
   const send = (writeKey = 'WK_shop') => post(`${app.address}/v1/batch`, { batch: [same, same], writeKey });
   const answers = await Promise.all(Array.from({ length: 20 }, () => send()));
@@ -53,7 +50,7 @@ t.test('the same message sent many times, at once and later, arrives once', asyn
 t.test('a deletion request takes back what waits and tells each affected source once', async (t) => {
   const inbox = await startInbox(t);
   const sources = { shop: { connected: true }, web: { connected: true }, alone: { connected: false } };
-  const config = writeConfig(t.testdir(), inbox, sources);
+  const config = writeConfig(t, inbox, sources);
   const app = await startApp(t, config);
   inbox.status = 503;
   const batch = ['gone', 'stays'].map((userId) => ({ ...track, userId, messageId: userId }));
@@ -81,7 +78,7 @@ t.test('a deletion request takes back what waits and tells each affected source 
 
 t.test('a suppressed user is kept out until the suppression ends', async (t) => {
   const inbox = await startInbox(t);
-  const app = await startApp(t, writeConfig(t.testdir(), inbox, shopOnly));
+  const app = await startApp(t, writeConfig(t, inbox, shopOnly));
   const regulate = async (regulationType: string) => {
     const body = { regulationType, subjectType: 'USER_ID', subjectIds: ['u1'] };
     const { data } = (await (await post(`${app.address}/regulations`, body)).json()) as {
@@ -101,7 +98,7 @@ t.test('a suppressed user is kept out until the suppression ends', async (t) => 
 t.test('what was acknowledged survives a restart, the request to delete too', async (t) => {
   const inbox = await startInbox(t);
   inbox.status = 503;
-  const config = writeConfig(t.testdir(), inbox, shopOnly);
+  const config = writeConfig(t, inbox, shopOnly);
   const first = await startApp(t, config);
   await post(`${first.address}/v1/track`, { ...track, writeKey: 'WK_shop', messageId: 'kept' });
   await first.close();
@@ -116,7 +113,7 @@ t.test('what was acknowledged survives a restart, the request to delete too', as
 
 t.test('a source over its configured rate is told to wait', async (t) => {
   const inbox = await startInbox(t);
-  const app = await startApp(t, writeConfig(t.testdir(), inbox, { shop: { connected: true, rateLimit: '2/h' } }));
+  const app = await startApp(t, writeConfig(t, inbox, { shop: { connected: true, rateLimit: '2/h' } }));
   const send = () => post(`${app.address}/v1/track`, { ...track, writeKey: 'WK_shop' });
   const answers = [await send(), await send(), await send()];
   t.strictSame(

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
-import { keptConnections } from '../helpers/kept-connections.ts';
+import { keepConnections } from '../helpers/kept-connections.ts';
 import { emptyTables } from '../helpers/store.ts';
 import { type OpenFixture, START, StandingClock } from './store-fixture.ts';
 
@@ -15,7 +15,7 @@ export async function postgresFixtures(
   await admin.query('CREATE TABLE public.clock (ms bigint)');
   await admin.query('INSERT INTO public.clock VALUES (0)');
   // A pooler keeps them itself.
-  const connections = url === direct ? { Client: keptConnections() } : {};
+  if (url === direct) keepConnections(url);
   const open: OpenFixture = async () => {
     await emptyTables(admin);
     await admin.query(`UPDATE public.clock SET ms = ${START}`);
@@ -25,7 +25,7 @@ export async function postgresFixtures(
       clock,
       async open({ maxQueued = 1_000, skew = 0 } = {}) {
         const time = '(SELECT ms FROM public.clock)';
-        const store = await openPostgresStore({ url, maxQueued, clock: clock.ahead(skew), time, ...connections });
+        const store = await openPostgresStore({ url, maxQueued, clock: clock.ahead(skew), time });
         opened.push(store);
         return store;
       },

@@ -38,7 +38,7 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
       const [first] = opened;
       if (first && !postgres && path === ':memory:') return first;
       const store = await (postgres
-        ? openPostgresStore({ ...postgres.access, maxQueued, clock, time: POSTGRES_TIME })
+        ? openPostgresStore({ url: postgres.url, maxQueued, clock, time: POSTGRES_TIME })
         : openSqliteStore({
             path,
             maxQueued,
@@ -76,13 +76,13 @@ export async function testDatabase(t: Test, clock: ManualClock, options: Options
 const POSTGRES_TIME = '(SELECT ms FROM public.clock)';
 
 async function timedPostgres() {
-  const { url, Client, admin, giveBack } = await emptyPostgres();
+  const { url, admin, giveBack } = emptyPostgres();
   // Made anew it would have every statement planned anew.
   await admin.query('CREATE TABLE IF NOT EXISTS public.clock AS SELECT 0::bigint AS ms');
   let time = 0;
   let telling: Promise<void> | null = null;
   return {
-    access: { url, Client },
+    url,
     giveBack,
     /** The time by its clock. */
     get time() {

@@ -1,14 +1,30 @@
 import type { Socket } from 'node:net';
+import pull from 'lodash/pull.js';
 import pg from 'pg';
 
 /** Gets an error or null, of which the types of pg name one at a time. */
 type Done = (failure: never, client: never) => void;
 
+/** What pools make their connections of, by the URL of a database. */
+const clients = new Map<string, typeof pg.Client>();
+
 /**
- * What a pool makes its connections of, all to one database, so that those of a store that is closed go to the next: to make
- * one, and to plan each statement on it, takes the server longer than many a test.
+ * Keeps the connections of pools to this database, from now on, for the next pool: to make one, and to plan each statement on
+ * it, takes the server longer than many a test.
  */
-export function keptConnections(): typeof pg.Client {
+export function keepConnections(url: string): void {
+  if (!clients.has(url)) clients.set(url, keptClient());
+}
+
+class Pool extends pg.Pool {
+  constructor(config: pg.PoolConfig = {}) {
+    const Client = clients.get(config.connectionString ?? '');
+    super(Client ? { Client, ...config } : config);
+  }
+}
+Object.assign(pg, { Pool });
+
+function keptClient(): typeof pg.Client {
   const kept: KeptClient[] = [];
 
   class KeptClient extends pg.Client {
@@ -38,6 +54,7 @@ export function keptConnections(): typeof pg.Client {
       if (failure) await super.end();
       else {
         this.socket.unref();
+        this.once('end', () => pull<KeptClient>(kept, this));
         kept.push(this);
       }
       done?.(null as never, this as never);

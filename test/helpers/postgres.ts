@@ -50,12 +50,10 @@ let databases = 0;
  */
 function databasesOf(admin: string, strategy = ''): Pick<PostgresServer, 'database' | 'store' | 'drop'> {
   const nameOf = (url: string) => new URL(url).pathname.slice(1);
-  const perform = async (sql: string) => {
-    const client = new pg.Client({ connectionString: admin });
-    await client.connect();
-    await client.query(sql);
-    await client.end();
-  };
+  const connection = new pg.Pool({ connectionString: admin, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
+  // The next use makes another.
+  connection.on('error', () => undefined);
+  const perform = async (sql: string) => void (await connection.query(sql));
   const create = async (template: string) => {
     databases += 1;
     const url = new URL(admin);

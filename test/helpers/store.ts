@@ -1,9 +1,10 @@
 import pg from 'pg';
+import type { Test } from 'tap';
 import type { Clock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/port.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
-import { keptConnections } from './kept-connections.ts';
+import { keepConnections } from './kept-connections.ts';
 import { startLocalThread } from './store-threads.ts';
 
 /** URLs of empty, migrated Postgres stores, with which `on-postgres.ts` runs tests again. */
@@ -11,19 +12,30 @@ const given = process.env['TEST_STORES']?.split(' ') ?? null;
 
 export const isOnPostgres = given !== null;
 
-/** The URL of a store for one configuration file: a SQLite file beside it, or a Postgres database. */
-export function storeUrl(): string {
+/**
+ * The URL of a store for one configuration file: a SQLite file beside it, or a Postgres database that other tests have, without
+ * this one's data, once it is over.
+ */
+export function storeUrl(t: Test): string {
   if (given === null) return 'sqlite:./rollcall.db';
-  const url = given.shift();
+  const { url, giveBack } = emptyPostgres();
+  t.teardown(giveBack);
+  return url;
+}
+
+/** The URL of a Postgres database that no other test has: for those who keep more in it than a store. */
+export function unsharedPostgres(): string {
+  const url = given?.shift();
   if (url === undefined) throw new Error('more stores are needed than TEST_STORES names');
+  keepConnections(url);
   return url;
 }
 
 /** A store in memory; on Postgres, the one of a test before whose store is closed, without its data. */
 export async function openTestStore(maxQueued: number, clock: Clock): Promise<Store> {
   if (given === null) return openSqliteStore({ path: ':memory:', maxQueued, clock, startThread: startLocalThread });
-  const { url, Client, giveBack } = await emptyPostgres();
-  const store = await openPostgresStore({ url, maxQueued, clock, Client });
+  const { url, giveBack } = emptyPostgres();
+  const store = await openPostgresStore({ url, maxQueued, clock });
   let closing: Promise<void> | null = null;
   const close = () => {
     closing ??= store.close().then(giveBack);
@@ -34,27 +46,28 @@ export async function openTestStore(maxQueued: number, clock: Clock): Promise<St
 
 interface EmptyPostgres {
   readonly url: string;
-  /** What stores on it make their connections of. */
-  readonly Client: typeof pg.Client;
   /** A connection that keeps no process alive. */
   readonly admin: pg.Pool;
-  /** Says that no store has it open any more. */
-  readonly giveBack: () => void;
+  /** To be called once no store has it open any more. */
+  readonly giveBack: () => Promise<void>;
 }
 
-const free = new Set<EmptyPostgres>();
+const free: EmptyPostgres[] = [];
 
 /** A database without data: one that was given back, or another of those that are given. */
-export async function emptyPostgres(): Promise<EmptyPostgres> {
-  const [used] = free;
-  if (used) {
-    free.delete(used);
-    await emptyTables(used.admin);
-    return used;
-  }
-  const url = storeUrl();
+export function emptyPostgres(): EmptyPostgres {
+  const used = free.pop();
+  if (used) return used;
+  const url = unsharedPostgres();
   const admin = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
-  const made: EmptyPostgres = { url, Client: keptConnections(), admin, giveBack: () => void free.add(made) };
+  const made: EmptyPostgres = {
+    url,
+    admin,
+    async giveBack() {
+      await emptyTables(admin);
+      free.push(made);
+    },
+  };
   return made;
 }
 

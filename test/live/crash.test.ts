@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { isOnPostgres, storeUrl } from '../helpers/store.ts';
+import { isOnPostgres, unsharedPostgres } from '../helpers/store.ts';
 import { LiveCrashes } from './helpers/crashes.ts';
 import { takeovers } from './helpers/takeover.ts';
 
@@ -10,7 +10,7 @@ t.setTimeout(590_000);
 t.test(
   'killed between steps while events come in, live is what the SQL says, and nothing goes backwards',
   async (t) => {
-    const crashes = await LiveCrashes.start(t, isOnPostgres ? storeUrl() : null, 7);
+    const crashes = await LiveCrashes.start(t, isOnPostgres ? unsharedPostgres() : null, 7);
     await crashes.dieAt('live_stepped', 8);
     await crashes.dieAt('live_step', 2, 'start');
     t.equal(await crashes.dieInBuild(7), null, 'killed while it builds what is kept');

@@ -2,11 +2,6 @@ import t from 'tap';
 import { runOnPostgres } from '../helpers/on-postgres.ts';
 
 await runOnPostgres(t, {
-  'live/beside': 1,
-  'live/crash': 1,
-  'live/exact': 1,
-  'live/life': 1,
-  'live/meets': 1,
-  'live/random': 1,
-  'live/restore': 2,
+  databases: 8,
+  suites: ['live/beside', 'live/crash', 'live/exact', 'live/life', 'live/meets', 'live/random', 'live/restore'],
 });

@@ -5,7 +5,7 @@ import t from 'tap';
 import { backup } from '../../src/store/copy/backup.ts';
 import { restorePostgres } from '../../src/store/copy/restore-postgres.ts';
 import { loggingService, send } from '../events/helpers/logging-app.ts';
-import { isOnPostgres, storeUrl } from '../helpers/store.ts';
+import { isOnPostgres, unsharedPostgres } from '../helpers/store.ts';
 import { startReceiver } from './helpers/receiver.ts';
 import { caughtUp, membersOf } from './helpers/service.ts';
 
@@ -63,7 +63,7 @@ t.test('a restored copy goes on with live audiences, without those who were dele
 /** Puts the copy in its place; resolves to what is configured otherwise. Notes of deletions lie beside the log. */
 async function restoredPlaces(folder: string, events: string): Promise<object> {
   if (isOnPostgres) {
-    const url = storeUrl();
+    const url = unsharedPostgres();
     await restorePostgres({ folder: join(folder, 'store.postgres'), to: url });
     return { store: url, engines: { lake: { type: 'postgres', url } } };
   }

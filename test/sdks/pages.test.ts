@@ -34,7 +34,7 @@ async function start(t: Test) {
   const inbox = createApp(options);
   t.teardown(() => inbox.close());
   const hooks = { url: `${await inbox.listen({ port: 0, host: '127.0.0.1' })}/hooks`, webhooks: [], status: 200 };
-  const config = writeConfig(t.testdir(), { ...hooks, arrived: async () => {} }, { web: { connected: true } });
+  const config = writeConfig(t, { ...hooks, arrived: async () => {} }, { web: { connected: true } });
   const service = await startApp(t, config);
   const pages = createApp({ ...options, rollcall: service.address });
   t.teardown(() => pages.close());

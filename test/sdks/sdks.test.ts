@@ -28,7 +28,7 @@ async function serve(t: Test, config: string): Promise<string> {
 
 async function start(t: Test) {
   const inbox = await startInbox(t);
-  const address = await serve(t, writeConfig(t.testdir(), inbox, { sdk: { connected: true } }));
+  const address = await serve(t, writeConfig(t, inbox, { sdk: { connected: true } }));
   return { inbox, address };
 }
 

@@ -38,7 +38,7 @@ const skip = postgres.pid === null ? 'the server is not ours to stop' : false;
 /** The whole service on this database, with a source that is connected to an inbox. */
 async function serve(t: Test, url: string) {
   const inbox = await startInbox(t);
-  const config = loadConfig(writeConfig(t.testdir(), inbox, { shop: { connected: true } }));
+  const config = loadConfig(writeConfig(t, inbox, { shop: { connected: true } }));
   const log = pino({ level: 'silent' });
   const app = await App.create({ ...config, store: { ...config.store, url } }, { log, clock });
   t.teardown(() => app.close());

@@ -68,8 +68,6 @@ interface DatabaseOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970; tests hold it still. */
   readonly time?: string;
-  /** What connections are made of; tests keep them. */
-  readonly Client?: typeof pg.Client;
   /** Statements take as long as they need, but don't wait for others for long, as in a migration. */
   readonly patient?: boolean;
   /** Called the first time that the database finds its data or an index damaged. */
@@ -92,7 +90,7 @@ export class Database implements Session {
   /** The database's report of damage, if there was one. */
   damage: RollcallError | null = null;
 
-  constructor({ url, clock, time = DATABASE_TIME, Client, patient = false, onDamaged = () => {} }: DatabaseOptions) {
+  constructor({ url, clock, time = DATABASE_TIME, patient = false, onDamaged = () => {} }: DatabaseOptions) {
     this.onDamaged = onDamaged;
     this.clock = clock;
     this.time = new SteadiedTime(clock);
@@ -102,7 +100,6 @@ export class Database implements Session {
     const limit = Number(this.settings['statement_timeout']);
     this.pool = new pg.Pool({
       ...config,
-      ...(Client ? { Client } : {}),
       application_name: 'rollcall',
       max: CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT,

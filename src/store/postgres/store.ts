@@ -1,4 +1,3 @@
-import type pg from 'pg';
 import type { Clock } from '../../clock.ts';
 import { RollcallError } from '../../errors.ts';
 import { DeliveryIds } from '../delivery-ids.ts';
@@ -31,8 +30,6 @@ interface PostgresOptions {
   readonly clock: Clock;
   /** SQL for milliseconds since 1970, the database's clock unless given. */
   readonly time?: string;
-  /** What connections are made of; tests keep them. */
-  readonly Client?: typeof pg.Client;
   readonly events?: StoreEvents;
 }
 

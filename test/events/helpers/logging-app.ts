@@ -5,7 +5,7 @@ import { openEngine } from '../../../jobs/engines/open.ts';
 import { App } from '../../../src/app.ts';
 import { type Clock, systemClock } from '../../../src/clock.ts';
 import { parseConfig } from '../../../src/config/load.ts';
-import { isOnPostgres, storeUrl } from '../../helpers/store.ts';
+import { isOnPostgres, unsharedPostgres } from '../../helpers/store.ts';
 
 export const AUTHORIZATION = `Basic ${btoa('key:')}`;
 
@@ -32,7 +32,7 @@ export const START = Date.parse('2026-03-01T12:00:00.000Z');
 
 export function loggingService(t: Test): LoggingService {
   const folder = t.testdir({});
-  const url = isOnPostgres ? storeUrl() : `sqlite:${join(folder, 'rollcall.db')}`;
+  const url = isOnPostgres ? unsharedPostgres() : `sqlite:${join(folder, 'rollcall.db')}`;
   let passed = 0;
   let ahead = 0;
   const began = systemClock.monotonic();

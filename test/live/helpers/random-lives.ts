@@ -5,7 +5,7 @@ import pg from 'pg';
 import type { Test } from 'tap';
 import type { LoggedEvent } from '../../definitions/helpers/event.ts';
 import { program } from '../../helpers/programs.ts';
-import { isOnPostgres, storeUrl } from '../../helpers/store.ts';
+import { isOnPostgres, unsharedPostgres } from '../../helpers/store.ts';
 import { seeded } from './events.ts';
 import { type Answer, type Asked, type Crash, eventsOf, type Orders, payloadOf } from './random-terms.ts';
 
@@ -39,7 +39,7 @@ export class RandomLives {
     this.groups = groups;
     this.random = seeded(seed);
     this.folder = t.testdir({});
-    this.url = isOnPostgres ? storeUrl() : `sqlite:${join(this.folder, 'rollcall.db')}`;
+    this.url = isOnPostgres ? unsharedPostgres() : `sqlite:${join(this.folder, 'rollcall.db')}`;
   }
 
   /**
