@@ -1,7 +1,7 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, lstat, mkdtemp, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { appendFile, chown, lstat, mkdtemp, readdir, rename, rm, statfs } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -41,19 +41,29 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
+/** The URL of a server that is not ours. */
+const foreign = process.env['TEST_DATABASE_URL'];
+
 let databases = 0;
+
+/** One that is ours. */
+interface OwnServer extends PostgresServer {
+  /** Takes all from it that tests have put there, but for the migrated database. */
+  clear(): Promise<void>;
+}
 
 /**
  * Makes and drops databases.
  *
  * @param strategy - copying files takes half of the CPU of logging each page, but waits for a disk
  */
-function databasesOf(admin: string, strategy = ''): Pick<PostgresServer, 'database' | 'store' | 'drop'> {
+function databasesOf(admin: string, strategy = ''): Pick<OwnServer, 'database' | 'store' | 'drop' | 'clear'> {
   const nameOf = (url: string) => new URL(url).pathname.slice(1);
   const connection = new pg.Pool({ connectionString: admin, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
   // The next use makes another.
   connection.on('error', () => undefined);
   const perform = async (sql: string) => void (await connection.query(sql));
+  const namesOf = async (sql: string) => (await connection.query<{ name: string }>(sql)).rows.map(({ name }) => name);
   const create = async (template: string) => {
     databases += 1;
     const url = new URL(admin);
@@ -63,10 +73,12 @@ function databasesOf(admin: string, strategy = ''): Pick<PostgresServer, 'databa
   };
   const database = () => create('template1');
   let migrated: Promise<string> | null = null;
+  let template: string | null = null;
   const migrate = async () => {
     const url = await database();
     await migratePostgres(url);
-    return nameOf(url);
+    template = nameOf(url);
+    return template;
   };
   return {
     database,
@@ -75,6 +87,17 @@ function databasesOf(admin: string, strategy = ''): Pick<PostgresServer, 'databa
       return create(await migrated);
     },
     drop: (url) => perform(`DROP DATABASE ${nameOf(url)} WITH (FORCE)`),
+    async clear() {
+      await perform('SET default_transaction_read_only = off');
+      const made = await namesOf('SELECT datname AS name FROM pg_database WHERE oid > 16383');
+      for (const name of made.filter((name) => name !== template))
+        await perform(`DROP DATABASE "${name}" WITH (FORCE)`);
+      const roles = await namesOf('SELECT rolname AS name FROM pg_roles WHERE oid > 16383');
+      for (const name of roles) await perform(`DROP ROLE "${name}"`);
+      await perform('ALTER ROLE CURRENT_USER RESET ALL');
+      await perform('ALTER SYSTEM RESET ALL');
+      await perform('SELECT pg_reload_conf()');
+    },
   };
 }
 
@@ -90,12 +113,25 @@ const ROOM = 2 ** 31;
  *
  * @param settings - lines for postgresql.conf
  */
-export function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
-  return start(tmpdir(), settings);
+export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+  return foreign === undefined ? start(tmpdir(), settings) : foreignServer(foreign);
 }
 
-/** One that takes a third of the CPU and of the time to start and to make databases: it is in memory, where there is room. */
+/**
+ * One that takes a third of the CPU and of the time to start and to make databases: it is in memory, where there is room. What
+ * tests have stopped serves the next ones of the process, unless it has settings of theirs.
+ */
 export async function startFastPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+  if (foreign !== undefined) return foreignServer(foreign);
+  if (settings.length > 0) return startInMemory(settings);
+  const server = idle.pop() ?? (await startInMemory([]));
+  const stop = () => server.clear().then(() => void idle.push(server), server.stop);
+  return Object.create(server, { stop: { value: stop } });
+}
+
+const idle: OwnServer[] = [];
+
+async function startInMemory(settings: readonly string[]): Promise<OwnServer> {
   const { bavail, bsize } = await statfs(MEMORY).catch(() => ({ bavail: 0, bsize: 0 }));
   if (bavail * bsize < ROOM) return start(tmpdir(), [...FAST, ...settings], FILE_COPY);
   await sweep();
@@ -111,9 +147,7 @@ async function sweep(): Promise<void> {
   }
 }
 
-async function start(parent: string, settings: readonly string[], strategy?: string): Promise<PostgresServer> {
-  const given = process.env['TEST_DATABASE_URL'];
-  if (given !== undefined) return foreignServer(given);
+async function start(parent: string, settings: readonly string[], strategy?: string): Promise<OwnServer> {
   const folder = await mkdtemp(join(parent, `rollcall-postgres-${process.pid}-`));
   if (user.uid !== undefined) await chown(folder, user.uid, user.gid);
   const data = join(folder, 'data');
@@ -127,8 +161,10 @@ async function start(parent: string, settings: readonly string[], strategy?: str
     'shared_buffers = 128MB',
     ...settings,
   ];
-  await writeFile(join(data, 'postgresql.auto.conf'), `${lines.join('\n')}\n`);
+  await appendFile(join(data, 'postgresql.conf'), `${lines.join('\n')}\n`);
   let server = await launch(data);
+  const remove = () => void spawnSync('rm', ['-rf', folder]);
+  process.once('exit', remove);
   const end = async (signal: NodeJS.Signals) => {
     if (server.exitCode !== null || server.signalCode !== null) return;
     server.ref();
@@ -155,6 +191,7 @@ async function start(parent: string, settings: readonly string[], strategy?: str
     resume,
     async stop() {
       await end('SIGQUIT');
+      process.off('exit', remove);
       // Thousands of files: Node takes five times as long.
       await run('rm', ['-rf', folder]);
     },
@@ -247,11 +284,14 @@ async function launch(data: string): Promise<ChildProcess> {
 }
 
 function foreignServer(url: string): PostgresServer {
+  const { database, store, drop } = databasesOf(url);
   const notOurs = () => Promise.reject(new Error('TEST_DATABASE_URL names a server that tests may not stop'));
   return {
     pid: null,
     port: Number(new URL(url).port || 5432),
-    ...databasesOf(url),
+    database,
+    store,
+    drop,
     crash: notOurs,
     halt: notOurs,
     resume: notOurs,
