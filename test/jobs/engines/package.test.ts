@@ -48,7 +48,8 @@ t.test('an author of engines can use the package as it is published', async (t) 
   });
 
   t.test('publint and are-the-types-wrong find nothing', async (t) => {
-    await t.resolves(clean(bin('publint'), ['--strict'], installed));
-    await t.resolves(clean(bin('attw'), ['--pack', '.', '--profile', 'esm-only'], installed));
+    const [{ filename }] = JSON.parse((await clean('npm', ['pack', '--json'], installed)).stdout);
+    await t.resolves(clean(bin('publint'), ['--strict', filename], installed));
+    await t.resolves(clean(bin('attw'), [filename, '--profile', 'esm-only'], installed));
   });
 });
