@@ -28,7 +28,7 @@ export async function openSession(options: OpenOptions): Promise<DuckdbSession> 
     await connection.run("SET TimeZone = 'UTC'");
     return duckdbSession(held, connection);
   } catch (error) {
-    held.release();
+    await held.release();
     throw error;
   }
 }
@@ -75,7 +75,7 @@ function duckdbSession(held: Held, connection: DuckDBConnection): DuckdbSession 
     interrupt: () => connection.interrupt(),
     async close() {
       connection.closeSync();
-      held.release();
+      await held.release();
     },
   };
 }

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
 import { systemClock } from '../../../src/clock.ts';
@@ -39,6 +40,22 @@ t.test('a file can be opened at the moment at which another session closes it', 
     await last.close();
     for (const next of await Promise.all(opening)) await next.close();
   }
+});
+
+t.test('closing a file holds nothing up: what its log holds was written by then', async (t) => {
+  const { engine } = await open(t);
+  await settle(engine, { key: 'k', sql: usersSql('a', 'b') });
+  const logs: boolean[] = [];
+  const { closeSync } = DuckDBInstance.prototype;
+  t.intercept(DuckDBInstance.prototype, 'closeSync', {
+    value(this: DuckDBInstance) {
+      logs.push(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
+      closeSync.call(this);
+    },
+  });
+  t.ok(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
+  await engine.close();
+  t.same(logs, [false]);
 });
 
 t.test('what does not fit into memory is spilled beside the file, also where there is none yet', async (t) => {
