@@ -5,6 +5,8 @@ import type { JsonBody, Part } from './json-body.ts';
 /** Fields of a message that say what it is, and when it was sent: their text is shown. */
 const SHOWN = new Set(['type', 'event', 'messageId', 'timestamp', 'originalTimestamp', 'sentAt', 'channel', 'version']);
 const IDS = ['userId', 'anonymousId', 'previousId', 'groupId'];
+/** Names that a message has from us, whatever the ids in it are. */
+const OURS = new Set([...SHOWN, ...IDS, 'name', 'properties', 'traits', 'context', 'integrations', 'writeKey']);
 const ID = '[id]';
 /** A shorter id stands in other words, too. */
 const SHORTEST_ID = 3;
@@ -20,8 +22,7 @@ const KEY = /^[A-Za-z_$][\w $.-]{0,39}$/;
  * and what may be personal or secret, stay out wherever they stand.
  */
 export function sampleOf(message: unknown): string {
-  const json = JSON.stringify(new Outline().of(message, 0)) ?? '';
-  return idsIn(message).reduce((text, id) => text.replaceAll(id, ID), json);
+  return JSON.stringify(new Outline(idsIn(message)).of(message, 0)) ?? '';
 }
 
 /**
@@ -51,7 +52,12 @@ export function maskedStart(bytes: Buffer): string {
 }
 
 class Outline {
+  private readonly ids: readonly string[];
   private entries = 0;
+
+  constructor(ids: readonly string[]) {
+    this.ids = ids;
+  }
 
   of(given: unknown, depth: number): unknown {
     const value = built(given);
@@ -81,9 +87,28 @@ class Outline {
       }
       const value = object[name];
       const isShown = depth === 0 && SHOWN.has(name) && isShort(value);
-      fields.push([KEY.test(name) ? name : '[key]', isShown ? value : this.of(value, depth + 1)]);
+      fields.push([
+        depth === 0 && OURS.has(name) ? name : this.key(name),
+        isShown ? this.shown(value) : this.of(value, depth + 1),
+      ]);
     }
     return Object.fromEntries(fields);
+  }
+
+  private key(name: string): string {
+    return KEY.test(name) ? this.withoutIds(name) : '[key]';
+  }
+
+  private shown(value: string | number): string | number {
+    const text = this.withoutIds(String(value));
+    return text === String(value) ? value : text;
+  }
+
+  private withoutIds(text: string): string {
+    return this.ids.reduce((text, id) => {
+      if (id.length < SHORTEST_ID) return text === id ? ID : text;
+      return text.replaceAll(id, ID);
+    }, text);
   }
 
   private isFull(): boolean {
@@ -92,17 +117,14 @@ class Outline {
   }
 }
 
-function isShort(value: unknown): boolean {
+function isShort(value: unknown): value is string | number {
   return typeof value === 'number' || (typeof value === 'string' && value.length <= MAX_TEXT);
 }
 
-/** As they would stand in the sample's text. */
 function idsIn(message: unknown): string[] {
   if (typeof message !== 'object' || message === null) return [];
   return IDS.flatMap((name) => {
     const id = (message as Record<string, unknown>)[name];
-    if ((typeof id !== 'string' && typeof id !== 'number') || id === '') return [];
-    const quoted = JSON.stringify(String(id));
-    return [String(id).length < SHORTEST_ID ? quoted : quoted.slice(1, -1)];
+    return (typeof id === 'string' || typeof id === 'number') && id !== '' ? [String(id)] : [];
   });
 }

@@ -105,8 +105,25 @@ t.test('a sample has the outline of a message, and nothing that may be personal'
   t.equal(maskedStart(Buffer.from('{"email":ada@example.com, 42, "é漢"')), '{"xxxxx":xxx@xxxxxxx.xxx, 00, "xx"');
 });
 
+t.test('a sample is JSON, and names fields as they are, also where an id is a part of that', async (t) => {
+  const outline = { type: 'track', event: 'Bought', traits: { plan: null, paid: true }, list: [{ of: {} }] };
+  for (const userId of ['null', 'true', '}}]', ',"o', 'ent', 'character', 'traits', 'a', '\\'])
+    t.strictSame(JSON.parse(sampleOf({ ...outline, messageId: userId, userId })), {
+      ...outline,
+      messageId: '[id]',
+      userId: `[${userId.length} character${userId.length === 1 ? '' : 's'}]`,
+    });
+  t.strictSame(JSON.parse(sampleOf({ userId: 123, messageId: 123, timestamp: 51_234, sentAt: 7, u123: 1, 123: 1 })), {
+    ...{ userId: '[number]', messageId: '[id]', timestamp: '5[id]4', sentAt: 7 },
+    ...{ 'u[id]': '[number]', '[key]': '[number]' },
+  });
+});
+
 t.test('a sample is small and has no id, whatever the message is', async () => {
-  const id = fc.string({ minLength: 3, maxLength: 40 }).filter((text) => text.trim() !== '' && !'[id]'.includes(text));
+  const names = ['type', 'event', 'messageId', 'userId'];
+  const id = fc
+    .string({ minLength: 3, maxLength: 40 })
+    .filter((text) => text.trim() !== '' && !['[id]', ...names].some((word) => word.includes(text)));
   const value = fc.jsonValue({ maxDepth: 8 });
   const shape = fc.tuple(id, fc.dictionary(fc.string(), value, { maxKeys: 60 }), fc.nat(100_000), value);
   fc.assert(
@@ -126,9 +143,16 @@ t.test('a sample is small and has no id, whatever the message is', async () => {
   );
   fc.assert(
     fc.property(id, (userId) => {
-      const sample = sampleOf({ type: 'track', event: `x ${userId}`, messageId: userId, userId, [userId]: userId });
+      const sample = sampleOf({
+        type: 'track',
+        event: `x ${userId}`,
+        messageId: userId,
+        userId,
+        [`by ${userId}`]: userId,
+      });
       const fields = JSON.parse(sample);
-      if (fields.messageId !== '[id]' || fields.event !== 'x [id]') throw new Error(sample);
+      const said = [fields.event, fields.messageId, ...Object.keys(fields)];
+      if (said.some((text) => text.includes(userId)) || fields.messageId !== '[id]') throw new Error(sample);
     }),
     { numRuns: 200 },
   );
