@@ -45,6 +45,8 @@ export interface PostgresServer {
 const foreign = process.env['TEST_DATABASE_URL'];
 
 let databases = 0;
+/** The first id that Postgres gives to what is made after `initdb`. */
+const FIRST_MADE = 16_384;
 
 /** One that is ours. */
 interface OwnServer extends PostgresServer {
@@ -73,12 +75,10 @@ function databasesOf(admin: string, strategy = ''): Pick<OwnServer, 'database' |
   };
   const database = () => create('template1');
   let migrated: Promise<string> | null = null;
-  let template: string | null = null;
   const migrate = async () => {
     const url = await database();
     await migratePostgres(url);
-    template = nameOf(url);
-    return template;
+    return nameOf(url);
   };
   return {
     database,
@@ -89,10 +89,11 @@ function databasesOf(admin: string, strategy = ''): Pick<OwnServer, 'database' |
     drop: (url) => perform(`DROP DATABASE ${nameOf(url)} WITH (FORCE)`),
     async clear() {
       await perform('SET default_transaction_read_only = off');
-      const made = await namesOf('SELECT datname AS name FROM pg_database WHERE oid > 16383');
+      const template = await migrated;
+      const made = await namesOf(`SELECT datname AS name FROM pg_database WHERE oid >= ${FIRST_MADE}`);
       for (const name of made.filter((name) => name !== template))
         await perform(`DROP DATABASE "${name}" WITH (FORCE)`);
-      const roles = await namesOf('SELECT rolname AS name FROM pg_roles WHERE oid > 16383');
+      const roles = await namesOf(`SELECT rolname AS name FROM pg_roles WHERE oid >= ${FIRST_MADE}`);
       for (const name of roles) await perform(`DROP ROLE "${name}"`);
       await perform('ALTER ROLE CURRENT_USER RESET ALL');
       await perform('ALTER SYSTEM RESET ALL');
