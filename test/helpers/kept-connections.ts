@@ -46,8 +46,8 @@ function keptClient(): typeof pg.Client {
     }
 
     override async end(done?: Done): Promise<void> {
-      // One that broke says so, and one that failed amid a transaction is as new.
-      const failure = await this.query('ROLLBACK').then(() => null, asIs);
+      // One that broke says so. One that failed amid a transaction, or that a migration set up, is as new.
+      const failure = await this.query('ROLLBACK; RESET ALL').then(() => null, asIs);
       // Those of the pool that had it.
       this.removeAllListeners();
       this.on('error', () => undefined);

@@ -364,6 +364,7 @@ t.test('two processes never run one audience at once', async (t) => {
   const rig = await createRig(t);
   rig.config.audiences = [audience('a', 'select unnest(range(20000))::varchar as user_id')];
   const [ours, theirs] = await Promise.all([rig.sync.run(), rig.another().run()]);
+  t.match([ours, theirs], [[{ error: null }], [{ error: null }]]);
   const runs = [...(ours[0]?.runs ?? []), ...(theirs[0]?.runs ?? [])];
   t.same(
     runs.map(({ sent }) => sent).toSorted((a, b) => a - b),
