@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { conformance, createSender, signed, webhook } from '../../receivers/testing.ts';
+import { until } from '../helpers/until.ts';
 import { examplesOf } from '../receivers/helpers/documents.ts';
 import { ROOT, run } from './worker.ts';
 
@@ -20,7 +21,7 @@ t.test('the recipe passes every conformance case in workerd', async (t) => {
     t.ok(result.passed, `${result.name}: ${result.got}`, { expected: result.expected, error: result.error });
   }
   t.equal((await createSender({ url, secret }).send(webhook('delete', { userId: 'the last' }))).status, 200);
-  t.match(said.join(''), 'forgot the last');
+  await until(() => said.join('').includes('forgot the last'));
 });
 
 const slow = `
@@ -49,11 +50,12 @@ t.test(
     t.equal(await post(track('quick', 'u1')), 200);
     const same = track('quick', 'u2');
     t.same(await Promise.all([post(same), post(same), post(same)]), [200, 200, 200], 'at once');
-    t.equal(said.join('').match(/done quick u2/g)?.length, 1, 'handled once');
     t.same(await Promise.all([post(track('never', 'u3')), post(track('never', 'u4'))]), [503, 503]);
     const late = track('late', 'u5');
     t.equal(await post(late), 503);
     t.equal(await post(late), 200, 'the repetition joins what went on');
-    t.equal(said.join('').match(/done late u5/g)?.length, 1);
+    await until(() => said.join('').includes('done late u5'));
+    for (const handled of [/done quick u2/g, /done late u5/g])
+      t.equal(said.join('').match(handled)?.length, 1, 'handled once');
   },
 );

@@ -21,7 +21,7 @@ export interface WorkerOptions {
   compatibilityDate?: string;
 }
 
-/** Runs a module as a Worker, and collects what it prints. */
+/** Runs a module as a Worker, and collects what it prints, some of which comes after the answer to whoever caused it. */
 export async function run(
   t: Test,
   code: string,
