@@ -2,6 +2,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/port.ts';
+import { Database } from '../../src/store/postgres/database.ts';
 import { migratePostgres } from '../../src/store/postgres/migrate.ts';
 import { openPostgresStore } from '../../src/store/postgres/store.ts';
 import { type DatabaseProxy, startProxy } from '../cluster/proxy.ts';
@@ -116,6 +117,57 @@ await t.test(
     t.same(await backlogOf(store), { pending: 3, dead: 0 });
   },
 );
+
+/** A database in which a transaction loses its connection, as often as is asked for, before it commits. */
+async function losing(t: Test, url: string, lose: (pid: number, watcher: pg.Client) => Promise<unknown>) {
+  const watcher = new pg.Client(direct(new URL(url)));
+  await watcher.connect();
+  t.teardown(() => watcher.end());
+  await watcher.query('CREATE TABLE note (text text)');
+  const db = new Database({ url, clock: systemClock });
+  t.teardown(() => db.close());
+  const isOpen = async (pid: number) =>
+    (await watcher.query('SELECT FROM pg_stat_activity WHERE pid = $1', [pid])).rowCount !== 0;
+  return {
+    async write(losses: number) {
+      let tries = 0;
+      await db.transaction(async ({ rows, run }) => {
+        const [[pid] = [0]] = await rows<[number]>('SELECT pg_backend_pid()');
+        tries += 1;
+        await run('INSERT INTO note VALUES ($1)', [`try ${tries}`]);
+        if (tries > losses) return;
+        await lose(pid, watcher);
+        while (await isOpen(pid));
+      });
+    },
+    notes: async () => (await watcher.query<{ text: string }>('SELECT text FROM note')).rows.map(({ text }) => text),
+  };
+}
+
+await t.test('a transaction that stood still, so that the server ended it, is done again', async (t) => {
+  const url = `${await server.database()}?idle_in_transaction_session_timeout=50`;
+  const { write, notes } = await losing(t, url, async () => {});
+  await write(2);
+  t.same(await notes(), ['try 3']);
+  t.equal(await codeOf(write(Number.POSITIVE_INFINITY)), 'store_busy', 'and fails as busy, if it always does');
+  await write(0);
+});
+
+await t.test('a transaction that lost its connection before it was to commit is done again', async (t) => {
+  const { write, notes } = await losing(t, await server.database(), (pid, watcher) =>
+    watcher.query('SELECT pg_terminate_backend($1)', [pid]),
+  );
+  await write(2);
+  t.same(await notes(), ['try 3']);
+  t.equal(await codeOf(write(Number.POSITIVE_INFINITY)), 'store_failed');
+  const url = new URL(await server.database());
+  const proxy = await startProxy(server.port);
+  t.teardown(() => proxy.close());
+  url.port = String(proxy.port);
+  const cut = await losing(t, url.href, async () => proxy.cut());
+  await cut.write(2);
+  t.same(await cut.notes(), ['try 3'], 'also where nobody said why');
+});
 
 await t.test('when all connections of a process are in use, what waits too long fails as busy', async (t) => {
   const url = await server.store();

@@ -22,7 +22,7 @@ const LOCK_WAIT = 2_000;
 /** Longest wait for a connection, free or new. */
 const CONNECT_TIMEOUT = 5_000;
 const CONNECTIONS = 8;
-/** Deadlocks and clashes of two writers are tried again, this often. */
+/** Deadlocks, clashes of two writers and transactions that lost their connection are tried again, this often. */
 const RETRIES = 5;
 const CLASHES = new Set(['40001', '40P01']);
 /**
@@ -30,6 +30,8 @@ const CLASHES = new Set(['40001', '40P01']);
  * again, on the next connection: each of those from before is given up as it says so.
  */
 const DEMOTED = '25006';
+/** The server ended a transaction that stood still, as when this process was suspended amid it. It has written nothing. */
+const STOOD_STILL = '25P03';
 /** Indexes in which two changes of one conflict key clash. */
 const CLASHING_KEYS = new Set(['delivery_conflict', 'dead_letter_held_out_key']);
 /**
@@ -42,7 +44,8 @@ const MESSAGE_ID_RETRIES = 1_000;
 function retriesOf(code: string, constraint: string): number {
   if (code === DEMOTED) return CONNECTIONS;
   if (code === '23505' && constraint === MESSAGE_IDS) return MESSAGE_ID_RETRIES;
-  return CLASHES.has(code) || (code === '23505' && CLASHING_KEYS.has(constraint)) ? RETRIES : 0;
+  const isClash = CLASHES.has(code) || (code === '23505' && CLASHING_KEYS.has(constraint));
+  return isClash || code === STOOD_STILL ? RETRIES : 0;
 }
 
 const UNSAFE: Remark = {
@@ -86,6 +89,8 @@ export class Database implements Session {
   /** Whether transactions come to any session, so that none may rely on what another has left there; null until it is known. */
   private pooled: boolean | null = null;
   private closed = false;
+  /** Failures of transactions that were not to commit yet: they have written nothing. */
+  private readonly unwritten = new WeakSet<object>();
   private readonly onDamaged: (error: RollcallError) => void;
   /** The database's report of damage, if there was one. */
   damage: RollcallError | null = null;
@@ -198,9 +203,18 @@ export class Database implements Session {
 
   private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
+    /** Why the connection broke. What is asked of it afterwards only hears that it did. */
+    let broken = null as Error | null;
+    const onError = (error: Error) => {
+      broken ??= error;
+    };
+    client.on('error', onError);
+    let mayBeWritten = false;
     try {
       await client.query(this.pooled ? beginWith(this.settings) : 'BEGIN');
       const result = await work(client);
+      if (broken !== null) throw broken;
+      mayBeWritten = true;
       await client.query('COMMIT');
       client.release();
       return result;
@@ -210,7 +224,11 @@ export class Database implements Session {
         () => false,
       );
       client.release(!rolledBack || (error as { code?: string }).code === DEMOTED);
-      throw error;
+      if (broken === null || error instanceof RollcallError) throw error;
+      if (!mayBeWritten) this.unwritten.add(broken);
+      throw broken;
+    } finally {
+      client.off('error', onError);
     }
   }
 
@@ -235,7 +253,8 @@ export class Database implements Session {
         const what = `${code} ${constraint}`;
         const count = (failures.get(what) ?? 0) + 1;
         failures.set(what, count);
-        if (count > retriesOf(code, constraint)) throw this.known(error);
+        const retries = this.unwritten.has(error as object) ? RETRIES : retriesOf(code, constraint);
+        if (count > retries) throw this.known(error);
       }
     }
   }
@@ -335,6 +354,6 @@ function meaningOf(code: string, message: string): ErrorCode {
   if (code === '25006') return 'store_read_only';
   if (code === '3F000' || code === '42P01' || code === '42703') return 'store_outdated';
   // Too many connections, locks, deadlocks, statements cancelled for taking too long, no free connection.
-  if (['53300', '55P03', '40001', '40P01', '57014', '25P03'].includes(code)) return 'store_busy';
+  if (['53300', '55P03', '40001', '40P01', '57014', STOOD_STILL].includes(code)) return 'store_busy';
   return /timeout/i.test(message) ? 'store_busy' : 'store_failed';
 }
