@@ -203,7 +203,7 @@ export class Database implements Session {
 
   private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
-    /** Why the connection broke. What is asked of it afterwards only hears that it did. */
+    /** Why the connection broke. What is asked of it afterwards only hears that it did, and has no code. */
     let broken = null as Error | null;
     const onError = (error: Error) => {
       broken ??= error;
@@ -223,10 +223,11 @@ export class Database implements Session {
         () => true,
         () => false,
       );
-      client.release(!rolledBack || (error as { code?: string }).code === DEMOTED);
-      if (broken === null || error instanceof RollcallError) throw error;
-      if (!mayBeWritten) this.unwritten.add(broken);
-      throw broken;
+      const { code } = error as { code?: string };
+      client.release(!rolledBack || code === DEMOTED);
+      const reason = broken !== null && code === undefined ? broken : (error as Error);
+      if (broken !== null && !mayBeWritten) this.unwritten.add(reason);
+      throw reason;
     } finally {
       client.off('error', onError);
     }
