@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readdirSync, readlinkSync, rmSync, writeSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,8 +41,15 @@ function smallDisk(t: Test): string {
 
 /** How often this process has a file open. */
 function handlesOn(path: string): number {
-  const listed = execFileSync('find', [`/proc/${process.pid}/fd`, '-lname', path], { encoding: 'utf8' });
-  return listed.split('\n').length - 1;
+  const links = readdirSync('/proc/self/fd').map((name) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${name}`);
+    } catch {
+      // Closed meanwhile.
+      return null;
+    }
+  });
+  return links.filter((link) => link === path).length;
 }
 
 /** Takes whatever room is left. */

@@ -138,6 +138,7 @@ async function losing(t: Test, url: string, lose: (pid: number, watcher: pg.Clie
         if (tries > losses) return;
         await lose(pid, watcher);
         while (await isOpen(pid));
+        await rows('SELECT 1');
       });
     },
     notes: async () => (await watcher.query<{ text: string }>('SELECT text FROM note')).rows.map(({ text }) => text),
@@ -317,6 +318,17 @@ await t.test('accepts that come at once share a few transactions', async (t) => 
   t.ok(used < 20, `${used} transactions for 200 accepts`);
 });
 
+/** How often the queue's tables were scanned, and how many entries of their indexes were read, by sessions that have ended. */
+async function reads(client: pg.Client): Promise<{ scans: number; read: number }> {
+  await client.query('SELECT pg_stat_force_next_flush()');
+  const { rows } = await client.query<{ scans: number; read: number }>(
+    `SELECT sum(seq_scan)::int AS scans, sum(seq_tup_read + idx_tup_read)::int AS read FROM pg_stat_all_tables t
+     JOIN (SELECT relid, sum(idx_tup_read)::int AS idx_tup_read FROM pg_stat_all_indexes GROUP BY relid) i USING (relid)
+     WHERE schemaname = 'rollcall' AND relname IN ('delivery', 'dead_letter')`,
+  );
+  return rows[0] ?? { scans: -1, read: -1 };
+}
+
 await t.test('no everyday statement scans a table, however it is filled', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
@@ -328,16 +340,7 @@ await t.test('no everyday statement scans a table, however it is filled', async 
     `INSERT INTO rollcall.backlog SELECT 'd' || n, 0, 400, 0, 400, 0 FROM generate_series(0, 49) AS n`,
   );
   await client.query('VACUUM ANALYZE rollcall.delivery');
-  const scans = async () => {
-    await client.query('SELECT pg_stat_force_next_flush()');
-    const { rows } = await client.query<{ scans: number; read: number }>(
-      `SELECT seq_scan::int AS scans, (seq_tup_read + idx_tup_read)::int AS read FROM pg_stat_all_tables t
-       JOIN (SELECT relid, sum(idx_tup_read)::int AS idx_tup_read FROM pg_stat_all_indexes GROUP BY relid) i USING (relid)
-       WHERE schemaname = 'rollcall' AND relname = 'delivery'`,
-    );
-    return rows[0] ?? { scans: -1, read: -1 };
-  };
-  const before = await scans();
+  const before = await reads(client);
   const owner = await store.join(TTL);
   for (let n = 0; n < 10; n += 1) {
     await accept(store, message({ destinations: [`d${n}`] }), change(`k${n}`, { destinations: [`d${n}`] }));
@@ -352,10 +355,39 @@ await t.test('no everyday statement scans a table, however it is filled', async 
     await store.expire(`d${n}`, 1, false, 10);
   }
   await store.close();
-  const after = await scans();
+  const after = await reads(client);
   await client.end();
   t.equal(after.scans - before.scans, 0);
   t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 deliveries`);
+});
+
+await t.test('nor does one of those for changes that was planned while the queue was empty', async (t) => {
+  const url = await server.store();
+  const store = await open(t, url);
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query('VACUUM ANALYZE');
+  const owner = await store.join(TTL);
+  const pass = async (round: number) => {
+    const changes = Array.from({ length: 10 }, (_, n) => change(`k${round}-${n}`));
+    await accept(store, ...changes);
+    const claims = await claim(store, owner, { limit: 10 });
+    // Newer ones wait for those in flight.
+    await accept(store, ...changes.map(({ conflict }) => change(String(conflict))));
+    await settle(store, owner, claims, REFUSED);
+  };
+  await pass(0);
+  await client.query(`INSERT INTO rollcall.delivery (due_at, accepted_at, tries, rank, state, type, destination, source, message_id, conflict, body)
+    SELECT 0, 0, 0, 1, 0, 0, 'crm', 's', n::text, 'full' || n, '{}' FROM generate_series(1, 20000) AS n`);
+  await client.query(`INSERT INTO rollcall.dead_letter (id, accepted_at, last_at, tries, lane, type, destination, source, message_id, conflict, reason, body)
+    SELECT -n, 0, 0, 0, 1, 0, 'crm', 's', n::text, 'dead' || n, 'refused', '{}' FROM generate_series(1, 20000) AS n`);
+  const before = await reads(client);
+  for (let round = 1; round <= 10; round += 1) await pass(round);
+  await store.close();
+  const after = await reads(client);
+  await client.end();
+  t.equal(after.scans - before.scans, 0);
+  t.ok(after.read - before.read < 3_000, `${after.read - before.read} index entries read for 200 changes`);
 });
 
 await t.test('no look of a page or a scrape scans a table that grows', async (t) => {

@@ -9,6 +9,7 @@ import { commitLive } from '../records/live-members.ts';
 import { seenKey } from '../seen-key.ts';
 import { CLAIMED } from '../states.ts';
 import { columns, int2, text, uuid } from './arrays.ts';
+import { hasOneOf } from './conflict-keys.ts';
 import type { Context } from './context.ts';
 import { countersOf, writeChanges } from './counters.ts';
 import type { Session } from './database.ts';
@@ -77,14 +78,12 @@ function passes(messages: readonly NewMessage[]): NewMessage[][] {
 }
 
 const DROP_DEAD = `
-  DELETE FROM rollcall.dead_letter d USING unnest($1::text[], $2::text[]) AS k (conflict, destination)
-  WHERE d.conflict = k.conflict AND d.destination = k.destination RETURNING d.destination, d.run, d.reason`;
+  DELETE FROM rollcall.dead_letter d WHERE ${hasOneOf('d', '$1', '$2')} RETURNING d.destination, d.run, d.reason`;
 
+/** Sorted by an expression, which no index has: to save itself the sort, the planner would go through the whole primary key. */
 const TAKE_BACK = `
   WITH older AS MATERIALIZED (
-    SELECT d.id, d.state FROM unnest($1::text[], $2::text[]) AS k (conflict, destination)
-    JOIN rollcall.delivery d ON d.conflict = k.conflict AND d.destination = k.destination
-    ORDER BY d.id FOR UPDATE OF d
+    SELECT d.id, d.state FROM rollcall.delivery d WHERE ${hasOneOf('d', '$1', '$2')} ORDER BY d.id + 0 FOR UPDATE
   )
   DELETE FROM rollcall.delivery
   WHERE id = ANY (ARRAY(SELECT id FROM older WHERE state <> ${CLAIMED})) AND state <> ${CLAIMED}

@@ -3,6 +3,7 @@ import type { Claim, Settlement } from '../port.ts';
 import { CLAIMED, READY, WAITING } from '../states.ts';
 import { takenOf } from '../taken.ts';
 import { bool, int8, text } from './arrays.ts';
+import { hasOneOf } from './conflict-keys.ts';
 import type { Context } from './context.ts';
 import type { Session } from './database.ts';
 import { Group } from './group.ts';
@@ -166,15 +167,15 @@ async function outlived(
   const freed = await session.rows<[string, string]>(
     `WITH keys AS (SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k (conflict, destination, is_left)),
      freed AS (
-       UPDATE rollcall.delivery d SET state = ${READY}, rank = ${again('d.rank')}, due_at = ${now} FROM keys k
-       WHERE d.conflict = k.conflict AND d.destination = k.destination AND d.state = ${WAITING}
+       UPDATE rollcall.delivery d SET state = ${READY}, rank = ${again('d.rank')}, due_at = ${now}
+       WHERE ${hasOneOf('d', '$1', '$2')} AND d.state = ${WAITING}
        RETURNING d.conflict, d.destination
      )
      SELECT conflict, destination FROM freed
      UNION ALL
      SELECT k.conflict, k.destination FROM keys k WHERE k.is_left AND EXISTS (
        SELECT 1 FROM rollcall.dead_letter l
-       WHERE l.conflict = k.conflict AND l.destination = k.destination AND l.reason = 'queue_full')`,
+       WHERE l.conflict = k.conflict AND l.destination = k.destination AND l.reason = 'queue_full' OFFSET 0)`,
     [
       text(keyed, ([, conflict]) => conflict),
       text(keyed, ([, , destination]) => destination),
