@@ -142,6 +142,14 @@ function marksOf(verdict: (Verdict & { kind: 'retry' }) | null): string | null {
   return verdict && Object.keys(verdict.marks).length > 0 ? JSON.stringify(verdict.marks) : null;
 }
 
+/**
+ * SQL for whether a delivery is the one of a row `given`, and the owner's. Each of `ids` is looked up in the primary key, and found
+ * again among what is given in a hash table. By the ids of the rows alone, the planner would pass over the whole queue where it had
+ * taken it for empty (`conflict-keys.ts`). `coalesce` has it expect more than one, for which it makes the hash table.
+ */
+const isHeld = (delivery: string, given: string, ids: string, owner: string) =>
+  `${delivery}.id = ANY (${ids}) AND ${delivery}.id = ${given}.id AND coalesce(${delivery}.owner = ${owner}, false)`;
+
 /** `part`: of the counters. `as`: which counter of the run. */
 const GONE = new Parameters({ owner: 'bigint', ids: 'bigint[]', part: 'bigint', as: 'text' });
 
@@ -190,7 +198,7 @@ WITH changed AS (
     marks = CASE WHEN g.tried THEN g.marks ELSE d.marks END,
     crashes = CASE WHEN g.tried THEN 0 ELSE d.crashes END, begun = false
   FROM unnest(${ids}, ${tried}, ${due}, ${first}, ${marks}) AS g (id, tried, due, first, marks)
-  WHERE d.id = g.id AND d.owner = ${owner}
+  WHERE ${isHeld('d', 'g', ids, owner)}
   RETURNING d.destination, d.rank % 3 AS lane, d.run, g.tried AND d.tries = 1 AS first_try
 ), tried AS (
   SELECT * FROM changed WHERE first_try
@@ -206,7 +214,7 @@ const deadSql = (now: string, { owner, ids, reasons, statuses, first, part, deni
 WITH gone AS (
   DELETE FROM rollcall.delivery d
   USING unnest(${ids}, ${reasons}, ${statuses}, ${first}, ${denied}, ${taken}) AS g (id, reason, status, first, denied, taken)
-  WHERE d.id = g.id AND d.owner = ${owner}
+  WHERE ${isHeld('d', 'g', ids, owner)}
   RETURNING d.*, g.reason, g.status, g.first, g.denied, g.taken
 ), buried AS (
   INSERT INTO rollcall.dead_letter
