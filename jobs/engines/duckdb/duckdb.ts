@@ -69,7 +69,7 @@ export async function openDuckdb(
     writable: !readOnly,
     emptySource: (error, sql) => emptyFile(session, error, sql),
     tuned: { plan: () => [], members: () => [], history: () => [] },
-    scrub: (tables) => scrubFile(session, tables),
+    scrub: (tables) => scrubFile(session, clock, tables),
   });
   return { ...(shared && !nothingYet ? withFileLock(engine, config.path) : engine), examine: () => examine(session) };
 }

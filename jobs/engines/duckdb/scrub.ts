@@ -1,3 +1,4 @@
+import type { Clock } from '../../../src/clock.ts';
 import type { Session } from '../sql/session.ts';
 
 /** A block is 256 KB: this many random numbers of 8 bytes, which don't compress. */
@@ -6,16 +7,19 @@ const METADATA_BLOCK = 4_096;
 const FILLER = 'rollcall.filler';
 /** More than one is needed where the filler's own catalog took a block. */
 const ROUNDS = 8;
+/** Some reads of other sessions keep a checkpoint from being made: how long it is tried again, and how often, in milliseconds. */
+const PATIENCE = 10_000;
+const RETRY = 20;
 
 /**
  * Overwrites what deleted rows left in the file. DuckDB marks rows as deleted and leaves them in their blocks, and
  * freed blocks keep their content. So the tables are written anew, and all free blocks are filled with noise once.
  */
-export async function scrubFile(session: Session, tables: readonly string[]): Promise<void> {
+export async function scrubFile(session: Session, clock: Clock, tables: readonly string[]): Promise<void> {
   for (const table of tables) await rewrite(session, table);
   // Each checkpoint frees blocks of the one before.
-  await session.run('CHECKPOINT');
-  await session.run('CHECKPOINT');
+  await checkpoint(session, clock);
+  await checkpoint(session, clock);
   let fillers = 0;
   for (; fillers < ROUNDS; fillers += 1) {
     const free = await freeBlocks(session);
@@ -24,13 +28,25 @@ export async function scrubFile(session: Session, tables: readonly string[]): Pr
     await session.run(
       `CREATE OR REPLACE TABLE ${FILLER}${fillers} AS SELECT hash(n * 7919 + ${fillers}) AS noise FROM range(${numbers}) AS numbers(n)`,
     );
-    await session.run('CHECKPOINT');
+    await checkpoint(session, clock);
   }
   // Statistics name the least and the greatest value of a column. They are kept apart from the rows, as comments are.
   await session.run(`COMMENT ON TABLE ${FILLER}0 IS '${'x'.repeat((await freeMetadata(session)) + METADATA_BLOCK)}'`);
-  await session.run('CHECKPOINT');
+  await checkpoint(session, clock);
   for (let filler = 0; filler < fillers; filler += 1) await session.run(`DROP TABLE ${FILLER}${filler}`);
-  await session.run('CHECKPOINT');
+  await checkpoint(session, clock);
+}
+
+async function checkpoint(session: Session, clock: Clock): Promise<void> {
+  for (const start = clock.monotonic(); ; await clock.sleep(RETRY)) {
+    try {
+      await session.run('CHECKPOINT');
+      return;
+    } catch (error) {
+      const mayPass = error instanceof Error && error.message.includes('Cannot CHECKPOINT');
+      if (!mayPass || clock.monotonic() - start >= PATIENCE) throw error;
+    }
+  }
 }
 
 async function rewrite(session: Session, table: string): Promise<void> {

@@ -42,6 +42,27 @@ t.test('a file can be opened at the moment at which another session closes it', 
   }
 });
 
+t.test('a scrub waits for a read of another session that goes on', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', path: join(folder, 'audiences.duckdb'), memoryLimit: null, threads: 1 } as const;
+  const waiting = Promise.withResolvers<void>();
+  const sleep: typeof clock.sleep = (ms, signal) => {
+    waiting.resolve();
+    return clock.sleep(ms, signal);
+  };
+  const engine = await openDuckdb(config, { folder, clock: { ...clock, sleep } });
+  const reader = await openDuckdb(config, { folder, clock });
+  t.teardown(() => Promise.all([engine.close(), reader.close()]));
+  await settle(engine, { key: 'k', sql: "select 'u' || i as user_id from range(10000) as numbers(i)" });
+  const reading = reader.members('k')[Symbol.asyncIterator]();
+  await reading.next();
+  const scrubbed = engine.scrub('all');
+  await Promise.race([waiting.promise, scrubbed]);
+  while (!(await reading.next()).done);
+  await scrubbed;
+  t.match(await engine.snapshot('k'), { members: 10_000 });
+});
+
 t.test('closing a file holds nothing up: what its log holds was written by then', async (t) => {
   const { engine } = await open(t);
   await settle(engine, { key: 'k', sql: usersSql('a', 'b') });
