@@ -203,7 +203,7 @@ export class Database implements Session {
 
   private async transact<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
-    /** Why the connection broke. What is asked of it afterwards only hears that it did, and has no code. */
+    /** Why the connection broke. What is asked of it afterwards fails with no more than that it did, and without a code. */
     let broken = null as Error | null;
     const onError = (error: Error) => {
       broken ??= error;

@@ -154,6 +154,8 @@ type HeldRow = readonly [id: number, conflict: string | null, destination: strin
  * waited for, or was held out of a full queue for. An accept of such a change held the lock before, so this statement
  * sees the change.
  *
+ * `OFFSET 0` has the letters looked up for each key: of a mere EXISTS the planner makes a join (`conflict-keys.ts`).
+ *
  * @param isLeft - whether a claim would go on living
  */
 async function outlived(
