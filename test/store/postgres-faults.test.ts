@@ -170,6 +170,36 @@ await t.test('a transaction that lost its connection before it was to commit is 
   t.same(await cut.notes(), ['try 3'], 'also where nobody said why');
 });
 
+await t.test('one that loses it while it commits is not done again: it may have been written', async (t) => {
+  const url = new URL(await server.database());
+  const watcher = new pg.Client(url.href);
+  await watcher.connect();
+  t.teardown(() => watcher.end());
+  await watcher.query(`CREATE TABLE note (text text);
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+    CREATE CONSTRAINT TRIGGER held AFTER INSERT ON note DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold();
+    SELECT pg_advisory_lock(1)`);
+  const proxy = await startProxy(server.port);
+  t.teardown(() => proxy.close());
+  url.port = String(proxy.port);
+  const db = new Database({ url: url.href, clock: systemClock });
+  t.teardown(() => db.close());
+  let tries = 0;
+  const written = codeOf(
+    db.transaction(async ({ run }) => {
+      tries += 1;
+      await run("INSERT INTO note VALUES ('once')");
+    }),
+  );
+  const committing = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'`;
+  while ((await watcher.query(committing)).rowCount !== 1);
+  proxy.cut();
+  t.equal(await written, 'store_failed');
+  t.equal(tries, 1);
+  await watcher.query('SELECT pg_advisory_unlock(1)');
+  while ((await watcher.query('SELECT FROM note')).rowCount !== 1);
+});
+
 await t.test('when all connections of a process are in use, what waits too long fails as busy', async (t) => {
   const url = await server.store();
   const store = await open(t, url);
