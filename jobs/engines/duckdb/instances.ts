@@ -1,115 +1,87 @@
 import { DuckDBInstance } from '@duckdb/node-api';
-import type { Clock } from '../../../src/clock.ts';
-import { RollcallError } from '../../../src/errors.ts';
+import { literal } from '../sql/plan-query.ts';
 
-const LOCK_RETRY = 200;
+export type Settings = Readonly<Record<string, string>>;
 
-export interface OpenOptions {
-  readonly path: string;
-  readonly readOnly: boolean;
-  readonly settings: Readonly<Record<string, string>>;
-  /** How long to wait for another process to let go of the file, in milliseconds. */
-  readonly patience: number;
-  readonly clock: Clock;
+/** A DuckDB with the settings that it has at present. It holds no file of its own: one is attached while it is in use. */
+export interface Instance {
+  readonly duckdb: DuckDBInstance;
+  readonly settings: Settings;
 }
 
-/** A file that sessions of this process have open. */
-interface Shared {
-  readonly options: Readonly<Record<string, string>>;
-  readonly instance: Promise<DuckDBInstance>;
-  sessions: number;
-}
+/** What an instance can take over from the next file. With any other setting that differs, a new one is made. */
+const CHANGEABLE: ReadonlySet<string> = new Set(['file_search_path', 'temp_directory']);
+/** How long an instance without a file is kept, in milliseconds. */
+const KEPT = 60_000;
 
-/** An instance, and how to let go of it; again is harmless. */
-export interface Held {
-  readonly instance: DuckDBInstance;
-  release(): Promise<void>;
-}
+let idle: { readonly instance: Instance; readonly timer: NodeJS.Timeout } | null = null;
 
 /**
- * By path. DuckDB's own cache loses a file that is opened just as its last session closes: the next session could not
- * open it for as long as it is open.
+ * An instance that nobody else uses until `giveBack`. To make one, and to end it, costs more than most runs: DuckDB registers
+ * all of its functions, and gives each free page of memory back by itself.
  */
-const files = new Map<string, Shared>();
+export async function takeInstance(settings: Settings): Promise<Instance> {
+  const kept = takeIdle(settings);
+  return (kept && (await changed(kept, settings))) ?? make(settings);
+}
 
-/**
- * Opens the file, which DuckDB locks for this process, or shares it with the sessions that have it open.
- *
- * @throws RollcallError `engine_unreachable`, naming the process that holds the file
- */
-export async function holdInstance({ path, readOnly, settings, patience, clock }: OpenOptions): Promise<Held> {
-  const options = readOnly ? { ...settings, access_mode: 'READ_ONLY' } : settings;
-  for (const start = clock.monotonic(); ; ) {
-    try {
-      if (path === ':memory:') return alone(await DuckDBInstance.create(path, { ...options }));
-      const open = files.get(path);
-      // A session that only reads may use a file that others write to.
-      const fits = !open || isSame(open.options, options) || isSame(open.options, settings);
-      if (fits) return await share(path, open ?? begin(path, options));
-      if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      const mayPass = message.includes('Could not set lock');
-      if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
-    }
-    await clock.sleep(LOCK_RETRY);
+/** Takes an instance that has no file any more: it is kept for a while, or ended. */
+export function giveBack(instance: Instance): void {
+  if (idle) {
+    end(instance);
+    return;
   }
+  const timer = setTimeout(() => {
+    idle = null;
+    end(instance);
+  }, KEPT);
+  idle = { instance, timer: timer.unref() };
 }
 
-function begin(path: string, options: Shared['options']): Shared {
-  const shared = { options, instance: DuckDBInstance.fromCache(path, { ...options }), sessions: 0 };
-  files.set(path, shared);
-  return shared;
+export function end({ duckdb }: Instance): void {
+  duckdb.closeSync();
 }
 
-async function share(path: string, shared: Shared): Promise<Held> {
-  shared.sessions += 1;
-  let isHere = true;
-  /** Whether nobody is left. */
-  const leave = () => {
-    shared.sessions -= 1;
-    if (shared.sessions === 0) files.delete(path);
-    return shared.sessions === 0;
-  };
+async function make(settings: Settings): Promise<Instance> {
+  const instance = { duckdb: await DuckDBInstance.create(':memory:', { ...settings }), settings };
+  await run(instance, ["SET GLOBAL TimeZone = 'UTC'"]);
+  return instance;
+}
+
+function takeIdle(settings: Settings): Instance | null {
+  if (!idle || differing(idle.instance.settings, settings).some((name) => !CHANGEABLE.has(name))) return null;
+  const { instance, timer } = idle;
+  clearTimeout(timer);
+  idle = null;
+  return instance;
+}
+
+/** Null where it can't be: a folder for temporary files that was written to can't be left. */
+async function changed(instance: Instance, settings: Settings): Promise<Instance | null> {
+  const names = differing(instance.settings, settings);
   try {
-    const instance = await shared.instance;
-    return {
+    await run(
       instance,
-      async release() {
-        if (!isHere) return;
-        isHere = false;
-        if (shared.sessions === 1) await writeOut(instance);
-        if (leave()) instance.closeSync();
-      },
-    };
-  } catch (error) {
-    leave();
-    throw error;
-  }
-}
-
-/**
- * Writes what the file's log holds into the file. To close it does so, too, but on this thread: 0.2 s for 100,000 changes
- * among a million members, in which the process would neither take calls nor renew leases. What fails here, closing tries again.
- */
-async function writeOut(instance: DuckDBInstance): Promise<void> {
-  try {
-    const connection = await instance.connect();
-    await connection.run('CHECKPOINT').finally(() => connection.closeSync());
+      names.map((name) => `SET GLOBAL ${name} = ${literal(settings[name] ?? '')}`),
+    );
+    return { ...instance, settings };
   } catch {
-    // A read-only one has nothing to write.
+    end(instance);
+    return null;
   }
 }
 
-const alone = (instance: DuckDBInstance): Held => ({ instance, release: async () => instance.closeSync() });
-
-function isSame(one: Shared['options'], other: Shared['options']): boolean {
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => one[name] === other[name]);
+/** Runs statements that concern the instance, or the files that are attached to it. */
+export async function run({ duckdb }: Instance, statements: readonly string[]): Promise<void> {
+  const connection = await duckdb.connect();
+  try {
+    for (const statement of statements) await connection.run(statement);
+  } finally {
+    connection.closeSync();
+  }
 }
 
-function unreachable(path: string, message: string, cause: unknown): RollcallError {
-  const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
-  const reason = holder ? `it is in use by ${holder}` : message;
-  return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
+/** Names of the settings in which two differ. */
+export function differing(one: Settings, other: Settings): readonly string[] {
+  return Object.keys({ ...one, ...other }).filter((name) => one[name] !== other[name]);
 }

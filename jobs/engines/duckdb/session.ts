@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBDataChunk, type DuckDBResult, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import { RollcallError } from '../../../src/errors.ts';
 import type { Session } from '../sql/session.ts';
-import { type Held, holdInstance, type OpenOptions } from './instances.ts';
+import { type Held, holdFile, type OpenOptions } from './files.ts';
 import { type DuckdbType, duckdbType } from './types.ts';
 
 /** Failures that no other SQL would cure. */
@@ -22,11 +22,9 @@ const CHUNK = 2_048;
  * @throws RollcallError `engine_unreachable`, naming the process that holds the file
  */
 export async function openSession(options: OpenOptions): Promise<DuckdbSession> {
-  const held = await holdInstance(options);
+  const held = await holdFile(options);
   try {
-    const connection = await held.instance.connect();
-    await connection.run("SET TimeZone = 'UTC'");
-    return duckdbSession(held, connection);
+    return duckdbSession(held, await held.connect());
   } catch (error) {
     await held.release();
     throw error;

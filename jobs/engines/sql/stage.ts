@@ -6,6 +6,12 @@ import { interruptible, type Session, type SqlDatabase } from './session.ts';
 import { readStatement } from './statement.ts';
 import { leaversTable, membersTable, planTable, previewTable, readSnapshot } from './tables.ts';
 
+/** Conditions for rows of a plan that name their user. */
+const ENTERED = 'now AND NOT was';
+const EXITED = 'was AND NOT now';
+const KEPT = 'was AND now';
+const LEAVERS = 'NOT was AND NOT now';
+
 /** The counts and a few rows of each sort, in tables that are rolled back. */
 export async function previewPlan(database: SqlDatabase, request: StageRequest, sampleSize: number): Promise<Preview> {
   const { session } = database;
@@ -24,7 +30,7 @@ export async function previewPlan(database: SqlDatabase, request: StageRequest, 
 async function sampleOf(session: Session, table: string, size: number): Promise<ChangeBatch> {
   const some = (condition: string) =>
     `(SELECT n, user_id, now, value FROM ${table} WHERE user_id IS NOT NULL AND ${condition} LIMIT ${size})`;
-  const all = ['now AND NOT was', 'was AND NOT now', 'was = now'].map(some).join(' UNION ALL ');
+  const all = [ENTERED, EXITED, 'was = now'].map(some).join(' UNION ALL ');
   return readBatch(session, `SELECT * FROM (${all}) AS sample ORDER BY n`, 3 * size);
 }
 
@@ -95,13 +101,14 @@ export async function traitColumns(database: SqlDatabase, definition: Definition
 }
 
 async function count(session: Session, request: StageRequest, table: string, snapshot: Snapshot) {
-  const groups = await session.rows(
-    `SELECT CAST(was AS integer), CAST(now AS integer), CASE WHEN user_id IS NULL THEN 1 ELSE 0 END, count(*), CAST(sum(rows) AS bigint) FROM ${table} GROUP BY 1, 2, 3`,
+  const counts = [ENTERED, EXITED, KEPT, LEAVERS].map(
+    (users) => `count(*) FILTER (WHERE user_id IS NOT NULL AND ${users})`,
   );
-  const found = new Map(groups.map(([was, now, folded, users, rows]) => [`${was}${now}${folded}`, { users, rows }]));
-  const users = (group: string) => Number(found.get(group)?.users ?? 0);
-  const rows = (group: string) => Number(found.get(group)?.rows ?? 0);
-  const [entered, exited, kept, leavers] = [users('010'), users('100'), users('110'), users('000')];
+  const sums = ['user_id IS NULL AND NOT was AND NOT now', 'now AND (was OR user_id IS NOT NULL)'].map(
+    (rows) => `CAST(coalesce(sum(rows) FILTER (WHERE ${rows}), 0) AS bigint)`,
+  );
+  const [found = []] = await session.rows(`SELECT ${[...counts, ...sums].join(', ')} FROM ${table}`);
+  const [entered = 0, exited = 0, kept = 0, leavers = 0, invalid = 0, usable = 0] = found.map(Number);
   const before = snapshot.members;
   const stays = request.action === 'backfill' || request.action === 'withdraw';
   const members = stays ? before : before + entered - exited;
@@ -117,8 +124,8 @@ async function count(session: Session, request: StageRequest, table: string, sna
     entered,
     exited,
     changed: request.action === 'sync' ? kept : 0,
-    invalid: rows('001'),
-    duplicates: runsDefinition(request) ? rows('111') + rows('110') + rows('010') - members : 0,
+    invalid,
+    duplicates: runsDefinition(request) ? usable - members : 0,
     total: entered + exited + kept + leavers,
   };
 }

@@ -63,20 +63,46 @@ t.test('a scrub waits for a read of another session that goes on', async (t) => 
   t.match(await engine.snapshot('k'), { members: 10_000 });
 });
 
-t.test('closing a file holds nothing up: what its log holds was written by then', async (t) => {
-  const { engine } = await open(t);
+t.test('a closed file is whole, free for other processes, and its instance opens the next file', async (t) => {
+  const { engine, reopen } = await open(t);
   await settle(engine, { key: 'k', sql: usersSql('a', 'b') });
-  const logs: boolean[] = [];
-  const { closeSync } = DuckDBInstance.prototype;
-  t.intercept(DuckDBInstance.prototype, 'closeSync', {
-    value(this: DuckDBInstance) {
-      logs.push(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
-      closeSync.call(this);
-    },
-  });
   t.ok(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
+  const made = t.capture(DuckDBInstance, 'create', DuckDBInstance.create);
+  const ended = t.capture(DuckDBInstance.prototype, 'closeSync', DuckDBInstance.prototype.closeSync);
   await engine.close();
-  t.same(logs, [false]);
+  t.notOk(readdirSync(t.testdirName).some((name) => name.endsWith('.wal')));
+  const other = spawn(process.execPath, [
+    ...['--input-type=module', '--eval'],
+    `import { DuckDBInstance } from '${import.meta.resolve('@duckdb/node-api')}';
+     await DuckDBInstance.create('${join(t.testdirName, 'audiences.duckdb')}');`,
+  ]);
+  t.same(await once(other, 'exit'), [0, null]);
+  t.same(await (await reopen()).snapshot('k'), { version: 1, members: 2 });
+  t.same([made.args(), ended.args()], [[], []]);
+});
+
+t.test('an instance whose folder for temporary files was used is not taken for another file', async (t) => {
+  const folder = t.testdir({});
+  const config = { type: 'duckdb', memoryLimit: '24MB', threads: 1 } as const;
+  const sql = `select 'u' || i as user_id from range(200000) as numbers(i) order by hash(i)`;
+  for (const file of ['a', 'b']) {
+    const engine = await openDuckdb({ ...config, path: join(folder, `${file}.duckdb`) }, { folder, clock });
+    t.match(await engine.preview(request({ sql }), 1), { entered: 200_000 });
+    t.ok(existsSync(join(folder, `${file}.duckdb.tmp`)), file);
+    await engine.close();
+  }
+});
+
+t.test('a file may be called as Rollcall or DuckDB call things of their own', async (t) => {
+  const folder = t.testdir({});
+  for (const name of ['rollcall', 'Rollcall', 'memory', 'main', 'temp', 'system', '', "it's", 'a.b', 'ünï "code"']) {
+    const config = { type: 'duckdb', path: join(folder, `${name}.duckdb`), memoryLimit: null, threads: 1 } as const;
+    const engine = await openDuckdb(config, { folder, clock });
+    await settle(engine, { key: 'k', sql: usersSql('a') });
+    t.same(await engine.snapshot('k'), { version: 1, members: 1 }, name);
+    await engine.scrub('all');
+    await engine.close();
+  }
 });
 
 t.test('what does not fit into memory is spilled beside the file, also where there is none yet', async (t) => {

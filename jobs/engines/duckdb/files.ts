@@ -1,0 +1,151 @@
+import { basename } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { Clock } from '../../../src/clock.ts';
+import { RollcallError } from '../../../src/errors.ts';
+import { literal, name as quoted } from '../sql/plan-query.ts';
+import { differing, end, giveBack, type Instance, run, type Settings, takeInstance } from './instances.ts';
+
+const LOCK_RETRY = 200;
+
+export interface OpenOptions {
+  readonly path: string;
+  readonly readOnly: boolean;
+  readonly settings: Settings;
+  /** How long to wait for another process to let go of the file, in milliseconds. */
+  readonly patience: number;
+  readonly clock: Clock;
+}
+
+/** A file, and how to let go of it; again is harmless. */
+export interface Held {
+  /** A connection whose names are those of the file. */
+  connect(): Promise<DuckDBConnection>;
+  release(): Promise<void>;
+}
+
+/** A file in the instance that it has for itself. */
+interface Attached {
+  readonly instance: Instance;
+  /** Of the file, as a database of its instance. */
+  readonly name: string;
+}
+
+/** A file that sessions of this process have open. */
+interface Shared {
+  readonly readOnly: boolean;
+  readonly settings: Settings;
+  readonly attached: Promise<Attached>;
+  sessions: number;
+  /** Resolves once the last session has let go of it. */
+  closed: Promise<void> | null;
+}
+
+/** By path. A process that has a file open twice loses DuckDB's lock of it as soon as it closes one. */
+const files = new Map<string, Shared>();
+
+/**
+ * Opens the file, which DuckDB locks for this process, or shares it with the sessions that have it open.
+ *
+ * @throws RollcallError `engine_unreachable`, naming the process that holds the file
+ */
+export async function holdFile({ path, readOnly, settings, patience, clock }: OpenOptions): Promise<Held> {
+  for (const start = clock.monotonic(); ; ) {
+    try {
+      if (path === ':memory:') return await share(path, begin(path, readOnly, settings));
+      const open = files.get(path);
+      if (open?.closed) {
+        await open.closed;
+        continue;
+      }
+      // A session that only reads may use a file that others write to.
+      const fits = !open || ((readOnly || !open.readOnly) && differing(open.settings, settings).length === 0);
+      if (fits) return await share(path, open ?? keep(path, begin(path, readOnly, settings)));
+      if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const mayPass = message.includes('Could not set lock');
+      if (!mayPass || clock.monotonic() - start >= patience) throw unreachable(path, message, error);
+    }
+    await clock.sleep(LOCK_RETRY);
+  }
+}
+
+function begin(path: string, readOnly: boolean, settings: Settings): Shared {
+  return { readOnly, settings, attached: attach(path, readOnly, settings), sessions: 0, closed: null };
+}
+
+function keep(path: string, shared: Shared): Shared {
+  files.set(path, shared);
+  return shared;
+}
+
+async function share(path: string, shared: Shared): Promise<Held> {
+  shared.sessions += 1;
+  let isHere = true;
+  /** The last one closes the file. */
+  const leave = async (close: () => Promise<void>) => {
+    shared.sessions -= 1;
+    if (shared.sessions > 0) return;
+    shared.closed = close().finally(() => {
+      if (files.get(path) === shared) files.delete(path);
+    });
+    await shared.closed;
+  };
+  try {
+    const attached = await shared.attached;
+    return {
+      connect: () => connect(attached),
+      async release() {
+        if (!isHere) return;
+        isHere = false;
+        await leave(() => detach(attached));
+      },
+    };
+  } catch (error) {
+    await leave(async () => {});
+    throw error;
+  }
+}
+
+async function attach(path: string, readOnly: boolean, settings: Settings): Promise<Attached> {
+  const instance = await takeInstance(settings);
+  const name = databaseName(path);
+  try {
+    await run(instance, [`ATTACH ${literal(path)} AS ${quoted(name)}${readOnly ? ' (READ_ONLY)' : ''}`]);
+    return { instance, name };
+  } catch (error) {
+    giveBack(instance);
+    throw error;
+  }
+}
+
+/** Writes what the file's log holds into the file, too. */
+async function detach({ instance, name }: Attached): Promise<void> {
+  try {
+    await run(instance, [`DETACH ${quoted(name)}`]);
+    giveBack(instance);
+  } catch {
+    end(instance);
+  }
+}
+
+async function connect({ instance, name }: Attached): Promise<DuckDBConnection> {
+  const connection = await instance.duckdb.connect();
+  await connection.run(`USE ${quoted(name)}`);
+  return connection;
+}
+
+/** Names that DuckDB has for its own databases, and the schema of ours, which can't be told from a database of its name. */
+const TAKEN: ReadonlySet<string> = new Set(['', 'main', 'memory', 'rollcall', 'system', 'temp']);
+
+/** What SQL calls the database of a file: as DuckDB has it, the name up to its first dot. */
+function databaseName(path: string): string {
+  const [stem = ''] = (path === ':memory:' ? 'memory' : basename(path)).split('.');
+  return TAKEN.has(stem.toLowerCase()) ? `${stem}_db` : stem;
+}
+
+function unreachable(path: string, message: string, cause: unknown): RollcallError {
+  const holder = /lock is held in (.+? \(PID \d+\))/.exec(message)?.[1];
+  const reason = holder ? `it is in use by ${holder}` : message;
+  return new RollcallError('engine_unreachable', `Can't open ${path}: ${reason}.`, { cause });
+}
