@@ -119,10 +119,13 @@ async function attach(path: string, readOnly: boolean, settings: Settings): Prom
   }
 }
 
+/** What the next run reads is to be as it is then: DuckDB keeps parts of files that it has read. */
+const FORGET_READ = [false, true].map((enabled) => `SET GLOBAL enable_external_file_cache = ${enabled}`);
+
 /** Writes what the file's log holds into the file, too. */
 async function detach({ instance, name }: Attached): Promise<void> {
   try {
-    await run(instance, [`DETACH ${quoted(name)}`]);
+    await run(instance, [`DETACH ${quoted(name)}`, ...FORGET_READ]);
     giveBack(instance);
   } catch {
     end(instance);
@@ -131,8 +134,13 @@ async function detach({ instance, name }: Attached): Promise<void> {
 
 async function connect({ instance, name }: Attached): Promise<DuckDBConnection> {
   const connection = await instance.duckdb.connect();
-  await connection.run(`USE ${quoted(name)}`);
-  return connection;
+  try {
+    await connection.run(`USE ${quoted(name)}`);
+    return connection;
+  } catch (error) {
+    connection.closeSync();
+    throw error;
+  }
 }
 
 /** Names that DuckDB has for its own databases, and the schema of ours, which can't be told from a database of its name. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import t, { type Test } from 'tap';
 import { openDuckdb } from '../../../jobs/engines/duckdb/duckdb.ts';
+import type { Engine } from '../../../jobs/engines/port.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { type EngineFixture, engineContract, request, settle, told, usersSql } from '../../contract/engine.ts';
 import { liesInOrder } from '../../contract/first-order.ts';
@@ -91,6 +92,24 @@ t.test('an instance whose folder for temporary files was used is not taken for a
     t.ok(existsSync(join(folder, `${file}.duckdb.tmp`)), file);
     await engine.close();
   }
+});
+
+t.test('what a run has read of files is not kept for the next', async (t) => {
+  const { engine, reopen } = await open(t);
+  const parquet = join(t.testdirName, 'users.parquet');
+  const maker = await DuckDBInstance.create(':memory:');
+  const connection = await maker.connect();
+  await connection.run(`COPY (SELECT 'u' || i AS user_id FROM range(1000) AS numbers(i)) TO '${parquet}'`);
+  connection.closeSync();
+  maker.closeSync();
+  const kept = async (engine: Engine) => {
+    const sql = 'select count(*) as user_id from duckdb_external_file_cache()';
+    return Number((await engine.preview(request({ sql }), 1)).sample.userIds[0]);
+  };
+  await settle(engine, { key: 'k', sql: `select user_id from '${parquet}'` });
+  t.ok((await kept(engine)) > 0);
+  await engine.close();
+  t.equal(await kept(await reopen()), 0);
 });
 
 t.test('a file may be called as Rollcall or DuckDB call things of their own', async (t) => {
