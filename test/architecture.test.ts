@@ -63,6 +63,7 @@ const leaves = [
   'log',
   'version',
   'without-name',
+  'duckdb',
   'destination',
   'message',
   'message-types',

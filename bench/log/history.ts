@@ -41,7 +41,7 @@ export async function makeHistory(root: string, events: number, isComparedWithPl
     const name = `source=shop/day=${date}/${systemClock.token(12)}.parquet`;
     await log.replace(fence, [], await bench.write([{ name, source: 'shop', day: date, query }]));
   }
-  bench.close();
+  await bench.close();
   await store.releaseLease(fence);
   await store.close();
   if (isComparedWithPlain) await writePlain(history);

@@ -40,7 +40,7 @@ export async function eraseUsers(sealed: Sealed, requests: readonly Erasure[]): 
       failpoint('log_listed');
     }
   } finally {
-    bench.close();
+    await bench.close();
   }
 }
 

@@ -46,7 +46,7 @@ export async function sealTail({ log, folder, clock, fence }: Sealed): Promise<v
       await log.seal(fence, after, await announceAndWrite({ log, fence }, bench, planned));
       failpoint('log_listed');
     } finally {
-      bench.close();
+      await bench.close();
     }
   }
 }
@@ -111,7 +111,7 @@ export async function compact(
       );
       failpoint('log_listed');
     } finally {
-      bench.close();
+      await bench.close();
     }
   }
 }

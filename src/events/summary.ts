@@ -60,7 +60,7 @@ export async function verifyFiles(
       onFile(index + 1, files.length);
     }
   } finally {
-    bench.close();
+    await bench.close();
   }
   // Files that were replaced meanwhile are nobody's loss.
   const still = new Set((await log.state()).files.map(({ name }) => name));

@@ -1,16 +1,15 @@
 import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Clock } from '../../../src/clock.ts';
+import { type AttachedDatabase, attachDatabase, type DuckdbSettings, differingSettings } from '../../../src/duckdb.ts';
 import { RollcallError } from '../../../src/errors.ts';
-import { literal, name as quoted } from '../sql/plan-query.ts';
-import { differing, end, giveBack, type Instance, run, type Settings, takeInstance } from './instances.ts';
 
 const LOCK_RETRY = 200;
 
 export interface OpenOptions {
   readonly path: string;
   readonly readOnly: boolean;
-  readonly settings: Settings;
+  readonly settings: DuckdbSettings;
   /** How long to wait for another process to let go of the file, in milliseconds. */
   readonly patience: number;
   readonly clock: Clock;
@@ -23,18 +22,11 @@ export interface Held {
   release(): Promise<void>;
 }
 
-/** A file in the instance that it has for itself. */
-interface Attached {
-  readonly instance: Instance;
-  /** Of the file, as a database of its instance. */
-  readonly name: string;
-}
-
 /** A file that sessions of this process have open. */
 interface Shared {
   readonly readOnly: boolean;
-  readonly settings: Settings;
-  readonly attached: Promise<Attached>;
+  readonly settings: DuckdbSettings;
+  readonly database: Promise<AttachedDatabase>;
   sessions: number;
   /** Resolves once the last session has let go of it. */
   closed: Promise<void> | null;
@@ -58,7 +50,7 @@ export async function holdFile({ path, readOnly, settings, patience, clock }: Op
         continue;
       }
       // A session that only reads may use a file that others write to.
-      const fits = !open || ((readOnly || !open.readOnly) && differing(open.settings, settings).length === 0);
+      const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
       if (fits) return await share(path, open ?? keep(path, begin(path, readOnly, settings)));
       if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');
     } catch (error) {
@@ -70,8 +62,9 @@ export async function holdFile({ path, readOnly, settings, patience, clock }: Op
   }
 }
 
-function begin(path: string, readOnly: boolean, settings: Settings): Shared {
-  return { readOnly, settings, attached: attach(path, readOnly, settings), sessions: 0, closed: null };
+function begin(path: string, readOnly: boolean, settings: DuckdbSettings): Shared {
+  const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings);
+  return { readOnly, settings, database, sessions: 0, closed: null };
 }
 
 function keep(path: string, shared: Shared): Shared {
@@ -92,53 +85,17 @@ async function share(path: string, shared: Shared): Promise<Held> {
     await shared.closed;
   };
   try {
-    const attached = await shared.attached;
+    const database = await shared.database;
     return {
-      connect: () => connect(attached),
+      connect: database.connect,
       async release() {
         if (!isHere) return;
         isHere = false;
-        await leave(() => detach(attached));
+        await leave(database.detach);
       },
     };
   } catch (error) {
     await leave(async () => {});
-    throw error;
-  }
-}
-
-async function attach(path: string, readOnly: boolean, settings: Settings): Promise<Attached> {
-  const instance = await takeInstance(settings);
-  const name = databaseName(path);
-  try {
-    await run(instance, [`ATTACH ${literal(path)} AS ${quoted(name)}${readOnly ? ' (READ_ONLY)' : ''}`]);
-    return { instance, name };
-  } catch (error) {
-    giveBack(instance);
-    throw error;
-  }
-}
-
-/** What the next run reads is to be as it is then: DuckDB keeps parts of files that it has read. */
-const FORGET_READ = [false, true].map((enabled) => `SET GLOBAL enable_external_file_cache = ${enabled}`);
-
-/** Writes what the file's log holds into the file, too. */
-async function detach({ instance, name }: Attached): Promise<void> {
-  try {
-    await run(instance, [`DETACH ${quoted(name)}`, ...FORGET_READ]);
-    giveBack(instance);
-  } catch {
-    end(instance);
-  }
-}
-
-async function connect({ instance, name }: Attached): Promise<DuckDBConnection> {
-  const connection = await instance.duckdb.connect();
-  try {
-    await connection.run(`USE ${quoted(name)}`);
-    return connection;
-  } catch (error) {
-    connection.closeSync();
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { AttachedDatabase } from '../../duckdb.ts';
 import { failpoint } from '../../failpoint.ts';
 import type { LogFile, TailPart } from '../event-log.ts';
 import { COLUMNS, eventsOf } from './columns.ts';
@@ -32,13 +33,13 @@ const ORDER = 'ORDER BY user_id, anonymous_id, timestamp, received_at, message_i
 /** A database in memory over the log's folder: reads and writes its files, and keeps nothing. */
 export class Workbench {
   private readonly folder: string;
-  private readonly instance: DuckDBInstance;
+  private readonly database: AttachedDatabase;
   private readonly connection: DuckDBConnection;
   private readonly token: () => string;
 
-  private constructor(folder: string, instance: DuckDBInstance, connection: DuckDBConnection, token: () => string) {
+  private constructor(folder: string, database: AttachedDatabase, connection: DuckDBConnection, token: () => string) {
     this.folder = folder;
-    this.instance = instance;
+    this.database = database;
     this.connection = connection;
     this.token = token;
   }
@@ -46,21 +47,22 @@ export class Workbench {
   /** @param token - makes names that no other file has */
   static async open(folder: string, token: () => string): Promise<Workbench> {
     await mkdir(join(folder, WORK), { recursive: true });
-    const { DuckDBInstance } = await duckdb();
-    const instance = await DuckDBInstance.create(':memory:', {
-      memory_limit: MEMORY,
-      threads: '1',
-      temp_directory: join(folder, WORK),
-      autoinstall_known_extensions: 'false',
-    });
-    const connection = await instance.connect();
-    await connection.run("SET TimeZone = 'UTC'");
-    return new Workbench(folder, instance, connection, token);
+    const { attachDatabase } = await import('../../duckdb.ts');
+    const database = await attachDatabase(
+      { path: ':memory:', name: 'workbench' },
+      {
+        memory_limit: MEMORY,
+        threads: '1',
+        temp_directory: join(folder, WORK),
+        autoinstall_known_extensions: 'false',
+      },
+    );
+    return new Workbench(folder, database, await database.connect(), token);
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.connection.closeSync();
-    this.instance.closeSync();
+    await this.database.detach();
   }
 
   /** Has the statement that is running fail. */

@@ -60,7 +60,7 @@ export async function scanFiles(
     });
   } finally {
     signal.removeEventListener('abort', interrupt);
-    bench.close();
+    await bench.close();
   }
 }
 
