@@ -100,8 +100,11 @@ async function share(path: string, shared: Shared): Promise<Held> {
   }
 }
 
-/** Names that DuckDB has for its own databases, and the schema of ours, which can't be told from a database of its name. */
-const TAKEN: ReadonlySet<string> = new Set(['', 'main', 'memory', 'rollcall', 'system', 'temp']);
+/** DuckDB's own databases, and schemas, which can't be told from a database of the same name. */
+const TAKEN: ReadonlySet<string> = new Set([
+  ...['', 'memory', 'system', 'temp'],
+  ...['information_schema', 'main', 'pg_catalog', 'rollcall'],
+]);
 
 /** What SQL calls the database of a file: as DuckDB has it, the name up to its first dot. */
 function databaseName(path: string): string {

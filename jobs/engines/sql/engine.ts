@@ -69,7 +69,7 @@ function describe(database: SqlDatabase, definition: Definition): Promise<readon
   );
 }
 
-/** The engine port over any SQL database that has `FULL JOIN` and transactions around `CREATE TABLE`. */
+/** The engine port over any SQL database that has `FULL JOIN`, `FILTER` and transactions around `CREATE TABLE`. */
 export function createSqlEngine(database: SqlDatabase): Engine {
   const { session } = database;
   let isPrepared = false;

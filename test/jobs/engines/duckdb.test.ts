@@ -119,7 +119,8 @@ t.test('what a run has read of files is not kept for the next', async (t) => {
 
 t.test('a file may be called as Rollcall or DuckDB call things of their own', async (t) => {
   const folder = t.testdir({});
-  for (const name of ['rollcall', 'Rollcall', 'memory', 'main', 'temp', 'system', '', "it's", 'a.b', 'ünï "code"']) {
+  const taken = ['rollcall', 'Rollcall', 'memory', 'main', 'temp', 'system', 'pg_catalog', 'information_schema'];
+  for (const name of [...taken, '', "it's", 'a.b', 'ünï "code"']) {
     const config = { type: 'duckdb', path: join(folder, `${name}.duckdb`), memoryLimit: null, threads: 1 } as const;
     const engine = await openDuckdb(config, { folder, clock });
     t.same(await engine.snapshot('k'), { version: 0, members: 0 }, name);
