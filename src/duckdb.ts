@@ -86,9 +86,13 @@ function keep(instance: Instance): void {
   if (oldest && idle.size > MOST_KEPT) endIdle(oldest);
 }
 
-function endIdle(instance: Instance): void {
+function unkeep(instance: Instance): void {
   clearTimeout(idle.get(instance));
   idle.delete(instance);
+}
+
+function endIdle(instance: Instance): void {
+  unkeep(instance);
   instance.duckdb.closeSync();
 }
 
@@ -96,8 +100,7 @@ function takeIdle(settings: DuckdbSettings): Instance | null {
   const fits = (kept: Instance) => differingSettings(kept.settings, settings).every((name) => CHANGEABLE.has(name));
   const instance = [...idle.keys()].find(fits);
   if (!instance) return null;
-  clearTimeout(idle.get(instance));
-  idle.delete(instance);
+  unkeep(instance);
   return instance;
 }
 

@@ -51,7 +51,11 @@ export async function holdFile({ path, readOnly, settings, patience, clock }: Op
       }
       // A session that only reads may use a file that others write to.
       const fits = !open || ((readOnly || !open.readOnly) && differingSettings(open.settings, settings).length === 0);
-      if (fits) return await share(path, open ?? keep(path, begin(path, readOnly, settings)));
+      if (fits) {
+        const shared = open ?? begin(path, readOnly, settings);
+        files.set(path, shared);
+        return await share(path, shared);
+      }
       if (clock.monotonic() - start >= patience) throw new Error('it is open here with other settings');
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
@@ -65,11 +69,6 @@ export async function holdFile({ path, readOnly, settings, patience, clock }: Op
 function begin(path: string, readOnly: boolean, settings: DuckdbSettings): Shared {
   const database = attachDatabase({ path, name: databaseName(path), readOnly }, settings);
   return { readOnly, settings, database, sessions: 0, closed: null };
-}
-
-function keep(path: string, shared: Shared): Shared {
-  files.set(path, shared);
-  return shared;
 }
 
 async function share(path: string, shared: Shared): Promise<Held> {
