@@ -47,6 +47,8 @@ export async function rollToAndFro(t: Test, { processes, kills, rolls, database 
   fleet.load();
   const end = performance.now() + Number(seconds ?? 0) * 1_000;
   for (let roll = 0; roll < rolls || performance.now() < end; roll += 1) await fleet.roll({ kills, once: !isShort });
+  // On a busy machine it goes on until there was something to lose.
+  await fleet.until(() => fleet.expected.size > 100);
   await fleet.settle();
   const turns = await fleet.turns('big');
   const { starts, reloads, once } = fleet.counts;
