@@ -19,5 +19,7 @@ export async function runProgram(folder: string, program: string): Promise<void>
   if (process.env['WRITE_CODE']) process.once('exit', () => writeFileSync(code, script.createCachedData()));
   const module = { exports: {} as Record<string, () => Promise<unknown>> };
   script.runInThisContext()(module, createRequire(filename), import.meta.resolve, (name: string) => import(name));
-  await module.exports[program]?.();
+  const run = module.exports[program];
+  if (!run) throw new Error(`${filename} has no program ${program}`);
+  await run();
 }

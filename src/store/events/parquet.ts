@@ -57,7 +57,12 @@ export class Workbench {
         autoinstall_known_extensions: 'false',
       },
     );
-    return new Workbench(folder, database, await database.connect(), token);
+    try {
+      return new Workbench(folder, database, await database.connect(), token);
+    } catch (error) {
+      await database.detach();
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
