@@ -52,20 +52,22 @@ export interface RunAlert {
 /** Gets each run that was made or finished, when it is. */
 export type OnRun = (run: Run) => void;
 
+export interface SubjectDefinition {
+  readonly sql: string;
+  readonly hash: string;
+  readonly guard: GuardConfig;
+  readonly expect: ExpectConfig;
+  /** How long the SQL may take, in milliseconds. */
+  readonly timeout: number;
+}
+
 /** The subject of a sync: an audience of the configuration, or one that is gone from it and can only be retired. */
 export interface Subject {
   readonly key: string;
   readonly kind: Kind;
   readonly engine: string;
   readonly source: string;
-  readonly definition: {
-    readonly sql: string;
-    readonly hash: string;
-    readonly guard: GuardConfig;
-    readonly expect: ExpectConfig;
-    /** How long the SQL may take, in milliseconds. */
-    readonly timeout: number;
-  } | null;
+  readonly definition: SubjectDefinition | null;
 }
 
 /** An order for one subject. */

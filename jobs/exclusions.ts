@@ -1,8 +1,10 @@
 import { RollcallError } from '../src/errors.ts';
-import type { Run } from '../src/store/port.ts';
+import type { Deletions, Run } from '../src/store/port.ts';
 import type { RunContext } from './context.ts';
 
 const BATCH = 5000;
+
+type Counts = Pick<Run, 'members' | 'entered' | 'exited'>;
 
 /**
  * Keeps deleted and suppressed users out of what a run has computed. A deletion itself takes out what it finds in the
@@ -12,26 +14,27 @@ const BATCH = 5000;
 export class Exclusions {
   /** The epoch that the next step names. */
   epoch: number;
-  private readonly context: Pick<RunContext, 'store' | 'engine' | 'subject'>;
+  private readonly context: Pick<RunContext, 'store' | 'engine' | 'subject' | 'signal' | 'log'>;
   private readonly run: string;
   private readonly since: number;
   private some: boolean;
+  private suppresses: boolean;
   /** Whether the engine's files hold traces of users who were taken out of this run. */
-  left = false;
+  private left = false;
   /** Those of them whom the run had counted. */
   private readonly counted = { members: 0, entered: 0, exited: 0 };
 
-  private constructor(context: RunContext, run: Run, epoch: number, some: boolean) {
+  private constructor(context: RunContext, run: Run, { epoch, some, suppresses }: Deletions) {
     this.context = context;
     this.run = run.id;
     this.since = run.epoch;
     this.epoch = epoch;
     this.some = some;
+    this.suppresses = suppresses;
   }
 
   static async of(context: RunContext, run: Run): Promise<Exclusions> {
-    const { epoch, some } = await context.store.deletions(run.epoch);
-    return new Exclusions(context, run, epoch, some);
+    return new Exclusions(context, run, await context.store.deletions(run.epoch));
   }
 
   /** Has `step` accept what `rows` hold, without those who are out; again where one was deleted meanwhile. */
@@ -52,11 +55,12 @@ export class Exclusions {
     }
   }
 
-  /** Takes those who are out out of the rest of a plan that nobody is sent. */
-  async purge(plan: string, after: number): Promise<void> {
-    if (!this.some) return;
+  /** Takes those who are out out of what is left of the run's plan, unsent. */
+  async purge(after: number): Promise<void> {
+    if (!this.some && !this.suppresses) return;
     for (let from = after; ; ) {
-      const { userIds, positions } = await this.context.engine.changes(plan, from, BATCH);
+      this.context.signal.throwIfAborted();
+      const { userIds, positions } = await this.context.engine.changes(this.run, from, BATCH);
       const last = positions.at(-1);
       if (last === undefined) return;
       await this.without(userIds.map((userId) => ({ userId })));
@@ -64,14 +68,25 @@ export class Exclusions {
     }
   }
 
-  /** A run's counts without those who were left out of it. */
-  countsOf({ members, entered, exited }: Run): Pick<Run, 'members' | 'entered' | 'exited'> {
+  /** Counts of a run without those who were left out of it. */
+  countsOf({ members, entered, exited }: Counts): Counts {
     const { counted } = this;
     return {
       members: members - counted.members,
       entered: entered - counted.entered,
       exited: exited - counted.exited,
     };
+  }
+
+  /** The plan's rows stood in the engine's file for a while. */
+  async scrub(): Promise<void> {
+    const { engine, log, subject } = this.context;
+    if (!this.left) return;
+    await engine
+      .scrub('plans')
+      .catch((error) =>
+        log.warn({ err: error, key: subject.key }, 'Traces of the plan could not be removed from the engine'),
+      );
   }
 
   /** Looks at users before they are taken out. */

@@ -7,10 +7,11 @@ import { exceeds, shown } from './guard.ts';
  * Why what a definition returned is not to be believed; null where it is. A first sync too is held: an empty or old source
  * is one from the first day on.
  *
+ * @param counts - without users who are kept out
  * @param asOf - the run's time, milliseconds since 1970
  */
-export function disbelief(staged: Staged, expect: ExpectConfig, asOf: number): string | null {
-  return notFresh(staged, expect, asOf) ?? tooFew(staged, expect) ?? tooMuch(staged, expect);
+export function disbelief(returned: Staged, counts: Staged, expect: ExpectConfig, asOf: number): string | null {
+  return notFresh(returned, expect, asOf) ?? tooFew(returned, expect) ?? tooMuch(counts, expect);
 }
 
 function notFresh({ newest }: Staged, { freshness }: ExpectConfig, asOf: number): string | null {

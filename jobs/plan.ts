@@ -6,13 +6,15 @@ import { bodyBuilder } from './body.ts';
 import { connectedTo, reachedBy, type SyncConfig } from './computation.ts';
 import { newRecord, type Subject } from './context.ts';
 import { debtsOf } from './debts.ts';
-import type { Engine, Preview, StageRequest } from './engines/port.ts';
-import { disbelief } from './expect.ts';
-import { asRename, holdReason } from './guard.ts';
+import type { ChangeBatch, Engine, Kind, Preview, StageRequest } from './engines/port.ts';
+import { asRename } from './guard.ts';
+import { whyHeld } from './hold.ts';
 import { isFirst, scopeOf } from './run-record.ts';
 import { missing } from './snapshot.ts';
 
 const SAMPLE = 2;
+/** Entrants that are looked at for users who are kept out. */
+const LOOKED_AT = 20_000;
 const RECENT_CALLS = 10_000;
 const RECENT_RUNS = 100;
 /** Fewer say nothing about a rate. */
@@ -78,9 +80,12 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
   const { store, engine, subject, asOf } = request;
   const { key, kind, definition } = subject;
   const record = await store.audience(key);
-  const preview = await engine.preview(stageRequest(request, record), SAMPLE);
-  if (record && preview.fromVersion < record.version) throw missing(request, record);
+  const { settled, suppresses } = await store.deletions(null);
+  const returned = await engine.preview(stageRequest(request, record), suppresses ? LOOKED_AT : SAMPLE);
+  if (record && returned.fromVersion < record.version) throw missing(request, record);
+  const preview = await withoutExcluded(request, returned, settled);
   const retired = request.former ? (await engine.snapshot(request.former.key)).members : 0;
+  const asFormer = (counts: Preview) => (request.former ? asRename(counts, retired) : counts);
   const known = record ?? newRecord(subject);
   const { posts, ...reach } = reachOf(request, preview, known, retired);
   const rate = await measuredRate(request);
@@ -93,14 +98,14 @@ export async function planOf(request: PlanRequest): Promise<SyncPlan> {
     calls: sumBy(posts, ({ messages, size }) => Math.ceil(messages / size)),
     // The attempt log has one of each message, also where they went together.
     estimatedMs: rate === null ? null : Math.ceil(sumBy(posts, 'messages') / rate),
-    held: definition ? whyHeld(request.former ? asRename(preview, retired) : preview, definition, asOf) : null,
+    held: definition ? whyHeld(asFormer(returned), asFormer(preview), definition, asOf) : null,
     renamedFrom: request.former?.key ?? null,
     retired,
     paused: (await store.pausedAudiences()).find((pause) => pause.key === key) ?? null,
     unfinished: (await store.runs({ key, states: ['staged', 'held', 'sending', 'committed'], limit: 10 })).map(
       ({ id, state, reason }) => ({ run: id, state, reason }),
     ),
-    sample: await sampleBodies(request, preview, record),
+    sample: sampleBodies(request, preview, record),
   };
 }
 
@@ -148,10 +153,6 @@ function filteredOut(subject: Subject, all: readonly Destination[]): readonly st
   return all.filter(isOut).map(({ name }) => name);
 }
 
-function whyHeld(counts: Preview, { expect, guard }: NonNullable<Subject['definition']>, asOf: number): string | null {
-  return disbelief(counts, expect, asOf) ?? holdReason(counts, guard);
-}
-
 function stageRequest({ clock, subject, asOf, signal }: PlanRequest, record: AudienceRecord | null): StageRequest {
   const { key, kind, definition } = subject;
   return {
@@ -191,21 +192,47 @@ async function measuredRate({ store }: PlanRequest): Promise<number | null> {
   return largest ? largest.count / Math.max(1, largest.end - largest.start) : null;
 }
 
-/** Users who are kept out are not named. */
-async function sampleBodies(
-  { store, subject, asOf: at }: PlanRequest,
+/** Without users who are kept out, as far as the sample has them. They are no members, so that they only ever enter. */
+async function withoutExcluded({ store, subject }: PlanRequest, preview: Preview, settled: number): Promise<Preview> {
+  const { userIds, present } = preview.sample;
+  const out = new Set(await store.excluded(userIds, subject.source, settled));
+  const entering = userIds.filter((user, index) => out.has(user) && present[index]).length;
+  return {
+    ...preview,
+    members: preview.members - entering,
+    entered: preview.entered - entering,
+    total: preview.total - entering,
+    sample: fewOf(preview.sample, subject.kind, out),
+  };
+}
+
+/** A few rows of each sort, without these users. */
+function fewOf(
+  { positions, userIds, present, values }: ChangeBatch,
+  kind: Kind,
+  out: ReadonlySet<string>,
+): ChangeBatch {
+  // Members of a trait have entered or changed.
+  const room = { present: kind === 'trait' ? 2 * SAMPLE : SAMPLE, gone: SAMPLE };
+  const places = userIds.flatMap((user, index) => {
+    if (out.has(user)) return [];
+    room[present[index] ? 'present' : 'gone'] -= 1;
+    return room[present[index] ? 'present' : 'gone'] < 0 ? [] : index;
+  });
+  const pick = <T>(column: readonly T[]) => places.map((index) => column[index] as T);
+  return { positions: pick(positions), userIds: pick(userIds), present: pick(present), values: pick(values) };
+}
+
+function sampleBodies(
+  { subject, asOf: at }: PlanRequest,
   { sample, columns }: Preview,
   record: AudienceRecord | null,
-): Promise<readonly string[]> {
-  const { key, kind, source } = subject;
-  const { settled } = await store.deletions(null);
-  const out = new Set(await store.excluded(sample.userIds, source, settled));
+): readonly string[] {
+  const { key, kind } = subject;
   const removed = (record?.columns ?? []).filter((name) => !columns.includes(name));
   const body = bodyBuilder({ key, kind, columns, removed, at, now: () => at });
   const sequence = Math.max(record?.sequence ?? 0, at * 1000);
-  return sample.userIds.flatMap((user, index) =>
-    out.has(user)
-      ? []
-      : body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
+  return sample.userIds.map((user, index) =>
+    body('preview', user, sample.present[index] as boolean, sample.values[index] ?? null, sequence + index + 1),
   );
 }

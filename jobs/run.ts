@@ -122,7 +122,7 @@ async function finishRun(context: RunContext, run: Run, onRun: OnRun): Promise<R
     await store.saveRun(done, lease.fence, { ...after, sequence });
     await discardPlan(context, run);
     await pruneHistory(context);
-    if (exclusions.left) await scrubEngine(context);
+    await exclusions.scrub();
     context.onProgress({ run: run.id, key: run.key, phase: 'done', done: sent, total: sent });
     return done;
   } catch (error) {
@@ -152,15 +152,6 @@ async function pruneHistory({ engine, store, config, clock, log, subject }: RunC
     .prune(clock.now() - recordRetention.runs)
     .catch((error) =>
       log.warn({ err: error, key: subject.key }, 'Old membership could not be removed from the engine'),
-    );
-}
-
-/** Users who were taken out of a plan stood in the engine's file for a while. */
-async function scrubEngine({ engine, log, subject }: RunContext): Promise<void> {
-  await engine
-    .scrub('plans')
-    .catch((error) =>
-      log.warn({ err: error, key: subject.key }, 'Traces of the plan could not be removed from the engine'),
     );
 }
 

@@ -53,7 +53,7 @@ export async function sendPlan(
         const room = await waitForRoom(context, run, scope, messages.length - from);
         scope = await keep(context, run, record, scope, room.scope);
         if (scope.length === 0) {
-          await exclusions.purge(run.id, (positions[from] ?? 1) - 1);
+          await exclusions.purge((positions[from] ?? 1) - 1);
           return scope;
         }
         const to = from + room.free;

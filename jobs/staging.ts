@@ -4,8 +4,9 @@ import { newRecord, type Order, type RunContext, type RunPlace, type Subject } f
 import type { Debt } from './debts.ts';
 import { isAllDelivered } from './end.ts';
 import type { Action, Staged } from './engines/port.ts';
-import { disbelief } from './expect.ts';
-import { asRename, holdReason, renameReason } from './guard.ts';
+import { Exclusions } from './exclusions.ts';
+import { asRename, renameReason } from './guard.ts';
+import { whyHeld } from './hold.ts';
 import { failed, isFirst, newRun, scopeOf, withCounts } from './run-record.ts';
 import { lastVersion, nextVersion } from './snapshot.ts';
 import { checkColumns } from './taken-columns.ts';
@@ -62,8 +63,11 @@ export async function stageRun(context: RunContext, order: Staging, known: Audie
     const staged = await stage(context, run, order, known);
     failpoint('sync_stage');
     await checkColumns(context, staged.columns);
-    const reason = action === 'sync' || action === 'resync' ? await whyHeld(context, staged, order, former) : null;
-    return await saveStaged(context, withCounts(run, staged), reason, record);
+    const { counts, reason } =
+      action === 'sync' || action === 'resync'
+        ? await judge(context, run, staged, order, former)
+        : { counts: staged, reason: null };
+    return await saveStaged(context, withCounts(run, counts), reason, record);
   } catch (error) {
     const since = await failingSince(store, run).catch(() => run.startedAt);
     const over = failed(run, { error, since }, clock.now());
@@ -138,18 +142,36 @@ async function saveStaged(context: RunContext, run: Run, reason: string | null, 
   return staged;
 }
 
-/** Why a person has to decide first: a source that is not to be believed, too large a change, or a new name. */
-async function whyHeld(
-  { subject, engine }: RunContext,
+interface Judgement {
+  readonly counts: Staged;
+  /** Why a person has to decide first; null where nobody has to. */
+  readonly reason: string | null;
+}
+
+/**
+ * Holds a run whose source is not to be believed, that changes too much, or has a new name. Users who are kept out, and are
+ * found only by reading the plan, are taken out of it where they could matter.
+ */
+async function judge(
+  context: RunContext,
+  run: Run,
   staged: Staged,
   { asOf, renames }: Staging,
   former: Subject | null,
-): Promise<string | null> {
-  const { definition } = subject;
-  if (!definition) return null;
-  if (staged.frozen) return staged.frozen;
-  const judge = (counts: Staged) => disbelief(counts, definition.expect, asOf) ?? holdReason(counts, definition.guard);
-  if (!former) return judge(staged);
-  const { members } = await engine.snapshot(former.key);
-  return judge(asRename(staged, members)) ?? (renames ? null : renameReason(former.key, members, staged));
+): Promise<Judgement> {
+  const { definition } = context.subject;
+  if (!definition) return { counts: staged, reason: null };
+  if (staged.frozen) return { counts: staged, reason: staged.frozen };
+  const members = former ? (await context.engine.snapshot(former.key)).members : 0;
+  const asFormer = (counts: Staged) => (former ? asRename(counts, members) : counts);
+  const reasonOf = (counts: Staged) =>
+    whyHeld(asFormer(staged), asFormer(counts), definition, asOf) ??
+    (former && !renames ? renameReason(former.key, members, counts) : null);
+  const ifNoneEnters = { ...staged, members: staged.members - staged.entered, entered: 0 };
+  if (reasonOf(staged) === null && reasonOf(ifNoneEnters) === null) return { counts: staged, reason: null };
+  const exclusions = await Exclusions.of(context, run);
+  await exclusions.purge(0);
+  await exclusions.scrub();
+  const counts = { ...staged, ...exclusions.countsOf(staged) };
+  return { counts, reason: reasonOf(counts) };
 }

@@ -68,6 +68,8 @@ export interface Deletions {
   readonly settled: number;
   /** Whether any request raised the epoch beyond the one asked for. */
   readonly some: boolean;
+  /** Whether anybody is suppressed. */
+  readonly suppresses: boolean;
 }
 
 /** A page of what `told` finds; `users` are ids. */

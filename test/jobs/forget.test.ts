@@ -50,6 +50,50 @@ t.test('users who are kept out are no members of a run, and none that it sent', 
   t.same(values((await rig.deliver()).get('crm'), 'a'), { 1: true, 2: false, 3: true });
 });
 
+t.test('users who are kept out hold no run, and let none pass', async (t) => {
+  const rig = await createRig(t);
+  const guard = { ...NO_GUARD, maxEntries: { count: 1 }, allowEmpty: false };
+  rig.config.audiences = [audience('a', list('1', '2', '3', '4', '5'), { guard })];
+  await rig.store.suppress(['2', '3'], null, true);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 3 }] }]);
+  t.match(await rig.sync.plan(['a']), [{ held: null, members: 3, entered: 0, messages: 0, sample: [] }]);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 3, entered: 0, sent: 0 }] }]);
+
+  rig.config.audiences = [audience('a', list('1', '2', '3', '6', '7'), { guard })];
+  t.match(await rig.sync.plan(['a']), [{ held: /^2 of 3 users would enter/, members: 3, entered: 2, exited: 2 }]);
+  const [held] = await rig.sync.run();
+  t.match(held?.runs, [{ state: 'held', reason: /^2 of 3 users would enter/, members: 3, entered: 2, exited: 2 }]);
+  const run = held?.runs[0]?.id ?? '';
+  const named: string[] = [];
+  await rig.sync.changes(run, async (rows) => {
+    named.push(...rows.map(({ userId }) => userId));
+  });
+  t.same(named.sort(), ['4', '5', '6', '7'], 'nobody reads their ids there');
+  await rig.sync.reject(run);
+
+  rig.config.audiences = [audience('a', list('2', '3'), { guard })];
+  t.match(await rig.sync.plan(['a']), [{ held: /^The result is empty; 3 users would leave/ }]);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'held', reason: /empty/, members: 0, exited: 3 }] }]);
+});
+
+t.test('the rows that a source must return may be those of users who are kept out', async (t) => {
+  const rig = await createRig(t);
+  const { expect } = audience('a', '');
+  rig.config.audiences = [audience('a', list('1', '2', '3'), { expect: { ...expect, minRows: 3 } })];
+  await rig.store.suppress(['2', '3'], null, true);
+  t.match(await rig.sync.plan(['a']), [{ held: null, members: 1 }]);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 1 }] }]);
+});
+
+t.test('users who are kept out are no members of an audience that is sent nowhere', async (t) => {
+  const rig = await createRig(t);
+  rig.config.destinations = [];
+  rig.config.audiences = [audience('a', list('1', '2'))];
+  await rig.store.suppress(['2'], null, true);
+  t.match(await rig.sync.run(), [{ runs: [{ state: 'done', members: 1, entered: 1, sent: 0 }] }]);
+  t.match(await rig.sync.why('a', '2'), { member: false, since: null });
+});
+
 /** As a deletion request does: the epoch rises first. */
 async function takeOut(rig: Rig, sync: Sync, userIds: readonly string[]): Promise<void> {
   const begun = { status: 'RUNNING', createdAt: rig.time(), finishedAt: null, hashes: [], told: null } as const;

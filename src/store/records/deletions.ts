@@ -47,11 +47,17 @@ export async function checkEpoch(session: Session, epoch: number): Promise<void>
 }
 
 export async function deletions({ rows }: Session, since: number | null): Promise<Deletions> {
-  const [row] = await rows<[number, number | null]>(
-    sql`SELECT ${EPOCH}, (SELECT min(epoch) FROM rollcall.deletion WHERE is_open = 1)`,
+  const [row] = await rows<[number, number | null, number]>(
+    sql`SELECT ${EPOCH}, (SELECT min(epoch) FROM rollcall.deletion WHERE is_open = 1),
+      (SELECT count(*) FROM (SELECT 1 FROM rollcall.suppression LIMIT 1) AS one)`,
   );
-  const [epoch, open] = row ?? [0, null];
-  return { epoch, settled: open === null ? epoch : open - 1, some: epoch > (since ?? epoch) };
+  const [epoch, open, suppressed] = row ?? [0, null, 0];
+  return {
+    epoch,
+    settled: open === null ? epoch : open - 1,
+    some: epoch > (since ?? epoch),
+    suppresses: suppressed > 0,
+  };
 }
 
 export async function excluded(
