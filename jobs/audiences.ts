@@ -1,5 +1,6 @@
 import memoize from 'lodash/memoize.js';
 import type { Clock } from '../src/clock.ts';
+import type { Config } from '../src/config/config.ts';
 import type { LiveAudience } from '../src/store/live.ts';
 import type { AudiencePause, AudienceRecord, Run, RunState, Store } from '../src/store/port.ts';
 import { changesMembership } from './changes.ts';
@@ -75,6 +76,7 @@ export async function audienceStatuses(
   parts: StatusParts,
   orphans: readonly AudienceRecord[],
 ): Promise<readonly AudienceStatus[]> {
+  const { changedAt = null } = parts.config();
   const configured = computations(parts.config());
   const [paused, live, runs] = await Promise.all([
     parts.store.pausedAudiences(),
@@ -90,9 +92,9 @@ export async function audienceStatuses(
     ...configured.map((computation) => {
       const pause = pauses.get(computation.key) ?? null;
       const asItIs = { ...computation, paused: computation.paused || pause !== null };
-      return statusOf(parts, computation, asItIs, runsOf(computation), pause, live);
+      return statusOf({ ...parts, changedAt }, computation, asItIs, runsOf(computation), pause, live);
     }),
-    ...orphans.map((record) => statusOf(parts, record, null, runsOf(record), null, NOTHING_LIVE)),
+    ...orphans.map((record) => statusOf({ ...parts, changedAt }, record, null, runsOf(record), null, NOTHING_LIVE)),
   ];
 }
 
@@ -114,7 +116,7 @@ async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook
 }
 
 function statusOf(
-  { clock, log }: Pick<StatusParts, 'clock' | 'log'>,
+  { clock, log, changedAt }: Pick<StatusParts, 'clock' | 'log'> & Pick<Config, 'changedAt'>,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
   runs: readonly Run[],
@@ -143,8 +145,8 @@ function statusOf(
       ? !computation?.paused && (live.lag ?? 0) > LATE
         ? clock.now() - (live.lag ?? 0)
         : null
-      : isScheduled && last
-        ? overdueSince(computation, last, clock.now())
+      : isScheduled
+        ? overdueSince(computation, last ?? { state: 'done', startedAt: changedAt ?? clock.now() }, clock.now())
         : null,
     paused,
     live,
@@ -172,8 +174,15 @@ const ticksOf = memoize(
   ({ schedule, timezone }) => `${schedule} ${timezone}`,
 );
 
-/** A run may take longer than its interval: one more tick may find it still going. */
-function overdueSince(computation: Computation, { state, startedAt }: Run, now: number): number | null {
+/**
+ * A run may take longer than its interval: one more tick may find it still going. What has not run yet has been due since the
+ * file that asks for it was written.
+ */
+function overdueSince(
+  computation: Computation,
+  { state, startedAt }: Pick<Run, 'state' | 'startedAt'>,
+  now: number,
+): number | null {
   const allowed = UNFINISHED.includes(state) || state === 'held' ? 1 : 0;
   const missed = ticksOf(computation).last(startedAt, now - LATE, allowed + 2);
   return missed.length > allowed ? (missed.at(-1) ?? null) : null;

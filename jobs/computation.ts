@@ -6,7 +6,7 @@ export type Computation = AudienceConfig | TraitConfig;
 
 /** The part of the configuration that the sync goes by. */
 export type SyncConfig = Pick<Config, 'folder' | 'engines' | 'audiences' | 'traits' | 'destinations'> &
-  Partial<Pick<Config, 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues'>>;
+  Partial<Pick<Config, 'changedAt' | 'recordRetention' | 'eventLog' | 'store' | 'hiddenValues'>>;
 
 export function computations(config: SyncConfig): readonly Computation[] {
   return [...config.audiences, ...config.traits];

@@ -127,11 +127,11 @@ function audienceConcern({ key, todo, lastRun, overdueSince, live }: AudienceSta
       { subject: key, audience: key, kind: 'runOverdue', since, message: `${key} is live and behind since ${since}.` },
     ];
   }
-  if (todo === null && (overdueSince === null || lastRun === null)) return [];
+  if (todo === null && overdueSince === null) return [];
   const about = { subject: key, audience: key, since: lastRun && new Date(lastRun.startedAt).toISOString() };
   if (todo === null) {
-    const last = lastRun ? new Date(lastRun.startedAt).toISOString() : 'never';
-    return [{ ...about, kind: 'runOverdue', since: null, message: `${key} is overdue: it last ran at ${last}.` }];
+    const last = lastRun ? `it last ran at ${new Date(lastRun.startedAt).toISOString()}` : 'it has not run yet';
+    return [{ ...about, kind: 'runOverdue', since: null, message: `${key} is overdue: ${last}.` }];
   }
   if (todo.do === 'decide')
     return [{ ...about, kind: 'runHeld', run: todo.run, message: `${key} is held: ${todo.reason}` }];

@@ -15,6 +15,8 @@ interface MessageRetention {
 export interface Config {
   /** Absolute folder of the configuration file; relative paths resolve against it. */
   readonly folder: string;
+  /** When the file was last written, in milliseconds since 1970; null for a text that is none. */
+  readonly changedAt: number | null;
   readonly serviceName: string;
   readonly store: StoreConfig;
   readonly listen: {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { Config } from './config.ts';
@@ -22,7 +22,8 @@ export function loadConfig(file: string, env: Environment = process.env): Config
   const path = resolve(file);
   const folder = dirname(path);
   const text = readUtf8(path, file);
-  return parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env } });
+  const config = parseConfig(text, { file, folder, env: { ...dotEnv(join(folder, '.env')), ...env } });
+  return { ...config, changedAt: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? null };
 }
 
 /** Of a file that need not be there. */
@@ -64,7 +65,7 @@ export function parseConfig(text: string, { file, folder, env }: ParseOptions): 
   const issues = checked.success ? [] : checked.error.issues.flatMap((issue) => fromIssue(issue));
   const mistakes = firstOfEachPath([...missing, ...issues, ...between(content, folder, [...missing, ...issues])]);
   if (!checked.success || mistakes.length > 0) return refuse(mistakes);
-  const config = { ...normalise(checked.data, folder), hiddenValues };
+  const config = { ...normalise(checked.data, folder), changedAt: null, hiddenValues };
   return { ...config, warnings: shown(warningsOf(config)) };
 }
 

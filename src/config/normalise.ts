@@ -19,7 +19,7 @@ import type { ConfigFile } from './schema.ts';
 const PER_DESTINATION = 1_000_000;
 
 /** The plain configuration that the program consumes. */
-export function normalise(file: ConfigFile, folder: string): Omit<Config, 'warnings' | 'hiddenValues'> {
+export function normalise(file: ConfigFile, folder: string): Omit<Config, 'changedAt' | 'warnings' | 'hiddenValues'> {
   const engines = Object.entries(file.engines).map(([name, engine]) => [name, engineOf(engine, folder)] as const);
   const [defaultEngine = ''] = engineNames(file.engines);
   const computation = (item: Computed) => computationOf(item, defaultEngine);

@@ -1,3 +1,4 @@
+import { utimes } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
@@ -10,6 +11,22 @@ const TRAIT = `traits:
     source: personas
     sql: select customer as user_id, sum(amount) as value, max('a,"b"') as note from read_csv('orders.csv') group by 1
 `;
+
+t.test('what was due and never ran is overdue, and audiences says so', async (t) => {
+  const traits = `traits:
+  - { name: Spent, source: personas, schedule: "* * * * *", sql: "select 'ada' as user_id, 1 as value" }
+`;
+  const { config } = await workspace(t, 'http://127.0.0.1:1', traits);
+  await rollcall(['audiences', 'pause', 'big_spenders', '-c', config]);
+  const fresh = await rollcall(['audiences', '-c', config]);
+  t.match(fresh, { code: 0, stdout: /^spent +trait +new +- +- +in \d+/m, stderr: '' });
+  const hourAgo = Date.now() / 1000 - 3600;
+  await utimes(config, hourAgo, hourAgo);
+  const due = await rollcall(['audiences', '-c', config]);
+  t.match(due, { code: 0, stdout: /^spent +trait +new +- +- +overdue$/m });
+  t.match(due.stderr, /^spent is overdue: it was due at \S+Z, and nothing began\. Is the service running\?$/m);
+  t.match(await rollcall(['doctor', '-c', config]), { stdout: /spent: is overdue: it has not run yet/ });
+});
 
 t.test('audiences, members, changes and stories can be looked at, by people and by scripts', async (t) => {
   const listener = await listen(t);

@@ -42,6 +42,8 @@ t.test('what was due and did not begin is overdue, but what is under way is not'
   rig.config.audiences = [audience('hourly', "select 'u' as user_id", { schedule: '0 * * * *', timezone: 'UTC' })];
   const overdue = async () => (await rig.sync.audiences())[0]?.overdueSince ?? null;
   t.equal(await overdue(), null, 'before the first run there is nothing to go by');
+  Object.assign(rig.config, { changedAt: rig.time() - 2 * HOUR });
+  t.ok(await overdue(), 'but the time at which it was configured');
   await rig.sync.run();
   const first = rig.time();
   rig.setTime(new Date(first + HOUR + 60_000).toISOString());

@@ -122,21 +122,25 @@ function chosen(keys: readonly string[], all: readonly AudienceStatus[]): readon
 function statusTable(statuses: readonly AudienceStatus[], now: number, terminal: Terminal): string {
   const colour = stateColours(terminal);
   const header = ['audience', 'kind', 'state', 'members', 'trend', 'last run', 'next run'];
-  const rows = statuses.map(({ key, kind, state, members, trend, lastRun, nextRunAt, schedule, live }) => [
-    key,
-    kind,
-    colour(state),
-    members === null ? '-' : String(members),
-    sparkline(trend),
-    lastRun === null ? '-' : `${duration(Math.max(0, now - lastRun.startedAt))} ago`,
-    live !== null
-      ? liveText(live)
-      : nextRunAt === null
-        ? schedule === null
-          ? 'by hand'
-          : '-'
-        : `in ${duration(Math.max(0, nextRunAt - now))}`,
-  ]);
+  const rows = statuses.map(
+    ({ key, kind, state, members, trend, lastRun, nextRunAt, schedule, live, overdueSince }) => [
+      key,
+      kind,
+      colour(state),
+      members === null ? '-' : String(members),
+      sparkline(trend),
+      lastRun === null ? '-' : `${duration(Math.max(0, now - lastRun.startedAt))} ago`,
+      live !== null
+        ? liveText(live)
+        : overdueSince !== null
+          ? colour('overdue')
+          : nextRunAt === null
+            ? schedule === null
+              ? 'by hand'
+              : '-'
+            : `in ${duration(Math.max(0, nextRunAt - now))}`,
+    ],
+  );
   return table(header, rows, { width: terminal.stdout.columns, flexible: ['audience'] });
 }
 
@@ -156,8 +160,11 @@ export function sparkline(sizes: readonly number[]): string {
   return sizes.map((size) => BARS[step === 0 ? 3 : Math.round((size - least) / step)]).join('');
 }
 
-function todoLine({ key, todo }: AudienceStatus, options: AppCommandOptions): string | null {
-  if (todo === null) return null;
+function todoLine({ key, todo, overdueSince, live }: AudienceStatus, options: AppCommandOptions): string | null {
+  if (todo === null) {
+    if (overdueSince === null || live !== null) return null;
+    return `${key} is overdue: it was due at ${new Date(overdueSince).toISOString()}, and nothing began. Is the service running?`;
+  }
   if (todo.do === 'retire') return `${key} is no longer configured: ${hint(options, `retire ${key}`)} ends it`;
   if (todo.do === 'repair')
     return `${key} has failed since ${new Date(todo.since).toISOString()} with ${todo.code}: ${withoutName(key, todo.reason)}`;
