@@ -86,15 +86,20 @@ export async function audienceStatuses(
       [...configured, ...orphans].map(({ key }) => key),
     ),
   ]);
+  const schedules: Schedules = {
+    ...{ clock: parts.clock, changedAt },
+    // Hundreds may have one.
+    next: memoize((computation) => nextTick(computation, parts.log), scheduleOf),
+  };
   const pauses = new Map(paused.map((pause) => [pause.key, pause]));
   const runsOf = ({ key }: { readonly key: string }) => runs.get(key) ?? [];
   return [
     ...configured.map((computation) => {
       const pause = pauses.get(computation.key) ?? null;
       const asItIs = { ...computation, paused: computation.paused || pause !== null };
-      return statusOf({ ...parts, changedAt }, computation, asItIs, runsOf(computation), pause, live);
+      return statusOf(schedules, computation, asItIs, runsOf(computation), pause, live);
     }),
-    ...orphans.map((record) => statusOf({ ...parts, changedAt }, record, null, runsOf(record), null, NOTHING_LIVE)),
+    ...orphans.map((record) => statusOf(schedules, record, null, runsOf(record), null, NOTHING_LIVE)),
   ];
 }
 
@@ -115,8 +120,13 @@ async function liveLook({ store, clock, config }: StatusParts): Promise<LiveLook
   return { audiences, status: (source, audience) => status(source, audience, behind) };
 }
 
+interface Schedules extends Pick<StatusParts, 'clock'>, Pick<Config, 'changedAt'> {
+  /** When it is due next, in milliseconds since 1970. */
+  readonly next: (computation: Computation) => number | null;
+}
+
 function statusOf(
-  { clock, log, changedAt }: Pick<StatusParts, 'clock' | 'log'> & Pick<Config, 'changedAt'>,
+  { clock, changedAt, next }: Schedules,
   { key, kind, engine, source }: Pick<Computation, 'key' | 'kind' | 'engine' | 'source'>,
   computation: Computation | null,
   runs: readonly Run[],
@@ -140,7 +150,7 @@ function statusOf(
     trend: trend.toReversed(),
     lastRun: last,
     schedule,
-    nextRunAt: isScheduled ? nextTick(computation, log) : null,
+    nextRunAt: isScheduled ? next(computation) : null,
     overdueSince: live
       ? !computation?.paused && (live.lag ?? 0) > LATE
         ? clock.now() - (live.lag ?? 0)
@@ -169,10 +179,11 @@ async function recentRuns(
   return short.length === 0 ? found : new Map([...found, ...(await store.newestRuns(short, many))]);
 }
 
-const ticksOf = memoize(
-  ({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone),
-  ({ schedule, timezone }) => `${schedule} ${timezone}`,
-);
+function scheduleOf({ schedule, timezone }: Computation): string {
+  return `${schedule} ${timezone}`;
+}
+
+const ticksOf = memoize(({ schedule, timezone }: Computation) => new Ticks(schedule ?? '', timezone), scheduleOf);
 
 /**
  * A run may take longer than its interval: one more tick may find it still going. What has not run yet has been due since the

@@ -22,6 +22,8 @@ export function metricsTable(): string {
     eventLog: null,
     clock: systemClock,
     destinations: () => [],
+    audiences: nothing,
+    keys: () => [],
   });
   const rows = registry
     .getMetricsAsArray()

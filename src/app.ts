@@ -105,6 +105,8 @@ export class App {
       eventLog: config.eventLog && store.events,
       clock,
       destinations: () => this.config.destinations,
+      audiences: () => this.sync.audiences(),
+      keys: () => [...this.config.audiences, ...this.config.traits].map(({ key }) => key),
     });
     this.audit = new Audit(store, () => clock.now(), log);
     this.deliveryLog = new DeliveryLog(log, clock);

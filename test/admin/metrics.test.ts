@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
+import type { AudienceStatus } from '../../jobs/index.ts';
 import { metricsTable } from '../../scripts/write-metrics.ts';
 import { createMetrics } from '../../src/admin/metrics/metrics.ts';
 import { RollcallError } from '../../src/errors.ts';
@@ -13,6 +14,8 @@ import { claims } from '../deliver/helpers/queue.ts';
 
 const endpoint = (id: string) => ({ id, url: 'http://h/', headers: {} });
 const PARTS = {
+  keys: () => ['vips'],
+  audiences: async (): Promise<AudienceStatus[]> => [],
   storeTime: () => 0,
   deliveries: new Tally(() => 0),
   eventLog: null,
@@ -79,6 +82,53 @@ t.test('a scrape asks the store for its counters and for nothing else, and tells
   const live = ['liveSource', 'liveSources'];
   const asks = ['backlog', 'endpoints', 'lastSuccesses', ...live, 'oldestUntried', 'orphans', 'ping'];
   t.same([...new Set(asked)].toSorted(), asks);
+});
+
+function status(changes: Partial<AudienceStatus>): AudienceStatus {
+  return {
+    ...{ key: 'vips', kind: 'audience', engine: 'lake', source: 'personas', state: 'ok', members: 12, trend: [] },
+    ...{ lastRun: null, schedule: null, nextRunAt: null, overdueSince: null, paused: null, live: null, todo: null },
+    ...changes,
+  };
+}
+
+t.test('a scrape says how audiences stand, and what never had a delivery or a run counts from 0', async (t) => {
+  const nothing = async () => [];
+  const store = {
+    ...{ backlog: nothing, orphans: nothing, endpoints: nothing, oldestUntried: nothing },
+    lastSuccesses: async () => ['calm', 'frozen', 'vips'].map((key) => ({ key, members: 12, at: 900_000 })),
+    ping: async () => undefined,
+    ...{ liveSources: nothing, liveSource: async () => null },
+  };
+  const failure = { do: 'repair', run: 'r1', code: 'sql_failed', reason: '', since: 700_000 } as const;
+  const live = { lag: 2_000, progress: null, ids: 0, due: 0, hold: null };
+  const audiences = async () => [
+    status({ key: 'vips', state: 'failed', todo: failure }),
+    // It is tried again right now.
+    status({ key: 'again', state: 'unfinished', todo: failure }),
+    status({ key: 'guarded', state: 'held', todo: { do: 'decide', run: 'r2', reason: '' } }),
+    status({ key: 'calm', live }),
+    status({ key: 'frozen', live: { ...live, hold: 'rejected' } }),
+  ];
+  const metrics = createMetrics({ ...PARTS, store, audiences });
+  const text = await metrics.registry.metrics();
+  t.same(
+    text.split('\n').filter((line) => /^rollcall_(audience_state|failing_since\w+|last_success\w+)\{/.test(line)),
+    [
+      'rollcall_last_success_timestamp_seconds{key="calm"} 998',
+      'rollcall_last_success_timestamp_seconds{key="frozen"} 900',
+      'rollcall_last_success_timestamp_seconds{key="vips"} 900',
+      'rollcall_audience_state{key="vips",state="failed"} 1',
+      'rollcall_audience_state{key="again",state="unfinished"} 1',
+      'rollcall_audience_state{key="guarded",state="held"} 1',
+      'rollcall_audience_state{key="calm",state="ok"} 1',
+      'rollcall_audience_state{key="frozen",state="ok"} 1',
+      'rollcall_failing_since_timestamp_seconds{key="vips"} 700',
+      'rollcall_failing_since_timestamp_seconds{key="again"} 700',
+    ],
+  );
+  for (const name of ['backlog', 'dead_letters', 'held_out'])
+    t.match(text, `\nrollcall_${name}{destination="crm"} 0\n`);
 });
 
 t.test('the metrics of the process are watched once, however many services it has had', async (t) => {
@@ -163,17 +213,26 @@ t.test('runs are counted by what became of them, with their time, and failures b
     ping: async () => undefined,
     ...{ liveSources: nothing, liveSource: async () => null },
   };
-  const metrics = createMetrics({ ...PARTS, store });
+  const keys = ['vips'];
+  const metrics = createMetrics({ ...PARTS, store, keys: () => keys });
+  t.match(await metrics.registry.metrics(), /^rollcall_runs_total\{key="vips",outcome="done"\} 0$/m);
   const done = run({ key: 'vips', state: 'done', startedAt: 0, finishedAt: 3_000 });
+  const held = run({ key: 'vips', state: 'held', startedAt: 0, finishedAt: 2_000 });
   const report = { key: 'vips', kind: 'audience', error: null } as const;
   for (let n = 0; n < 5; n += 1) metrics.reported({ ...report, runs: [done] });
   metrics.reported({ ...report, runs: [], error: new RollcallError('sql_failed', 'no such table') });
   metrics.reported({ ...report, runs: [], error: new RollcallError('run_in_progress', 'another does it') });
+  metrics.reported({ ...report, runs: [done, held] });
+  keys.push('late');
   const text = await metrics.registry.metrics();
-  t.match(text, /^rollcall_runs_total\{key="vips",outcome="done"\} 5$/m);
+  t.match(text, /^rollcall_runs_total\{key="vips",outcome="done"\} 6$/m);
   t.match(text, /^rollcall_runs_total\{key="vips",outcome="failed"\} 1$/m);
+  t.match(text, /^rollcall_runs_total\{key="vips",outcome="held"\} 1$/m);
+  for (const outcome of ['done', 'held', 'failed', 'rejected'])
+    t.match(text, `\nrollcall_runs_total{key="late",outcome="${outcome}"} 0\n`, 'configured by a reload');
   t.match(text, /^rollcall_run_failures_total\{key="vips",code="sql_failed"\} 1$/m);
-  t.match(text, /^rollcall_run_seconds_sum\{key="vips"\} 15$/m);
+  t.match(text, /^rollcall_run_seconds_sum\{key="vips"\} 20$/m);
+  t.match(text, /^rollcall_run_seconds_count\{key="vips"\} 7$/m);
 });
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -188,9 +247,13 @@ t.test('the dashboard and the alert rules ask for metrics and labels that there 
   const known = new Set([...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name));
   const board = JSON.parse(read('deploy/grafana/rollcall.json'));
   const rules = parse(read('deploy/prometheus/rollcall.rules.yaml'));
+  const { tests } = parse(read('deploy/prometheus/rollcall.rules.test.yaml'));
   const asked = [
     ...board.panels.flatMap(({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr)),
     ...rules.groups[0].rules.map(({ expr }: { expr: string }) => expr),
+    ...tests.flatMap(({ input_series }: { input_series: { series: string }[] }) =>
+      input_series.map(({ series }) => series),
+    ),
   ];
   t.ok(asked.length > 20);
   for (const expr of asked) {

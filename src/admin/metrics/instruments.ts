@@ -17,8 +17,17 @@ export class Instruments {
     this.registers = [registry];
   }
 
-  counter(name: string, help: string, labelNames: string[] = []): Counter {
-    return new Counter({ name: `rollcall_${name}`, help, labelNames, registers: this.registers });
+  /** @param known - labels of series that begin at 0: Prometheus sees no increase in one that begins at 1 */
+  counter(name: string, help: string, labelNames: string[] = [], known: () => readonly Labels[] = () => []): Counter {
+    return new Counter({
+      name: `rollcall_${name}`,
+      help,
+      labelNames,
+      registers: this.registers,
+      collect() {
+        for (const labels of known()) this.inc(labels, 0);
+      },
+    });
   }
 
   /** @param buckets - upper bounds, in seconds */
@@ -69,7 +78,9 @@ export class Instruments {
   }
 }
 
-type Add = (labels: Record<string, string>, count: number) => void;
+type Labels = Record<string, string>;
+
+type Add = (labels: Labels, count: number) => void;
 
 /** As prom-client asks for it, which has no histogram whose numbers are set. */
 class CountedHistogram {

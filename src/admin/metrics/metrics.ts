@@ -5,14 +5,14 @@ import { type EventLogMetrics, type EventLogParts, eventLogMetrics } from './eve
 import { Instruments } from './instruments.ts';
 import { type IntakeMetrics, intakeMetrics } from './intake.ts';
 import { type StoreParts, storeMetrics } from './store.ts';
-import { type SyncMetrics, syncMetrics } from './syncs.ts';
+import { type SyncMetrics, type SyncParts, syncMetrics } from './syncs.ts';
 
 /** Counts what passes; nothing here ever scans a table. */
 export interface Metrics extends IntakeMetrics, SyncMetrics, EventLogMetrics {
   readonly registry: Registry;
 }
 
-type MetricsParts = StoreParts & EventLogParts & { readonly deliveries: DeliveryCounts };
+type MetricsParts = StoreParts & SyncParts & EventLogParts & { readonly deliveries: DeliveryCounts };
 
 /** Those of the process, whichever service in it is asked. They watch for as long as it lives, so they are made once. */
 const processMetrics = once(() => {
@@ -31,7 +31,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   return {
     registry,
     ...intakeMetrics(make),
-    ...syncMetrics(make),
+    ...syncMetrics(make, parts),
     ...eventLogMetrics(make, parts),
   };
 }

@@ -1,3 +1,4 @@
+import type { AudienceStatus } from '../../../jobs/index.ts';
 import type { Clock } from '../../clock.ts';
 import type { Destination } from '../../destination.ts';
 import { type Backlog, isClosed, type Store, whyClosed } from '../../store/port.ts';
@@ -11,6 +12,7 @@ export interface StoreParts {
   >;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly destinations: () => readonly Destination[];
+  readonly audiences: () => Promise<readonly AudienceStatus[]>;
 }
 
 /** Gauges that are read from the store with each scrape. They ask for counters and ends of indexes, and never count rows. */
@@ -22,12 +24,15 @@ export function storeMetrics(make: Instruments, parts: StoreParts): void {
   healthGauges(make, parts);
 }
 
-function queueGauges(make: Instruments, { store, clock }: StoreParts): void {
+function queueGauges(make: Instruments, { store, clock, destinations }: StoreParts): void {
   // The gauges of one scrape come from one look at the store.
   const backlog = shared(() => store.backlog());
   const perDestination = (name: string, help: string, count: (row: Backlog) => number) =>
     make.gauge(name, help, ['destination'], async (gauge) => {
-      for (const row of await backlog()) gauge.set({ destination: row.destination }, count(row));
+      const rows = await backlog();
+      // The store knows none that never had a delivery. Its first dead letter is an increase only from 0.
+      for (const { name: destination } of destinations()) gauge.set({ destination }, 0);
+      for (const row of rows) gauge.set({ destination: row.destination }, count(row));
     });
   perDestination('backlog', 'Deliveries neither delivered nor dead.', ({ pending }) => pending);
   perDestination('dead_letters', 'Dead letters kept, those held out included.', ({ dead }) => dead);
@@ -84,19 +89,41 @@ function endpointGauges(make: Instruments, { store, destinations }: StoreParts):
   );
 }
 
-function audienceGauges(make: Instruments, { store }: StoreParts): void {
+function audienceGauges(make: Instruments, { store, clock, audiences }: StoreParts): void {
+  const statuses = shared(audiences);
   const lastSuccesses = shared(() => store.lastSuccesses());
   make.gauge(
     'last_success_timestamp_seconds',
-    'When the last run of an audience or trait that was done ended, in seconds since 1970.',
+    'When the last run of an audience or trait that was done ended, in seconds since 1970. Of a live one that sends its changes: until when it is computed.',
     ['key'],
     async (gauge) => {
-      for (const { key, at } of await lastSuccesses()) gauge.set({ key }, at / 1_000);
+      const [successes, audiences] = await Promise.all([lastSuccesses(), statuses()]);
+      for (const { key, at } of successes) gauge.set({ key }, at / 1_000);
+      // A live one is run once, and sends what changes from then on.
+      for (const { key, live } of audiences) {
+        if (live?.hold === null && live.lag !== null) gauge.set({ key }, (clock.now() - live.lag) / 1_000);
+      }
     },
   );
   make.gauge('members', 'Members of an audience or trait after its last run that was done.', ['key'], async (gauge) => {
     for (const { key, members } of await lastSuccesses()) gauge.set({ key }, members);
   });
+  make.gauge(
+    'audience_state',
+    'State of each audience and trait: 1 for the one that it is in, of ok, new, held, failed, unfinished, paused and orphaned.',
+    ['key', 'state'],
+    async (gauge) => {
+      for (const { key, state } of await statuses()) gauge.set({ key, state }, 1);
+    },
+  );
+  make.gauge(
+    'failing_since_timestamp_seconds',
+    'When the first of the failures in a row began that the last run is one of, in seconds since 1970. A try again does not end it.',
+    ['key'],
+    async (gauge) => {
+      for (const { key, todo } of await statuses()) if (todo?.do === 'repair') gauge.set({ key }, todo.since / 1_000);
+    },
+  );
 }
 
 function liveGauges(make: Instruments, { store }: StoreParts): void {

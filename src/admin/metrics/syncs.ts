@@ -9,6 +9,9 @@ const RUN_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400];
 /** Failures that say nothing of a sync: it was not begun, or goes on at the next start. */
 const NOT_FAILED = new Set(['stopping', 'run_in_progress', 'unknown_run', 'older_configuration']);
 
+/** What becomes of a run. */
+const OUTCOMES = ['done', 'held', 'failed', 'rejected'];
+
 /** Whether a sync failed, as far as a report says. */
 export const isFailure = ({ error }: Pick<SyncReport, 'error'>): boolean =>
   error !== null && !NOT_FAILED.has(error.code);
@@ -19,12 +22,22 @@ export interface SyncMetrics {
   liveStep(step: LiveStep): void;
 }
 
-export function syncMetrics(make: Instruments): SyncMetrics {
-  return { reported: runMetrics(make), liveStep: liveMetrics(make) };
+export interface SyncParts {
+  /** Of the audiences and traits that are configured. */
+  readonly keys: () => readonly string[];
 }
 
-function runMetrics(make: Instruments): SyncMetrics['reported'] {
-  const runs = make.counter('runs_total', 'Sync runs by outcome: done, held, failed or rejected.', ['key', 'outcome']);
+export function syncMetrics(make: Instruments, parts: SyncParts): SyncMetrics {
+  return { reported: runMetrics(make, parts), liveStep: liveMetrics(make) };
+}
+
+function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['reported'] {
+  const runs = make.counter(
+    'runs_total',
+    'Sync runs by outcome: done, held, failed or rejected.',
+    ['key', 'outcome'],
+    () => keys().flatMap((key) => OUTCOMES.map((outcome) => ({ key, outcome }))),
+  );
   const failures = make.counter('run_failures_total', 'Syncs that failed, by error code.', ['key', 'code']);
   const seconds = make.histogram(
     'run_seconds',
