@@ -22,6 +22,7 @@ export type AcceptChanges = (
 
 /** A pino logger, or what looks like one. */
 export interface Log {
+  debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
@@ -49,8 +50,12 @@ export interface RunAlert {
   readonly message: string;
 }
 
-/** Gets each run that was made or finished, when it is. */
-export type OnRun = (run: Run) => void;
+/**
+ * Gets each run that was made or finished, when it is.
+ *
+ * @param isStillHeld - it was held before, and nothing became of it: it stands in the way of a new one
+ */
+export type OnRun = (run: Run, isStillHeld?: boolean) => void;
 
 export interface SubjectDefinition {
   readonly sql: string;

@@ -25,7 +25,7 @@ import { discardPlan, endInterrupted, rejectRun, unfinishedRuns } from './unfini
 export async function performOrder(leased: LeasedContext, order: Order, onRun: OnRun): Promise<void> {
   const unfinished = await unfinishedRuns(leased);
   const held = unfinished.find(({ state }) => state === 'held');
-  if (held && !replaces(order)) return onRun(held);
+  if (held && !replaces(order)) return onRun(held, true);
   if (unfinished.length === 0 && (await isServed(leased, order))) return;
   const context = await leased.open().catch((error) => recordUnopened(leased, order, error));
   await performOpened(context, order, onRun).finally(() => context.engine.close());
@@ -35,7 +35,7 @@ async function performOpened(context: RunContext, order: Order, onRun: OnRun): P
   for (const run of await unfinishedRuns(context)) {
     if (run.state === 'staged') await endInterrupted(context, run);
     else if (replaces(order)) onRun(await rejectRun(context, run, `Replaced by a ${order.action}.`));
-    else if (run.state === 'held') return onRun(run);
+    else if (run.state === 'held') return onRun(run, true);
     else onRun(await finishRun(context, run, onRun));
   }
   if (await isServed(context, order)) return;

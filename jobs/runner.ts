@@ -36,6 +36,8 @@ export interface SyncReport {
   readonly kind: 'audience' | 'trait';
   /** Runs made or finished, before a failure too, oldest first; the last one is held when a guard says so. */
   readonly runs: readonly Run[];
+  /** Whether the last run was held before: earlier reports had it already. */
+  readonly isStillHeld: boolean;
   /** Why it failed, or was not begun. */
   readonly error: RollcallError | null;
 }
@@ -120,19 +122,21 @@ export class Runner {
     const { log, onProgress } = this.options;
     const { key, kind } = subject;
     const runs: Run[] = [];
-    const onRun = (run: Run) => {
+    let isStillHeld = false;
+    const onRun: OnRun = (run, isKnown = false) => {
       runs.push(run);
-      log.info({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
+      isStillHeld = isKnown;
+      log[isKnown ? 'debug' : 'info']({ event: 'sync_run', ...run }, `${run.action} of ${run.key}: ${run.state}`);
     };
     try {
       await work(onRun);
-      return { key, kind, runs, error: null };
+      return { key, kind, runs, isStillHeld, error: null };
     } catch (cause) {
       const error = naming(key, asRollcallError(cause));
       await this.alerts.failed(subject, error, isRetry);
       // A failed run is no longer under way either.
       if (error.code !== 'run_in_progress') onProgress?.({ run: '', key, phase: 'done', done: 0, total: 0 });
-      return { key, kind, runs, error };
+      return { key, kind, runs, isStillHeld, error };
     }
   }
 

@@ -153,7 +153,7 @@ async function runAll(parts: RunParts, keys: readonly string[] | undefined, time
   const reports: SyncReport[] = [];
   const selected = chosen(subjects, keys, time);
   const sync = async (subject: Subject) => {
-    if (await pauses.passesOver(subject.key)) return;
+    if (await pauses.passesOver(subject.key, false)) return;
     reports.push(await orders.order(subject, { action: 'sync', ...time }));
   };
   // Live ones may name others: those come first.

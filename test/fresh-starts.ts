@@ -38,7 +38,7 @@ async function start(engine: EngineConfig, processes: number, many: number) {
     if (phase === 'done' && run !== '') waiting.delete(key);
     if (waiting.size === 0) all.resolve();
   };
-  const log = { info() {}, warn() {}, error() {} };
+  const log = { debug() {}, info() {}, warn() {}, error() {} };
   const syncs = Array.from({ length: processes }, () =>
     createSync({ store, accept, config: () => config, clock: systemClock, log, onProgress }),
   );

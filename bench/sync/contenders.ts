@@ -214,7 +214,7 @@ async function backfill(
       destinations,
     }),
     clock,
-    log: { info() {}, warn() {}, error() {} },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
     onProgress: ({ phase }) => {
       if (!marks.has(phase)) marks.set(phase, performance.now());
     },

@@ -218,16 +218,17 @@ t.test('runs are counted by what became of them, with their time, and failures b
   t.match(await metrics.registry.metrics(), /^rollcall_runs_total\{key="vips",outcome="done"\} 0$/m);
   const done = run({ key: 'vips', state: 'done', startedAt: 0, finishedAt: 3_000 });
   const held = run({ key: 'vips', state: 'held', startedAt: 0, finishedAt: 2_000 });
-  const report = { key: 'vips', kind: 'audience', error: null } as const;
+  const report = { key: 'vips', kind: 'audience', isStillHeld: false, error: null } as const;
   for (let n = 0; n < 5; n += 1) metrics.reported({ ...report, runs: [done] });
   metrics.reported({ ...report, runs: [], error: new RollcallError('sql_failed', 'no such table') });
   metrics.reported({ ...report, runs: [], error: new RollcallError('run_in_progress', 'another does it') });
   metrics.reported({ ...report, runs: [done, held] });
+  for (let tick = 0; tick < 3; tick += 1) metrics.reported({ ...report, runs: [held], isStillHeld: true });
   keys.push('late');
   const text = await metrics.registry.metrics();
   t.match(text, /^rollcall_runs_total\{key="vips",outcome="done"\} 6$/m);
   t.match(text, /^rollcall_runs_total\{key="vips",outcome="failed"\} 1$/m);
-  t.match(text, /^rollcall_runs_total\{key="vips",outcome="held"\} 1$/m);
+  t.match(text, /^rollcall_runs_total\{key="vips",outcome="held"\} 1$/m, 'once, however many ticks find it held');
   for (const outcome of ['done', 'held', 'failed', 'rejected'])
     t.match(text, `\nrollcall_runs_total{key="late",outcome="${outcome}"} 0\n`, 'configured by a reload');
   t.match(text, /^rollcall_run_failures_total\{key="vips",code="sql_failed"\} 1$/m);

@@ -197,7 +197,7 @@ t.test('a queue that stands still for ten minutes is waited for no longer', asyn
       store: { maxQueued: 5, backlog: async () => [row], endpoints: async () => [] } as never,
       config: () => ({ destinations: [destination('crm'), destination('mail')] }) as never,
       clock,
-      log: { info() {}, warn() {}, error() {} },
+      log: { debug() {}, info() {}, warn() {}, error() {} },
       signal: new AbortController().signal,
       onProgress: (step) => waits.push(step),
     },

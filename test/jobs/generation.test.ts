@@ -15,7 +15,7 @@ function process(
 ): { readonly sync: Sync; readonly said: string[] } {
   const config = { ...rig.config, ...changes };
   const said: string[] = [];
-  const log: Log = { info() {}, warn: (_fields, text) => void said.push(text), error() {} };
+  const log: Log = { debug() {}, info() {}, warn: (_fields, text) => void said.push(text), error() {} };
   return { sync: rig.another({ config: () => config, log, ...(open ? { openEngine: open } : {}) }), said };
 }
 

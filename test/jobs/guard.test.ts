@@ -13,7 +13,13 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   rig.config.audiences = [audience('a', list('1', '9'), { guard })];
   const phases: string[] = [];
   rig.onProgress = ({ phase }) => phases.push(phase);
-  const [held] = await rig.sync.run();
+  const said: string[] = [];
+  const say = (level: string) => (fields: object) => {
+    if ('event' in fields && fields.event === 'sync_run') said.push(level);
+  };
+  const log = { debug: say('debug'), info: say('info'), warn() {}, error() {} };
+  const sync = rig.another({ log });
+  const [held] = await sync.run();
   t.same(phases, ['stage', 'done'], 'a run that waits for a person is not under way');
   t.match(held?.runs, [
     { state: 'held', held: true, exited: 3, entered: 1, sent: 0, reason: /3 of 4.*maxExits \(20%\)/ },
@@ -21,8 +27,11 @@ t.test('a guard holds a run, ticks do not pile up behind it, and a person approv
   t.type(held?.runs[0] && runLine(held.runs[0]).ms, 'number', 'until it was held');
   t.match(rig.notices.at(-1), { event: 'held', key: 'a' });
   t.same((await rig.deliver()).get('crm'), [], 'nothing is sent');
-  const [again] = await rig.sync.run();
+  const [again] = await sync.run();
   t.equal(again?.runs[0]?.id, held?.runs[0]?.id, 'the next tick finds the same run');
+  t.same([held?.isStillHeld, again?.isStillHeld], [false, true]);
+  t.match(await rig.another().run(), [{ isStillHeld: true }], 'to a process that starts, too');
+  t.same(said, ['info', 'debug'], 'the log has it once');
   t.equal((await rig.store.runs({ key: 'a', limit: 10 })).length, 2);
   t.equal(rig.notices.length, 1, 'people are told once');
 

@@ -138,7 +138,7 @@ t.test('ticks during a run make one more run after it, and people are told', asy
   const schedules = createSchedules({
     config: () => config,
     clock,
-    log: { info() {}, warn() {}, error() {} },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
     lastRunAt: async () => {
       ticked();
       return 0;
@@ -189,7 +189,7 @@ t.test('a sync that a start began between two ticks is overdue once it has run f
         return () => {};
       },
     },
-    log: { info() {}, warn() {}, error() {} },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
     async lastRunAt() {
       // Once what follows from it is done.
       setImmediate(() => looked());
@@ -241,7 +241,7 @@ t.test('looking again at a tick that was served meanwhile says nothing', async (
         return () => {};
       },
     },
-    log: { info() {}, warn() {}, error() {} },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
     async lastRunAt() {
       if (runs === 2) setImmediate(looked.resolve);
       return last;
@@ -280,7 +280,7 @@ async function announced(t: Test, last: string, now: string, schedule: string): 
     const schedules = createSchedules({
       config: () => config,
       clock: { ...systemClock, now: () => time },
-      log: { info() {}, warn() {}, error() {} },
+      log: { debug() {}, info() {}, warn() {}, error() {} },
       lastRunAt: async () => at(last),
       unfinished: async () => [],
       nextTryAt: async () => null,
@@ -418,7 +418,7 @@ function watched(t: Test, schedule: string, start: string) {
         return () => {};
       },
     },
-    log: { info() {}, warn() {}, error() {} },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
     lastRunAt: async () => lastRunAt,
     unfinished: async () => [],
     nextTryAt: async () => null,

@@ -45,8 +45,8 @@ function runMetrics(make: Instruments, { keys }: SyncParts): SyncMetrics['report
     ['key'],
     RUN_BUCKETS,
   );
-  return ({ key, runs: made, error }) => {
-    for (const run of made) {
+  return ({ key, runs: named, isStillHeld, error }) => {
+    for (const run of isStillHeld ? named.slice(0, -1) : named) {
       runs.inc({ key: run.key, outcome: run.state });
       const ms = tookMs(run);
       if (ms !== null) seconds.observe({ key: run.key }, ms / 1_000);

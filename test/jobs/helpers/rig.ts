@@ -95,7 +95,7 @@ export async function createRig(
       accept,
       config: () => config,
       clock,
-      log: { info() {}, warn() {}, error() {} },
+      log: { debug() {}, info() {}, warn() {}, error() {} },
       openEngine: openKept,
       onProgress: (step) => rig.onProgress(step),
       notify: (notice) => void notices.push(notice),
