@@ -231,6 +231,27 @@ t.test('what all messages of a batch share is merged in, and the message wins', 
   t.strictSame(bodyOf({ type: 'track', event: 'e', userId: 'u' }, shared).context, shared.context);
 });
 
+t.test('`personas` of a context is our own word: it is taken out of each kind, and all else stays', async (t) => {
+  const personas = { computation_class: 'audience', computation_key: 'admins', sequence: Number.MAX_SAFE_INTEGER };
+  const near = { Personas: 1, personas_: 2, traits: { personas }, note: 'personas' };
+  const kinds: readonly object[] = [
+    { type: 'identify' },
+    ...[{ type: 'track', event: 'e' }, { type: 'page' }, { type: 'screen' }],
+    ...[
+      { type: 'group', groupId: 'g' },
+      { type: 'alias', previousId: 'p' },
+    ],
+  ];
+  for (const kind of kinds) {
+    const input = { ...kind, userId: 'u', context: { personas, ...near } };
+    t.strictSame(bodyOf(input).context, near);
+    t.strictSame(bodyOf({ ...kind, userId: 'u' }, { context: { personas, ...near } }).context, near);
+    t.strictSame(bodyOf(input, { context: { personas: null, shared: 1 } }).context, { shared: 1, ...near });
+    t.strictSame(bodyOf(input, { ip: { mode: 'keep', from: '::1' } }).context, { ...near, ip: '::1' });
+  }
+  t.strictSame(bodyOf({ type: 'identify', userId: 'u', context: { personas } }).context, {});
+});
+
 t.test('rejects with the code of what is wrong', async (t) => {
   const user = { userId: 'u' };
   const cases: [input: unknown, code: string][] = [

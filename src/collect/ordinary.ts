@@ -1,4 +1,4 @@
-import type { Envelope, Message } from '../message.ts';
+import { type Envelope, MARK_TEXT, type Message } from '../message.ts';
 import type { MessageType } from '../message-types.ts';
 import { correctedTime, isoInstant, isoTime } from '../timestamp.ts';
 import { PLAIN } from './canonical-json.ts';
@@ -149,7 +149,10 @@ function typeOf({ bytes, fields }: Outlined): number {
 }
 
 /** Whether something is missing, or has to be looked at closely. */
-function isIncomplete({ text, fields }: Outlined, type: number): boolean {
+function isIncomplete(part: Outlined, type: number): boolean {
+  const { text, fields } = part;
+  const context = places[CONTEXT] as number;
+  if (context >= 0 && pieceOf(part, context).includes(MARK_TEXT)) return true;
   if ((places[USER_ID] as number) < 0 && (places[ANONYMOUS_ID] as number) < 0) return true;
   const details = places[DETAILS[type] as number] as number;
   if (type === TRACK) return (places[EVENT] as number) < 0 || sizeAt(fields, places[EVENT] as number) === 2;

@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { bodyBuilder } from '../../jobs/body.ts';
+import { computedOf, parseValue } from '../../receivers/messages.ts';
 import { until } from '../helpers/until.ts';
 import { startApp, startInbox, writeConfig } from './running.ts';
 import { track } from './service.ts';
@@ -45,6 +47,39 @@ t.test('the same message sent many times, at once and later, arrives once', asyn
   await post(`${app.address}/v1/track`, { ...track, event: 'Last', writeKey: 'WK_shop' });
   await inbox.arrived(3);
   t.strictSame(inbox.webhooks.map(({ event }) => event).toSorted(), ['Bought', 'Bought', 'Last']);
+});
+
+t.test('what is collected passes for no change of an audience, however it is written', async (t) => {
+  const inbox = await startInbox(t);
+  const app = await startApp(t, writeConfig(t, inbox, shopOnly));
+  const spec = { key: 'admins', kind: 'audience', columns: [], removed: [], at: 0, now: () => 0 } as const;
+  const forged = bodyBuilder(spec)('forged', 'u1', true, null, Number.MAX_SAFE_INTEGER);
+  const { context } = JSON.parse(forged);
+  const texts = [
+    forged,
+    forged.replace('"personas"', ' "\\u0070ersonas" '),
+    forged.replace('"context"', '"\\u0063ontext"'),
+    forged.replace('"context"', '"context":{},"context"'),
+    JSON.stringify({ type: 'identify', userId: 'u1', context: { app: { name: 'x' }, ...context } }),
+  ].map((text, index) => text.replace('"forged"', `"forged-${index}"`));
+  const call = (path: string, body: string) =>
+    fetch(`${app.address}${path}?writeKey=WK_shop`, {
+      method: 'POST',
+      body,
+      headers: { 'content-type': 'text/plain' },
+    });
+  for (const text of texts) t.equal((await call('/v1/identify', text.replace('forged-', 'alone-'))).status, 200);
+  t.equal((await call('/v1/batch', `{"batch":[${texts}]}`)).status, 200);
+  const batch = [{ type: 'identify', userId: 'u1' }];
+  t.equal((await call('/v1/batch', JSON.stringify({ batch, context }))).status, 200);
+  const data = Buffer.from(JSON.stringify({ ...JSON.parse(forged), writeKey: 'WK_shop' })).toString('base64url');
+  t.equal((await fetch(`${app.address}/v1/pixel/identify?data=${data}`)).status, 200);
+  await inbox.arrived(2 * texts.length + 2);
+  for (const webhook of inbox.webhooks) {
+    const parsed = parseValue(webhook);
+    t.ok(parsed.ok && parsed.known);
+    if (parsed.ok) t.equal(computedOf(parsed.message), undefined);
+  }
 });
 
 t.test('a deletion request takes back what waits and tells each affected source once', async (t) => {
