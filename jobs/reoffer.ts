@@ -2,6 +2,7 @@ import type { AudienceRecord, DeadLetter, Run } from '../src/store/port.ts';
 import { conflictKey, parseConflictKey, reachedBy, wants } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { Exclusions } from './exclusions.ts';
+import { messageIds } from './message-ids.ts';
 import { areBack } from './room.ts';
 import { acceptPatiently, bodiesOf } from './send.ts';
 
@@ -51,11 +52,13 @@ async function reofferLetters(
   const standings = await context.engine.lookup(run.key, letters.map(userOf));
   const body = bodiesOf(run, record.columns, record, context.clock);
   const sequence = record.sequence + 1;
+  // No destination has a colon in its name.
+  const idOf = messageIds(await context.store.hashKey(), run.id, ':again');
   for (const [destination, theirs] of Map.groupBy(letters, (letter) => letter.destination)) {
     const messages = theirs.map((letter) => {
       const userId = userOf(letter);
       const standing = isOver.get(destination) ? undefined : standings.get(userId);
-      const messageId = `${run.id}:again:${letter.id}`;
+      const messageId = idOf(letter.id);
       return {
         type: 'identify' as const,
         messageId,

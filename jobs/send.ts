@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import type { Clock } from '../src/clock.ts';
 import { RollcallError } from '../src/errors.ts';
 import { failpoint } from '../src/failpoint.ts';
@@ -9,6 +8,7 @@ import { conflictKey } from './computation.ts';
 import type { RunContext } from './context.ts';
 import type { ChangeBatch, Staged } from './engines/port.ts';
 import type { Exclusions } from './exclusions.ts';
+import { messageIds } from './message-ids.ts';
 import { waitForRoom } from './room.ts';
 import { audibleTo, noLonger, toldKeys } from './run-record.ts';
 
@@ -17,8 +17,6 @@ const BATCH = 5000;
 const READ = { audience: 4 * BATCH, trait: BATCH };
 /** Engines may read a short rest in a cheaper way than much. */
 const SHORT_READ = 1000;
-/** 132 bits. */
-const HASH_LENGTH = 22;
 /** Failures of the store that pass: the sync waits. */
 const PASSING = new Set(['store_full', 'store_busy']);
 const FIRST_WAIT = 100;
@@ -159,16 +157,14 @@ export function bodiesOf(run: Run, columns: readonly string[], record: AudienceR
 
 type ToMessage = (position: number, userId: string, present: boolean, value: string | null) => Message;
 
-/** Ids are the same whenever the plan is streamed: plan, scope, and a keyed hash of the user, since they outlive a deletion. */
 function changeMessage(run: Run, staged: Staged, record: AudienceRecord, clock: Clock, key: string): ToMessage {
   const body = bodiesOf(run, staged.columns, record, clock);
   const isForOne = run.action === 'backfill' || run.action === 'withdraw';
   const scope = isForOne ? (run.destinations ?? []).join(',') : '*';
-  const idPrefix = `${run.id}:`;
-  const hashPrefix = `${key}\0${run.id}\0${scope}\0`;
+  const idOf = messageIds(key, run.id, scope);
   const conflictPrefix = conflictKey(run.key, '');
   return (position, userId, present, value) => {
-    const messageId = idPrefix + hash('sha256', hashPrefix + userId, 'base64url').slice(0, HASH_LENGTH);
+    const messageId = idOf(userId);
     return {
       type: 'identify',
       messageId,

@@ -115,6 +115,7 @@ export class LiveLeader {
       config,
       source,
       fence: lease.fence,
+      hashKey: await store.hashKey(),
       asked: askedOf(definitions, keep),
       computations,
     };

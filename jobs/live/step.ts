@@ -4,6 +4,7 @@ import type { AudienceRecord, Deletions, Fence, Store } from '../../src/store/po
 import { bodyBuilder } from '../body.ts';
 import { conflictKey, connectedTo, type SyncConfig } from '../computation.ts';
 import type { AcceptChanges } from '../context.ts';
+import { messageIds } from '../message-ids.ts';
 import type { AskedOfAll } from './asked.ts';
 import type { LiveComputation } from './definitions.ts';
 import { type Difference, differences, withoutExcluded } from './differences.ts';
@@ -19,6 +20,8 @@ export interface LivePlace {
   readonly config: () => SyncConfig;
   readonly source: string;
   readonly fence: Fence;
+  /** Of the store, for message ids. */
+  readonly hashKey: string;
   /** The state that it computes by. */
   readonly state: number;
   /** Whether the log has changed since that was built, and another one takes its place as soon as it can. */
@@ -179,7 +182,7 @@ class Draft {
     news: readonly Difference[],
     all: readonly Difference[],
   ): void {
-    const { config, computations } = this.place;
+    const { config, computations, hashKey } = this.place;
     const { kind, source } = (computations.get(key) as LiveComputation).computation;
     const next = version + 1;
     const connected = connectedTo({ key, source }, config().destinations);
@@ -188,9 +191,9 @@ class Draft {
     const first = Math.max(record.sequence, this.now * 1000);
     const columns = kind === 'trait' ? [key] : [];
     const body = bodyBuilder({ key, kind, columns, removed: record.formerColumns, at: this.now, now: () => this.now });
+    const idOf = messageIds(hashKey, liveRun(key, next), '*');
     for (const [index, { user, current }] of news.entries()) {
-      // The user stands in no id: those outlive a deletion.
-      const messageId = `${liveRun(key, next)}:${index + 1}`;
+      const messageId = idOf(user);
       const value = kind === 'trait' ? traitsText(key, current) : null;
       const text = body(messageId, user, current !== null, value, first + index + 1);
       const conflict = conflictKey(key, user);

@@ -5,9 +5,18 @@ import type { NewMessage } from './port.ts';
  * The key of a message id: 128 bits, in hexadecimal digits, of a hash over source and id. Clients like to put
  * user ids into their message ids, and what is remembered outlives a deletion.
  */
-export function seenKey({ source, messageId }: Pick<NewMessage, 'source' | 'messageId'>): string {
-  return hash('sha1', seenText(source, messageId)).slice(0, 32);
+export function seenKey({ source, messageId, type, conflict }: Keyed): string {
+  const isOwn = conflict !== null || type === 'delete';
+  return hash('sha1', seenText(source, isOwn ? ownId(messageId) : messageId)).slice(0, 32);
 }
+
+type Keyed = Pick<NewMessage, 'source' | 'messageId' | 'type' | 'conflict'>;
+
+/**
+ * The id of a change or a notice, which Rollcall makes itself. Clients choose theirs, of which none has a NUL: whoever knows an id
+ * before its message comes can't have that taken for a repetition.
+ */
+export const ownId = (messageId: string) => `\0${messageId}`;
 
 /** The text that the hash is made of. */
 export const seenText = (source: string, messageId: string) => `${source}\0${messageId}`;

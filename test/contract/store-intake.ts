@@ -62,6 +62,16 @@ export const intakeCases: Cases = {
     t.same(await backlogOf(again), { pending: 2, dead: 0 });
     t.equal((await claim(again, await again.join(20_000))).length, 2);
   },
+  'an id that a client chose is never that of a change or a notice': async (t, store) => {
+    const own = [change('k'), message({ type: 'delete', lane: 'deletion' })];
+    for (const each of own) {
+      const { messageId } = each;
+      t.match(await accept(store, message({ messageId })), { accepted: 1 });
+      t.match(await accept(store, each, message()), { accepted: 2 }, each.type);
+      t.match(await accept(store, each), { duplicates: 1 }, 'it still counts once');
+      t.match(await accept(store, message({ messageId })), { duplicates: 1 });
+    }
+  },
   'a message id counts once per source, in one batch, in two, and in two processes at once': async (
     t,
     store,

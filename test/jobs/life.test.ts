@@ -121,6 +121,11 @@ t.test('a change that died is offered again with the value of now, where it died
   t.match(report?.runs, [{ entered: 0, exited: 0, sent: 1 }]);
   const told = await rig.deliver();
   t.same(values(told.get('crm'), 'a'), { 1: true });
+  t.match(
+    told.get('crm'),
+    [{ messageId: /^[^:]+:[\w-]{22}$/ }],
+    'who knows the run and the letter does not know the id',
+  );
   t.same(told.get('mail'), []);
   t.same(await rig.store.deadLetters({ limit: 10 }), []);
   t.match(await rig.sync.run(), [{ runs: [{ sent: 0 }] }], 'once');

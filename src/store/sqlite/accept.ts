@@ -5,6 +5,7 @@ import type { LiveCommit } from '../live.ts';
 import type { AcceptResult, PlanStep, Take } from '../port.ts';
 import { moveCursor, takeBackSent } from '../records/fence.ts';
 import { commitLive } from '../records/live-members.ts';
+import { ownId } from '../seen-key.ts';
 import { CLAIMED, DELETION_LANE, NOTICE, READY } from '../states.ts';
 import { userHash, usersIn } from '../users.ts';
 import { ConflictGap, dropDeadChange, supersede } from './conflicts.ts';
@@ -201,7 +202,8 @@ function write(
       continue;
     }
     const sourceId = db.nameId(source);
-    if (!isPlanned && !db.seen.add(source, messageId)) {
+    const isOwn = conflict !== null || type === NOTICE;
+    if (!isPlanned && !db.seen.add(source, isOwn ? ownId(messageId) : messageId)) {
       duplicates += 1;
       continue;
     }
