@@ -37,6 +37,7 @@ export class Discards {
   private readonly unlogged = new Map<string, { source: string; code: ErrorCode; count: number; message: string }>();
   private readonly loggedAt = new Map<string, number>();
   private cancel: (() => void) | null = null;
+  private isLogDue = false;
   private saving: Promise<void> = Promise.resolve();
 
   constructor(parts: DiscardParts) {
@@ -89,6 +90,11 @@ export class Discards {
       const of = source === NOBODY ? {} : { source };
       log.warn({ stage: 'collect', ...of, code, count, ...(message && { sample: message }) }, 'discarded');
     }
-    if (this.unlogged.size > 0) this.cancel ??= clock.after(LOG_EVERY, () => void this.flush());
+    if (this.unlogged.size === 0 || this.isLogDue) return;
+    this.isLogDue = true;
+    clock.after(LOG_EVERY, () => {
+      this.isLogDue = false;
+      this.logSome();
+    });
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
@@ -156,6 +157,27 @@ t.test('a sample is small and has no id, whatever the message is', async () => {
     }),
     { numRuns: 200 },
   );
+});
+
+t.test('samples are saved a second later, also while the log is silent about what it has told', async (t) => {
+  const clock = new ManualClock();
+  const saved: string[] = [];
+  const lines: object[] = [];
+  const log = { debug() {}, info() {}, error() {}, warn: (fields: object) => void lines.push(fields) };
+  const discards = new Discards({
+    ...{ clock, log, kept: 3, onDiscard() {} },
+    save: async (samples) => void saved.push(...samples.map(({ message }) => message)),
+  });
+  for (const message of ['first', 'second', 'third', 'fourth']) {
+    discards.add('shop', 'id_not_string', message);
+    clock.advance(1_000);
+    await turn();
+    t.equal(saved.at(-1), message);
+    clock.advance(1_000);
+  }
+  t.match(lines, [{ count: 1 }], 'not a line for each');
+  clock.advance(60_000);
+  t.match(lines.slice(1), [{ count: 3 }], 'but none is left untold, though nothing more comes');
 });
 
 t.test('samples are saved a second later, the newest of each source; a line of the log speaks for many', async (t) => {
