@@ -71,6 +71,11 @@ export class BaseClient<Events extends object = AnyEvents> {
     if (typeof writeKey !== 'string' || writeKey === '') {
       throw new ClientError('bad_configuration', 'writeKey is required', 'writeKey');
     }
+    // As the service has it: they don't fit into Basic credentials.
+    if (/[:\p{Cc}\p{Cs}]/u.test(writeKey)) {
+      const message = 'writeKey must not have a colon or control characters: is there a line break at its end?';
+      throw new ClientError('bad_configuration', message, 'writeKey');
+    }
     const settings = resolve(options, platform);
     const { clock, endpoint, onRetry, onLoss } = settings;
     this.#settings = settings;

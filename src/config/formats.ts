@@ -55,6 +55,12 @@ export const bearerToken = notEmpty('must not be empty. Set its variable')
   .regex(/^[\x21-\x7e]*$/, 'must be ASCII without spaces, as a header carries it. Is there a line break at its end?')
   .meta(asSecret);
 
+/** Basic credentials have it as their user name, which is UTF-8 and ends at the first colon. */
+export const writeKey = notEmpty('must not be empty')
+  .regex(/^[^:]*$/, 'must not have a colon: clients send it as the user name of Basic credentials, which ends there')
+  .regex(/^[^\p{Cc}\p{Cs}]*$/u, 'must not have control characters. Is there a line break at its end?')
+  .meta({ title: 'secret', examples: [variable('SHOP_WRITE_KEY')] });
+
 export const signingSecret = notEmpty(
   'must not be empty: anyone could sign with it. Leave it out to go without a secret, or set its variable',
 ).meta(asSecret);

@@ -21,6 +21,7 @@ import {
   text,
   variable,
   whole,
+  writeKey,
 } from './formats.ts';
 import { DEFAULT_STORE } from './outline.ts';
 import { section } from './section.ts';
@@ -118,14 +119,9 @@ export const fileSchema = section({
     .array(
       section({
         id: label.meta({ description: 'Names the source.', examples: ['shop'] }),
-        writeKey: z
-          .string()
-          .min(1, 'must not be empty')
-          .meta({
-            title: 'secret',
-            description: 'Clients send it to prove which source they are. Each source has its own.',
-            examples: [variable('SHOP_WRITE_KEY')],
-          }),
+        writeKey: writeKey.describe(
+          'Clients send it to prove which source they are. Each source has its own. It must not have a colon.',
+        ),
         enabled: flag.prefault(true).describe('A disabled source is answered 403.'),
         rateLimit: rate
           .optional()

@@ -205,6 +205,11 @@ t.test('a message of 32,000 bytes is sent and one of 32,001 refused, whatever it
 
 t.test('options that cannot be right are refused by name', (t) => {
   t.throws(() => new Client(''), { code: 'bad_configuration', field: 'writeKey' });
+  for (const writeKey of ['a:secret', 'secret\n', 'secret\0', 'secret\ud800']) {
+    const error = { code: 'bad_configuration', field: 'writeKey', message: /^(?!.*secret).*colon/s };
+    t.throws(() => new Client(writeKey), error);
+    t.throws(() => new Analytics({ writeKey }), error);
+  }
   t.throws(() => new Client('k', { endpoint: 'ftp://x' }), { code: 'bad_configuration', field: 'endpoint' });
   t.throws(() => new Client('k', { endpoint: 'nonsense' }), { code: 'bad_configuration', field: 'endpoint' });
   for (const options of ['http://127.0.0.1:1', null] as never[]) {

@@ -154,8 +154,9 @@ t.test('a variable that is misspelt is a mistake, and no secret that anybody can
 
 t.test('a variable cannot bring structure into the file', async (t) => {
   const evil = 'x", enabled: false, name: "y';
-  const config = parse('sources: [{ id: shop, writeKey: "${KEY}" }]', { KEY: evil });
-  t.same(config.sources, [{ id: 'shop', writeKey: evil, enabled: true }]);
+  const file = withParts({ destination: 'webhookUrl: https://a.example.com/\nsharedSecret: "${SECRET}"' });
+  const [destination] = parse(file, { SECRET: evil }).destinations;
+  t.match(destination, { name: parse(file, { SECRET: 's' }).destinations[0]?.name, secrets: [evil], enabled: true });
 });
 
 t.test('certificate authorities are read beside the file', async (t) => {

@@ -164,6 +164,23 @@ t.test('names and keys that are taken are refused, over audiences and traits', a
   });
 });
 
+t.test('a write key that Basic credentials cannot carry is refused', async (t) => {
+  const keys = {
+    '': /empty/,
+    'a:b': /colon/,
+    ':': /colon/,
+    'k\n': /line break/,
+    'a\0b': /control/,
+    '\ud800': /control/,
+  };
+  for (const [writeKey, message] of Object.entries(keys)) {
+    const found = mistakesIn(JSON.stringify({ sources: [{ id: 'a', writeKey }] }));
+    t.match(found, { 'sources[0].writeKey': { message } }, JSON.stringify(writeKey));
+  }
+  for (const writeKey of ['a b', 'é', 'a/b+c==', '%'])
+    t.ok(parse(JSON.stringify({ sources: [{ id: 'a', writeKey }] })));
+});
+
 t.test('names that Rollcall keeps for itself are refused', async (t) => {
   t.match(mistakesIn('sources: [{ id: "rollcall:notices", writeKey: k }]'), {
     'sources[0].id': { message: /letters/ },
