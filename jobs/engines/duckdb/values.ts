@@ -1,7 +1,9 @@
-import { literal, name, type ValueType } from '../sql/plan-query.ts';
+import { type Column, literal, name, type ValueType } from '../sql/plan-query.ts';
 
 /** Types that have no form in JSON that a receiver would expect. */
 const UNTELLABLE = /^(BLOB|BIT|BIGNUM|GEOMETRY)\b/;
+/** DuckDB writes all the fields of a row() under the one name ''. */
+const NAMELESS = /\bSTRUCT\("" /;
 /** Types that DuckDB writes as we want them. */
 const PLAIN = /^(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|DECIMAL|ENUM)\b/;
 
@@ -20,13 +22,21 @@ export function toldValue(value: string, type: ValueType, depth = 0): string | n
     );
     return pairs && `map_from_entries(${pairs})`;
   }
-  // The fields of a row() have no names to pack them by.
-  if (fields && !fields.some((field) => field.name === '')) {
-    const told = fields.map((field) => toldValue(`${value}.${name(field.name)}`, field, depth + 1));
-    const packed = fields.map((field, index) => `${name(field.name)} := ${told[index]}`).join(', ');
-    return told.includes(null) ? null : `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${packed}) END`;
-  }
+  if (fields) return toldStruct(value, fields, depth);
   return toldScalar(value, type.type);
+}
+
+/** A struct as an object, and a tuple, whose fields have no names, as a list. */
+function toldStruct(value: string, fields: readonly Column[], depth: number): string | null {
+  const isTuple = fields.some((field) => field.name === '');
+  const told = fields.map((field, index) => {
+    const part = isTuple ? `struct_extract_at(${value}, ${index + 1})` : `${value}.${name(field.name)}`;
+    return toldValue(part, field, depth + 1);
+  });
+  if (told.includes(null)) return null;
+  const packed = fields.map((field, index) => `${name(field.name)} := ${told[index]}`).join(', ');
+  const whole = isTuple ? `json_array(${told.join(', ')})` : `struct_pack(${packed})`;
+  return `CASE WHEN ${value} IS NOT NULL THEN ${whole} END`;
 }
 
 function eachOf(list: string, told: (item: string) => string | null, depth: number): string | null {
@@ -36,7 +46,7 @@ function eachOf(list: string, told: (item: string) => string | null, depth: numb
 }
 
 function toldScalar(value: string, type: string): string | null {
-  if (UNTELLABLE.test(type)) return null;
+  if (UNTELLABLE.test(type) || NAMELESS.test(type)) return null;
   if (PLAIN.test(type)) return value;
   // 15 and 7 significant digits: a parallel sum adds in another order every time, and that is no change.
   if (type === 'DOUBLE') return ifFinite(value, `CAST(format('{:.15g}', ${value}) AS JSON)`);

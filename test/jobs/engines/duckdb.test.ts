@@ -233,7 +233,10 @@ t.test('NaN and infinity are null wherever DuckDB can hide them, and text stays 
     map: [`map { 'k': 'nan'::double, 'l': 1.5 }`, { k: null, l: 1.5 }],
     array: [`array_value('nan'::double, 1.5)`, [null, 1.5]],
     union: [`union_value(n := 'nan'::double)`, { n: null }],
-    'row without names': [`row(1, 2)`, { '': 2 }],
+    tuple: [`row('x', 'nan'::double, timestamp '2026-01-01 10:00:00')`, ['x', null, '2026-01-01T10:00:00.000Z']],
+    'tuples in a list': [`[('tea', 2), NULL, (NULL, NULL)]`, [['tea', 2], null, [null, null]]],
+    'tuples in a struct': [`{ a: ((1, 2), [(3, 4)]) }`, { a: [[1, 2], [[3, 4]]] }],
+    'tuples in a map': [`map { 'k': (1, { a: 'b' }) }`, { k: [1, { a: 'b' }] }],
     JSON: [`'{"NaN\\"inf":[NaN,-Infinity,inf,"NaN",1]}'::json`, { 'NaN"inf': [null, null, null, 'NaN', 1] }],
     'JSON in a list': [`['{"a":NaN}'::json, NULL]`, [{ a: null }, null]],
     'list in a list': [`[['nan'::double], []]`, [[null], []]],
@@ -248,11 +251,13 @@ t.test('NaN and infinity are null wherever DuckDB can hide them, and text stays 
       name,
     );
   }
-  await t.rejects(
-    engine.stage(request({ kind: 'trait', sql: `select 'u' as user_id, { a: ['x'::blob] } as value` })),
-    { code: 'column_type' },
-    'what has no form is refused there too',
-  );
+  for (const sql of [`{ a: ['x'::blob] }`, `(1, 'x'::blob)`, 'union_value(t := (1, 2))']) {
+    await t.rejects(
+      engine.stage(request({ kind: 'trait', sql: `select 'u' as user_id, ${sql} as value` })),
+      { code: 'column_type' },
+      `what has no form is refused there too: ${sql}`,
+    );
+  }
 });
 
 t.test('nothing is loaded from the network because some SQL names it', async (t) => {
