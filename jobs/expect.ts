@@ -1,5 +1,6 @@
 import ms from 'ms';
 import type { ExpectConfig } from '../src/config/config.ts';
+import { latestKnown } from './engines/freshness.ts';
 import type { Staged } from './engines/port.ts';
 import { exceeds, shown } from './guard.ts';
 
@@ -19,6 +20,9 @@ function notFresh({ newest }: Staged, { freshness }: ExpectConfig, asOf: number)
   const { column, within } = freshness;
   const wanted = `expect.freshness wants one of the last ${ms(within)}`;
   if (newest === undefined || newest === null) return `The source has no value in ${column}; ${wanted}.`;
+  if (newest > latestKnown(asOf)) {
+    return `The source has no value in ${column} up to the run's time, only later ones; ${wanted}.`;
+  }
   if (newest >= asOf - within) return null;
   return `The source is old: the newest ${column} is ${new Date(newest).toISOString()}; ${wanted}.`;
 }

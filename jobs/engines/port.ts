@@ -143,7 +143,10 @@ export interface Staged {
   readonly total: number;
   /** The traits' keys, in order. */
   readonly columns: readonly string[];
-  /** The greatest value of the request's `freshness` column, in milliseconds since 1970; null where it has none. */
+  /**
+   * The greatest value of the request's `freshness` column, in milliseconds since 1970; null where it has none. Values more than
+   * 14 hours after `asOf` count only where all are.
+   */
   readonly newest?: number | null;
   /** Why a person has to look at it first, whatever the counts; null where nobody has to. */
   readonly frozen?: string | null;

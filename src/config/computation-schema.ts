@@ -23,7 +23,8 @@ const expectation = section({
       examples: ['ordered_at'],
     }),
     within: duration.meta({
-      description: 'How much older than the run the newest value in that column may be.',
+      description:
+        'How much older than the run the newest value in that column may be. Those in the future are left out.',
       examples: ['26h'],
     }),
   })

@@ -42,6 +42,34 @@ t.test('as of another day, a source is judged by that day', async (t) => {
   t.match(await rig.sync.plan([], { now: Date.parse('1998-03-01T02:00:00Z') }), [{ held: /is old/ }]);
 });
 
+t.test('a date in the future says nothing of the age of a source', async (t) => {
+  const rig = await createRig(t);
+  const judged = async (...seen: string[]) => {
+    const sql = `select format('u{}', generate_subscripts(list, 1)) as user_id, unnest(list) as seen from (values ([${seen.join(', ')}])) as lists(list)`;
+    rig.config.audiences = [audience('a', sql, expecting({ freshness: { column: 'seen', within: HOUR } }))];
+    const [plan] = await rig.sync.plan();
+    const [report] = await rig.sync.run();
+    const run = report?.runs.at(-1);
+    if (run?.state === 'held') await rig.sync.reject(run.id);
+    t.equal(plan?.held ?? null, run?.reason ?? null);
+    return run?.reason ?? null;
+  };
+  const never = "timestamp '9999-12-31'";
+  t.match(await judged("timestamp '2020-01-01'", never), /^The source is old: the newest seen is 2020-01-01T00:00/);
+  t.equal(
+    await judged(never, "timestamp '9999-12-30'"),
+    "The source has no value in seen up to the run's time, only later ones; expect.freshness wants one of the last 1h.",
+  );
+  t.equal(await judged("timestamp '2026-03-01 11:30:00'", never), null);
+  t.equal(await judged("timestamp '2026-03-02 02:00:00'", never), null, 'a local time may be ahead of UTC');
+  t.match(
+    await judged("'2026-03-01T12:30:00+02:00'", "'9999-12-31'"),
+    /the newest seen is 2026-03-01T10:30/,
+    'text too',
+  );
+  t.equal(await judged("'2026-03-01T12:30:00+01:00'"), null);
+});
+
 t.test('a trait does not send the column that says how fresh it is', async (t) => {
   const rig = await createRig(t);
   const sql = "select 'u' as user_id, 7 as score, date '2026-03-01' as day";

@@ -1,4 +1,5 @@
 import { RollcallError } from '../../../src/errors.ts';
+import { latestKnown } from '../freshness.ts';
 import type { ChangeBatch, Definition, Preview, Snapshot, Staged, StageRequest, TraitColumn } from '../port.ts';
 import { LONGEST_VALUE } from '../sql/plan-query.ts';
 import { singleStatement } from '../sql/statement.ts';
@@ -121,7 +122,7 @@ async function describe(session: Session, definition: Definition): Promise<Descr
     const message = `expect.freshness names the column ${freshness}, but the SQL returns ${names}.`;
     throw new RollcallError('column_missing', message);
   }
-  const newest = fresh ? newestQuery(statement, fresh) : null;
+  const newest = fresh ? newestQuery(statement, fresh, latestKnown(definition.asOf)) : null;
   const id = idText(name(user.name), user.type);
   if (definition.kind === 'audience') {
     return { fresh: `SELECT ${id} AS id, NULL AS value FROM (\n${statement}\n)`, traits: [], newest };
@@ -160,8 +161,10 @@ function traitRows(statement: string, id: string, fields: readonly Field[]): str
       SELECT ${id} AS user, ${texts.join(', ')} FROM (\n${statement}\n)))`;
 }
 
-function newestQuery(statement: string, column: Column): string {
-  return `SELECT toUnixTimestamp64Milli(maxOrNull(toDateTime64(${name(column.name)}, 3, 'UTC'))) FROM (\n${statement}\n)`;
+function newestQuery(statement: string, column: Column, latest: number): string {
+  const newest = `ifNull(maxOrNullIf(time, time <= ${moment(latest)}), maxOrNull(time))`;
+  return `SELECT toUnixTimestamp64Milli(${newest})
+    FROM (SELECT toDateTime64(${name(column.name)}, 3, 'UTC') AS time FROM (\n${statement}\n))`;
 }
 
 /**

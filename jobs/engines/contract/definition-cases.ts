@@ -45,6 +45,31 @@ export const definitionCases: readonly EngineCase[] = [
   },
 
   {
+    name: 'of the values of that column, those beyond the time of the run say nothing',
+    async run(open) {
+      const { engine, spelling = STANDARD } = await open();
+      const newest = async (...times: readonly string[]) => {
+        const rows = times.map((time, row) => `select 'u${row}' as user_id, ${spelling.moment(time)} as seen`);
+        const staged = await engine.stage(request({ sql: rows.join(' union all '), freshness: 'seen' }));
+        return new Date(staged.newest ?? Number.NaN).toISOString();
+      };
+      const [old, ahead, beyond, never] = [
+        '2020-01-01 00:00:00.000',
+        '2026-03-02 02:00:00.000',
+        '2026-03-02 02:00:00.001',
+        '2200-01-01 00:00:00.000',
+      ];
+      assert.equal(await newest(never, old), '2020-01-01T00:00:00.000Z');
+      assert.equal(
+        await newest(old, ahead, beyond),
+        '2026-03-02T02:00:00.000Z',
+        'local times are ahead by 14 hours at most',
+      );
+      assert.equal(await newest(never, beyond), '2200-01-01T00:00:00.000Z', 'where there are no others, they are told');
+    },
+  },
+
+  {
     name: 'ids of other types become text',
     async run(open) {
       const { engine } = await open();

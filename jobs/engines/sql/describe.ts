@@ -1,4 +1,5 @@
 import { RollcallError } from '../../../src/errors.ts';
+import { latestKnown } from '../freshness.ts';
 import type { Definition, TraitColumn } from '../port.ts';
 import { type Column, type Dialect, freshAudience, freshTrait, newestValue } from './plan-query.ts';
 
@@ -36,7 +37,7 @@ export function describe(
     );
   }
   const freshness = freshnessColumn(definition, columns);
-  const newest = freshness === null ? null : newestValue(statement, freshness.name);
+  const newest = freshness === null ? null : newestValue(statement, freshness, latestKnown(definition.asOf));
   if (definition.kind === 'audience') {
     return { fresh: freshAudience(statement, userId.name, dialect), traits: [], newest };
   }

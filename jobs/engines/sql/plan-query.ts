@@ -1,4 +1,5 @@
 import type { Action, StageRequest, TraitColumn } from '../port.ts';
+import { timestampLiteral } from './statement.ts';
 
 /** A type as its database names it, with its parts where it is made of others and the session knows them. */
 export interface ValueType {
@@ -205,10 +206,14 @@ export function freshTrait(
     HAVING id IS NULL OR max(value${dialect.binary}) IS NOT NULL`;
 }
 
-/** Milliseconds since 1970 of the greatest date or time in a column. */
-export function newestValue(statement: string, column: string): string {
-  return `SELECT CAST(extract(epoch FROM max(moment)) * 1000 AS bigint)
-    FROM (SELECT CAST(${name(column)} AS timestamp) AS moment FROM (\n${statement}\n) AS definition) AS times
+/** Milliseconds since 1970 of the greatest date or time in a column, up to `latest` where there is one. */
+export function newestValue(statement: string, column: Column, latest: number): string {
+  // Of text, a cast to a plain timestamp would leave out its offset.
+  const isTime = /^(date|timestamp)/i.test(column.type);
+  const time = isTime ? name(column.name) : `CAST(${name(column.name)} AS timestamp with time zone)`;
+  const known = `max(moment) FILTER (WHERE moment <= ${timestampLiteral(latest)})`;
+  return `SELECT CAST(extract(epoch FROM coalesce(${known}, max(moment))) * 1000 AS bigint)
+    FROM (SELECT CAST(${time} AS timestamp) AS moment FROM (\n${statement}\n) AS definition) AS times
     WHERE isfinite(moment)`;
 }
 

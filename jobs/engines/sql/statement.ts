@@ -40,6 +40,6 @@ export function readStatement(sql: string, asOf: number): string {
 }
 
 /** A UTC `TIMESTAMP`: with its type stated, `$now` fits wherever a timestamp does. */
-function timestampLiteral(at: number): string {
+export function timestampLiteral(at: number): string {
   return `TIMESTAMP '${new Date(at).toISOString().replace('T', ' ').replace('Z', '')}'`;
 }

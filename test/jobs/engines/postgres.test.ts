@@ -48,6 +48,14 @@ t.test('ids are compared by their bytes, whatever their collation says', async (
   }
 });
 
+t.test('a text tells how fresh a source is, with its offset', async (t) => {
+  const { engine } = await open(t);
+  const staged = await engine.stage(
+    request({ sql: "select 'a' as user_id, '2026-03-01T12:30:00+02:00' as seen", freshness: 'seen' }),
+  );
+  t.equal(staged.newest, Date.parse('2026-03-01T10:30:00Z'));
+});
+
 t.test('a database that does not answer is said to be unreachable', async (t) => {
   const url = 'postgres://rollcall:secret@127.0.0.1:1/nothing';
   await t.rejects(openPostgres({ type: 'postgres', url }), { code: 'engine_unreachable', message: /127\.0\.0\.1:1/ });
